@@ -146,7 +146,7 @@ func TestARunningProcessIsAdoptedAndLetGoWithoutARestart(t *testing.T) {
 func (w *world) isEmpty() {
 	w.t.Helper()
 	w.eventually("no instance is left", func() error {
-		rows, err := w.instances()
+		rows, err := w.instances("daemon")
 		if err == nil && len(rows) > 0 {
 			err = fmt.Errorf("%v", rows)
 		}
@@ -177,7 +177,7 @@ func TestAProcessOfAnotherProgramIsAdoptedAsItIs(t *testing.T) {
 	w.serves(bravo, pid, start, "after another start was refused")
 	w.ok("instance", "adopt", "bravo", id, "--as", "beacon@1.0.0", "--yes")
 	w.eventually("it is drifted", func() error {
-		rows, err := w.instances()
+		rows, err := w.instances("daemon")
 		if err == nil && (len(rows) != 1 || rows[0].State != "STATE_DRIFTED" || rows[0].Observed.Version != "unknown") {
 			err = fmt.Errorf("%v", rows)
 		}

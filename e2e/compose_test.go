@@ -286,7 +286,7 @@ func TestCompose(t *testing.T) {
 		return err
 	})
 	c.eventually("only two instances are left", func() error {
-		out, err := c.cli("instance", "list", "-o", "name")
+		out, err := c.cli("instance", "list", "--kind", "daemon", "-o", "name")
 		if n := len(strings.Fields(out)); n != 2 {
 			return errors.Join(err, fmt.Errorf("%d are left", n))
 		}

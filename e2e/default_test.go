@@ -57,7 +57,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	// What was removed stays away; for all servers, the default brings it again and to the old one.
 	w.ok("remove", "beacon", "--on", "bravo", "--yes")
 	w.eventually("the registry knows that it is gone", func() error {
-		rows, err := w.instances()
+		rows, err := w.instances("daemon")
 		return cmp.Or(err, left(len(rows)))
 	})
 	w.ok("env", "default", "set", "prod", "beacon@1.0.0", "--reach", "all", "--yes")

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
 )
 
 // A host is renamed, and distinguished from a copy of it.
@@ -181,6 +183,7 @@ func TestADecommissionedServerThatReturnsIsRefusedAndEnrolsAnew(t *testing.T) {
 	w.Drop(bravo)
 	w.servers = w.servers[:1]
 
+	time.Sleep(server.ReceiptGrace) // until then its executor could have waited for an answer
 	again := execute(t, "run", "--root", returned, "--beat-interval", "1s", "--supervisor", "direct", "--stop-agents")
 	w.reports(returned, "suspended", "LOGIN_DENIED") // at a login the bus names no reason
 	if list := w.ok("server", "list"); !strings.Contains(list, "alpha") || strings.Contains(list, "bravo  alive") {

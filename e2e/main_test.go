@@ -205,8 +205,9 @@ type instance struct {
 	Reason   string
 }
 
-func (w *world) instances() ([]instance, error) {
-	out, err := w.CLI(w.t.Context(), "instance", "list", "-o", "json")
+// instances returns the instances of agents of a kind.
+func (w *world) instances(kind string) ([]instance, error) {
+	out, err := w.CLI(w.t.Context(), "instance", "list", "--kind", kind, "-o", "json")
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (w *world) instances() ([]instance, error) {
 func (w *world) converges(version string) {
 	w.t.Helper()
 	w.eventually("every instance is converged at "+version, func() error {
-		rows, err := w.instances()
+		rows, err := w.instances("daemon")
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func TestAVersionThatFailsItsHealthCheckIsRolledBack(t *testing.T) {
 			w.image(version, misbehave)
 			w.fails(1, "undone", "up", "beacon@"+version, "--on", "all", "--yes")
 			w.answers("1.0.0")
-			rows, err := w.instances()
+			rows, err := w.instances("daemon")
 			if err != nil || len(rows) != 1 || rows[0].State != "STATE_FAILED" || rows[0].Observed.Version != "1.0.0" {
 				t.Errorf("the instance is %+v (%v), want it failed with 1.0.0 observed", rows, err)
 			}

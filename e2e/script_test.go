@@ -23,7 +23,7 @@ func TestScript(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, fleet.Options{}, "alpha", "bravo")
-			testscript.Run(t, testscript.Params{
+			testscript.RunT(session{t}, testscript.Params{
 				Files: []string{file},
 				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"holds": holds},
 				Setup: func(e *testscript.Env) error {
@@ -37,6 +37,19 @@ func TestScript(t *testing.T) {
 		})
 	}
 }
+
+// session runs a script as a part of the test that started its Garrison. In a parallel test of its own, as package
+// testscript does it, the script waits for a turn until every other Garrison has started too and idles.
+type session struct{ *testing.T }
+
+// Parallel implements testscript.T.
+func (session) Parallel() {}
+
+// Run implements testscript.T.
+func (s session) Run(_ string, script func(testscript.T)) { script(s) }
+
+// Verbose implements testscript.T.
+func (session) Verbose() bool { return testing.Verbose() }
 
 // holds FILE WANT waits until FILE has the same bytes as WANT: an agent handles a signal in its own time.
 func holds(ts *testscript.TestScript, neg bool, args []string) {

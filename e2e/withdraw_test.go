@@ -34,7 +34,7 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	}
 	w.eventually("bravo is online", func() error { return w.presenceIs("bravo", "PRESENCE_ONLINE") })
 	w.eventually("each server has its own version", func() error {
-		rows, err := w.instances()
+		rows, err := w.instances("daemon")
 		var have []string
 		for _, r := range rows {
 			have = append(have, r.State+" "+r.Observed.Version)

@@ -90,7 +90,7 @@ func Start(ctx context.Context, c Config) (*Garrison, error) {
 	g := &Garrison{config: c, listening: make(chan struct{})}
 	g.store = &storeWatch{dir: c.Data, log: g.logger("bus"), every: storeEvery, free: freeAt, trouble: g.trouble}
 	if err := g.start(ctx); err != nil {
-		g.Close()
+		_ = g.Close() // the error before counts
 		return nil, err
 	}
 	return g, nil
@@ -214,18 +214,39 @@ func orError[T any](v T, err error) any {
 	return v
 }
 
-// Close disconnects the services and stops the bus.
-func (g *Garrison) Close() {
+// stopWithin bounds the shutdown of the bus: after the restore of a stream was interrupted, nats-server 2.15.2 may not
+// shut down at all.
+const stopWithin = time.Minute
+
+// Close disconnects the services and stops the bus. It returns an error when the bus did not stop: it may then still
+// write to the data directory until the process ends.
+func (g *Garrison) Close() (err error) {
 	for _, c := range g.conns {
 		c.Close()
 	}
 	if g.server != nil {
-		g.server.Shutdown()
-		g.server.WaitForShutdown()
+		err = stop(g.server)
 	}
 	g.reserved.release()
 	if g.lock != nil {
 		_ = g.lock.Close()
+	}
+	return err
+}
+
+// stop stops a bus within stopWithin.
+func stop(s *server.Server) error {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.Shutdown()
+		s.WaitForShutdown()
+	}()
+	select {
+	case <-stopped:
+		return nil
+	case <-time.After(stopWithin):
+		return fmt.Errorf("the bus did not stop within %s", stopWithin)
 	}
 }
 

@@ -142,7 +142,7 @@ func TestABusThatForgetsAtAPowerCutIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Close)
+	t.Cleanup(func() { _ = g.Close() })
 	run(t, g)
 	p := allinone.Provisioning{Data: dir, URL: g.URL(), Replicas: 1}
 	if err := allinone.Provision(t.Context(), p); err == nil ||

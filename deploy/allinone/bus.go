@@ -26,6 +26,10 @@ import (
 // that of the services, too: with 16 MiB, one person's large requests disconnected the registry on a busy machine.
 const maxPending = 64 << 20
 
+// maxClosed is how many connections that ended the bus remembers, each with its login: for nats server report, not for
+// Garrison. The server's own default, 10,000, is 14 MB after a fleet joined.
+const maxClosed = 64
+
 // noStoreLimit is a limit for the streams' files that is above the size of any disk.
 const noStoreLimit = 1 << 60
 
@@ -98,6 +102,7 @@ func (g *Garrison) serverOptions(host string) *server.Options {
 		// when the login is still under way.
 		DisableShortFirstPing: true,
 		MaxPending:            maxPending,
+		MaxClosedClients:      maxClosed,
 		WriteDeadline:         2 * time.Second,
 		// A slow client may take longer, one that takes nothing may not.
 		WriteTimeout: server.WriteTimeoutPolicyRetry,

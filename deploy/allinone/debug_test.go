@@ -26,7 +26,7 @@ func TestEachServiceShowsItsStateUnderItsOwnName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Close)
+	t.Cleanup(func() { _ = g.Close() })
 	socket := filepath.Join(dir, "debug.sock")
 	t.Cleanup(debug.Start(context.WithoutCancel(ctx), socket, &state, zerolog.Nop()))
 	var paths []byte

@@ -24,7 +24,7 @@ func TestAGarrisondGrowsIntoThreeServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Close)
+	t.Cleanup(func() { _ = g.Close() })
 	run(t, g)
 	net := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250)) // fixed ports at addresses of this test alone
 	var hosts, urls []string

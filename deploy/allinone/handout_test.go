@@ -26,7 +26,7 @@ var ownKeys = map[string][]string{
 	"access": {
 		"trust/services/access.creds", "trust/services/access-system.creds", "trust/keys/operator.seed",
 		"trust/keys/OPS-admin.seed", "trust/keys/OPS-operator.seed", "trust/keys/OPS-viewer.seed",
-		"trust/keys/OPS-reporter.seed",
+		"trust/keys/OPS-reporter.seed", "trust/keys/OPS-approver.seed",
 	},
 	"provision": {"trust/services/provision.creds", "trust/services/system.creds"},
 	"operator":  {"operator.json"},

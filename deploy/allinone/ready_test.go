@@ -24,7 +24,7 @@ func TestItIsReadyOnceItsServicesAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Close)
+	t.Cleanup(func() { _ = g.Close() })
 	soon, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := g.WaitReady(soon); !errors.Is(err, context.DeadlineExceeded) {

@@ -59,7 +59,7 @@ func Restore(ctx context.Context, r Restoring) error {
 	}
 	defer func() { _ = os.RemoveAll(made) }()
 	x := &restore{Restoring: r, dir: made}
-	defer x.close()
+	defer func() { _ = x.close() }() // after an error, what it made is deleted
 	if err := x.read(ctx, tar.NewReader(io.LimitReader(in, size))); err != nil {
 		return fmt.Errorf("restore %s: %w", r.File, err)
 	}
@@ -316,22 +316,25 @@ func (x *restore) finish(ctx context.Context) error {
 	if err := x.conn.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: true}); err != nil {
 		return err
 	}
-	x.close()
+	if err := x.close(); err != nil {
+		return err
+	}
 	if x.address == nil {
 		return os.Remove(filepath.Join(x.dir, "address"))
 	}
 	return renameio.WriteFile(filepath.Join(x.dir, "address"), x.address, 0o600)
 }
 
-// close ends what is under way.
-func (x *restore) close() {
+// close ends what is under way. It returns an error when the bus did not stop.
+func (x *restore) close() (err error) {
 	if x.stream != nil {
 		_ = x.stream.parts.CloseWithError(errors.New("the restore ended"))
 		<-x.stream.done
 		x.stream = nil
 	}
 	if x.bus != nil {
-		x.bus.Close()
+		err = x.bus.Close()
 		x.bus = nil
 	}
+	return err
 }

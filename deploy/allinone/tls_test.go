@@ -52,7 +52,7 @@ func startWith(t *testing.T, c allinone.Config) *allinone.Garrison {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Close)
+	t.Cleanup(func() { _ = g.Close() })
 	run(t, g)
 	return g
 }

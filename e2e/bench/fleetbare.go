@@ -30,14 +30,14 @@ var bareReports = []string{topology.ReportTask, topology.ReportAgents, topology.
 // bareRound is what the messages of one change of all servers cost the bus, without Garrison.
 type bareRound struct{ seconds, cpu float64 }
 
-// bareServer is a client that reads its document when its bell rings, and stores reports.
+// bareServer is a client that takes its document from its bell, and stores reports.
 type bareServer struct {
 	nc      *nats.Conn
 	address topology.ServerAddress
 }
 
 // bareRounds measures the messages of a change on a bus without services, with a connection for each server: a document
-// stored, its bell, its reading by direct get, and the reports stored, one after another.
+// stored, its bell, which carries it, and the reports stored, one after another.
 func bareRounds(ctx context.Context, s settings, n int) (out []bareRound, err error) {
 	w, err := newWorld(ctx, s, true)
 	if err != nil {
@@ -132,13 +132,8 @@ func (b *bareFleet) server(url string, signer *trust.Signer) (*bareServer, error
 	return s, errors.Join(err, nc.Flush())
 }
 
-// work reads the document and stores the reports.
+// work stores the reports.
 func (s *bareServer) work() error {
-	_, err := s.nc.Request(topology.NodesAPI+".DIRECT.GET."+topology.Desired+"."+topology.DesiredSubject(s.address),
-		nil, time.Minute)
-	if err != nil {
-		return fmt.Errorf("read document: %w", err)
-	}
 	for _, kind := range bareReports {
 		if _, err := s.nc.Request(topology.ReportSubject(s.address, kind), make([]byte, bareReport),
 			time.Minute); err != nil {

@@ -156,12 +156,8 @@ func (w *stocked) settled(ctx context.Context) (liveKB, residentKB float64, err 
 	if _, err := debug.Get(ctx, w.socket, "/debug/pprof/heap?gc=1"); err != nil {
 		return 0, 0, err
 	}
-	data, err := debug.Get(ctx, w.socket, "/metrics")
+	metrics, err := w.metrics(ctx)
 	if err != nil {
-		return 0, 0, err
-	}
-	metrics := map[string]any{}
-	if err := json.Unmarshal(data, &metrics); err != nil {
 		return 0, 0, err
 	}
 	live, _ := metrics["/gc/heap/live:bytes"].(float64)
@@ -172,4 +168,24 @@ func (w *stocked) settled(ctx context.Context) (liveKB, residentKB float64, err 
 	}
 	residentKB, err = memoryKB(w.Services[topology.UserRegistry].Pid(), "VmRSS")
 	return live / 1024, residentKB, err
+}
+
+// metrics returns the metrics of the registry's runtime, by their names in package runtime/metrics.
+func (w *stocked) metrics(ctx context.Context) (map[string]any, error) {
+	data, err := debug.Get(ctx, w.socket, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	metrics := map[string]any{}
+	return metrics, json.Unmarshal(data, &metrics)
+}
+
+// garbage is what the registry allocated and how often it collected, since its start.
+type garbage struct{ bytes, collections float64 }
+
+func (w *stocked) garbage(ctx context.Context) (g garbage, err error) {
+	metrics, err := w.metrics(ctx)
+	g.bytes, _ = metrics["/gc/heap/allocs:bytes"].(float64)
+	g.collections, _ = metrics["/gc/cycles/total:gc-cycles"].(float64)
+	return g, err
 }

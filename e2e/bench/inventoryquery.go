@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -47,20 +48,32 @@ func (w *stocked) queries(ctx context.Context) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []figure
+	out := []figure{{"empty echo, ms", percentiles(empty), "", "", ""}}
 	for _, q := range w.questions(a) {
+		before, err := w.garbage(ctx)
+		if err != nil {
+			return nil, err
+		}
 		took, err := repeated(ctx, q.ask)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", q.name, err)
 		}
-		p99 := at(took, 99)
+		after, err := w.garbage(ctx)
+		if err != nil {
+			return nil, err
+		}
 		out = append(out, figure{
-			q.name + ", ms", fmt.Sprintf("p50 %.2f, p99 %.2f (n=%d)", at(took, 50), p99, len(took)),
-			fmt.Sprintf("empty echo: p50 %.2f, p99 %.2f", at(empty, 50), at(empty, 99)),
+			q.name + ", ms", percentiles(took),
+			fmt.Sprintf("allocates %.0f KB, collections: %.0f", (after.bytes-before.bytes)/1024/float64(len(took)),
+				after.collections-before.collections),
 			ratio(at(took, 50), at(empty, 50)), "p99 <= 10",
 		})
 	}
 	return out, nil
+}
+
+func percentiles(took []float64) string {
+	return fmt.Sprintf("p50 %.2f, p99 %.2f (n=%d)", at(took, 50), at(took, 99), len(took))
 }
 
 // questions returns the questions; a list goes on from page to page.
@@ -149,23 +162,33 @@ func (a asker) count(of *registryv1.ListInstancesRequest, by []string) func(cont
 	}
 }
 
-// explain asks the registry what the CLI asks it for an explanation of a server.
+// explain asks the registry what the CLI asks it for an explanation of a server: its record, and then the rest at once.
 func (a asker) explain(ctx context.Context, server string) error {
 	_, err := call[*registryv1.GetServerResponse](ctx, a, "GetServer", &registryv1.GetServerRequest{Server: server})
 	if err != nil {
 		return err
 	}
-	if err := a.list(ctx, &registryv1.ListInstancesRequest{Server: server}); err != nil {
-		return err
+	asked := []func() error{
+		func() error { return a.list(ctx, &registryv1.ListInstancesRequest{Server: server}) },
+		func() error {
+			_, err := call[*registryv1.CheckFleetResponse](ctx, a, "CheckFleet", &registryv1.CheckFleetRequest{
+				On: &intentv1.Selector{Servers: []string{server}}, Page: &apiv1.Page{Limit: pageRows},
+			})
+			return err
+		},
+		func() error {
+			_, err := call[*registryv1.ListDefaultsResponse](ctx, a, "ListDefaults",
+				&registryv1.ListDefaultsRequest{Server: server})
+			return err
+		},
 	}
-	_, err = call[*registryv1.CheckFleetResponse](ctx, a, "CheckFleet", &registryv1.CheckFleetRequest{
-		On: &intentv1.Selector{Servers: []string{server}}, Page: &apiv1.Page{Limit: pageRows},
-	})
-	if err != nil {
-		return err
+	answers := make(chan error, len(asked))
+	for _, ask := range asked {
+		go func() { answers <- ask() }()
 	}
-	_, err = call[*registryv1.ListDefaultsResponse](ctx, a, "ListDefaults",
-		&registryv1.ListDefaultsRequest{Server: server})
+	for range asked {
+		err = errors.Join(err, <-answers)
+	}
 	return err
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // measureLatency measures the time from the publishing of an intent until its document can be
-// read, on an unloaded system. It reads when the bell rings, as the executor does.
+// read, on an unloaded system. It reads when the bell rings.
 func measureLatency(ctx context.Context, s settings) (_ []figure, err error) {
 	w, server, err := oneServer(ctx, s, quick("1.0.0"), quick("2.0.0"))
 	if err != nil {
@@ -113,7 +113,7 @@ func waitOnline(ctx context.Context, w *world, n int) error {
 // waitConverged waits until that many instances are converged at a version.
 func waitConverged(ctx context.Context, w *world, version string, n int) error {
 	return poll(ctx, "instances are converged", func() (bool, error) {
-		out, err := w.CLI(ctx, "instance", "list", "--no-headers", "--limit", strconv.Itoa(n+1))
+		out, err := w.CLI(ctx, "instance", "list", "--kind", "daemon", "--no-headers", "--limit", strconv.Itoa(n+1))
 		done := 0
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, "converged") && strings.Count(line, version) >= 1 {

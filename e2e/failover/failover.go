@@ -28,6 +28,7 @@ type Row struct {
 	Leader  bool            // the first server that was lost led the ledger
 	Gap     time.Duration   // the longest time between two acknowledgements of intents
 	Waited  []time.Duration // from an intent's first try to its acknowledgement, sorted
+	Started []time.Duration // from a task's assignment to its start, by the times at which the bus stored both, sorted
 	Decided time.Duration   // the longest time from an intent's first try to its decision
 	Upgrade time.Duration   // how long the upgrade of all servers took
 	Settled time.Duration   // from the return of what was lost until every server of the bus and of the fleet was there
@@ -119,7 +120,7 @@ func (s *site) within(ctx context.Context, step func(context.Context) error) err
 // row measures one loss.
 func (s *site) row(ctx context.Context, l Loss) (row Row, err error) {
 	row.Loss = l
-	if row.Leader, err = s.leads(ctx, l.Member); err != nil {
+	if row.Leader, err = s.leads(ctx, l); err != nil {
 		return row, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -145,6 +146,9 @@ func (s *site) row(ctx context.Context, l Loss) (row Row, err error) {
 // lose does what a row is about: it upgrades the fleet, takes servers of the bus away in the middle, brings them back
 // and waits until everything is as before.
 func (s *site) lose(ctx context.Context, row *Row) error {
+	if row.Loss.Kind == Lagging {
+		defer s.lagging(ctx, row.Loss.Member)()
+	}
 	began, upgraded := time.Now(), make(chan error, 1)
 	go func() { upgraded <- s.upgrade(ctx) }()
 	err := s.within(ctx, s.watcher.counts(s.options.Servers/3))
@@ -162,6 +166,19 @@ func (s *site) lose(ctx context.Context, row *Row) error {
 	err = s.within(ctx, s.calm)
 	row.Settled = time.Since(returned)
 	return err
+}
+
+// lagging holds a server of the bus back until the result is called.
+func (s *site) lagging(ctx context.Context, member int) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := lag(ctx, s.Members[member]); err != nil {
+			s.watcher.fail(err)
+		}
+	}()
+	return func() { cancel(); <-ended }
 }
 
 // upgrade brings the other version to every server and waits until it is there.

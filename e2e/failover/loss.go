@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
@@ -13,7 +14,9 @@ type Kind string
 
 // The kinds of losses.
 const (
+	Alone   Kind = "alone"    // for comparison: a bus of one server, which is not lost
 	None    Kind = "none"     // for comparison
+	Lagging Kind = "lagging"  // it is paused for a moment now and then, so that its replicas are behind
 	Killed  Kind = "killed"   // SIGKILL; its connections break
 	Paused  Kind = "paused"   // SIGSTOP; its connections stay
 	CutOff  Kind = "cut off"  // nothing passes between it and anybody else
@@ -27,7 +30,7 @@ type Loss struct {
 }
 
 func (l Loss) String() string {
-	if l.Kind == None {
+	if l.Kind == None || l.Kind == Alone {
 		return string(l.Kind)
 	}
 	return fmt.Sprintf("%s %d", l.Kind, l.Member+1)
@@ -44,6 +47,9 @@ func Each(kinds ...Kind) (all []Loss) {
 }
 
 func (l Loss) begin(f *fleet.Fleet) error {
+	if l.Kind == Alone {
+		return nil
+	}
 	member := f.Members[l.Member]
 	switch l.Kind {
 	case Killed:
@@ -59,6 +65,9 @@ func (l Loss) begin(f *fleet.Fleet) error {
 }
 
 func (l Loss) end(f *fleet.Fleet) error {
+	if l.Kind == Alone {
+		return nil
+	}
 	member := f.Members[l.Member]
 	switch l.Kind {
 	case Killed:
@@ -73,11 +82,39 @@ func (l Loss) end(f *fleet.Fleet) error {
 	return nil
 }
 
+const (
+	// lagFor is how long a server of the bus that lags is paused at a time, less than its peers take for a loss.
+	lagFor = 400 * time.Millisecond
+	// lagEvery is the time between two such pauses.
+	lagEvery = 2 * time.Second
+)
+
+// lag pauses a server of the bus now and then until ctx ends. It returns when the server runs.
+func lag(ctx context.Context, member *fleet.Process) error {
+	for ctx.Err() == nil {
+		if err := member.Pause(); err != nil {
+			return err
+		}
+		time.Sleep(lagFor)
+		if err := member.Resume(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lagEvery - lagFor):
+		}
+	}
+	return nil
+}
+
 // leads reports whether a server of the bus leads the ledger.
-func (s *site) leads(ctx context.Context, member int) (leads bool, err error) {
+func (s *site) leads(ctx context.Context, l Loss) (leads bool, err error) {
+	if l.Kind == Alone {
+		return true, nil
+	}
 	err = s.within(ctx, func(ctx context.Context) error {
 		leader, err := s.LedgerLeader(ctx)
-		leads = leader == member
+		leads = leader == l.Member
 		return err
 	})
 	return leads, err

@@ -14,12 +14,12 @@ func (r Row) Name() string {
 	return r.Loss.String()
 }
 
-// Percentile returns how long so many percent of the intents waited at most until they were acknowledged.
-func (r Row) Percentile(percent int) time.Duration {
-	if len(r.Waited) == 0 {
+// Percentile returns how long so many percent of sorted waits lasted at most; 0 without any.
+func Percentile(waits []time.Duration, percent int) time.Duration {
+	if len(waits) == 0 {
 		return 0
 	}
-	return r.Waited[(len(r.Waited)-1)*percent/100]
+	return waits[(len(waits)-1)*percent/100]
 }
 
 // Totals sums up the rows of each kind that has several: the longest times, the percentiles of all intents, and the
@@ -42,6 +42,8 @@ func (r *Row) add(other Row) {
 	r.Intents += other.Intents
 	r.Waited = append(r.Waited, other.Waited...)
 	slices.Sort(r.Waited)
+	r.Started = append(r.Started, other.Started...)
+	slices.Sort(r.Started)
 	r.Wrong.Offline += other.Wrong.Offline
 	r.Wrong.Lost += other.Wrong.Lost
 	r.Wrong.Unheard += other.Wrong.Unheard

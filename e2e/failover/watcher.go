@@ -2,7 +2,9 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,8 @@ type watcher struct {
 	upgrades  map[string]bool // the tasks of the upgrade, not of the load
 	succeeded int             // of them
 	seen      map[string]int  // by what may happen once, and to what
+	assigned  map[string]time.Time
+	started   []time.Duration // from an assignment on
 	wrong     Wrong
 	err       error
 }
@@ -42,7 +46,7 @@ func (s *site) watch(ctx context.Context) (*watcher, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{client: c, cancel: cancel, ended: make(chan struct{}), position: end, seen: map[string]int{},
-		upgrades: map[string]bool{}}
+		upgrades: map[string]bool{}, assigned: map[string]time.Time{}}
 	go func() {
 		defer close(w.ended)
 		for e, err := range c.Follow(ctx, client.Query{From: end + 1}) {
@@ -81,13 +85,26 @@ func (w *watcher) take(e client.Event, err error) {
 	case *taskv1.Queued:
 		w.upgrades[e.Fact.Key] = body.GetAgent() == sample.Agent
 		w.once(e.Name(), e)
-	case *taskv1.Assigned, *taskv1.Started:
+	case *taskv1.Assigned:
+		w.assigned[e.Fact.Key] = e.StoredAt
+		w.once(e.Name(), e)
+	case *taskv1.Started:
+		if at, ok := w.assigned[e.Fact.Key]; ok {
+			w.started = append(w.started, e.StoredAt.Sub(at))
+		}
 		w.once(e.Name(), e)
 	case *intentv1.Accepted, *intentv1.Refused:
 		w.once("decision", e)
 	case *serverv1.Offline:
 		w.wrong.Offline++
 	}
+}
+
+// fail keeps why the row cannot be measured.
+func (w *watcher) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = errors.Join(w.err, err)
 }
 
 func (w *watcher) once(what string, e client.Event) {
@@ -135,6 +152,7 @@ func (w *watcher) until(what string, done func() bool) func(context.Context) err
 func (w *watcher) sum(row *Row) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	row.Started = slices.Sorted(slices.Values(w.started))
 	row.Wrong.Offline += w.wrong.Offline
 	row.Wrong.Doubled += w.wrong.Doubled
 	row.Wrong.Reads += w.wrong.Reads

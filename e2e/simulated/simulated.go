@@ -33,7 +33,8 @@ type Options struct {
 	Within  time.Duration // bounds each step
 }
 
-// Step is how long a step of the scenario took, and the processor time of garrisond during it.
+// Step is how long a step of the scenario took, and the processor time of garrisond during it: where garrisond was
+// started again, that since its start.
 type Step struct {
 	Name      string
 	Took, CPU time.Duration
@@ -141,9 +142,14 @@ func (r *Runner) steps(ctx context.Context) error {
 func (r *Runner) measure(ctx context.Context, name string, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Within)
 	defer cancel()
-	began, used := time.Now(), processorTime(r.fleet.Garrisond.Pid())
+	pid := r.fleet.Garrisond.Pid()
+	began, used := time.Now(), ProcessorTime(pid)
 	err := do(ctx)
-	r.took = append(r.took, Step{name, time.Since(began), processorTime(r.fleet.Garrisond.Pid()) - used})
+	now := r.fleet.Garrisond.Pid()
+	if now != pid {
+		used = 0
+	}
+	r.took = append(r.took, Step{name, time.Since(began), ProcessorTime(now) - used})
 	return err
 }
 
@@ -245,8 +251,8 @@ func (p *Process) Stop(within time.Duration) (s Summary, err error) {
 // ticksPerSecond is the unit of /proc/PID/stat on every Linux that Go supports.
 const ticksPerSecond = 100
 
-// processorTime returns the processor time that a process used so far; 0 when it cannot be read.
-func processorTime(pid int) time.Duration {
+// ProcessorTime returns the processor time that a process used so far; 0 when it cannot be read.
+func ProcessorTime(pid int) time.Duration {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0

@@ -122,20 +122,18 @@ func workersOf(c topology.Consumer) int {
 
 // work handles messages, many side by side, until ctx is done.
 func (w *consuming) work(ctx context.Context) {
-	var handling errgroup.Group
-	handling.SetLimit(workersOf(w.from))
+	crew := newCrew(workersOf(w.from), func(m *delivery) {
+		w.handleOne(ctx, m)
+		w.waiting.done(m)
+	})
 	for {
 		m, ok := w.waiting.take(ctx)
 		if !ok {
 			break
 		}
-		handling.Go(func() error {
-			w.handleOne(ctx, m)
-			w.waiting.done(m)
-			return nil
-		})
+		crew.give(m)
 	}
-	_ = handling.Wait() // no handler returns an error
+	crew.wait()
 }
 
 func (w *consuming) handleOne(ctx context.Context, m *delivery) {

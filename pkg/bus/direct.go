@@ -23,6 +23,16 @@ func (m Message) Announced() uint64 {
 	return sequence
 }
 
+// Pushed returns the message of a stream that the bus stored on a subject and sends with this one, as a bell does;
+// false without one. Other senders can have messages of other subjects delivered here, as answers to their requests.
+func (m Message) Pushed(subject string) (Message, bool) {
+	if len(m.Data) == 0 || ofBus(m.Header, headerSubject) != subject {
+		return Message{}, false
+	}
+	s, err := stored(&nats.Msg{Header: m.Header, Data: m.Data})
+	return s, err == nil
+}
+
 // DirectGet reads the last message on one subject of a stream, without a consumer. It puts
 // the subject into the request's own subject, because only that form can be restricted by
 // permissions. The error is NotFound when the subject has no message.

@@ -9,7 +9,7 @@
 //   - Consume hands a durable consumer's messages to a handler and settles them (consume.go).
 //   - Service answers the methods of a service and Call calls one (service.go). Answer and Ask
 //     do the same for a subject that is not a method (exchange.go).
-//   - DirectGet and Announced: a document is read when its bell rings (direct.go).
+//   - Pushed, DirectGet and Announced: a document comes with its bell, or is read when that rings (direct.go).
 //   - DirectGetFresh reads from a replica that is proven to reach far enough (fresh.go).
 //   - Publish and PublishDurable for everything else (conn.go).
 //
@@ -39,8 +39,8 @@
 //     and becomes a dead letter after topology.MaxDeliver tries. Senders are served in turn:
 //     the messages of one server delay another's by one of them at most (queues.go), and of
 //     one server at most topology.DeadLettersKept dead letters a minute are stored.
-//  6. A bell may be missed. Its listeners also read on a timer. It names the sequence of the document that it
-//     announces, so that a listener knows an older one when it reads it.
+//  6. A bell may be missed. Its listeners also read on a timer. It carries its document, and names
+//     the document's sequence, so that a listener knows an older one when it reads it.
 //  7. Every call and every queue has a bound: calls by their context or DefaultTimeout,
 //     queues by the constants beside them.
 //  8. The cause of a failed login is one of a few named ones (Login); every error text of

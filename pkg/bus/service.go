@@ -97,8 +97,10 @@ func (s *Service) OnClose(f func()) { s.onClose = append(s.onClose, f) }
 
 // Handle answers one method, named as in its protobuf service. It is an error to name
 // one that no descriptor has or whose request is of another type. When it returns the
-// bus knows of it, as with Subscribe.
-func Handle[Q, R proto.Message](s *Service, method string, f func(context.Context, Caller, Q) (R, error)) error {
+// bus knows of it, as with Subscribe. Each answer that f returned goes to reuse once it is sent.
+func Handle[Q, R proto.Message](
+	s *Service, method string, f func(context.Context, Caller, Q) (R, error), reuse ...func(R),
+) error {
 	d, ok := s.methods[method]
 	if !ok {
 		return fault.New(fault.Internal, "service %s has no method %s", s.name, method)
@@ -107,7 +109,7 @@ func Handle[Q, R proto.Message](s *Service, method string, f func(context.Contex
 	if have, want := q.ProtoReflect().Descriptor().FullName(), d.Input().FullName(); have != want {
 		return fault.New(fault.Internal, "method %s takes %s, not %s", method, want, have)
 	}
-	answer := func(r micro.Request) { serve(s, r, f) }
+	answer := func(r micro.Request) { serve(s, r, f, reuse) }
 	s.handle(AccessOf(d), kebab(method))
 	err := s.micro.AddEndpoint(method, micro.HandlerFunc(func(r micro.Request) {
 		s.take(r, answer)
@@ -116,7 +118,9 @@ func Handle[Q, R proto.Message](s *Service, method string, f func(context.Contex
 	return err
 }
 
-func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Context, Caller, Q) (R, error)) {
+func serve[Q, R proto.Message](
+	s *Service, r micro.Request, f func(context.Context, Caller, Q) (R, error), reuse []func(R),
+) {
 	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 	defer cancel()
 	header := map[string][]string(r.Headers())
@@ -133,15 +137,26 @@ func serve[Q, R proto.Message](s *Service, r micro.Request, f func(context.Conte
 		s.refuse(r, err)
 		return
 	}
-	data, err := marshal(json, resp)
+	defer func() {
+		for _, take := range reuse {
+			take(resp)
+		}
+	}()
+	room := answers.Get().(*[]byte)
+	defer answers.Put(room)
+	data, err := marshalAppend((*room)[:0], json, resp)
 	if err != nil {
 		s.refuse(r, fault.New(fault.Internal, "write answer: %w", err))
 		return
 	}
+	*room = data // the connection copies it
 	if err := s.conn.tooLarge(s.answer(r, nil, data), len(data)); err != nil {
 		s.refuse(r, err)
 	}
 }
+
+// answers keeps room for answers: a page of a list is 100 KB, which would be garbage with each.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
 
 // callerOf reads who asks. The bus checked the actor's name, and nothing in the header, so an id of the caller's own
 // counts only together with that name: it never is the id of another person's request or intent.
@@ -279,6 +294,8 @@ func AccessOf(d protoreflect.MethodDescriptor) string {
 		return "admin"
 	case apiv1.Access_ACCESS_REPORT:
 		return "report"
+	case apiv1.Access_ACCESS_ANSWER:
+		return "answer"
 	}
 	return "unspecified"
 }
@@ -316,11 +333,14 @@ func unmarshal(json bool, data []byte, into proto.Message) error {
 	return strict.Unmarshal(data, into)
 }
 
-func marshal(json bool, m proto.Message) ([]byte, error) {
+func marshal(json bool, m proto.Message) ([]byte, error) { return marshalAppend(nil, json, m) }
+
+// marshalAppend appends a message to b.
+func marshalAppend(b []byte, json bool, m proto.Message) ([]byte, error) {
 	if json {
-		return protojson.Marshal(m)
+		return protojson.MarshalOptions{}.MarshalAppend(b, m)
 	}
-	return proto.Marshal(m)
+	return proto.MarshalOptions{}.MarshalAppend(b, m)
 }
 
 func get(h map[string][]string, name string) string {

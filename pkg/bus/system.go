@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -29,13 +32,17 @@ type Client struct {
 	Since   time.Time
 }
 
+// serversAnswering is how many answers of servers of the bus wait to be read. askServers is called each second, and the
+// room for answersWaiting was most of what an idle access service allocated.
+const serversAnswering = 64
+
 // askServers sends a request to all servers of the bus and hands each answer to take, until that
 // returns true or an error, or ctx is done.
 func (c *Conn) askServers(
 	ctx context.Context, subject string, data []byte, take func(answer []byte) (done bool, err error),
 ) error {
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
+	inbox, answers := c.nc.NewInbox(), make(chan *nats.Msg, serversAnswering)
+	sub, err := c.nc.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return requestError(err)
 	}
@@ -44,15 +51,22 @@ func (c *Conn) askServers(
 		return requestError(err)
 	}
 	for {
-		m, err := sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return requestError(err)
-		}
-		if done, err := take(m.Data); done || err != nil {
-			return err
+		select {
+		case m := <-answers:
+			if noResponders(m) {
+				return requestError(nats.ErrNoResponders)
+			}
+			if done, err := take(m.Data); done || err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return requestError(ctx.Err())
 		}
 	}
 }
+
+// noResponders reports whether the bus says that nothing answers a request.
+func noResponders(m *nats.Msg) bool { return len(m.Data) == 0 && m.Header.Get("Status") == "503" }
 
 // serversWithin is how long the servers of the bus have to answer: the bus counts one that died for a while.
 const serversWithin = time.Second
@@ -163,12 +177,30 @@ type Sender struct {
 	At              time.Time // when the server counted, by its clock
 }
 
-// Senders lists the n connections of an account to a server of the bus that have sent the most messages, without their
-// users, for which the server would check every JWT.
+// Senders lists the n connections of an account to a server of the bus that have sent the most messages, and the n that
+// were active last: one that opened a moment ago has sent less than many that are open for weeks. It lists them without
+// their users, for which the server would check every JWT.
 func (c *Conn) Senders(ctx context.Context, of Server, accountKey string, n int) ([]Sender, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	query, err := json.Marshal(map[string]any{"acc": accountKey, "limit": n, "sort": "msgs_from"})
+	most, err := c.senders(ctx, of, map[string]any{"acc": accountKey, "limit": n, "sort": "msgs_from"})
+	if err != nil || len(most) < n {
+		return most, err
+	}
+	last, err := c.senders(ctx, of, map[string]any{"acc": accountKey, "limit": n, "sort": "last"})
+	if err != nil {
+		return nil, err
+	}
+	listed := map[uint64]bool{}
+	for _, s := range most {
+		listed[s.ID] = true
+	}
+	return append(most, slices.DeleteFunc(last, func(s Sender) bool { return listed[s.ID] })...), nil
+}
+
+// senders lists connections to a server of the bus.
+func (c *Conn) senders(ctx context.Context, of Server, which map[string]any) ([]Sender, error) {
+	query, err := json.Marshal(which)
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,52 @@ func TestTheSystemUserOfAccessSeesAndEndsConnections(t *testing.T) {
 	}
 }
 
+// A connection that opened a moment ago has sent less than those that are open for long, and may send the most now.
+func TestSendersIncludeAConnectionThatIsActiveNow(t *testing.T) {
+	g := bustest.StartGuarded(t)
+	c := g.Service(t, topology.UserAccessSystem)
+	servers, err := c.Servers(t.Context())
+	if err != nil || len(servers) != 1 {
+		t.Fatalf("servers: %v, %v, want one", servers, err)
+	}
+	sends := func(n int) uint64 {
+		id := ident.New()
+		nc := g.Raw(t, id, "main")
+		for range n {
+			err := nc.Publish(topology.BeatSubject(topology.ServerAddress{Cell: "main", Server: id}), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		cid, err := nc.GetClientID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cid
+	}
+	for range 3 {
+		sends(9)
+	}
+	active := sends(1)
+	list, err := c.Senders(t.Context(), servers[0], g.Authority.Names[topology.AccountNodes], 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[uint64]bool{}
+	for _, s := range list {
+		if ids[s.ID] {
+			t.Errorf("connection %d is listed twice", s.ID)
+		}
+		ids[s.ID] = true
+	}
+	if !ids[active] || len(list) < 3 {
+		t.Errorf("listed %+v; want two that sent most and connection %d", list, active)
+	}
+}
+
 func TestAnAccountIsUpdatedOnTheBus(t *testing.T) {
 	g := bustest.StartGuarded(t)
 	c := g.Service(t, topology.UserAccessSystem)

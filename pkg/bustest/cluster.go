@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -65,6 +67,27 @@ func (c *Cluster) HoldBack(t testing.TB, stream string, d time.Duration) *bus.Co
 	}
 	t.Fatal("every server leads the stream")
 	return nil
+}
+
+// RingWithoutDocuments has bells carry no document from now on, as those of a bus before topology number 10.
+func (c *Cluster) RingWithoutDocuments(t testing.TB) {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(c.servers[0]))
+	if err != nil {
+		t.Fatalf("connect to the cluster: %v", err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	config, _ := topology.StreamNamed(3, topology.Desired)
+	config.RePublish.HeadersOnly = true
+	if _, err := js.UpdateStream(ctx, config); err != nil {
+		t.Fatalf("change the bells: %v", err)
+	}
 }
 
 func (c *Cluster) provision(t testing.TB, conn *bus.Conn) {

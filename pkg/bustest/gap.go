@@ -1,6 +1,7 @@
 package bustest
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -37,14 +38,28 @@ func (b *Bus) Delete(t testing.TB, sequences ...uint64) {
 	}
 }
 
-func (b *Bus) jetstream(t testing.TB) jetstream.JetStream {
+// PublishRequest sends an empty request whose answer goes to a subject that anybody may have, as a hostile client does.
+func (b *Bus) PublishRequest(t testing.TB, subject, reply string) {
+	t.Helper()
+	nc := b.raw(t)
+	if err := errors.Join(nc.PublishRequest(subject, reply, nil), nc.Flush()); err != nil {
+		t.Fatalf("request %s: %v", subject, err)
+	}
+}
+
+func (b *Bus) raw(t testing.TB) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect("", nats.InProcessServer(b))
 	if err != nil {
 		t.Fatalf("connect to the bus: %v", err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	return nc
+}
+
+func (b *Bus) jetstream(t testing.TB) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(b.raw(t))
 	if err != nil {
 		t.Fatalf("connect to the bus: %v", err)
 	}

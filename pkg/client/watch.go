@@ -18,9 +18,9 @@ const (
 	settleAfterFact = 150 * time.Millisecond
 )
 
-// Await calls done until it reports true: at once, soon after new facts in the ledger, and every second. An error of
-// kind Unavailable is retried; any other ends the wait and is returned. When ctx ends first, the error wraps
-// context.Cause(ctx).
+// Await calls done until it reports true: at once, soon after new facts in the ledger, and every second. Without
+// permission to hear of facts, every second is all. An error of kind Unavailable is retried; any other ends the wait
+// and is returned. When ctx ends first, the error wraps context.Cause(ctx).
 func (c *Client) Await(ctx context.Context, done func(context.Context) (bool, error)) error {
 	bell, stop, err := c.listen(ctx)
 	if err != nil {
@@ -36,7 +36,11 @@ func (c *Client) Await(ctx context.Context, done func(context.Context) (bool, er
 		case err != nil && ctx.Err() == nil && !fault.Is(err, fault.Unavailable):
 			return err
 		}
-		if cause := bell.wait(awaitInterval, settleAfterFact); cause != nil {
+		cause := bell.wait(awaitInterval, settleAfterFact)
+		if cause != nil && ctx.Err() == nil { // who may not hear of facts, such as an approver, asks every second
+			cause = pause(ctx, awaitInterval)
+		}
+		if cause != nil {
 			if fault.Is(err, fault.Unavailable) {
 				return fmt.Errorf("%w (last error: %v)", cause, err)
 			}

@@ -92,10 +92,12 @@ var records = []Entry{
 	{
 		TooWide, by(registry, cli),
 		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure, " +
-			"remove, decommission, reinstall, quarantine or revocation, a rollout in one wave, a default of an " +
-			"environment, a move of servers to an environment with defaults, or a drift policy that heals.",
+			"remove, undo, decommission, reinstall, quarantine or revocation, a rollout in one wave, a default of an " +
+			"environment, also one that waited, a move of servers to an environment with defaults, or a drift policy " +
+			"that heals.",
 		"garrison rollout start AGENT --on SELECTOR --canaries 3 --waves 10%,50%, with --then-default ENVIRONMENT " +
-			"for a default, or garrison rollout start --repair --all for drift; or the same command with --at-once",
+			"for a default, garrison rollout undo INTENT for an undo, or garrison rollout start --repair --all for " +
+			"drift; or the same command with --at-once",
 	},
 	{
 		UnmanagedAgent, by(registry),

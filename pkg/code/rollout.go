@@ -4,6 +4,7 @@ package code
 const (
 	BadStrategy         = "BAD_STRATEGY"
 	CanariesExceedWave  = "CANARIES_EXCEED_WAVE"
+	EmptyWave           = "EMPTY_WAVE"
 	TooManyBroken       = "TOO_MANY_BROKEN"
 	TooFewSucceed       = "TOO_FEW_SUCCEED"
 	WorseThanUnchanged  = "WORSE_THAN_UNCHANGED"
@@ -30,6 +31,14 @@ var rollouts = []Entry{
 		"fewer --canaries, or a selector that matches more servers",
 	},
 	{
+		EmptyWave, by(registry),
+		"A stage of the strategy is for servers that meet conditions, and would have none: no server that the " +
+			"rollout changes meets them, all that do are offline or unhealthy, or earlier stages take all of them. " +
+			"What is behind the stage would begin without what it was to show.",
+		"the command without that stage, or with other conditions; garrison server list --on SELECTOR lists the " +
+			"servers that meet them",
+	},
+	{
 		TooManyBroken, by(registry),
 		"The rollout broke more servers than it may, so it halted. Servers that were broken before, and servers that " +
 			"were broken when the rollout was resumed, do not count.",
@@ -37,7 +46,8 @@ var rollouts = []Entry{
 	},
 	{
 		TooFewSucceed, by(registry),
-		"The share of the wave's servers that must succeed can no longer be reached, so the rollout halted.",
+		"The share of the wave's servers that must succeed can no longer be reached, or the wave broke servers, none " +
+			"succeeded and another wave follows, so the rollout halted.",
 		acceptDamage,
 	},
 	{

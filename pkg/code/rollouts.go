@@ -7,6 +7,9 @@ const (
 	RolloutOverlaps  = "ROLLOUT_OVERLAPS"
 	RolloutNotFit    = "ROLLOUT_NOT_FIT"
 	PlanInterrupted  = "PLAN_INTERRUPTED"
+	StartPassed      = "START_PASSED"
+	ApproverStarted  = "APPROVER_STARTED"
+	WaveRejected     = "WAVE_REJECTED"
 	ImpossibleSet    = "IMPOSSIBLE_SET"
 )
 
@@ -38,6 +41,24 @@ var rolloutRequests = []Entry{
 		RolloutNotFit, by(registry),
 		"The rollout is in a state in which this cannot be done: one that ended cannot be resumed, for example.",
 		"garrison rollout show ROLLOUT",
+	},
+	{
+		StartPassed, by(registry),
+		"The time at which the rollout was to begin has passed. A plan that was saved with a time begins at that " +
+			"time, not later.",
+		"the command with a later --at, as in garrison rollout apply FILE --at TIME",
+	},
+	{
+		ApproverStarted, by(registry),
+		"The approval of the rollout must come from another actor than the one who asked for it.",
+		"garrison rollout approve ROLLOUT, by another person or a program with the role approver",
+	},
+	{
+		WaveRejected, by(registry),
+		"A person or a program who may approve a wave of the rollout refused it, for the reason in the message. The " +
+			"rollout halted, and its broken servers go back to what they had.",
+		"garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or garrison rollout resume ROLLOUT, which " +
+			"waits for an approval again",
 	},
 	{
 		PlanInterrupted, by(registry),

@@ -184,6 +184,7 @@ var Kinds = []Kind{
 	{Rollout, "paused", &rolloutv1.Paused{}},
 	{Rollout, "resumed", &rolloutv1.Resumed{}},
 	{Rollout, "approved", &rolloutv1.Approved{}},
+	{Rollout, "rejected", &rolloutv1.Rejected{}},
 	{Rollout, "succeeded", &rolloutv1.Succeeded{}},
 	{Rollout, "aborted", &rolloutv1.Aborted{}},
 	{Rollout, "undone", &rolloutv1.Undone{}},

@@ -106,8 +106,9 @@ var Exports = slices.Concat(
 		call(AccountNodes, NodesAPI, "DIRECT.GET.DESIRED."+DesiredSubjects),
 		{From: AccountCore, To: AccountNodes, Subject: ReportSubjects},
 		{From: AccountCore, To: AccountNodes, Subject: BellSubjects, Stream: true},
-		{From: AccountRegistry, To: AccountNodes, Subject: BeatSubjects},
-		{From: AccountCatalog, To: AccountNodes, Subject: ChunkRequestSubjects},
+		{From: AccountNodes, To: AccountRegistry, Subject: BeatSubjects, Stream: true},
+		// A stream: a service answers on the subject that its caller chose, which may be the bell of another server.
+		{From: AccountNodes, To: AccountCatalog, Subject: ChunkRequestSubjects, Stream: true},
 		{From: AccountCatalog, To: AccountNodes, Subject: ChunkAnswerSubjects, Stream: true},
 		{From: AccountRegistry, To: AccountNodes, Subject: RenewSubjects},
 		{From: AccountRegistry, To: AccountGuests, Subject: EnrolSubjects, Share: true},
@@ -256,54 +257,6 @@ var GuestPermissions = Permissions{
 	Subscribe: []string{Inbox(ownName) + ".>"},
 	Payload:   GuestPayload,
 }
-
-// Role is what a person, or a program that acts for one, may do.
-type Role string
-
-// The roles.
-const (
-	Viewer   Role = "viewer"
-	Operator Role = "operator"
-	Admin    Role = "admin"
-	Reporter Role = "reporter" // a program; it reports external instances, and can do nothing else
-)
-
-// RolePermissions returns the template of each role. The actor is a token of every
-// subject, so a user cannot act under another name.
-func RolePermissions(r Role) Permissions {
-	if r == Reporter {
-		return reporter
-	}
-	p := Permissions{
-		Publish: []string{
-			APISubject(anyToken, "read", anyToken, ownName),
-			LogReadSubject(ServerAddress{anyToken, anyToken}, LogReader{ownName, anyToken}),
-		},
-		Subscribe: []string{Inbox(ownName) + ".>", TailSubject, LiveSubjects},
-		Payload:   DefaultPayload,
-	}
-	if r == Operator || r == Admin {
-		p.Publish = append(p.Publish, APISubject(anyToken, "write", anyToken, ownName),
-			IntentSubject(anyToken, ownName, anyToken))
-	}
-	if r == Admin {
-		p.Publish = append(p.Publish, APISubject(anyToken, "admin", anyToken, ownName))
-	}
-	return p
-}
-
-// reporter is the template of the role Reporter: reports, and the renewal of its own credentials.
-var reporter = Permissions{
-	Publish: []string{
-		APISubject(anyToken, "report", anyToken, ownName),
-		APISubject(UserAccess, "read", "renew-self", ownName),
-	},
-	Subscribe: []string{Inbox(ownName) + ".>"},
-	Payload:   ReporterPayload,
-}
-
-// Roles lists the roles. Each of the first three is allowed all that those before it are.
-var Roles = []Role{Viewer, Operator, Admin, Reporter}
 
 // Scope is a kind of users that one signing key of an account admits.
 type Scope struct {

@@ -29,7 +29,9 @@ func TestAPatternIncludesWhatNATSSaysItDoes(t *testing.T) {
 
 func TestRolesPublishOnlyInTheirOwnName(t *testing.T) {
 	intent := IntentSubject(VerbInstall, "ann", "id")
-	for role, want := range map[Role]bool{Viewer: false, Operator: true, Admin: true, Reporter: false} {
+	for role, want := range map[Role]bool{
+		Viewer: false, Operator: true, Admin: true, Reporter: false, Approver: false,
+	} {
 		p := RolePermissions(role)
 		if have := p.MayPublish("ann", intent); have != want {
 			t.Errorf("%s may install: %v, want %v", role, have, want)

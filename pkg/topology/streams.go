@@ -109,10 +109,10 @@ func deliveries(persist jetstream.PersistModeType) []jetstream.StreamConfig {
 			MaxMsgSize:        mib,
 			AllowDirect:       true,
 			PersistMode:       persist,
+			// The bell carries the document, so that its server need not read it.
 			RePublish: &jetstream.RePublish{
 				Source:      DesiredSubjects,
 				Destination: BellSubject(ServerAddress{"{{wildcard(1)}}", "{{wildcard(2)}}"}),
-				HeadersOnly: true,
 			},
 		},
 		{

@@ -45,8 +45,11 @@ func TestAServerReadsItsDocumentAndReports(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the dispatcher writes a document: %v", err)
 	}
-	if m := receive(t, "the bell", rung); len(m.Data) != 0 || m.Announced() != sequence {
-		t.Errorf("the bell carries %d bytes and announces %d; want none, and %d", len(m.Data), m.Announced(), sequence)
+	bell := receive(t, "the bell", rung)
+	pushed, ok := bell.Pushed(desired.Subject)
+	if !ok || string(pushed.Data) != "document" || bell.Announced() != sequence || pushed.Sequence != sequence {
+		t.Errorf("the bell carries %q of %d and announces %d; want the document, and %d",
+			bell.Data, pushed.Sequence, bell.Announced(), sequence)
 	}
 	m, err := server.DirectGet(t.Context(), topology.Desired, topology.DesiredSubject(me))
 	if err != nil || string(m.Data) != "document" {
@@ -59,7 +62,9 @@ func TestAServerReadsItsDocumentAndReports(t *testing.T) {
 	if err := server.Publish(topology.BeatSubject(me), []byte("beat")); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, "the beat", beats)
+	if m := receive(t, "the beat", beats); len(m.Header) != 0 {
+		t.Errorf("the beat has the header %v, which the bus wrote and nothing reads; want none", m.Header)
+	}
 
 	digest := make([]byte, 32)
 	catalog := g.Service(t, topology.UserCatalog)

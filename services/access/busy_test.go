@@ -30,6 +30,12 @@ func TestOnlyAnAccountThatSendsMoreThanOneKeyMayIsLookedAt(t *testing.T) {
 			bus.AccountUse{Messages: 1e9 + 2*mostOfPerson + 1}, time.Second, []string{nodes, ops}},
 		{"as many in a second, of several", bus.AccountUse{Messages: 1e9 + 4*mostMessages, Bytes: 1e12 + mostBytes + 1},
 			bus.AccountUse{Messages: 1e9 + 2*mostOfPerson + 1}, 2 * time.Second, nil},
+		{"a fleet that beats", bus.AccountUse{
+			Messages: 1e9 + 4*mostMessages + mostMessages + 4_000, Bytes: 1e12 + mostBytes + 1, Connections: 10_000,
+		}, bus.AccountUse{Messages: 1e9 + 2*mostOfPerson + 1}, time.Second, nil},
+		{"a fleet that beats, and a key that sends too much", bus.AccountUse{
+			Messages: 1e9 + 4*mostMessages + 3*mostMessages + 10_000, Bytes: 1e12 + mostBytes + 1, Connections: 10_000,
+		}, bus.AccountUse{Messages: 1e9 + 2*mostOfPerson + 1}, time.Second, []string{nodes}},
 		{"the bus started again", bus.AccountUse{}, bus.AccountUse{}, time.Second, nil},
 	} {
 		at = at.Add(step.after)

@@ -23,7 +23,7 @@ func TestAServerThatIsShutOutIsCutOff(t *testing.T) {
 		"quarantined": {&serverv1.Quarantined{Reason: "mad"}},
 		"revoked":     {&serverv1.Revoked{Reason: "stolen"}},
 		"given up":    {&serverv1.Dead{Lost: true, Forced: true}},
-		"uninstalled": {&serverv1.Dead{}, &serverv1.Uninstalled{}},
+		"cleaned up":  {&serverv1.Dead{}, &serverv1.Uninstalled{Via: "ssh"}},
 		"forgotten":   {&serverv1.Dead{}, &serverv1.Forgotten{}},
 		"enrolled again with another key": {
 			&serverv1.Revoked{}, &serverv1.Reinvited{}, &serverv1.Enrolled{PublicKey: newKey(t)},
@@ -83,6 +83,20 @@ func TestAUsedInvitationIsCutOff(t *testing.T) {
 	f := &serverv1.Enrolled{PublicKey: newKey(t), ExpiresAt: timestamppb.New(expires)}
 	w.recordAt(time.Now().Add(-server.EnrolGrace), l.name, f)
 	w.shutOut(c, l)
+}
+
+// The bus may have stored the last report of an executor that waits for the answer.
+func TestAnExecutorThatRemovedItselfIsCutOffAfterAGrace(t *testing.T) {
+	w := newWorld(t, 1)
+	waits, ended := w.server(), w.server()
+	w.record(ended.name, &serverv1.Dead{})
+	c := w.connect(ended)
+	w.record(waits.name, &serverv1.Dead{}, &serverv1.Uninstalled{})
+	w.recordAt(time.Now().Add(-server.ReceiptGrace), ended.name, &serverv1.Uninstalled{})
+	w.shutOut(c, ended)
+	if !w.letIn(waits) {
+		t.Error("an executor is not let in a moment after its last report")
+	}
 }
 
 func TestARevokedUserIsCutOff(t *testing.T) {

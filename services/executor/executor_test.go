@@ -89,9 +89,7 @@ func (s *site) image(version string) *imagev1.Manifest {
 	s.t.Helper()
 	i := imagetest.New(s.t, "gz-tools", version, nil, imagetest.Regular("tool", 0o755, []byte(version)))
 	i.Manifest.Kind = agentv1.Kind_KIND_FILES
-	for n, c := range i.Chunks {
-		s.store(topology.BlobSubject(i.Manifest.Blob.Digest, n), c)
-	}
+	give(s.t, s.conn, i)
 	return i.Manifest
 }
 

@@ -164,19 +164,26 @@ func (h *host) daemonOf(version string) (pid int) {
 	return pid
 }
 
+// give stores the chunks of an image on the bus, unless it has them: another test may have given them, and a try of
+// this one whose answer was late.
+func give(t *testing.T, by *bus.Conn, i imagetest.Image) {
+	t.Helper()
+	for n, c := range i.Chunks {
+		_, err := by.PublishDurable(context.Background(),
+			bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c, Once: true})
+		if err != nil && !fault.Is(err, fault.Conflict) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // upgrade asks for a version of the agent, and does not wait for it.
 func (h *host) upgrade(version string, run *imagev1.Run) {
 	h.t.Helper()
 	i := imagetest.New(h.t, "gz-tools", version, run,
 		imagetest.Regular("run", 0o755, []byte("#!/bin/sh\n# "+version+"\nwhile :; do sleep 1; done\n")))
 	i.Manifest.Kind = agentv1.Kind_KIND_DAEMON
-	for n, c := range i.Chunks {
-		_, err := h.gives.PublishDurable(context.Background(),
-			bus.Durable{Subject: topology.BlobSubject(i.Manifest.Blob.Digest, n), Data: c, Once: true})
-		if err != nil && !fault.Is(err, fault.Conflict) { // another host's test gave the same
-			h.t.Fatal(err)
-		}
-	}
+	give(h.t, h.gives, i)
 	h.document(&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE, Entries: []*desiredv1.Entry{{
 		Agent: "gz-tools", InstanceId: "i", Generation: 1, Image: i.Manifest, TaskId: ident.New(),
 		Verb: taskv1.Verb_VERB_INSTALL,

@@ -128,8 +128,10 @@ func (l *lost) interrupt(point string) {
 // keeps asserts that the agent of before runs on.
 func (l *lost) keeps() {
 	l.t.Helper()
-	l.eventually("the agent is known", func() bool { return l.pid() > 0 })
-	if now := l.pid(); now != l.agent {
+	l.state(status.Running, "") // the executor of before left that it is stopped, with its agents
+	now := 0
+	l.eventually("the agent is known", func() bool { now = l.pid(); return now > 0 })
+	if now != l.agent {
 		l.t.Errorf("the agent was process %d and is %d", l.agent, now)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 )
 
@@ -45,9 +44,7 @@ type trait struct {
 // publish stores an image on the bus, once.
 func (b *box) publish(m imagetest.Image) *imagev1.Manifest {
 	b.t.Helper()
-	for n, c := range m.Chunks {
-		b.store(b.catalog, topology.BlobSubject(m.Manifest.Blob.Digest, n), c)
-	}
+	give(b.t, b.catalog, m)
 	return m.Manifest
 }
 

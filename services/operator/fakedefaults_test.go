@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"fmt"
 	"testing"
 
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -22,6 +23,9 @@ func (f *fakes) defaults(t testing.TB, s *bus.Service) {
 		if string(q.GetPlanSha256()) != "plan" || q.GetAgent() == "stale" {
 			return nil, fault.Refuse(fault.Conflict, planStale)
 		}
+		if err := f.checkDefault(q.GetEnvironment(), q.GetAgent(), q.GetIfRevision()); err != nil {
+			return nil, err
+		}
 		d := &environmentv1.Default{
 			Image: q.GetImage(), Metadata: q.GetMetadata(), Reach: q.GetReach(), Actor: "alice", SetAt: ago(0),
 			Revision: 7,
@@ -37,16 +41,33 @@ func (f *fakes) defaults(t testing.TB, s *bus.Service) {
 		if q.GetAgent() != "beacon" {
 			return nil, unknown("UNKNOWN_DEFAULT", "default", q.GetAgent(), "beacon")
 		}
+		if n := q.GetIfRevision(); n != 0 {
+			return &registryv1.UnsetDefaultResponse{}, f.checkDefault(q.GetEnvironment(), q.GetAgent(), n)
+		}
 		return &registryv1.UnsetDefaultResponse{}, nil
 	})
 	handle(t, f, s, "ListDefaults", f.listDefaults)
 	handle(t, f, s, "CountInstances", countInstances)
+	handle(t, f, s, "ListAvailable", listAvailable)
+	handle(t, f, s, "PlanRollout", planRollout)
 	handle(t, f, s, "MoveServers", func(q *registryv1.MoveServersRequest) (*registryv1.MoveServersResponse, error) {
 		if string(q.GetPlanSha256()) != "plan" {
 			return nil, fault.Refuse(fault.Conflict, planStale)
 		}
 		return &registryv1.MoveServersResponse{Moved: 1, Already: 1}, nil
 	})
+}
+
+// checkDefault refuses a change that is not based on the default as it is; each one that is set has the revision 7.
+func (f *fakes) checkDefault(environment, agent string, revision uint64) error {
+	for _, e := range f.envs {
+		if have := e.GetDefaults()[agent]; e.GetName() == environment && have.GetRevision() != revision {
+			return fault.Refuse(fault.Conflict, &apiv1.Refusal{
+				Code: "REVISION_CHANGED", Message: fmt.Sprintf("revision %d, not %d", have.GetRevision(), revision),
+			})
+		}
+	}
+	return nil
 }
 
 var planStale = &apiv1.Refusal{Code: "PLAN_STALE", Message: "the plan no longer holds"}

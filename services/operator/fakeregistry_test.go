@@ -11,6 +11,8 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
@@ -161,13 +163,30 @@ func (f *fakes) instances(t testing.TB, s *bus.Service) {
 		s,
 		"ListInstances",
 		func(q *registryv1.ListInstancesRequest) (*registryv1.ListInstancesResponse, error) {
-			rows := slices.DeleteFunc(instances(q.GetAgent()), func(r *registryv1.InstanceRow) bool {
+			rows := instances(q.GetAgent())
+			if q.GetWithExecutors() && (q.GetAgent() == "" || q.GetAgent() == "executor") {
+				rows = append(rows, executors()...)
+			}
+			rows = slices.DeleteFunc(rows, func(r *registryv1.InstanceRow) bool {
 				return q.GetServer() != "" && q.GetServer() != r.GetInstance().GetServerId() &&
 					q.GetServer() != r.GetServerName()
 			})
 			return &registryv1.ListInstancesResponse{Instances: rows}, nil
 		},
 	)
+}
+
+// executors returns the executors of the servers, which were installed on their machines.
+func executors() (rows []*registryv1.InstanceRow) {
+	for _, s := range servers() {
+		rows = append(rows, &registryv1.InstanceRow{
+			ServerName: s.Name, Presence: s.Presence, ByHand: true, Instance: &instancev1.Instance{
+				ServerId: s.Id, Agent: "executor", State: instancev1.State_STATE_CONVERGED, Since: s.Since,
+				Observed: &imagev1.Ref{Version: s.GetSysinfo().GetExecutorVersion()},
+			},
+		})
+	}
+	return rows
 }
 
 func (f *fakes) groups(t testing.TB, s *bus.Service) {
@@ -243,6 +262,11 @@ func (f *fakes) environments(t testing.TB, s *bus.Service) {
 		s,
 		"ChangeEnvironment",
 		func(q *registryv1.ChangeEnvironmentRequest) (*registryv1.ChangeEnvironmentResponse, error) {
+			if have := f.envs[0].GetRevision(); q.GetEnvironment().GetRevision() != have {
+				return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
+					Code: "REVISION_CHANGED", Message: fmt.Sprintf("revision %d", have),
+				})
+			}
 			f.envs = []*environmentv1.Environment{q.GetEnvironment()}
 			return &registryv1.ChangeEnvironmentResponse{Environment: q.GetEnvironment()}, nil
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/app"
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
 	"github.com/garrison-fleet/garrison/services/operator/internal/auth"
+	"github.com/garrison-fleet/garrison/services/operator/internal/avail"
 	"github.com/garrison-fleet/garrison/services/operator/internal/block"
 	"github.com/garrison-fleet/garrison/services/operator/internal/bus"
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
@@ -131,6 +132,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 	day := []*cobra.Command{
 		change.InstallCommand(env),
 		change.UpCommand(env, rollout.Batches(env)),
+		avail.Command(env),
 		change.ConfigureCommand(env),
 		change.RemoveCommand(env),
 		change.AddWays(env, change.UndoCommand(env)),

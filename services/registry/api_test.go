@@ -49,6 +49,8 @@ var wrongRequests = []struct {
 	method, code string
 	ask          proto.Message
 }{
+	{"ListAvailable", "UNKNOWN_AGENT", &registryv1.ListAvailableRequest{Agent: "wep"}},
+	{"ListAvailable", "UNKNOWN_ENVIRONMENT", &registryv1.ListAvailableRequest{Environment: "prot"}},
 	{"CreateAgent", "EXISTS", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon}}},
 	{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "We b", Kind: daemon}}},
 	{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{}},

@@ -29,6 +29,21 @@ func (s *site) blocks() []*blockv1.Block {
 	return must[*registryv1.ListBlocksResponse](s, "ListBlocks", &registryv1.ListBlocksRequest{Agent: "web"}).Blocks
 }
 
+// listedWith returns how many instances of the agent are listed with a block, which must have this id.
+func (s *site) listedWith(block string) (n int) {
+	s.t.Helper()
+	list := must[*registryv1.ListInstancesResponse](s, "ListInstances", &registryv1.ListInstancesRequest{Agent: "web"})
+	for _, row := range list.Instances {
+		if row.Block == nil {
+			continue
+		}
+		if n++; row.Block.Id != block {
+			s.t.Errorf("%s is listed with block %s, want %s", row.ServerName, row.Block.Id, block)
+		}
+	}
+	return n
+}
+
 func upWeb(version string, on *intentv1.Selector) *intentv1.Intent {
 	up := &intentv1.Upgrade{Agent: "web", On: on}
 	if version != "" {
@@ -68,6 +83,9 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 	if b.Failed != 3 || len(b.ServerIds) != 3 || b.SetBy != ledger.Registry || b.Build.Image.GetVersion() != "1.1.0" {
 		t.Errorf("blocked %v", b)
 	}
+	if n := s.listedWith(b.Id); n != 3 {
+		t.Errorf("%d instances are listed with the block, want the three that failed", n)
+	}
 
 	all := &intentv1.Selector{All: true}
 	if o := s.outcome(s.publish(topology.VerbUpgrade, upWeb("1.1.0", all))); o.Refusal.GetCode() != code.Blocked {
@@ -84,6 +102,9 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 	}
 	lift.Reason = "the disks were full"
 	must[*registryv1.RemoveBlockResponse](s, "RemoveBlock", lift)
+	if n := s.listedWith(""); n != 0 {
+		t.Errorf("%d instances are listed with a block that was lifted", n)
+	}
 	if c := s.code("RemoveBlock", lift); c != code.NotBlocked {
 		t.Errorf("lifted again: %s", c)
 	}

@@ -228,6 +228,13 @@ func (s *site) channel(name string, byDefault bool) {
 // image creates an active image for linux/amd64 and adds it to a channel.
 func (s *site) image(agent, version, channel string, change ...func(*imagev1.Manifest)) string {
 	s.t.Helper()
+	id, facts := imageFacts(agent, version, channel, change...)
+	s.append(facts...)
+	return id
+}
+
+// imageFacts returns the id of an image, and the facts that make it active in a channel.
+func imageFacts(agent, version, channel string, change ...func(*imagev1.Manifest)) (string, []ledger.Draft) {
 	m := &imagev1.Manifest{
 		Id: ident.From("image", agent, version,
 			channel), Agent: agent, Version: version, Kind: agentv1.Kind_KIND_DAEMON,
@@ -236,13 +243,12 @@ func (s *site) image(agent, version, channel string, change ...func(*imagev1.Man
 	for _, c := range change {
 		c(m)
 	}
-	s.append(
+	return m.Id, []ledger.Draft{
 		fact(ledger.Image, m.Id, &imagev1.Created{Manifest: m}),
 		fact(ledger.Image, m.Id, &imagev1.Filled{}),
 		fact(ledger.Image, m.Id, &imagev1.Activated{}),
 		fact(ledger.Channel, channel, &channelv1.ImageAdded{ImageId: m.Id}),
-	)
-	return m.Id
+	}
 }
 
 func (s *site) invite(name string) trust.Token {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,5 +208,31 @@ func TestTheNoteOfAnIntentIsInTheLedger(t *testing.T) {
 	}}
 	if refused := s.outcome(s.publish(topology.VerbUpgrade, long)); refused.Refusal.GetCode() != code.BadNote {
 		t.Errorf("have %v, want %s", refused, code.BadNote)
+	}
+}
+
+// The rows of an answer are filled again for later ones.
+func TestAListShowsNothingOfAnotherOne(t *testing.T) {
+	s, _ := holdSite(t)
+	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{Agent: "beacon", On: on("web-1")})
+	list := func(server string) (*registryv1.ListInstancesResponse, error) {
+		return ask[*registryv1.ListInstancesResponse](s, "ListInstances",
+			&registryv1.ListInstancesRequest{Server: server})
+	}
+	var each sync.WaitGroup
+	defer each.Wait()
+	for _, server := range []string{"web-1", "web-2", ""} {
+		want, err := list(server)
+		if err != nil || len(want.Instances) == 0 {
+			t.Fatalf("list of %q: %v, %v", server, want, err)
+		}
+		each.Go(func() {
+			for range 100 {
+				if have, err := list(server); err != nil || !proto.Equal(have, want) {
+					t.Errorf("list of %q: %v, %v; want %v", server, have, err, want)
+					return
+				}
+			}
+		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -40,6 +41,7 @@ type model struct {
 	servers  []*host       // that were not given up
 	former   []*host       // that were
 	intents  []bus.Message // as the bus would deliver them
+	rules    map[string]*labelrulev1.LabelRule
 }
 
 // replica is one of the two registries. After a kill it is nil, until another one takes its place.
@@ -63,10 +65,10 @@ var (
 	modelVersions = []string{"1.0.0", "2.0.0"}
 )
 
-// TestTwoReplicasAgreeWhateverHappens goes through random histories, in which replicas are restarted and killed, and
-// servers are decommissioned, lost and forgotten. After each, every intent is answered once, every server has an agent
-// once, a server that ended has none, both replicas and a new fold of the ledger hold the same, and indexes equal a
-// scan.
+// TestTwoReplicasAgreeWhateverHappens goes through random histories, in which replicas are restarted and killed, agents
+// are held, and servers join by tokens and from the lobby, move, are reinstalled, decommissioned, lost and forgotten.
+// After each, every intent is answered once, every server has an agent once and the labels of the rules, a server that
+// ended has none, both replicas and a new fold of the ledger hold the same, and indexes equal a scan.
 func TestTwoReplicasAgreeWhateverHappens(t *testing.T) {
 	checksAtMost(t, usualChecks)
 	s := start(t)
@@ -82,7 +84,10 @@ func TestTwoReplicasAgreeWhateverHappens(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
-		m := &model{site: s, rt: rt, replicas: replicas, history: fmt.Sprint("h", n)}
+		m := &model{
+			site: s, rt: rt, replicas: replicas, history: fmt.Sprint("h", n),
+			rules: map[string]*labelrulev1.LabelRule{},
+		}
 		m.begin()
 		for range rapid.IntRange(10, 60).Draw(rt, "steps") {
 			m.step()
@@ -119,10 +124,11 @@ func (m *model) begin() {
 	}
 }
 
-// enrolled adds a server.
+// enrolled adds a server, with a token or from the lobby.
 func (m *model) enrolled(name, environment string) {
+	join := draw(m, "join", []func(name, environment string) string{m.join, m.fromLobby})
 	m.servers = append(m.servers, &host{
-		id: m.join(name, environment), name: name, has: map[string]*reportv1.Found{},
+		id: join(name, environment), name: name, has: map[string]*reportv1.Found{},
 		open: map[string]*instancev1.Instance{}, tasks: map[string]string{},
 	})
 }
@@ -135,6 +141,7 @@ func (m *model) step() {
 	steps := []func(){
 		m.ask, m.ask, m.ask, m.dispatch, m.dispatch, m.dispatch, m.dispatch, m.report, m.report, m.deliverReport,
 		m.deliverIntent, m.setDefault, m.move, m.restart, m.kill, m.decommission, m.forget,
+		m.hold, m.hold, m.rule, m.reinstall,
 	}
 	draw(m, "step", steps)()
 }
@@ -151,10 +158,14 @@ func (m *model) ask() {
 		return
 	}
 	agent := draw(m, "agent", modelAgents)
-	verb := draw(m, "verb", []string{topology.VerbInstall, topology.VerbUpgrade, topology.VerbRemove})
+	verb := draw(m, "verb", []string{
+		topology.VerbInstall, topology.VerbUpgrade, topology.VerbRemove, topology.VerbConfigure,
+	})
 	i := map[string]*intentv1.Intent{
 		topology.VerbInstall: install(agent, on(names...)), topology.VerbRemove: remove(agent, on(names...)),
 		topology.VerbUpgrade: upgrade(agent, draw(m, "version", modelVersions), on(names...)),
+		topology.VerbConfigure: configure(agent,
+			map[string]string{"level": draw(m, "level", []string{"info", "debug"})}, on(names...)),
 	}[verb]
 	m.publish(verb, i)
 }

@@ -15,10 +15,12 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
@@ -32,6 +34,13 @@ func (m *model) settle() {
 	for _, e := range m.environments() { // what they derived stays
 		for _, agent := range modelAgents {
 			m.unsetDefault(e, agent)
+		}
+	}
+	for _, h := range m.servers {
+		for _, agent := range modelAgents {
+			if err := m.unhold(h, agent); err != nil {
+				m.rt.Fatalf("end a hold: %v", err)
+			}
 		}
 	}
 	m.settled(m.replicas[0].Registry, m.replicas[1].Registry)
@@ -52,6 +61,10 @@ func (m *model) endAll(h *host) (agree bool) {
 		return m.endDying(h)
 	case serverv1.Life_LIFE_DEAD:
 		return m.endDead(h)
+	}
+	if by := m.server(h).Reinstall; by != nil {
+		m.endReinstall(h, by.IntentId)
+		return false
 	}
 	agree = true
 	for agent := range h.open {
@@ -97,6 +110,7 @@ func (m *model) check() {
 		}
 	}
 	m.checkEnds()
+	m.checkLabels()
 	m.checkViews()
 	for _, r := range m.replicas {
 		r.follower.Read(func() { m.checkIndexes(r.records.View) })
@@ -165,6 +179,10 @@ func (m *model) checkIndexes(v *view.View) {
 	}
 	converged := instancev1.State_STATE_CONVERGED
 	one, env := m.servers[0].id, m.environments()[0]
+	tiered, refusal := selector.NewQuery(v, &intentv1.Selector{Labels: map[string]string{tier: "a"}})
+	if refusal != nil {
+		m.rt.Fatal(refusal)
+	}
 	type row struct {
 		*instancev1.Instance
 		on *serverv1.Server
@@ -180,6 +198,7 @@ func (m *model) checkIndexes(v *view.View) {
 		}},
 		{view.InstanceFilter{State: converged}, func(r row) bool { return r.State == converged }},
 		{view.InstanceFilter{Environment: env}, func(r row) bool { return r.on.GetEnvironment() == env }},
+		{view.InstanceFilter{On: tiered}, func(r row) bool { return r.on.GetLabels()[tier] == "a" }},
 		{view.InstanceFilter{NotAtWanted: true}, func(r row) bool {
 			return r.GetWanted().GetId() != r.GetObserved().GetId()
 		}},

@@ -33,6 +33,10 @@ func TestAReplayComesToEveryRecordedDecision(t *testing.T) {
 	if first.Recorded != "wave 1 opened" || first.Decided != first.Recorded || last.Decided != last.Recorded {
 		t.Errorf("from %v to %v", first, last)
 	}
+	q.Poll = true
+	if polled := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", q); !proto.Equal(polled, resp) {
+		t.Errorf("replayed for a client that polls: %v; want %v", polled, resp)
+	}
 	if c := s.code("ReplayRollout", &registryv1.ReplayRolloutRequest{RolloutId: "none"}); c != code.UnknownRollout {
 		t.Errorf("an unknown rollout: %s", c)
 	}

@@ -89,6 +89,10 @@ func TestARolloutRecordsADefaultOnceEveryWavePassedAndItsUndoTakesItBack(t *test
 		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE,
 	})
 	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	s.eventually("its default is recorded", nil, func() bool {
+		e, _ := s.r.records.View.Environment("prod")
+		return e.GetDefaults()["web"] != nil
+	})
 	d := s.defaultOf("web")
 	if d.GetRolloutId() != id || d.GetReach() != environmentv1.Reach_REACH_ALL || d.GetActor() != "alice" {
 		t.Fatalf("the default is %v; want one for all servers by rollout %s and alice", d, id)

@@ -120,13 +120,18 @@ func TestARolloutOfManyServersInOneWaveIsRefusedUnlessItSaysAtOnce(t *testing.T)
 	in.AtOnce = true
 	id := s.accepted(topology.VerbRollout, in).Id
 	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: id}}}
-	s.eventually("every server is released", nil, func() bool { return s.with("web") == len(ids) })
+	s.eventually("every server is released", nil, func() bool { return s.wanting("web") == len(ids) })
 	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
 		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT,
 	})
 	back := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: undo})
-	if back.Refusal != nil {
-		t.Errorf("its undo, in one wave as it was: %v; want it accepted", back.Refusal)
+	if have := back.Waves; back.Refusal != nil || len(have) != 4 || have[0] != 3 {
+		t.Errorf("its undo, which had one wave: %v, waves %v; want 3 servers first", back.Refusal, have)
+	}
+	undo.AtOnce = true
+	back = must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: undo})
+	if len(back.Waves) != 1 {
+		t.Errorf("its undo at once: waves %v; want one", back.Waves)
 	}
 }
 

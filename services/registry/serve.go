@@ -68,7 +68,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 	tokens := admission.NewTokens(r.admission, r.cfg.Log)
 	restore := servers.NewRestores(r.records, r.unknown, r.cfg.Log)
 	decisions := intents.NewAPI(r.records, r.lookup)
-	defaults := environments.NewDefaults(r.records)
+	defaults := environments.NewDefaults(r.records, r.defaults)
 	rows := instances.NewAPI(r.records, r.presence, r.externals)
 	check := instances.NewChecks(r.records, r.presence, r.duties, r.unknown, r.externals)
 	candidates := reports.NewCandidates(r.records, r.cfg.Conn)
@@ -77,6 +77,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListCandidates", candidates.List),
 		bus.Handle(api, "OpenLog", agentlogs.NewAPI(r.records, r.presence, r.cfg.Conn, r.cfg.Log).Open),
 		bus.Handle(api, "CountInstances", rows.Count),
+		bus.Handle(api, "ListAvailable", rows.Available),
 		bus.Handle(api, "InviteServer", r.admission.Invite),
 		bus.Handle(api, "InviteServers", r.admission.InviteMany),
 		bus.Handle(api, "ListLobby", r.lobby.List),
@@ -97,7 +98,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListUnknownServers", r.unknown.List),
 		bus.Handle(api, "GetRestoreStatus", restore.Status),
 		bus.Handle(api, "AcceptRestore", restore.Accept),
-		bus.Handle(api, "ListInstances", rows.List),
+		bus.Handle(api, "ListInstances", rows.List, instances.Reuse),
 		bus.Handle(api, "CheckFleet", check.Fleet),
 		bus.Handle(api, "ReportExternal", r.externals.Report),
 		bus.Handle(api, "ListExternals", r.externals.List),
@@ -138,7 +139,7 @@ func (r *Registry) serveServers(api *bus.Service) error {
 
 // serveRollouts registers the methods about rollouts.
 func (r *Registry) serveRollouts(api *bus.Service) error {
-	requests := rollouts.NewAPI(r.records, r.cfg.Log)
+	requests := rollouts.NewAPI(r.records, r.lookup, r.cfg.Log)
 	past := rollouts.NewPast(requests, r.cfg.Conn, r.cfg.TaskConcurrency)
 	return errors.Join(
 		bus.Handle(api, "PlanRollout", past.PlanAhead),
@@ -146,6 +147,7 @@ func (r *Registry) serveRollouts(api *bus.Service) error {
 		bus.Handle(api, "ListRollouts", requests.List),
 		bus.Handle(api, "ListRolloutTargets", requests.Targets),
 		bus.Handle(api, "ControlRollout", requests.Control),
+		bus.Handle(api, "AnswerRollout", requests.Answer),
 		bus.Handle(api, "ReplayRollout", past.Replayed),
 		bus.Handle(api, "ForecastRollout", past.Forecast),
 	)

@@ -43,6 +43,7 @@ type liveReports struct {
 	cfg      Config
 	view     *view.View
 	follower *fold.Follower
+	began    time.Time // nothing that was reported before is known
 
 	mu      sync.Mutex
 	last    map[string]liveReport
@@ -50,7 +51,9 @@ type liveReports struct {
 }
 
 func newLiveReports(cfg Config, v *view.View, follower *fold.Follower) *liveReports {
-	return &liveReports{cfg: cfg, view: v, follower: follower, last: map[string]liveReport{}, sweepAt: minSweep}
+	return &liveReports{
+		cfg: cfg, view: v, follower: follower, began: cfg.Now(), last: map[string]liveReport{}, sweepAt: minSweep,
+	}
 }
 
 // run receives live reports until ctx is done.
@@ -135,7 +138,7 @@ func (l *liveReports) slow() func(*taskv1.Task) bool {
 // of returns how far a task is that is under way.
 func (l *liveReports) of(t *taskv1.Task, usual medians) *taskv1.Live {
 	last, _ := l.get(t.Id)
-	return progressOf(t, last, usual.of, l.cfg.Now())
+	return progressOf(t, last, usual.of, l.began, l.cfg.Now())
 }
 
 // medians finds how long steps usually take.
@@ -158,23 +161,29 @@ func (m medians) of(t *taskv1.Task, step taskv1.Step) (time.Duration, bool) {
 	return m.view.UsualOfKind(t, step)
 }
 
-// progressOf returns how far a task is: at the last reported step, or else since its assignment.
+// progressOf returns how far a task is: at the last reported step, or else since its assignment. A dispatcher that
+// began at a later time may have missed the step, so that the task is slow at an unknown one only by the time since
+// then.
 func progressOf(
-	t *taskv1.Task, r liveReport, usual func(*taskv1.Task, taskv1.Step) (time.Duration, bool), now time.Time,
+	t *taskv1.Task, r liveReport, usual func(*taskv1.Task, taskv1.Step) (time.Duration, bool), began, now time.Time,
 ) *taskv1.Live {
 	l := &taskv1.Live{
 		Step: r.progress.GetStep(), DoneBytes: r.progress.GetDoneBytes(), TotalBytes: r.progress.GetTotalBytes(),
 		Since: timestamppb.New(r.since),
 	}
+	from := r.since
 	if l.Step == taskv1.Step_STEP_UNSPECIFIED {
-		l.Since = t.AssignedAt
+		l.Since, from = t.AssignedAt, t.AssignedAt.AsTime()
+		if from.Before(began) {
+			from = began
+		}
 	}
 	median, ok := usual(t, l.Step)
 	if !ok || task.Waits(t) { // it waits for a program, not for itself
 		return l
 	}
 	l.Usual = durationpb.New(median)
-	took := now.Sub(l.Since.AsTime())
+	took := now.Sub(from)
 	l.Slow = took > slowFactor*median && took > minSlow
 	return l
 }

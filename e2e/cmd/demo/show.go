@@ -175,7 +175,7 @@ func (s *show) upgradeThroughACrash(ctx context.Context) error {
 
 // converged reports whether that many instances are at a version, and nothing is under way.
 func (s *show) converged(ctx context.Context, version string, want int) error {
-	out, err := s.fleet.CLI(ctx, "instance", "list", "-o", "json")
+	out, err := s.fleet.CLI(ctx, "instance", "list", "--kind", "daemon", "-o", "json")
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 func WithDefault(have *environmentv1.Default, b *environmentv1.DefaultSet, sequence uint64) *environmentv1.Default {
 	next := &environmentv1.Default{
 		Image: b.Image, Metadata: b.Metadata, Reach: b.Reach, Revision: sequence, Owners: b.Owners,
-		Since: have.GetSince(), AllSince: have.GetAllSince(), RolloutId: b.RolloutId,
+		Since: have.GetSince(), AllSince: have.GetAllSince(), RolloutId: b.RolloutId, AtOnce: b.AtOnce,
 	}
 	from := sequence
 	if b.Since > 0 {

@@ -80,7 +80,7 @@ func ApplyTask(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 		return
 	}
 	recordBegun(i, t)
-	i.TaskId, i.TaskState, i.TaskCode = t.Id, t.State, ""
+	i.TaskId, i.TaskState, i.TaskCode, i.TaskWaits = t.Id, t.State, "", waits(t)
 	if badEnd(t.State) {
 		i.TaskCode = t.GetOutcome().GetCode()
 	}
@@ -95,6 +95,14 @@ func ApplyTask(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 		recordFailed(i, t)
 	}
 	settle(i, at, reasonOf(t))
+}
+
+// waits returns why a task that is under way waits on its server; "" when it does not.
+func waits(t *taskv1.Task) string {
+	if !open(t.State) || t.GetDeferral() == nil || t.GetDeferral().GetResumedAt() != nil {
+		return ""
+	}
+	return t.GetDeferral().GetReason()
 }
 
 // recordAdoption keeps what a task proved of the process that it adopted, until the fact adopted says it. An upgrade

@@ -25,7 +25,8 @@ func remember(i *instancev1.Instance) {
 
 // awaitTask sets the task that a change waits for: a new one, or, after a withdrawal, that of the change before.
 func awaitTask(i *instancev1.Instance, withdrawn string) {
-	i.TaskGeneration, i.TaskId, i.TaskState, i.TaskCode = i.Generation, "", taskv1.State_STATE_UNSPECIFIED, ""
+	i.TaskGeneration, i.TaskId, i.TaskState = i.Generation, "", taskv1.State_STATE_UNSPECIFIED
+	i.TaskCode, i.TaskWaits = "", ""
 	if l := i.LastBegun; withdrawn != "" && l != nil {
 		i.TaskGeneration, i.TaskId, i.TaskState, i.Before = l.TaskGeneration, l.TaskId, l.TaskState, l.Before
 		i.Begun, i.LastBegun = true, l.Earlier

@@ -8,6 +8,7 @@
 //  1. A rollout runs once every part of its plan is recorded, and the parts come in order.
 //  2. A wave begins after the one before it passed, and passes once.
 //  3. Nothing begins while a rollout is paused or halted, and nothing happens after its end but that it is undone.
+//  4. An approval of the actor who asked for the rollout does not fit where the strategy wants that of another one.
 package rollout
 
 import (
@@ -31,14 +32,21 @@ var Life = fsm.Table[rolloutv1.State, string]{
 		"extended": rolloutv1.State_STATE_RUNNING, "opened": rolloutv1.State_STATE_RUNNING,
 		"released": rolloutv1.State_STATE_RUNNING, "primed": rolloutv1.State_STATE_RUNNING,
 		"passed": rolloutv1.State_STATE_RUNNING, "silenced": rolloutv1.State_STATE_RUNNING,
-		"approved": rolloutv1.State_STATE_RUNNING,
-		"resumed":  rolloutv1.State_STATE_RUNNING, // once it stopped after the wave that it was to stop after
-		"paused":   rolloutv1.State_STATE_PAUSED, "halted": rolloutv1.State_STATE_HALTED,
+		"approved": rolloutv1.State_STATE_RUNNING, "rejected": rolloutv1.State_STATE_HALTED,
+		"resumed": rolloutv1.State_STATE_RUNNING, // once it stopped after the wave that it was to stop after
+		"paused":  rolloutv1.State_STATE_PAUSED, "halted": rolloutv1.State_STATE_HALTED,
 		"succeeded": rolloutv1.State_STATE_SUCCEEDED, "aborted": rolloutv1.State_STATE_ABORTED,
 		"undone": rolloutv1.State_STATE_UNDONE,
 	},
-	rolloutv1.State_STATE_PAUSED: stopped(rolloutv1.State_STATE_PAUSED),
-	rolloutv1.State_STATE_HALTED: stopped(rolloutv1.State_STATE_HALTED),
+	rolloutv1.State_STATE_PAUSED: {
+		"approved": rolloutv1.State_STATE_PAUSED, "rejected": rolloutv1.State_STATE_HALTED,
+		"resumed": rolloutv1.State_STATE_RUNNING, "aborted": rolloutv1.State_STATE_ABORTED,
+		"undone": rolloutv1.State_STATE_UNDONE,
+	},
+	rolloutv1.State_STATE_HALTED: {
+		"approved": rolloutv1.State_STATE_HALTED, "resumed": rolloutv1.State_STATE_RUNNING,
+		"aborted": rolloutv1.State_STATE_ABORTED, "undone": rolloutv1.State_STATE_UNDONE,
+	},
 	rolloutv1.State_STATE_SUCCEEDED: {
 		"released": rolloutv1.State_STATE_SUCCEEDED, // of servers that are owed
 		"extended": rolloutv1.State_STATE_RUNNING,   // by a wave of servers that came later
@@ -48,20 +56,12 @@ var Life = fsm.Table[rolloutv1.State, string]{
 	rolloutv1.State_STATE_UNDONE:  {},
 }
 
-// stopped is what can happen to a rollout that does not go on by itself.
-func stopped(s rolloutv1.State) map[string]rolloutv1.State {
-	return map[string]rolloutv1.State{
-		"approved": s, "resumed": rolloutv1.State_STATE_RUNNING, "aborted": rolloutv1.State_STATE_ABORTED,
-		"undone": rolloutv1.State_STATE_UNDONE,
-	}
-}
-
 // Apply folds a fact into a rollout's record, which is nil for an unknown one, and returns the record after it. Apply
 // may change the record in place. It returns false, and the record unchanged, for a fact that does not fit. The counts
 // of the waves are not its matter: they follow from facts about servers and tasks.
 func Apply(r *rolloutv1.Rollout, f ledger.Fact) (*rolloutv1.Rollout, bool) {
 	next, fit := Life.Next(r.GetState(), f.Name())
-	if !fit || !fits(r, f.Body) {
+	if !fit || !fits(r, f) {
 		return r, false
 	}
 	if b, ok := f.Body.(*rolloutv1.Planned); ok {
@@ -78,10 +78,10 @@ func Apply(r *rolloutv1.Rollout, f ledger.Fact) (*rolloutv1.Rollout, bool) {
 }
 
 // fits reports whether a fact that the state allows fits the waves.
-func fits(r *rolloutv1.Rollout, body proto.Message) bool {
-	switch b := body.(type) {
+func fits(r *rolloutv1.Rollout, f ledger.Fact) bool {
+	switch b := f.Body.(type) {
 	case *rolloutv1.Planned:
-		return b.Part == r.GetParts()+1 && b.Part <= max(b.Parts, 1) && (r == nil || b.Parts == r.OfParts)
+		return nextPart(r, b)
 	case *rolloutv1.Extended:
 		return extends(r, b)
 	case *rolloutv1.Opened:
@@ -91,9 +91,36 @@ func fits(r *rolloutv1.Rollout, body proto.Message) bool {
 	case *rolloutv1.Released:
 		return b.Wave == 0 || opened(r, b.Wave)
 	case *rolloutv1.Approved:
-		return closed(r, b.Wave) && Wave(r, b.Wave).ApprovedBy == ""
+		return approvable(r, b.Wave, f.Actor)
+	case *rolloutv1.Rejected:
+		return closed(r, b.Wave)
 	}
 	return true
+}
+
+// nextPart reports whether a part of a plan is the one that comes next.
+func nextPart(r *rolloutv1.Rollout, b *rolloutv1.Planned) bool {
+	return b.Part == r.GetParts()+1 && b.Part <= max(b.Parts, 1) && (r == nil || b.Parts == r.OfParts)
+}
+
+// approvable reports whether there is such a wave, which has neither begun nor been approved, and an actor may approve
+// it.
+func approvable(r *rolloutv1.Rollout, wave uint32, actor string) bool {
+	return closed(r, wave) && Wave(r, wave).ApprovedBy == "" && MayApprove(r, actor)
+}
+
+// MayApprove reports whether an approval of an actor counts: not of the one who asked for the rollout, where the
+// strategy wants that of another one.
+func MayApprove(r *rolloutv1.Rollout, actor string) bool {
+	return !r.GetStrategy().GetApproveByOther() || actor != r.GetActor()
+}
+
+// Scheduled reports whether a rollout is to begin at a time, and has not begun: none of its waves opened.
+func Scheduled(r *rolloutv1.Rollout) bool {
+	if r.GetStartAt() == nil || Ended(r.GetState()) {
+		return false
+	}
+	return len(r.Waves) == 0 || r.Waves[0].OpenedAt == nil
 }
 
 // extends reports whether the servers of an extension are in one wave: the last one, or the next one behind it.
@@ -141,7 +168,7 @@ func planned(r *rolloutv1.Rollout, f ledger.Fact, b *rolloutv1.Planned) *rollout
 		r = &rolloutv1.Rollout{
 			Id: f.Key, Actor: f.Actor, Title: b.Title, Agents: b.Agents, Strategy: b.Strategy, Undoes: b.Undoes,
 			State: rolloutv1.State_STATE_PLANNED, PlannedAt: at, Since: at, OfParts: b.Parts,
-			Owed: &rolloutv1.Wave{Servers: b.Owed}, Then: b.Then, PlannedSequence: f.Sequence,
+			Owed: &rolloutv1.Wave{Servers: b.Owed}, Then: b.Then, PlannedSequence: f.Sequence, StartAt: b.StartAt,
 		}
 		for _, n := range b.Waves {
 			r.Waves = append(r.Waves, &rolloutv1.Wave{Servers: n})
@@ -170,6 +197,8 @@ func apply(r *rolloutv1.Rollout, f ledger.Fact) {
 		Wave(r, b.Wave).ApprovedBy = f.Actor
 	case *rolloutv1.Halted:
 		r.Reason = b.Reason
+	case *rolloutv1.Rejected:
+		r.Reason, r.SteeredBy, Wave(r, b.Wave).ApprovedBy = b.Reason, f.Actor, ""
 	case *rolloutv1.Succeeded:
 		if r.FirstSucceededAt == nil {
 			r.FirstSucceededAt = at

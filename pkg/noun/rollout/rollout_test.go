@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
@@ -49,6 +51,10 @@ func TestAWaveBeginsAfterTheOneBeforeItPassed(t *testing.T) {
 		"it opens while halted":    {[]proto.Message{&rolloutv1.Halted{}}, &rolloutv1.Opened{Wave: 1}, false},
 		"it is resumed untimely":   {[]proto.Message{&rolloutv1.Aborted{}}, &rolloutv1.Resumed{}, false},
 		"another part":             {nil, &rolloutv1.Planned{Part: 2, Parts: 2}, false},
+		"it is rejected":           {nil, &rolloutv1.Rejected{Wave: 2}, true},
+		"it is rejected, paused":   {[]proto.Message{&rolloutv1.Paused{}}, &rolloutv1.Rejected{Wave: 2}, true},
+		"it is rejected, halted":   {[]proto.Message{&rolloutv1.Halted{}}, &rolloutv1.Rejected{Wave: 2}, false},
+		"it is rejected, begun":    {[]proto.Message{&rolloutv1.Opened{Wave: 1}}, &rolloutv1.Rejected{Wave: 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := apply(t, nil, &rolloutv1.Planned{Waves: []uint32{1, 1}, Part: 1, Parts: 1})
@@ -89,6 +95,49 @@ func TestAStepForgivesNothing(t *testing.T) {
 	r = apply(t, r, &rolloutv1.Opened{Wave: 1})
 	r.Waves[0].Counts = map[uint32]uint32{uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN): 2}
 	if r = apply(t, r, &rolloutv1.Resumed{UntilWave: 1}); r.Waves[0].Forgiven != 0 || r.UntilWave != 1 {
+		t.Errorf("it is %v", r)
+	}
+}
+
+func TestAnApprovalOfWhoAskedForItDoesNotFitWhereAnotherMustApprove(t *testing.T) {
+	for name, c := range map[string]struct {
+		other bool
+		actor string
+		fit   bool
+	}{
+		"who asked for it":                   {false, "ann", true},
+		"another":                            {true, "bob", true},
+		"who asked for it, and another must": {true, "ann", false},
+	} {
+		fact := func(actor string, body proto.Message) ledger.Fact {
+			return ledger.Fact{Noun: ledger.Rollout, Key: "r", Actor: actor, Body: body}
+		}
+		strategy := &rolloutv1.Strategy{ApproveByOther: c.other}
+		r, _ := rollout.Apply(nil, fact("ann", &rolloutv1.Planned{
+			Waves: []uint32{1, 1}, Part: 1, Parts: 1, Strategy: strategy,
+		}))
+		r, fit := rollout.Apply(r, fact(c.actor, &rolloutv1.Approved{Wave: 2}))
+		if fit != c.fit || (r.Waves[1].ApprovedBy == c.actor) != c.fit {
+			t.Errorf("%s: fits %v, want %v; approved by %q", name, fit, c.fit, r.Waves[1].ApprovedBy)
+		}
+	}
+}
+
+func TestARejectionTakesTheApprovalBackAndHalts(t *testing.T) {
+	r := apply(t, nil, &rolloutv1.Planned{Waves: []uint32{1, 1}, Part: 1, Parts: 1})
+	r = apply(t, r, &rolloutv1.Approved{Wave: 2})
+	r = apply(t, r, &rolloutv1.Rejected{Wave: 2, Reason: &apiv1.Refusal{Code: "WAVE_REJECTED"}})
+	if r.State != rolloutv1.State_STATE_HALTED || r.Waves[1].ApprovedBy != "" || r.Reason.Code != "WAVE_REJECTED" {
+		t.Errorf("it is %v", r)
+	}
+}
+
+func TestItIsScheduledUntilItsFirstWaveBegan(t *testing.T) {
+	r := apply(t, nil, &rolloutv1.Planned{
+		Waves: []uint32{1}, Part: 1, Parts: 1, StartAt: timestamppb.New(time.Unix(100, 0)),
+	})
+	if !rollout.Scheduled(r) || rollout.Scheduled(apply(t, proto.CloneOf(r), &rolloutv1.Aborted{})) ||
+		rollout.Scheduled(apply(t, r, &rolloutv1.Opened{Wave: 1})) {
 		t.Errorf("it is %v", r)
 	}
 }

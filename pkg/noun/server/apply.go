@@ -56,8 +56,9 @@ func record(s *serverv1.Server, f ledger.Fact) {
 	case *serverv1.Dead:
 		recordDeath(s, f, b)
 	case *serverv1.Uninstalled:
-		s.UninstalledAt, s.LeftPaths, s.LeftOwn, s.PublicKey = timestamppb.New(f.At), b.Left, b.LeftOwn, ""
-		if b.Via != "" {
+		s.UninstalledAt, s.LeftPaths, s.LeftOwn = timestamppb.New(f.At), b.Left, b.LeftOwn
+		if s.PublicKey, s.FarewellKey = "", s.PublicKey; b.Via != "" {
+			s.FarewellKey = "" // no executor waits for an answer
 			s.CleanUp = &serverv1.CleanUp{At: b.EndedAt, Actor: f.Actor, Via: b.Via}
 		}
 	case *serverv1.CleanUpFailed:

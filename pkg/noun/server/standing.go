@@ -17,6 +17,10 @@ const FarewellPeriod = 7 * 24 * time.Hour
 // for the same one again.
 const EnrolGrace = 5 * time.Minute
 
+// ReceiptGrace is how long an executor that reported that it removes itself is still let in: until it has the answer,
+// it removes nothing.
+const ReceiptGrace = 15 * time.Second
+
 // Believed reports whether a server's beats and reports count.
 func Believed(s *serverv1.Server) bool { return Managed(s) && !ShutOut(s) }
 
@@ -47,7 +51,7 @@ type Keys struct {
 // Admitted returns the keys of a server that the bus should let in at a time, and until when that
 // holds without another fact about the server; zero means for ever. Every other key that a fact about
 // the server ever named must be refused until its JWT expires. A dead server is let in for the
-// FarewellPeriod, or until its executor removed itself.
+// FarewellPeriod, or until the ReceiptGrace is over once its executor removed itself.
 func Admitted(s *serverv1.Server, at time.Time) (keys Keys, until time.Time) {
 	if s.GetStanding() == serverv1.Standing_STANDING_QUARANTINED {
 		return Keys{}, time.Time{}
@@ -65,6 +69,10 @@ func Admitted(s *serverv1.Server, at time.Time) (keys Keys, until time.Time) {
 	case s.GetLife() == serverv1.Life_LIFE_DEAD && s.PublicKey != "":
 		if end := s.Since.AsTime().Add(FarewellPeriod); at.Before(end) {
 			keys.Own, until = s.PublicKey, end
+		}
+	case s.GetLife() == serverv1.Life_LIFE_DEAD && s.FarewellKey != "":
+		if end := s.UninstalledAt.AsTime().Add(ReceiptGrace); at.Before(end) {
+			keys.Own, until = s.FarewellKey, end
 		}
 	}
 	return keys, until

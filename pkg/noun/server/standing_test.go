@@ -61,8 +61,19 @@ func TestTheBusAdmitsTheKeysThatTheFactsLeave(t *testing.T) {
 		},
 		"dead and quarantined": {[]proto.Message{invited, enrolled, quarantined, dead}, 0, server.Keys{}},
 		"dead, then revoked":   {[]proto.Message{invited, enrolled, dead, revoked}, 0, server.Keys{}},
-		"uninstalled":          {[]proto.Message{invited, enrolled, dead, &serverv1.Uninstalled{}}, 0, server.Keys{}},
-		"forgotten":            {[]proto.Message{invited, &serverv1.Forgotten{}}, 0, server.Keys{}},
+		"uninstalled a moment ago": {
+			[]proto.Message{invited, enrolled, dead, &serverv1.Uninstalled{}}, 0, server.Keys{Own: "own"},
+		},
+		"uninstalled": {
+			[]proto.Message{invited, enrolled, dead, &serverv1.Uninstalled{}}, server.ReceiptGrace, server.Keys{},
+		},
+		"cleaned by an operator": {
+			[]proto.Message{invited, enrolled, dead, &serverv1.Uninstalled{Via: "ssh"}}, 0, server.Keys{},
+		},
+		"uninstalled, then revoked": {
+			[]proto.Message{invited, enrolled, dead, &serverv1.Uninstalled{}, revoked}, 0, server.Keys{},
+		},
+		"forgotten": {[]proto.Message{invited, &serverv1.Forgotten{}}, 0, server.Keys{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, at := play(c.facts...)

@@ -13,18 +13,18 @@ func TestGarbageIsBoundedByWhatIsAllocated(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
 		what    string
-		rate    float64
+		need    float64
 		inUse   uint64
 		percent int
 	}{
 		{"nothing is in use yet", 0, 0, 50},
-		{"an idle fleet", 4 * mib, 60 * mib, 50},
-		{"a fleet that joins", 25 * mib, 60 * mib, 100},
-		{"a run", 130 * mib, 40 * mib, 400},
+		{"an idle fleet", 8 * mib, 60 * mib, 50},
+		{"a fleet that joins", 50 * mib, 60 * mib, 100},
+		{"a run", 160 * mib, 40 * mib, 400},
 		{"the most", 1000 * mib, 40 * mib, 400},
 		{"a run of a large fleet", 1000 * mib, 900 * mib, 200},
 	} {
-		if have := garbagePercent(c.rate, c.inUse); have != c.percent {
+		if have := garbagePercent(c.need, c.inUse); have != c.percent {
 			t.Errorf("%s: %d %%, want %d %%", c.what, have, c.percent)
 		}
 	}
@@ -51,4 +51,42 @@ func TestGarbageIsCollectedLaterWhileMuchIsAllocated(t *testing.T) {
 		kept = make([]byte, 1<<20)
 	}
 	runtime.KeepAlive(kept)
+}
+
+// lookOften has garbage look as often as that, while so many bytes are allocated between two looks of 40 MiB in use. It
+// returns the last percentage, and how often memory was returned.
+func (g *garbage) lookOften(looks int, each uint64) (percent, calms int) {
+	allocated := g.allocated[(g.looks+garbageLooks-1)%garbageLooks]
+	for range looks {
+		allocated += each
+		next, calm := g.look(allocated, 40<<20)
+		if percent = next; calm {
+			calms++
+		}
+	}
+	return percent, calms
+}
+
+func TestMemoryIsReturnedOnceWhenARunHasEnded(t *testing.T) {
+	var g garbage
+	if percent, calms := g.lookOften(1000, 1<<20); percent != 50 || calms != 0 {
+		t.Errorf("idle: %d %%, returned %d times; want 50 %%, 0", percent, calms)
+	}
+	if percent, calms := g.lookOften(20, 30<<20); percent != 400 || calms != 0 {
+		t.Errorf("a run: %d %%, returned %d times; want 400 %%, 0", percent, calms)
+	}
+	if percent, calms := g.lookOften(calmLooks, 1<<20); percent == 50 || calms != 0 {
+		t.Errorf("a moment later: %d %%, returned %d times; want more than 50 %%, 0", percent, calms)
+	}
+	if percent, calms := g.lookOften(1000, 1<<20); percent != 50 || calms != 1 {
+		t.Errorf("idle again: %d %%, returned %d times; want 50 %%, once", percent, calms)
+	}
+}
+
+func TestABurstCountsForWhatItAllocates(t *testing.T) {
+	var g garbage
+	g.lookOften(100, 1<<20)
+	if percent, _ := g.lookOften(1, 8<<20); percent != 50 {
+		t.Errorf("%d %% after a burst of 8 MiB with 40 MiB in use, want 50 %%", percent)
+	}
 }

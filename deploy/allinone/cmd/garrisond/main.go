@@ -370,7 +370,11 @@ func serve(ctx context.Context, c allinone.Config, manager *sdnotify.Notifier, s
 	if err != nil {
 		return err
 	}
-	defer g.Close()
+	defer func() {
+		if err := g.Close(); err != nil {
+			c.Log.Warn().Err(err).Msg("exiting without a clean shutdown of the bus")
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	said, ready := make(chan struct{}), make(chan struct{})
 	go func() {

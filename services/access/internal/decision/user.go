@@ -40,6 +40,7 @@ var roles = map[userv1.Role]topology.Role{
 	userv1.Role_ROLE_OPERATOR: topology.Operator,
 	userv1.Role_ROLE_ADMIN:    topology.Admin,
 	userv1.Role_ROLE_REPORTER: topology.Reporter,
+	userv1.Role_ROLE_APPROVER: topology.Approver,
 }
 
 // RoleOf returns the role that the contract names; "" for one that it does not.
@@ -57,7 +58,8 @@ func Create(
 	case trust.CheckPerson(p.Name) != nil:
 		return p, nil, refuse(fault.Invalid, code.BadName, "%v", trust.CheckPerson(p.Name))
 	case !slices.Contains(topology.Roles, p.Role):
-		return p, nil, refuse(fault.Invalid, code.BadRole, "a user needs a role: viewer, operator, admin or reporter")
+		return p, nil, refuse(fault.Invalid, code.BadRole,
+			"a user needs a role: viewer, operator, admin, reporter or approver")
 	case lasting < ShortestValidity || lasting > LongestValidity:
 		return p, nil, refuse(fault.Invalid, code.BadDuration,
 			"credentials for %v are refused; want from %v to %d days", lasting, ShortestValidity,

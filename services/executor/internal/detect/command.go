@@ -31,8 +31,8 @@ func (s *Scan) find(names ...string) string {
 	return ""
 }
 
-// output runs a program to its end and returns what it printed, of at most most bytes. What it started is
-// killed with it.
+// output runs a program to its end and returns what it printed, of at most most bytes. What it started and left in its
+// process group is killed then, or with it when it does not end in time.
 func output(ctx context.Context, most int, path string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandWithin)
 	defer cancel()
@@ -45,6 +45,7 @@ func output(ctx context.Context, most int, path string, args ...string) ([]byte,
 	out, said := &limited{most: most, full: cancel}, &limited{most: maxComplaint}
 	cmd.Stdout, cmd.Stderr = out, said
 	err := cmd.Run()
+	endGroup(cmd.Process)
 	switch {
 	case out.over:
 		return out.kept.Bytes(), fmt.Errorf("%s printed more than %d bytes", path, most)
@@ -56,6 +57,14 @@ func output(ctx context.Context, most int, path string, args ...string) ([]byte,
 		return out.kept.Bytes(), fmt.Errorf("%s: %w %s", path, err, strings.TrimSpace(said.kept.String()))
 	}
 	return out.kept.Bytes(), nil
+}
+
+// endGroup kills what a program that ended left in its process group. As long as any of it runs, no other group gets
+// the number; and where a process has it as its id, none of it runs.
+func endGroup(p *os.Process) {
+	if p != nil && errors.Is(syscall.Kill(p.Pid, 0), syscall.ESRCH) {
+		_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
+	}
 }
 
 // limited keeps the beginning of an output. The buffer is no embedded field: its ReadFrom has no limit.

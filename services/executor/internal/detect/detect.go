@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -25,6 +26,10 @@ import (
 const (
 	// Within bounds a scan. Detectors work at the same time.
 	Within = 30 * time.Second
+	// endWithin is how long detectors may take to return after that.
+	endWithin = 3 * time.Second
+	// mostAtWork is how many detectors may be at work, those of earlier scans that were left behind with them.
+	mostAtWork = 64
 	// MaxEach is how many candidates one detector lists.
 	MaxEach = 1000
 	// MaxBytes is how many bytes of candidates a report lists.
@@ -74,15 +79,8 @@ func Run(ctx context.Context, c Config, asked *serverv1.Scan) (*reportv1.Candida
 	}
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
-	s := &Scan{Config: c, All: asked.GetAll()}
-	found := make([]result, len(detectors))
-	var all sync.WaitGroup
-	for n, d := range detectors {
-		all.Go(func() { found[n] = look(ctx, s, d) })
-	}
-	all.Wait()
 	r := &reportv1.CandidatesReport{Detections: broken}
-	merge(r, found)
+	merge(r, gather(ctx, &Scan{Config: c, All: asked.GetAll()}, detectors))
 	return r, nil
 }
 
@@ -90,6 +88,50 @@ func Run(ctx context.Context, c Config, asked *serverv1.Scan) (*reportv1.Candida
 type result struct {
 	candidates []*serverv1.Candidate
 	detection  *serverv1.Detection
+}
+
+// atWork counts the detectors that have not returned.
+var atWork atomic.Int32
+
+// gather lets detectors look at the same time, and returns what each found. One that does not return soon after ctx is
+// done is left behind, with the reason: a read of /proc, and a program that the kernel does not end, may wait for a
+// file system that never answers.
+func gather(ctx context.Context, s *Scan, detectors []Detector) []result {
+	type numbered struct {
+		n int
+		result
+	}
+	ended := make(chan numbered, len(detectors)) // so that one that is left behind ends
+	found := make([]result, len(detectors))
+	left := 0
+	for n, d := range detectors {
+		found[n].detection = &serverv1.Detection{
+			Detector: d.Name(), Reason: fmt.Sprintf("did not end within %s: left behind", Within+endWithin),
+		}
+		if atWork.Add(1) > mostAtWork {
+			atWork.Add(-1)
+			found[n].detection.Reason = fmt.Sprintf("%d detectors have not ended: not begun", mostAtWork)
+			continue
+		}
+		left++
+		go func() {
+			defer atWork.Add(-1)
+			ended <- numbered{n, look(ctx, s, d)}
+		}()
+	}
+	done, late := ctx.Done(), (<-chan time.Time)(nil)
+	for left > 0 {
+		select {
+		case r := <-ended:
+			found[r.n] = r.result
+			left--
+		case <-done:
+			done, late = nil, time.After(endWithin)
+		case <-late:
+			return found
+		}
+	}
+	return found
 }
 
 func look(ctx context.Context, s *Scan, d Detector) result {

@@ -231,59 +231,6 @@ func TestAddressesOfTheKernelAreRead(t *testing.T) {
 	}
 }
 
-// detectors makes a directory of detectors that strictdir accepts.
-func detectors(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "detectors.d")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func TestAServersOwnDetectorsPrintJSON(t *testing.T) {
-	dir := detectors(t)
-	pid, _ := helper(t)
-	write(t, dir, "legacy", fmt.Sprintf(`#!/bin/sh
-echo '{"kind": "tree", "name": "old-agent", "version": "0.9", "path": "/srv/old", "files": ["/srv/old/run"]}'
-echo '{"kind": "process", "name": "helper", "version": "7.7", "pid": %d}'
-echo '{"kind": "tree", "name": "x", "shell": "no"}'
-`, pid), 0o755)
-	write(t, dir, "slow", "#!/bin/sh\nexec sleep 600\n", 0o755)
-	write(t, dir, "open", "#!/bin/sh\n", 0o777)
-	write(t, dir, "dpkg", "#!/bin/sh\n", 0o755)
-	write(t, dir, "notes.txt", "", 0o644)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-ctx.Done() }()
-	r := run(t, Config{Root: t.TempDir(), Programs: dir}, false, "legacy")
-	cancel()
-	if len(r.Candidates) != 2 || r.Candidates[0].Id != "legacy/old-agent" || r.Candidates[1].Pid != uint32(pid) ||
-		r.Candidates[1].Version != "7.7" || !strings.HasPrefix(r.Candidates[1].Id, "process/") {
-		t.Errorf("found %v", r.Candidates)
-	}
-	why := strings.Join(reasons(r), "\n")
-	for _, part := range []string{"legacy: entry 3", "open: UNSAFE", "dpkg: ", "notes.txt: "} {
-		if !strings.Contains(why, part) {
-			t.Errorf("no %q in:\n%s", part, why)
-		}
-	}
-}
-
-func TestADetectorThatHangsOrFloodsCostsOnlyItself(t *testing.T) {
-	dir := detectors(t)
-	write(t, dir, "flood", "#!/bin/sh\nyes '{\"kind\": \"tree\", \"name\": \"x\"}'\n", 0o755)
-	write(t, dir, "fails", "#!/bin/sh\necho broken >&2\nexit 3\n", 0o755)
-	write(t, dir, "fine", "#!/bin/sh\necho '{\"kind\": \"tree\", \"name\": \"y\"}'\n", 0o755)
-	r := run(t, Config{Root: t.TempDir(), Programs: dir}, false, "flood", "fails", "fine")
-	if got := lines(r); !slices.Equal(got, []string{"fine/y  []"}) {
-		t.Errorf("found %v", got)
-	}
-	why := strings.Join(reasons(r), "\n")
-	if !strings.Contains(why, "printed more than") || !strings.Contains(why, "exit status 3 broken") {
-		t.Errorf("reasons:\n%s", why)
-	}
-}
-
 func TestAReportIsBoundedAndCountsWhatItLeavesOut(t *testing.T) {
 	var many []*serverv1.Candidate
 	for n := range 3000 {

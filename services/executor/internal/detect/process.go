@@ -3,6 +3,7 @@ package detect
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -56,18 +57,34 @@ func read(pid int) *process {
 	if !ok {
 		return nil
 	}
-	args, _ := os.ReadFile(proctree.Path(pid, "cmdline")) // empty for a thread of the kernel
+	args := head(proctree.Path(pid, "cmdline"), maxArgsRead) // empty for a thread of the kernel
 	exe, err := os.Readlink(proctree.Path(pid, "exe"))
 	if err != nil && len(args) == 0 {
 		return nil
 	}
-	args = args[:min(len(args), 16<<10)]
 	p := &process{pid: pid, start: start, exe: strings.TrimSuffix(exe, " (deleted)"), unit: unitOf(pid)}
 	for a := range bytes.SplitSeq(bytes.TrimRight(args, "\x00"), []byte{0}) {
+		if len(p.args) > maxArgs { // more than are shown: any user can make thousands
+			break
+		}
 		p.args = append(p.args, string(a))
 	}
 	p.uid = ownerOf(pid)
 	return p
+}
+
+// maxArgsRead is how much of a process's arguments is read.
+const maxArgsRead = 16 << 10
+
+// head returns the beginning of a file that the kernel makes, of at most most bytes; nothing when it cannot be read.
+func head(path string, most int64) []byte {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	data, _ := io.ReadAll(io.LimitReader(f, most)) // what was read before an error counts
+	return data
 }
 
 // ownerOf returns the effective user of a process.

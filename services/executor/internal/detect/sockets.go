@@ -85,11 +85,7 @@ func readSpace(pid int) map[string]string {
 }
 
 func readTable(pid int, name string, row func(fields []string)) {
-	data, err := os.ReadFile(proctree.Path(pid, "net/"+name))
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(data[:min(len(data), maxTable)])) {
+	for line := range strings.Lines(string(head(proctree.Path(pid, "net/"+name), maxTable))) {
 		row(strings.Fields(line))
 	}
 }

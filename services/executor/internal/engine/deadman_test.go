@@ -127,7 +127,8 @@ func (d *deadMan) upgrade(fault func(*deadMan)) (version string) {
 			open = len(changes)
 			return err
 		})
-		return pid != 0 && open == 0
+		// systemd names a process before that has become the program
+		return pid != 0 && open == 0 && d.executes(int(pid))
 	})
 	r.good("cn-agent", version)
 	if pids := d.pids(); len(pids) != 1 || pids[0] != int(pid) {
@@ -217,11 +218,9 @@ func (d *deadMan) hang() {
 
 // cut takes the bus away; before the switch while chunks are still to come.
 func (d *deadMan) cut() {
-	d.CutAt, d.deadline = d.phase.point, 1500*time.Millisecond
+	d.CutAt = d.phase.point
 	if d.phase.name == "before switch" {
-		d.CutAt = "begin fetch"
-	} else {
-		d.deadline = 0
+		d.CutAt, d.deadline = "begin fetch", 15*time.Second // so that it has begun, however slow the machine is
 	}
 	if d.phase.point == "" {
 		d.CutAt = "begin prove"

@@ -24,8 +24,8 @@ func (b *workbench) image(agent, version, what string, change ...func(*imagev1.M
 	for _, f := range change {
 		f(i.Manifest)
 	}
-	says := slices.Contains([]string{"ready", "stubborn", "later", "family", "daemon", "flood"}, what)
-	if ready := i.Manifest.Run.Ready; says && ready.GetNotify() && ready.TimeoutMs == readyWithin {
+	never := slices.Contains([]string{"mute", "plain", "script"}, what)
+	if ready := i.Manifest.Run.Ready; !never && ready.GetNotify() && ready.TimeoutMs == readyWithin {
 		ready.TimeoutMs = 60_000 // it says so or ends, however slow the machine is
 	}
 	if err := i.Store(b.shelf); err != nil {

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -29,7 +30,7 @@ func (l *Link) listen(ctx context.Context) error {
 		full := make(chan struct{})
 		heard := 0
 		stop, err := l.cfg.Conn.SubscribeUpTo(topology.BellSubject(l.cfg.Address), bellsAtOnce, func(m bus.Message) {
-			l.announce(m.Announced())
+			l.rung.note(m, topology.DesiredSubject(l.cfg.Address))
 			l.bell.Wake()
 			if heard++; heard == bellsAtOnce {
 				close(full)
@@ -57,12 +58,28 @@ func (l *Link) listen(ctx context.Context) error {
 	}
 }
 
-// announce notes the sequence of a document that a bell announced: 0 for none. The next reading takes it.
-func (l *Link) announce(sequence uint64) {
-	for {
-		known := l.rung.Load()
-		if sequence <= known || l.rung.CompareAndSwap(known, sequence) {
-			return
-		}
+// rung is what bells announced since it was last taken. The zero value is ready.
+type rung struct {
+	mu       sync.Mutex
+	newest   uint64      // the highest sequence of a document that was announced; 0 for none
+	document bus.Message // the newest document that came with a bell; its sequence is 0 without one
+}
+
+// note notes a bell of the server whose documents have a subject.
+func (r *rung) note(m bus.Message, subject string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newest = max(r.newest, m.Announced())
+	if d, ok := m.Pushed(subject); ok && d.Sequence > r.document.Sequence {
+		r.document = d
 	}
+}
+
+// take returns what was announced, and forgets it.
+func (r *rung) take() (newest uint64, document bus.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	newest, document = r.newest, r.document
+	r.newest, r.document = 0, bus.Message{}
+	return newest, document
 }

@@ -40,6 +40,7 @@ func (l *Link) read(ctx context.Context) error {
 		get: func(ctx context.Context) (*desiredv1.Document, uint64, error) {
 			return stored(ctx, l.cfg.Conn, l.cfg.Address)
 		},
+		decode: func(m bus.Message) (*desiredv1.Document, error) { return decode(m, l.cfg.Address) },
 	}
 	var settled time.Time // when all servers of the bus must know the newest subscription
 	for {
@@ -54,7 +55,7 @@ func (l *Link) read(ctx context.Context) error {
 		if l.new.Swap(false) {
 			settled = began.Add(jitter(retryEvery))
 		}
-		old, err := r.once(ctx, l.rung.Swap(0))
+		old, err := r.next(ctx, &l.rung)
 		if l.cfg.Read != nil && ctx.Err() == nil {
 			l.cfg.Read(err)
 		}
@@ -94,6 +95,25 @@ type reading struct {
 	pace  *rate.Limiter
 	get   func(context.Context) (d *desiredv1.Document, sequence uint64, err error) // nil and 0 without a document
 	offer func(*desiredv1.Document)
+
+	decode func(bus.Message) (*desiredv1.Document, error)
+	last   uint64 // the sequence of the document that was offered last
+}
+
+// next offers the document that came with the newest bell, or reads it. A document that came with a bell is not behind
+// what was read: the server of the bus that leads the stream rings when it stores.
+func (r *reading) next(ctx context.Context, bells *rung) (old bool, err error) {
+	newest, m := bells.take()
+	if m.Sequence < newest || m.Sequence <= r.last {
+		return r.once(ctx, newest)
+	}
+	d, err := r.decode(m)
+	if err != nil { // the reading says so
+		return r.once(ctx, newest)
+	}
+	r.offer(d)
+	r.last = m.Sequence
+	return false, nil
 }
 
 // once reads the document, and again while it is older than the announced sequence. It reports whether it still is.
@@ -108,7 +128,7 @@ func (r *reading) once(ctx context.Context, announced uint64) (old bool, err err
 		}
 		if d != nil && sequence != offered {
 			r.offer(d)
-			offered = sequence
+			offered, r.last = sequence, sequence
 		}
 		if old = sequence < announced; !old || n == len(againAfter) {
 			return old, nil
@@ -135,12 +155,18 @@ func stored(ctx context.Context, conn *bus.Conn, at topology.ServerAddress) (*de
 	if err != nil {
 		return nil, 0, err
 	}
+	d, err := decode(m, at)
+	return d, m.Sequence, err
+}
+
+// decode returns the document of a server that a message carries.
+func decode(m bus.Message, at topology.ServerAddress) (*desiredv1.Document, error) {
 	d := &desiredv1.Document{}
 	if err := bus.Unmarshal(m, d); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if d.GetServerId() != at.Server || d.GetCell() != at.Cell {
-		return nil, 0, fault.New(fault.Invalid, "the document is for %s.%s", d.GetCell(), d.GetServerId())
+		return nil, fault.New(fault.Invalid, "the document is for %s.%s", d.GetCell(), d.GetServerId())
 	}
-	return d, m.Sequence, nil
+	return d, nil
 }

@@ -4,14 +4,18 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // replicas answer one reading after another; the last one answers all further ones. The generation of a document is
@@ -37,7 +41,68 @@ func (r *replicas) get(context.Context) (*desiredv1.Document, uint64, error) {
 func (r *replicas) offer(d *desiredv1.Document) { r.offered = append(r.offered, d.GetGeneration()) }
 
 func (r *replicas) reading(pace *rate.Limiter) *reading {
-	return &reading{pace: pace, get: r.get, offer: r.offer}
+	return &reading{pace: pace, get: r.get, offer: r.offer, decode: func(m bus.Message) (*desiredv1.Document, error) {
+		return decode(m, topology.ServerAddress{Cell: "main", Server: "mine"})
+	}}
+}
+
+// bell is one that carries a document of a server, whose generation is its sequence.
+func bell(t *testing.T, server string, sequence uint64) bus.Message {
+	t.Helper()
+	data, err := proto.Marshal(&desiredv1.Document{ServerId: server, Cell: "main", Generation: sequence})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bus.Message{Data: data, Header: map[string][]string{
+		"Nats-Subject": {"my document"}, "Nats-Sequence": {strconv.FormatUint(sequence, 10)},
+	}}
+}
+
+// without returns a bell that announces a document and does not carry it.
+func without(m bus.Message) bus.Message {
+	m.Data = nil
+	return m
+}
+
+func TestADocumentThatComesWithItsBellIsNotRead(t *testing.T) {
+	b := func(n uint64) bus.Message { return bell(t, "mine", n) }
+	damaged := bus.Message{Data: []byte("x"), Header: b(9).Header}
+	for name, c := range map[string]struct {
+		last    uint64 // offered before
+		bells   []bus.Message
+		reads   int
+		offered []uint64
+	}{
+		"a bell with its document":             {3, []bus.Message{b(7)}, 0, []uint64{7}},
+		"several":                              {3, []bus.Message{b(7), b(8)}, 0, []uint64{8}},
+		"several in another order":             {3, []bus.Message{b(8), b(7)}, 0, []uint64{8}},
+		"a later one without its document":     {3, []bus.Message{b(7), without(b(9))}, 1, []uint64{9}},
+		"one without its document":             {3, []bus.Message{without(b(9))}, 1, []uint64{9}},
+		"no bell":                              {3, nil, 1, []uint64{9}},
+		"one that was read already":            {9, []bus.Message{b(9)}, 1, []uint64{9}},
+		"an older one than what was read":      {9, []bus.Message{b(7)}, 1, []uint64{9}},
+		"one with another server's document":   {3, []bus.Message{bell(t, "another", 9)}, 1, []uint64{9}},
+		"one whose document cannot be decoded": {3, []bus.Message{damaged}, 1, []uint64{9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &replicas{sequences: []uint64{9}}
+			reading := r.reading(rate.NewLimiter(readsASecond, readsAtOnce))
+			reading.last = c.last
+			var bells rung
+			for _, m := range c.bells {
+				bells.note(m, "my document")
+			}
+			old, err := reading.next(t.Context(), &bells)
+			if err != nil || old || r.reads != c.reads || !slices.Equal(r.offered, c.offered) {
+				t.Errorf("old %v, %d reads, offered %v, %v; want %d, %v",
+					old, r.reads, r.offered, err, c.reads, c.offered)
+			}
+			if newest, m := bells.take(); newest != 0 || m.Sequence != 0 {
+				t.Errorf("%d and %d are announced still", newest, m.Sequence)
+			}
+		})
+	}
 }
 
 const broken = math.MaxUint64

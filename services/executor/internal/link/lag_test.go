@@ -20,10 +20,12 @@ import (
 )
 
 // A replica of the documents lags behind, and answers the readings of the servers that are connected to it. The bell
-// comes from the leader, before the document is at that replica. Only reading again finds it: the timer is an hour.
+// comes from the leader without its document, before that is at the replica. Only reading again finds it: the timer is
+// an hour.
 func TestABellLeadsToItsDocumentOnAReplicaThatLagsBehind(t *testing.T) {
 	const servers, enough, behind = 10, 20, 60 * time.Millisecond
 	c := bustest.StartClusterWithLag(t)
+	c.RingWithoutDocuments(t)
 	writer := c.Dial(t, "dispatcher")
 	conn := c.HoldBack(t, topology.Desired, behind)
 	var at []topology.ServerAddress

@@ -84,7 +84,7 @@ type Link struct {
 	cfg  Config
 	bell wakeup.Signal // the document may have changed
 	deaf atomic.Bool   // bells are ignored; see listen
-	rung atomic.Uint64 // the newest document that bells announced since the last reading began
+	rung rung          // what bells announced since the last reading began
 	back wakeup.Signal // the bus is connected again
 	new  atomic.Bool   // the subscription to bells is new: one may still be missed, see read
 	sent sent

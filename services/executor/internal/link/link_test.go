@@ -130,6 +130,41 @@ func TestADocumentIsReadAtTheStartAndWhenItsBellRings(t *testing.T) {
 	bustest.Eventually(t, "the second is offered", func() bool { return s.room.last().GetGeneration() == 2 })
 }
 
+// Another server can have its own document delivered to this one's bell, as the answer to its reading.
+func TestAnotherServersDocumentOnTheBellIsNotHandedOn(t *testing.T) {
+	s := newStand(t)
+	mine := func(generation uint64) *desiredv1.Document {
+		return &desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: generation}
+	}
+	other := topology.ServerAddress{Cell: here.Cell, Server: "0197b5a0-0000-7000-8000-000000000002"}
+	bustest.Go(t, s.link.Run)
+	s.store(t, topology.DesiredSubject(here), mine(1))
+	bustest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 1 })
+	s.store(t, topology.DesiredSubject(other), mine(9)) // later than its own; no dispatcher writes that there
+	heard := make(chan bool, 1)
+	stop, err := s.conn.Subscribe(topology.BellSubject(here), func(bus.Message) { heard <- true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.b.PublishRequest(t, topology.CoreAPI+".DIRECT.GET."+topology.Desired+"."+topology.DesiredSubject(other),
+		topology.BellSubject(here))
+	select {
+	case <-heard:
+	case <-time.After(time.Minute):
+		t.Fatal("the answer did not come to the bell")
+	}
+	stop()
+	s.store(t, topology.DesiredSubject(here), mine(2))
+	bustest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 2 })
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	for _, d := range s.room.offered {
+		if d.GetGeneration() == 9 {
+			t.Errorf("offered %v", d)
+		}
+	}
+}
+
 // The number of a bell is the document's sequence, which the stream adds when it rings.
 func TestABellAnnouncesTheSequenceOfItsDocument(t *testing.T) {
 	s := newStand(t)

@@ -36,10 +36,11 @@ type Spec struct {
 // DefaultStopTimeout applies when a manifest sets none (image.proto, Run).
 const DefaultStopTimeout = 10 * time.Second
 
-// Held waits until the process may be started again, and returns false when stop was closed before.
-func (s Spec) Held(stop <-chan struct{}) bool { return s.Hold == nil || s.Hold(stop) }
+// Held waits until the process may be started again, and returns false when stop was closed before. It reads only what
+// never changes: the environment may be set meanwhile.
+func (s *Spec) Held(stop <-chan struct{}) bool { return s.Hold == nil || s.Hold(stop) }
 
 // StopWithin returns how long the process has to end after SIGTERM.
-func (s Spec) StopWithin() time.Duration {
+func (s *Spec) StopWithin() time.Duration {
 	return cmp.Or(s.StopTimeout, DefaultStopTimeout)
 }

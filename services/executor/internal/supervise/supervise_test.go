@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
@@ -62,6 +63,17 @@ func eventually(t *testing.T, what string, done func() bool) {
 func runs(pid int) bool {
 	_, ok := proctree.StartTime(pid)
 	return ok
+}
+
+// The race detector sees a restart that reads what another goroutine sets.
+func TestTheEnvironmentMayBeSetWhileAProcessIsRestarted(t *testing.T) {
+	u := startable(t, shell(t, "exit 1"))
+	begin(t, u)
+	u.Keep()
+	eventually(t, "three restarts", func() bool {
+		u.SetEnv([]string{"PATH=" + os.Getenv("PATH")})
+		return u.Status().Restarts >= 3
+	})
 }
 
 func TestARunningProcessIsAdoptedByAnotherUnit(t *testing.T) {
@@ -249,6 +261,7 @@ func TestTheTailIsValidTextOfTheNewOutput(t *testing.T) {
 }
 
 func TestASignalGoesToTheProcessItself(t *testing.T) {
+	hangup.Handle(func() {}) // tests that nohup started ignore SIGHUP, and a shell cannot undo that
 	s := shell(t, `trap "echo again > signalled" HUP; echo up > up; while :; do sleep 0.05; done`)
 	u := startable(t, s)
 	if err := u.Signal(syscall.SIGHUP); err != nil {

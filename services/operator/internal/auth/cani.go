@@ -167,7 +167,8 @@ func one(env *cli.Env, v verdict, words []string, all []action) error {
 var synonyms = map[string]string{
 	"up": "upgrade", "get": "show", "enrol": "enroll", "invite": "enroll", "change": "update", "label": "update",
 	"rollback": "undo", "uninstall": "remove", "logs": "read", "rm": "delete", "hold": "set", "unhold": "unset",
-	"start": "rollout", "pause": "control", "resume": "control",
+	"start": "rollout", "pause": "control", "resume": "control", "abort": "control", "approve": "answer",
+	"reject": "answer",
 }
 
 func sameVerb(have, asked string) bool { return have == asked || have == synonyms[asked] }

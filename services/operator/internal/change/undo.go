@@ -21,7 +21,8 @@ func UndoCommand(env *cli.Env) *cobra.Command {
 		Long: `Go back to what was there before an intent, on every server that it changed.
 
 An agent that came goes again, one that went comes back, and a version and a configuration become what they
-were. Servers that another intent changed since are left out and named.`,
+were. Servers that another intent changed since are left out and named. More than 100 servers go back in waves,
+by garrison rollout undo INTENT, unless --at-once.`,
 		Example: "  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
 		RunE: func(c *cobra.Command, a []string) error {
 			id, err := fleet.WholeIntent(c.Context(), env, a[0])
@@ -33,6 +34,7 @@ were. Servers that another intent changed since are left out and named.`,
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}
+	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "also on more than 100 servers at once")
 	w.Add(c, false)
 	w.AddStrict(c)
 	w.AddYes(c)

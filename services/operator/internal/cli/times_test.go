@@ -31,3 +31,30 @@ func TestTimesAreDurationsDaysOrInstants(t *testing.T) {
 		}
 	}
 }
+
+func TestARolloutStartsAtATimeOfDayOrADurationAhead(t *testing.T) {
+	now := time.Date(2026, 3, 28, 21, 30, 15, 500, time.UTC) // the night in which summer time begins in Berlin
+	at := func(day, hour, minute int) time.Time { return time.Date(2026, 3, day, hour, minute, 0, 0, time.UTC) }
+	for text, want := range map[string]time.Time{
+		"22:00":                          at(28, 22, 0),
+		"21:30":                          at(29, 21, 30),
+		"23:00 Europe/Berlin":            at(28, 22, 0),
+		"22:00 Europe/Berlin":            at(29, 20, 0),
+		"2026-03-30 06:15":               at(30, 6, 15),
+		"2026-03-30 06:15 Europe/Berlin": at(30, 4, 15),
+		"+2h":                            time.Date(2026, 3, 28, 23, 30, 15, 0, time.UTC),
+		"1d":                             time.Date(2026, 3, 29, 21, 30, 15, 0, time.UTC),
+		"2026-03-28T23:00:00+01:00":      at(28, 22, 0),
+		"now":                            {},
+	} {
+		have, err := StartReader(func() time.Time { return now })(text)
+		if err != nil || !have.Equal(want) {
+			t.Errorf("%q: have %v, %v; want %v", text, have, err, want)
+		}
+	}
+	for _, text := range []string{"", "25:00", "22:00 Berlin", "tonight", "-2h", "2026-13-01 10:00", "a b c"} {
+		if have, err := StartReader(func() time.Time { return now })(text); err == nil {
+			t.Errorf("%q is %v, want an error", text, have)
+		}
+	}
+}

@@ -41,6 +41,7 @@ var rights = map[string]string{
 	"operator": "read, change servers and records",
 	"admin":    "read, change servers and records, admit servers and users",
 	"reporter": "report external instances",
+	"approver": "see rollouts, approve and reject their waves",
 }
 
 func identityOf(name string, c trust.Context) identity {

@@ -43,6 +43,7 @@ var Defaults = output.Listing[Default]{
 			}
 			return Reason(d.GetReasons()[0].GetFirst())
 		}),
+		output.Wide("REVISION", func(d Default) string { return output.Count(d.GetDefault().GetRevision()) }).Numeric(),
 	),
 }
 

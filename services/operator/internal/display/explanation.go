@@ -117,7 +117,7 @@ func ExplainInstance(v output.View, r Instance) Explanation {
 	switch want := i.GetWanted().GetVersion(); {
 	case want != is && i.GetState() == instancev1.State_STATE_FAILED:
 		is, health = failedText(is, health, want), ""
-	case want != is:
+	case want != is && !r.GetByHand():
 		is = output.Dash(is) + " → " + output.Dash(want)
 	}
 	if health != "" {
@@ -131,7 +131,7 @@ func ExplainInstance(v output.View, r Instance) Explanation {
 		Since:  output.Stamp(i.GetSince()),
 		Age:    output.Age(v, i.GetSince()),
 		Next:   instanceNext(v, r),
-		Reason: i.GetReason(),
+		Reason: cmp.Or(i.GetReason(), ByHand(r)),
 	}
 }
 

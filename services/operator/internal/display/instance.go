@@ -84,7 +84,6 @@ func confirmedAge(v output.View, at *timestamppb.Timestamp) string {
 	return output.Span(v.At.Sub(at.AsTime()))
 }
 
-// instanceNext returns what happens next to an instance, or what an operator can do.
 // keepText returns how to stay with the version that runs in place of a blocked one, or nothing.
 func keepText(r Instance) string {
 	i := r.GetInstance()
@@ -95,6 +94,7 @@ func keepText(r Instance) string {
 	return "; to stay at " + have + ": garrison up " + i.GetAgent() + "@" + have + " --on " + r.GetServerName()
 }
 
+// instanceNext returns what happens next to an instance, or what an operator can do.
 func instanceNext(v output.View, r Instance) string {
 	i := r.GetInstance()
 	if r.GetExternal() != nil {
@@ -126,4 +126,12 @@ func instanceNext(v output.View, r Instance) string {
 		return "the server is offline"
 	}
 	return ""
+}
+
+// ByHand returns what it means that an executor was installed on its machine; empty for any other instance.
+func ByHand(r Instance) string {
+	if !r.GetByHand() {
+		return ""
+	}
+	return "installed on the machine: nothing upgrades it until garrison install has it wanted"
 }

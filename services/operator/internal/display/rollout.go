@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
@@ -37,8 +38,15 @@ var Rollouts = output.Listing[Rollout]{
 	},
 }
 
-// RolloutTitle returns what a rollout brings, marked when it goes the emergency lane.
-func RolloutTitle(r Rollout) string { return InLane(r.GetTitle(), r.GetStrategy()) }
+// RolloutTitle returns what a rollout brings, marked when it goes the emergency lane, and with its start until it
+// began.
+func RolloutTitle(r Rollout) string {
+	text := InLane(r.GetTitle(), r.GetStrategy())
+	if rollout.Scheduled(r) {
+		text = "starts " + output.Stamp(r.GetStartAt()) + ": " + text
+	}
+	return text
+}
 
 // InLane marks what is said of a rollout when it goes the emergency lane.
 func InLane(text string, s *rolloutv1.Strategy) string {
@@ -156,11 +164,21 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]s
 		if w.GetApprovedBy() != "" {
 			line += "; approved by " + w.GetApprovedBy()
 		}
+		if stages := ro.GetStrategy().GetStages(); n < len(stages) && stages[n].GetOf() != nil {
+			line += "; " + rollout.StageText(stages[n])
+		}
 		waves = append(waves, line)
+	}
+	if ro.GetStartAt() != nil {
+		add("STARTS", output.Stamp(ro.GetStartAt()))
 	}
 	add("WAVES", strings.Join(waves, "\n"))
 	add("WAITS FOR", r.GetWaitsFor())
 	add("FETCHED AHEAD", FetchedAheadText(ro))
+	if n := r.GetUnused(); n > 0 {
+		add("NOT USED", fmt.Sprintf("%s may keep at most %s that were fetched ahead, for 30 days at most; to free it: "+
+			"garrison purge-undo --on SELECTOR", output.Plural(int(n), "server"), output.Size(r.GetUnusedBytes())))
+	}
 	add("THEN", thenState(ro))
 	add("LEFT", LeftText(r))
 	var slow []string
@@ -204,13 +222,19 @@ var RolloutTargets = output.Listing[RolloutTarget]{
 			return strings.Join(parts, ", ")
 		}),
 		output.Col("STATE", func(t RolloutTarget) string {
-			if t.GetTarget().GetState() == 0 {
+			switch {
+			case t.GetTarget().GetState() == 0:
 				return "planned"
+			case t.GetStep() != "":
+				return t.GetStep()
 			}
 			return output.Word(t.GetTarget().GetState())
 		}),
 		output.Col("REASON", func(t RolloutTarget) string {
-			if t.GetTarget().GetReason() == nil {
+			switch {
+			case t.GetWaitsFor() != "":
+				return t.GetWaitsFor()
+			case t.GetTarget().GetReason() == nil:
 				return t.GetTarget().GetBecause()
 			}
 			return Reason(t.GetTarget().GetReason())

@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -101,7 +102,22 @@ func atOnce(f *registryv1.ForecastRolloutResponse) string {
 	if f.GetSlots() == 0 {
 		return ""
 	}
-	return ", at " + output.Plural(int(f.GetSlots()), "server") + " at once"
+	text := ", at " + output.Plural(int(f.GetSlots()), "server") + " at once"
+	if n := f.GetBusy() + f.GetBeside(); n > 0 {
+		text += " beside " + output.Plural(int(n), "change") + " of others"
+	}
+	return text
+}
+
+// TightBudget returns how a keep budget holds part of a plan back.
+func TightBudget(b *registryv1.TightBudget) string {
+	group := "environment " + b.GetEnvironment()
+	if b.GetKeep().GetField() != "env" {
+		group = fmt.Sprintf("%s %s of %s", b.GetKeep().GetField(), cmp.Or(b.GetValue(), "none"), group)
+	}
+	spare := max(0, int(b.GetWorking())-int(b.GetNeeded()))
+	return fmt.Sprintf("%s: %d of %d servers work, and %d must: the rollout changes %d of them, at most %d at once",
+		group, b.GetWorking(), b.GetAll(), b.GetNeeded(), b.GetChanges(), spare)
 }
 
 // LeftText returns how long a rollout goes on; empty when that is not known.

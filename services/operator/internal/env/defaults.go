@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,7 +33,7 @@ func defaultCommands(env *cli.Env, find find, all func(context.Context) ([]envir
 func defaultSetCommand(env *cli.Env, find find) *cobra.Command {
 	var f work.DefaultsFlags
 	var values cli.Values
-	reach, atOnce := environmentv1.Reach_REACH_NEW, false
+	reach, atOnce, revision := environmentv1.Reach_REACH_NEW, false, uint64(0)
 	c := &cobra.Command{
 		Use:   "set ENVIRONMENT AGENT[@VERSION|@IMAGE|@CHANNEL]",
 		Short: "Have an agent installed on servers of an environment.",
@@ -65,7 +66,7 @@ agent in this environment; they win over those of the environment, and each serv
 			if err != nil {
 				return err
 			}
-			q.Metadata = edits.Apply(have.GetMetadata())
+			q.Metadata, q.IfRevision = edits.Apply(have.GetMetadata()), cmp.Or(revision, have.GetRevision())
 			return setDefault(c.Context(), env, f, q, have)
 		},
 	}
@@ -73,8 +74,15 @@ agent in this environment; they win over those of the environment, and each serv
 	values.Add(c.Flags(), "the agent in this environment")
 	values.AddChanges(c.Flags(), "the agent in this environment")
 	c.Flags().BoolVar(&atOnce, "at-once", false, "install on more than 100 servers at once, without waves")
+	defaultRevision(c, &revision)
 	f.Add(c)
 	return c
+}
+
+// defaultRevision adds the flag for the revision of a default that a change is based on.
+func defaultRevision(c *cobra.Command, to *uint64) {
+	cli.RevisionVar(c.Flags(), to,
+		"refuse unless the default has this `REVISION`, which env default list -o wide prints")
 }
 
 // setDefault shows what a default would install, asks, and sets it.
@@ -120,7 +128,8 @@ func setSummary(
 }
 
 func defaultUnsetCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
+	var revision uint64
+	c := &cobra.Command{
 		Use:     "unset ENVIRONMENT AGENT",
 		Example: "  garrison env default unset prod node-exporter",
 		Short:   "Have an agent no longer installed on servers of an environment; what is installed stays.",
@@ -132,7 +141,7 @@ func defaultUnsetCommand(env *cli.Env) *cobra.Command {
 				}
 			}
 			_, err := cli.Call[*registryv1.UnsetDefaultResponse](c.Context(), env,
-				&registryv1.UnsetDefaultRequest{Environment: a[0], Agent: a[1]})
+				&registryv1.UnsetDefaultRequest{Environment: a[0], Agent: a[1], IfRevision: revision})
 			if err != nil {
 				return err
 			}
@@ -140,6 +149,8 @@ func defaultUnsetCommand(env *cli.Env) *cobra.Command {
 			return nil
 		},
 	}
+	defaultRevision(c, &revision)
+	return c
 }
 
 func defaultListCommand(env *cli.Env, all func(context.Context) ([]environment, error)) *cobra.Command {

@@ -156,8 +156,8 @@ const maxGroups = 1000
 // running counts the servers of an environment by agent and version that runs.
 func running(ctx context.Context, env *cli.Env, environment string) (map[string]map[string]uint64, error) {
 	r, err := cli.Call[*registryv1.CountInstancesResponse](ctx, env, &registryv1.CountInstancesRequest{
-		Filter: &registryv1.ListInstancesRequest{Environment: environment}, By: []string{"agent", "version"},
-		Top: maxGroups,
+		Filter: &registryv1.ListInstancesRequest{Environment: environment, WithExecutors: true},
+		By:     []string{"agent", "version"}, Top: maxGroups,
 	})
 	if err != nil {
 		return nil, err

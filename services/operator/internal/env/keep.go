@@ -8,6 +8,7 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/record"
 )
 
 const keepHelp = `Set how many servers of an environment must work at any moment.
@@ -23,6 +24,7 @@ before.`
 
 func keepCommand(env *cli.Env, find find) *cobra.Command {
 	var none bool
+	var revision uint64
 	c := &cobra.Command{
 		Use:   "keep ENVIRONMENT N/FIELD… | ENVIRONMENT --none",
 		Short: "Set how many servers of an environment must work at any moment.",
@@ -47,7 +49,7 @@ func keepCommand(env *cli.Env, find find) *cobra.Command {
 				done = "has no keep budget"
 			}
 			var kept environment
-			err := edit(c.Context(), env, find, a[0], done, func(e environment) {
+			err := edit(c.Context(), env, at(find, revision), a[0], done, func(e environment) {
 				e.Keep = budgets
 				kept = e
 			})
@@ -57,6 +59,7 @@ func keepCommand(env *cli.Env, find find) *cobra.Command {
 			return err
 		},
 	}
+	record.RevisionFlag(c.Flags(), &revision)
 	c.Flags().BoolVar(&none, "none", false, "remove the budgets")
 	return c
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/record"
 )
 
 const windowHelp = `Set the times of the week in which agents on the servers of an environment may be changed.
@@ -33,6 +34,7 @@ come with the changes.`
 
 func windowCommand(env *cli.Env, find find) *cobra.Command {
 	var none bool
+	var revision uint64
 	var fetch environment
 	c := &cobra.Command{
 		Use:   "window ENVIRONMENT WINDOW… | ENVIRONMENT --none | ENVIRONMENT --fetch WHEN",
@@ -51,9 +53,10 @@ func windowCommand(env *cli.Env, find find) *cobra.Command {
 				return cli.Usage("%v", err)
 			}
 			times := times{windows: windows, all: none || len(windows) > 0, fetch: fetch}
-			return edit(c.Context(), env, find, a[0], times.text(), times.set)
+			return edit(c.Context(), env, at(find, revision), a[0], times.text(), times.set)
 		},
 	}
+	record.RevisionFlag(c.Flags(), &revision)
 	read := func(text string) (environment, error) { return parseFetch(fetch, text) }
 	c.Flags().Var(cli.ValueOf(&fetch, read, func(environment) string { return "" }), "fetch", "`WHEN` servers fetch "+
 		"ahead what rollouts bring them while they may not be changed: always, never, or a window; repeatable")
@@ -117,6 +120,18 @@ func thawCommand(env *cli.Env, find find) *cobra.Command {
 		RunE: func(c *cobra.Command, a []string) error {
 			return edit(c.Context(), env, find, a[0], "is not frozen", func(e environment) { e.Freezes = nil })
 		},
+	}
+}
+
+// at returns a find whose environment a change is based on as of a revision; 0 is the one that is read.
+func at(find find, revision uint64) find {
+	return func(ctx context.Context, name string) (environment, error) {
+		e, err := find(ctx, name)
+		if err == nil && revision != 0 {
+			e = proto.CloneOf(e)
+			e.Revision = revision
+		}
+		return e, err
 	}
 }
 

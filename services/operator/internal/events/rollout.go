@@ -18,7 +18,8 @@ func rolloutDetail(f ledger.Fact) string {
 	case *rolloutv1.Planned:
 		part := fmt.Sprintf("part %d of %d", b.GetPart(), b.GetParts())
 		return strings.TrimPrefix(fmt.Sprintf("%s: %s in %s, %s", display.InLane(b.GetTitle(), b.GetStrategy()),
-			output.Plural(len(b.GetTargets()), "server"), output.Plural(len(b.GetWaves()), "wave"), part), ": ")
+			output.Plural(len(b.GetTargets()), "server"), output.Plural(len(b.GetWaves()), "wave"), part), ": ") +
+			startsText(b)
 	case *rolloutv1.Released:
 		text := fmt.Sprintf("wave %d: %s", b.GetWave(), output.Plural(len(b.GetServerIds()), "server"))
 		if b.GetStep() > 1 {
@@ -30,6 +31,8 @@ func rolloutDetail(f ledger.Fact) string {
 	case *rolloutv1.Silenced:
 		return output.Plural(len(b.GetServerIds()), "server")
 	case *rolloutv1.Halted:
+		return fmt.Sprintf("wave %d: %s", b.GetWave(), display.Reason(b.GetReason()))
+	case *rolloutv1.Rejected:
 		return fmt.Sprintf("wave %d: %s", b.GetWave(), display.Reason(b.GetReason()))
 	case *rolloutv1.Approved:
 		return strings.TrimSuffix(fmt.Sprintf("wave %d: %s", b.GetWave(), b.GetReason()), ": ")
@@ -51,4 +54,12 @@ func rolloutDetail(f ledger.Fact) string {
 		return b.GetReason()
 	}
 	return ""
+}
+
+// startsText returns when a planned rollout begins, after a comma; "" for one that begins at once.
+func startsText(b *rolloutv1.Planned) string {
+	if b.GetStartAt() == nil {
+		return ""
+	}
+	return ", begins " + output.Stamp(b.GetStartAt())
 }

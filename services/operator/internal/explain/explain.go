@@ -3,6 +3,8 @@ package explain
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -31,13 +33,8 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 	if len(agents) > 0 {
 		agent = agents[0]
 	}
-	instances, err := fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{Server: found.GetId(), Agent: agent})
+	is, err := readServer(ctx, env, found, agent)
 	if err != nil {
-		return err
-	}
-	tasks, err := fleet.Tasks(ctx, env, cli.PageFlags{Limit: tasksExplained},
-		&dispatcherv1.ListTasksRequest{ServerId: found.GetId(), Agent: agent})
-	if err != nil && !fault.Is(err, fault.NotFound) { // the dispatcher does not know a server without tasks
 		return err
 	}
 	rows := []display.Explanation{display.ExplainServer(env.Output.View(), found)}
@@ -48,36 +45,72 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 	if row, ok := display.ExplainCredentials(env.Output.View(), found); ok && agent == "" {
 		rows = append(rows, row)
 	}
-	connections, err := explainConnections(ctx, env, found)
-	if err != nil {
-		return err
-	}
-	rows = append(rows, connections...)
+	rows = append(rows, is.connections...)
 	rows = append(rows, explainDuties(env, found, agent)...)
-	defaults, err := defaultsOf(ctx, env, found)
-	if err != nil {
-		return err
-	}
-	more, err := explainInstances(ctx, env, found, agent, instances, defaults)
+	more, err := explainInstances(ctx, env, found, agent, is)
 	if err != nil {
 		return err
 	}
 	rows = append(rows, more...)
 	rows = append(rows, display.ExplainFound(env.Output.View(), found, agent)...)
-	rows = append(rows, explainDefaults(env, found, agent, defaults)...)
-	for _, t := range tasks.GetTasks() {
+	rows = append(rows, explainDefaults(env, found, agent, is.defaults)...)
+	for _, t := range is.tasks {
 		rows = append(rows, display.ExplainTask(env.Output.View(), t))
 	}
 	return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
 }
 
+// reading is what the services know of a server, besides its record.
+type reading struct {
+	instances                []display.Instance
+	tasks                    []display.Task
+	defaults                 []display.Default
+	connections, differences []display.Explanation
+}
+
+// readServer asks the services side by side: one request takes as long as all of them.
+func readServer(
+	ctx context.Context, env *cli.Env, found display.Server, agent string,
+) (is reading, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		is.instances, err = fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{
+			Server: found.GetId(), Agent: agent,
+			WithExecutors: agent != "", // the rows of the server have its own executor
+		})
+		return err
+	})
+	g.Go(func() error {
+		r, err := fleet.Tasks(ctx, env, cli.PageFlags{Limit: tasksExplained},
+			&dispatcherv1.ListTasksRequest{ServerId: found.GetId(), Agent: agent})
+		if fault.Is(err, fault.NotFound) { // the dispatcher does not know a server without tasks
+			err = nil
+		}
+		is.tasks = r.GetTasks()
+		return err
+	})
+	g.Go(func() (err error) {
+		is.connections, err = explainConnections(ctx, env, found)
+		return err
+	})
+	g.Go(func() (err error) {
+		is.defaults, err = defaultsOf(ctx, env, found)
+		return err
+	})
+	g.Go(func() (err error) {
+		is.differences, err = explainDifferences(ctx, env, found, agent)
+		return err
+	})
+	err = g.Wait() // before is is read
+	return is, err
+}
+
 // explainInstances returns the rows of a server's instances, of one with its origin, and in what they differ.
 func explainInstances(
-	ctx context.Context, env *cli.Env, found display.Server, agent string, instances []display.Instance,
-	defaults []display.Default,
+	ctx context.Context, env *cli.Env, found display.Server, agent string, is reading,
 ) (rows []display.Explanation, err error) {
 	wanted := false
-	for _, i := range instances {
+	for _, i := range is.instances {
 		wanted = wanted || i.GetInstance().GetWanted() != nil
 		rows = append(rows, display.ExplainInstance(env.Output.View(), i))
 		rows = append(rows, display.ExplainStops(env.Output.View(), i)...)
@@ -91,17 +124,16 @@ func explainInstances(
 		rows = append(rows, origin...)
 	}
 	if agent != "" {
-		if len(instances) == 0 {
+		if len(is.instances) == 0 {
 			rows = append(rows, notWanted(found, agent))
 		}
-		newest, err := explainNewest(ctx, env, found, agent, wanted, defaults)
+		newest, err := explainNewest(ctx, env, found, agent, wanted, is.defaults)
 		if err != nil {
 			return nil, err
 		}
 		rows = append(rows, newest...)
 	}
-	differences, err := explainDifferences(ctx, env, found, agent)
-	return append(rows, differences...), err
+	return append(rows, is.differences...), nil
 }
 
 // defaultsOf returns the defaults of a server's environment, and their state on the server.

@@ -18,8 +18,8 @@ import (
 )
 
 // RoleNow returns the role that the service access recorded for the key of a context, whatever the context itself
-// says. It refuses a key that access does not know, or no longer. A reporter may not read the users: its role is what
-// the context says, once the bus accepted the credentials and refused that request.
+// says. It refuses a key that access does not know, or no longer. A reporter or an approver may not read the users: its
+// role is what the context says, once the bus accepted the credentials and refused that request.
 func RoleNow(ctx context.Context, env *cli.Env, who trust.Context) (topology.Role, error) {
 	if _, err := env.Client(ctx); err != nil {
 		return "", err
@@ -28,8 +28,9 @@ func RoleNow(ctx context.Context, env *cli.Env, who trust.Context) (topology.Rol
 		func(ctx context.Context, p *apiv1.Page) (*accessv1.ListUsersResponse, error) {
 			return cli.Call[*accessv1.ListUsersResponse](ctx, env, &accessv1.ListUsersRequest{Page: p})
 		})
-	if fault.Is(err, fault.Denied) && topology.Role(who.Role) == topology.Reporter {
-		return topology.Reporter, nil
+	role := topology.Role(who.Role)
+	if fault.Is(err, fault.Denied) && (role == topology.Reporter || role == topology.Approver) {
+		return role, nil
 	}
 	if err != nil {
 		return "", err

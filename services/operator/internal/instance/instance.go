@@ -43,7 +43,8 @@ func showCommand(env *cli.Env) *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, a []string) error {
 			a = serverAndAgent(a)
-			rows, err := fleet.Instances(c.Context(), env, &registryv1.ListInstancesRequest{Server: a[0], Agent: a[1]})
+			q := &registryv1.ListInstancesRequest{Server: a[0], Agent: a[1], WithExecutors: true}
+			rows, err := fleet.Instances(c.Context(), env, q)
 			if err != nil {
 				return err
 			}
@@ -57,6 +58,7 @@ func showCommand(env *cli.Env) *cobra.Command {
 			have := rows[0].GetInstance()
 			return output.ShowOne(env.Output, env.Output.View(), display.Instances, rows[0],
 				[2]string{"ORIGIN", have.GetOrigin()},
+				[2]string{"BY-HAND", display.ByHand(rows[0])},
 				[2]string{"ADOPTED", display.AdoptionLine(have.GetAdoption())},
 				[2]string{"METADATA", output.Lines(have.GetConfiguration().GetMetadata())},
 				[2]string{"OWN", output.Lines(have.GetConfiguration().GetOwn())},

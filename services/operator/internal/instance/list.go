@@ -59,7 +59,7 @@ func (f *filter) request(args []string) (*registryv1.ListInstancesRequest, error
 	if f.q.On, err = f.on.Labelled(f.labels); err != nil {
 		return nil, err
 	}
-	f.q.UnconfirmedFor, f.q.WithExternal = cli.Within(f.unconfirmed), true
+	f.q.UnconfirmedFor, f.q.WithExternal, f.q.WithExecutors = cli.Within(f.unconfirmed), true, true
 	return f.q, nil
 }
 

@@ -25,6 +25,7 @@ var listing = output.Listing[rule]{
 		output.Col("SERVERS", func(r rule) string { return output.Count(uint64(r.GetServers())) }).Numeric(),
 		output.Wide("SET", func(r rule) string { return output.Stamp(r.GetSetAt()) }),
 		output.Wide("BY", rule.GetSetBy),
+		output.Wide("REVISION", func(r rule) string { return output.Count(r.GetRevision()) }).Numeric(),
 	},
 }
 
@@ -68,7 +69,13 @@ distribution, cpus, memory, executor, name, env or cell, and never about a label
 	}
 	c.Flags().StringArrayVar(&when, "when", nil, "`SELECTOR` of conditions, as for --on; repeatable, all must match")
 	cli.PairsVar(c.Flags(), &q.Labels, "label", "a label, `LABEL=VALUE`; repeatable", cli.ParseLabel)
+	revision(c, &q.IfRevision)
 	return c
+}
+
+// revision adds the flag for the revision of a rule that a change is based on.
+func revision(c *cobra.Command, to *uint64) {
+	cli.RevisionVar(c.Flags(), to, "refuse unless the rule has this `REVISION`, which label-rule list -o wide prints")
 }
 
 func listCommand(env *cli.Env) *cobra.Command {
@@ -88,12 +95,13 @@ func listCommand(env *cli.Env) *cobra.Command {
 }
 
 func unsetCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
+	q := &registryv1.UnsetLabelRuleRequest{}
+	c := &cobra.Command{
 		Use: "unset NAME", Example: "  garrison label-rule unset smartos", SuggestFor: []string{"delete", "remove"},
 		Short: "Remove a rule, and the labels that servers have by it.", Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, a []string) error {
-			r, err := cli.Call[*registryv1.UnsetLabelRuleResponse](c.Context(), env,
-				&registryv1.UnsetLabelRuleRequest{Name: a[0]})
+			q.Name = a[0]
+			r, err := cli.Call[*registryv1.UnsetLabelRuleResponse](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
@@ -101,4 +109,6 @@ func unsetCommand(env *cli.Env) *cobra.Command {
 			return nil
 		},
 	}
+	revision(c, &q.IfRevision)
+	return c
 }

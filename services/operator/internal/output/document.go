@@ -72,11 +72,12 @@ func printLines[T any](w io.Writer, rows []T) error {
 // RowsField returns the field that holds the rows of a list response, or nil for another message.
 func RowsField(m protoreflect.Message) protoreflect.FieldDescriptor {
 	fields := m.Descriptor().Fields()
-	if fields.ByName("next_cursor") == nil {
+	cursor := fields.ByName("next_cursor")
+	if cursor == nil {
 		return nil
 	}
-	for i := fields.Len() - 1; i >= 0; i-- { // fields that describe the rows precede them
-		if f := fields.Get(i); f.IsList() && f.Name() != "left_out" {
+	for i := cursor.Index() - 1; i >= 0; i-- { // fields that describe the rows precede them
+		if f := fields.Get(i); f.IsList() {
 			return f
 		}
 	}

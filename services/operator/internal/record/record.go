@@ -151,7 +151,7 @@ func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 	f.Add(c.Flags(), k.Whose)
 	f.AddAs(c.Flags(), "metadata")
 	f.AddChanges(c.Flags(), k.Whose)
-	revisionFlag(c.Flags(), &revision)
+	RevisionFlag(c.Flags(), &revision)
 	return c
 }
 
@@ -198,6 +198,6 @@ func (k Noun[T]) deleteCommand(env *cli.Env) *cobra.Command {
 			return cli.Deleted(env, k.Word, a[0], k.Remove(c.Context(), a[0], revision))
 		},
 	}
-	revisionFlag(c.Flags(), &revision)
+	RevisionFlag(c.Flags(), &revision)
 	return c
 }

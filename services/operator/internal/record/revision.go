@@ -11,8 +11,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
-// revisionFlag is the revision that a change is based on; 0 is the one that the command read.
-func revisionFlag(f *pflag.FlagSet, to *uint64) {
+// RevisionFlag adds the flag for the revision that a change is based on; 0 is the one that the command read.
+func RevisionFlag(f *pflag.FlagSet, to *uint64) {
 	cli.RevisionVar(f, to, "refuse unless the record has this `REVISION`, which show prints")
 }
 

@@ -53,16 +53,6 @@ func stepCommand(env *cli.Env) *cobra.Command {
 	}, "goes on for one wave")
 }
 
-func approveCommand(env *cli.Env) *cobra.Command {
-	q := &registryv1.ControlRolloutRequest{Control: registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE}
-	c := control(env, q, &cobra.Command{
-		Use: "approve ROLLOUT", Example: "  garrison rollout approve 1a2b3c4d --wave 2",
-		Short: "Let the next wave begin once the one before passed.",
-	}, "is approved")
-	countVar(c.Flags(), &q.Wave, "wave", "approve this `WAVE`; without it, the next one")
-	return c
-}
-
 func abortCommand(env *cli.Env) *cobra.Command {
 	q := &registryv1.ControlRolloutRequest{Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT}
 	return control(env, q, &cobra.Command{

@@ -37,6 +37,7 @@ type asked struct {
 	title, note     string
 	configured      configured
 	then            thenFlags
+	at              startAt
 }
 
 func (q *asked) add(c *cobra.Command) {
@@ -116,6 +117,9 @@ func (q *asked) request(
 	if ask.Then, err = q.then.parse(ctx, env, ask.Steps); err != nil {
 		return nil, err
 	}
+	if err := q.at.set(ask); err != nil {
+		return nil, err
+	}
 	return &registryv1.PlanRolloutRequest{
 		Intent: &intentv1.Intent{
 			Ask: &intentv1.Intent_Rollout{Rollout: ask}, Strict: q.strict, Note: q.note,
@@ -158,7 +162,8 @@ func planCommand(env *cli.Env) *cobra.Command {
 		Long: `Show in which waves a rollout would change which servers, and why others stay as they are.
 
 Nothing is written. With --save FILE, the plan is kept: garrison rollout apply FILE does exactly what it shows, or
-nothing, with the exit code 8, when the fleet changed in between.`,
+nothing, with the exit code 8, when the fleet changed in between. With --at, the file has the time: applied later than
+that it is refused, unless apply has a time of its own.`,
 		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --save plan.json\n" +
 			"  garrison rollout plan --all --exclude beacon --on all --spread label.rack --keep 2/label.rack\n" +
 			"  garrison rollout plan --configure beacon --set level=debug --on env=prod --waves 10%\n" +
@@ -191,6 +196,7 @@ nothing, with the exit code 8, when the fleet changed in between.`,
 		},
 	}
 	q.add(c)
+	q.at.add(c.Flags(), env.Now, "at once")
 	page.Add(c, 100)
 	cli.TextVar(c.Flags(), &file, "save", cli.NotEmpty("file"), "write the plan to this `FILE`")
 	return c
@@ -228,6 +234,9 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 	}
 	env.Say("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(servers), "server"), wavesText(p))
 	env.Say("  %s", strategyText(p.GetStrategy()))
+	if at := p.GetIntent().GetRollout().GetStartAt(); at != nil {
+		env.Say("  begins %s; servers and versions are those of this plan", output.Stamp(at))
+	}
 	for _, line := range strategyLines(p) {
 		env.Say("  %s", line)
 	}
@@ -247,6 +256,7 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 			env.Say("  while it waits, %s may fetch ahead what it brings", output.Plural(int(ahead), "server"))
 		}
 	}
+	sayOthers(env, p)
 	for _, step := range p.GetSteps() {
 		for _, r := range step.GetReasons() {
 			env.Say("  %s: %d %s: %s", step.GetAgent(), r.GetCount(), output.Word(r.GetEffect()),
@@ -258,6 +268,17 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 	}
 	if n := p.GetMoreValues(); n > 0 {
 		env.Say("  … and %d more changes of values", n)
+	}
+}
+
+// sayOthers prints what a plan shares with other rollouts, and the keep budgets that hold part of it back.
+func sayOthers(env *cli.Env, p *registryv1.PlanRolloutResponse) {
+	for _, o := range p.GetBeside() {
+		env.Say("  beside it: rollout %s (%s), with %s left, %d of them in this plan too", o.GetRolloutId(),
+			o.GetTitle(), output.Plural(int(o.GetLeft()), "server"), o.GetServers())
+	}
+	for _, b := range p.GetBudgets() {
+		env.Say("  %s", display.TightBudget(b))
 	}
 }
 

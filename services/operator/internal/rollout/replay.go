@@ -1,6 +1,9 @@
 package rollout
 
 import (
+	"context"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -21,8 +24,7 @@ func replayCommand(env *cli.Env) *cobra.Command {
 Exits with 3 when a decision comes out differently.`,
 		Args: cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.RolloutReplay),
 		RunE: func(c *cobra.Command, a []string) error {
-			q := &registryv1.ReplayRolloutRequest{RolloutId: a[0]}
-			r, err := cli.Call[*registryv1.ReplayRolloutResponse](c.Context(), env, q)
+			r, err := replayed(c.Context(), env, a[0])
 			if err != nil {
 				return err
 			}
@@ -38,6 +40,24 @@ Exits with 3 when a decision comes out differently.`,
 			}
 			return nil
 		},
+	}
+}
+
+// sayReading is how often it is printed how far the ledger is read.
+const sayReading = 10 * time.Second
+
+// replayed returns the replay of a rollout once the registry has read the ledger.
+func replayed(ctx context.Context, env *cli.Env, rollout string) (*registryv1.ReplayRolloutResponse, error) {
+	q := &registryv1.ReplayRolloutRequest{RolloutId: rollout, Poll: true}
+	for said := time.Now(); ; {
+		r, err := cli.Call[*registryv1.ReplayRolloutResponse](ctx, env, q)
+		if err != nil || r.GetReadUntil() == 0 {
+			return r, err
+		}
+		if time.Since(said) >= sayReading && r.GetRead() > 0 { // 0 while a forecast is computed first
+			said = time.Now()
+			env.Say("the ledger is read up to fact %d of %d", r.GetRead(), r.GetReadUntil())
+		}
 	}
 }
 

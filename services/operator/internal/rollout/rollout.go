@@ -18,7 +18,8 @@ func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("rollout", "Change servers in waves that stop by themselves and can be undone.",
 		planCommand(env), applyCommand(env), startCommand(env), listCommand(env), showCommand(env),
 		serversCommand(env), watchCommand(env), pauseCommand(env), resumeCommand(env), stepCommand(env),
-		approveCommand(env), abortCommand(env), undoCommand(env), replayCommand(env), forecastCommand(env))
+		approveCommand(env), rejectCommand(env),
+		abortCommand(env), undoCommand(env), replayCommand(env), forecastCommand(env))
 }
 
 func listCommand(env *cli.Env) *cobra.Command {
@@ -78,7 +79,8 @@ func serversCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	page.Add(c, 100)
-	cli.WordsVar(c.Flags(), &q.States, "state", "only servers in these `STATES`")
+	cli.WordsVar(c.Flags(), &q.States, "state", "only servers in these `STATES`; reached are those whose change is "+
+		"queued, assigned, running, deferred or observing")
 	countVar(c.Flags(), &wave, "wave", "only servers of this `WAVE`; 0 is those that are owed from the start")
 	return c
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -54,24 +55,31 @@ func startCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	q.add(c)
+	q.at.add(c.Flags(), env.Now, "at once")
 	d.add(c)
 	return c
 }
 
 func applyCommand(env *cli.Env) *cobra.Command {
 	var d doing
+	var at startAt
 	c := &cobra.Command{
-		Use: "apply FILE", Example: "  garrison rollout apply plan.json",
+		Use: "apply FILE", Example: "  garrison rollout apply plan.json\n" +
+			"  garrison rollout apply plan.json --at \"22:00 Europe/Berlin\"",
 		Short: "Do exactly what a saved plan shows, or nothing when the fleet changed in between.",
 		Args:  cli.Exactly("FILE"), PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error {
 			in, err := load(a[0])
+			if err == nil {
+				err = at.set(in.GetRollout())
+			}
 			if err != nil {
 				return err
 			}
 			return propose(c.Context(), env, d, &registryv1.PlanRolloutRequest{Intent: in}, "Start this rollout?")
 		},
 	}
+	at.add(c.Flags(), env.Now, "the time in the plan, or at once")
 	d.add(c)
 	return c
 }
@@ -79,29 +87,30 @@ func applyCommand(env *cli.Env) *cobra.Command {
 func undoCommand(env *cli.Env) *cobra.Command {
 	var d doing
 	var s strategyFlags
-	var list bool
+	var list, atOnce bool
 	c := &cobra.Command{
-		Use:     "undo ROLLOUT",
+		Use:     "undo ROLLOUT | INTENT",
 		Example: "  garrison rollout undo 1a2b3c4d --list\n  garrison rollout undo 1a2b3c4d --waves 10%",
-		Short:   "Take every server that a rollout changed back to what it had, in waves too.",
-		Long: `Take every server that a rollout changed back to the image and the configuration that it had, as
-a rollout of its own with waves and gates. Without flags, its strategy is that of the rollout that it undoes.
-Servers that others changed since stay as they are.`,
+		Short:   "Take every server that a rollout or an intent changed back to what it had, in waves too.",
+		Long: `Take every server that a rollout or an intent changed back to the image and the configuration that
+it had, as a rollout of its own with waves and gates. Without flags, it has the waves of the rollout that it
+undoes. An intent has no waves: more than 100 servers go back in waves of 3, 10 %, 50 % and the rest, or all at
+once with --at-once. Servers that others changed since stay as they are.`,
 		Args: cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error {
-			r, err := get(c.Context(), env, a[0])
+			id, err := undone(c.Context(), env, a[0])
 			if err != nil {
 				return err
 			}
-			ask := &intentv1.Rollout{UndoOf: r.GetRollout().GetId()}
+			ask := &intentv1.Rollout{UndoOf: id}
 			if s.given(c) {
 				ask.Strategy = s.parse()
 			}
 			q := &registryv1.PlanRolloutRequest{
-				Intent: &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: ask}},
+				Intent: &intentv1.Intent{AtOnce: atOnce, Ask: &intentv1.Intent_Rollout{Rollout: ask}},
 			}
 			if !list {
-				return propose(c.Context(), env, d, q, "Undo this rollout?")
+				return propose(c.Context(), env, d, q, "Undo it?")
 			}
 			p, err := planned(c.Context(), env, cli.PageFlags{}, q)
 			if err == nil {
@@ -115,9 +124,23 @@ Servers that others changed since stay as they are.`,
 		},
 	}
 	c.Flags().BoolVar(&list, "list", false, "list what would be undone; change nothing")
+	c.Flags().BoolVar(&atOnce, "at-once", false, "also more than 100 servers in one wave")
 	s.add(c)
 	d.add(c)
 	return c
+}
+
+// undone returns the id of the rollout that a reference names, or of the intent when no rollout has it.
+func undone(ctx context.Context, env *cli.Env, reference string) (string, error) {
+	r, err := get(ctx, env, reference)
+	if fault.RefusalOf(err).GetCode() != code.UnknownRollout {
+		return r.GetRollout().GetId(), err
+	}
+	found, missing := fleet.WholeIntent(ctx, env, reference)
+	if missing != nil {
+		return "", err
+	}
+	return found, nil
 }
 
 // given reports whether any flag of the strategy is set.
@@ -149,6 +172,11 @@ func propose(
 		return err
 	}
 	sayPlan(env, p)
+	at := p.GetIntent().GetRollout().GetStartAt()
+	if at != nil && p.GetStartAt() == nil && p.GetRefusal() == nil {
+		return cli.Usage("the registry is of a release that begins every rollout at once. Try: no --at; or garrison " +
+			"versions, and a newer release")
+	}
 	if r := p.GetRefusal(); r != nil {
 		if r.GetCode() == code.PlanStale {
 			sayMoved(ctx, env, q)
@@ -169,10 +197,15 @@ func propose(
 	if err != nil {
 		return err
 	}
-	env.Say("rollout %s began", id)
+	if at != nil {
+		env.Say("rollout %s begins %s", id, output.Stamp(at))
+		env.Say("to follow:  garrison rollout watch %s", id)
+	} else {
+		env.Say("rollout %s began", id)
+	}
 	env.Say("to stop it: garrison rollout pause %s", id)
 	env.Say("to end it:  garrison rollout abort %s", id)
-	if d.detach {
+	if d.detach || at != nil {
 		r, err := get(ctx, env, id)
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ const longest = 30 * 24 * time.Hour
 type strategyFlags struct {
 	strategy                 rolloutv1.Strategy
 	canaries                 uint32
-	waves                    []*rolloutv1.Stage
+	waves                    waveStages
 	soak, silence, doneAfter time.Duration
 	joinFor                  time.Duration
 }
@@ -31,8 +31,9 @@ func (f *strategyFlags) add(c *cobra.Command) {
 	s, flags := &f.strategy, c.Flags()
 	countVar(flags, &f.canaries, "canaries", "the first wave is at most this many `SERVERS`, chosen to cover what "+
 		"differs; see --cover")
-	flags.Var(cli.FlagValue{Read: f.addWaves}, "waves", "the `SIZES` of the next waves, such as 10,25%,50%; the rest "+
-		"is the last one")
+	flags.Var(cli.FlagValue{Read: f.waves.read}, "waves", "the `STAGES` of the next waves: sizes such as 10,25%,50%, "+
+		"or conditions as in --on and sizes of them, with semicolons: 'env=test; 25% of rack=a; 10%'; the first that "+
+		"takes a server has it; the rest is the last wave; repeatable")
 	cli.NamesVar(flags, &s.Cover, "cover", cli.CheckField, "canaries cover the combinations of these `FIELDS`: "+
 		"platform, env, agents, label.NAME; without it, platform and env")
 	cli.TextVar(flags, &s.Spread, "spread", cli.CheckField, "each wave takes servers of each value of this `FIELD` in "+
@@ -46,6 +47,8 @@ func (f *strategyFlags) add(c *cobra.Command) {
 		"after each wave, wait this `TIME`, in which its servers must stay healthy")
 	countVar(flags, &s.Concurrency, "concurrency", "change at most this many `SERVERS` at once")
 	flags.BoolVar(&s.Approve, "approve", false, "each wave after the first begins only after an approval")
+	flags.Var(cli.FlagValue{Read: f.readApproval}, "approval", "`WHO` approves each wave after the first: any, or "+
+		"other: not who started the rollout")
 	cli.TimeVar(flags, &f.silence, "silence", 0, longest,
 		"a server that was reached and is offline for this `TIME` is broken; without it, 2m")
 	flags.Var(cli.FlagValue{Read: f.addKeep}, "keep", "keep at least so many servers working, such as 2/label.rack or "+
@@ -78,18 +81,12 @@ func percentVar(f *pflag.FlagSet, to *uint32, name, help string) {
 	}, func(uint32) string { return "" }), name, help)
 }
 
-func (f *strategyFlags) addWaves(text string) error {
-	for word := range strings.SplitSeq(text, ",") {
-		l, err := cli.ReadLimit(word)
-		if err != nil {
-			return err
-		}
-		stage := &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: l.GetServers()}}
-		if _, ok := l.By.(*rolloutv1.Limit_Percent); ok {
-			stage.Size = &rolloutv1.Stage_Percent{Percent: l.GetPercent()}
-		}
-		f.waves = append(f.waves, stage)
+// readApproval reads who approves the waves after the first.
+func (f *strategyFlags) readApproval(who string) error {
+	if who != "any" && who != "other" {
+		return fmt.Errorf("%q is neither any nor other", who)
 	}
+	f.strategy.Approve, f.strategy.ApproveByOther = true, who == "other"
 	return nil
 }
 
@@ -109,7 +106,7 @@ func (f *strategyFlags) parse() *rolloutv1.Strategy {
 	if f.canaries > 0 {
 		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Canaries{Canaries: f.canaries}})
 	}
-	s.Stages = append(s.Stages, f.waves...)
+	s.Stages = append(s.Stages, f.waves.list...)
 	return s
 }
 
@@ -124,7 +121,8 @@ func strategyText(s *rolloutv1.Strategy) string {
 	add(s.GetSuccessPercent() > 0, "%d %% of a wave succeed", s.GetSuccessPercent())
 	add(durationOf(s.GetSoak()) > 0, "soak %s", durationOf(s.GetSoak()))
 	add(s.GetConcurrency() > 0, "%d at once", s.GetConcurrency())
-	add(s.GetApprove(), "each later wave is approved")
+	add(s.GetApprove() && !s.GetApproveByOther(), "each later wave is approved")
+	add(s.GetApproveByOther(), "each later wave is approved by another than who started it")
 	for _, k := range s.GetKeep() {
 		add(true, "%s keep working for each %s", cli.LimitText(k.GetWorking()), k.GetField())
 	}
@@ -144,6 +142,8 @@ func strategyLines(p *registryv1.PlanRolloutResponse) (lines []string) {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
 	}
+	group := groupLine(p)
+	add(group != "", "%s", group)
 	add(len(asked.GetCover()) > 0, "canaries cover the combinations of %s", strings.Join(s.GetCover(), ", "))
 	more := ""
 	if n := p.GetMoreUncovered(); n > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -56,9 +57,9 @@ type watcher struct {
 	last   *registryv1.GetRolloutResponse
 	said   map[string]bool // what was printed for good
 	lined  time.Time
-	looked time.Time // when deferred and slow changes were last looked for
-	ahead  time.Time // when it was last asked how long the rollout goes on
-	left   string    // the answer
+	looked time.Time                      // when deferred and slow changes were last looked for
+	ahead  time.Time                      // when it was last asked how long the rollout goes on
+	left   *registryv1.GetRolloutResponse // the answer
 }
 
 // Follow follows a rollout until it ends or halts, and prints how it went. A quiet one shows nothing before.
@@ -121,7 +122,7 @@ func (w *watcher) show(ctx context.Context) {
 		}
 	}
 	w.sayServers(ctx)
-	text := progress(w.last, w.left)
+	text := progress(w.last, leftAfter(w.left, time.Since(w.ahead)))
 	w.line.Set("%s", text)
 	if !w.line.On && time.Since(w.lined) > lineEvery {
 		w.lined = time.Now()
@@ -144,10 +145,22 @@ func progress(r *registryv1.GetRolloutResponse, left string) string {
 	if ahead := display.FetchedAheadText(r.GetRollout()); ahead != "" {
 		text += "; fetched ahead: " + ahead
 	}
-	if left != "" {
+	if left != "" && !over(r) {
 		text += "; " + left + " left"
 	}
 	return text
+}
+
+// leftAfter returns how long a rollout goes on when some time has gone by since the answer; empty when that is not
+// known.
+func leftAfter(answer *registryv1.GetRolloutResponse, gone time.Duration) string {
+	if answer.GetLeft_50() == nil {
+		return ""
+	}
+	rest := func(d *durationpb.Duration) *durationpb.Duration { return durationpb.New(max(0, d.AsDuration()-gone)) }
+	return display.LeftText(&registryv1.GetRolloutResponse{
+		Left_50: rest(answer.GetLeft_50()), Left_90: rest(answer.GetLeft_90()),
+	})
 }
 
 // sayServers prints, once each, why servers are broken and which ones are slow.
@@ -261,7 +274,7 @@ func (w *watcher) get(ctx context.Context) (*registryv1.GetRolloutResponse, erro
 	}
 	r, err := getAhead(ctx, w.env, w.id)
 	if err == nil {
-		w.ahead, w.left = time.Now(), display.LeftText(r)
+		w.ahead, w.left = time.Now(), r
 	}
 	return r, err
 }

@@ -56,23 +56,27 @@ func forget(ctx context.Context, env *cli.Env, f *forgetFlags, server, name stri
 	if f.dryRun || f.invited {
 		return cli.Usage("--dry-run and --invited are for several servers. Try: --on %s", server)
 	}
-	return forgetOne(ctx, env, f.leak, server, name, env.Say)
+	id, err := forgetOne(ctx, env, f.leak, server, name, env.Say)
+	if err == nil {
+		env.Say("server %s (%s) forgotten; its history stays in the ledger", name, id)
+	}
+	return err
 }
 
+// forgetOne forgets a server, says what is left on its machine, and returns its id.
 func forgetOne(
 	ctx context.Context, env *cli.Env, leak bool, server, name string, say func(format string, args ...any),
-) error {
+) (id string, err error) {
 	r, err := cli.Call[*registryv1.ForgetServerResponse](ctx, env,
 		&registryv1.ForgetServerRequest{Server: server, Leak: leak})
 	if err != nil {
-		return err
+		return "", err
 	}
 	gone := &serverv1.Server{Life: serverv1.Life_LIFE_DEAD, Duties: r.GetLeaks()}
 	if display.Leaked(gone) {
 		say("left on the machine of %s: %s", name, display.LeakText(gone))
 	}
-	say("server %s (%s) forgotten; its history stays in the ledger", name, r.GetServerId())
-	return nil
+	return r.GetServerId(), nil
 }
 
 // forgetMany shows which servers would be forgotten, asks, and forgets them.
@@ -95,11 +99,12 @@ func forgetMany(ctx context.Context, env *cli.Env, f *forgetFlags, names []strin
 	}
 	say := quietly(env)
 	failed, err := each(ctx, found, forgottenAtOnce, func(s display.Server) error {
-		err := forgetOne(ctx, env, f.leak, s.GetId(), s.GetName(), say)
+		_, err := forgetOne(ctx, env, f.leak, s.GetId(), s.GetName(), say)
 		if err != nil {
 			say("server %s is not forgotten: %s", s.GetName(), cli.LineOf(err))
 		}
 		return err
 	})
+	env.Say("%s forgotten; the history stays in the ledger", output.Plural(len(found)-failed, "server"))
 	return concludeMany(ctx, env, len(found), failed, err, "the same command tries them again")
 }

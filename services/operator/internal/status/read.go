@@ -87,7 +87,8 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 			return &registryv1.ListRolloutsRequest{Page: p, State: rolloutv1.State_STATE_HALTED}
 		})
 	}
-	return a, g.Wait()
+	err := g.Wait() // before a is read
+	return a, err
 }
 
 // ask sends a request in a goroutine of the group.

@@ -11,7 +11,6 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 func runs(server, agent, version, wanted string, since time.Duration) *registryv1.InstanceRow {
@@ -26,10 +25,10 @@ func TestVersionsAreCountedByWhatRunsAndWhatIsWanted(t *testing.T) {
 		{Name: "executor", Kind: agentv1.Kind_KIND_SELF},
 		{Name: "web", Kind: agentv1.Kind_KIND_DAEMON},
 	}
-	executor := &serverv1.Sysinfo{ExecutorVersion: "v0.9.0"}
-	servers := []*serverv1.Server{{Id: "a", Sysinfo: executor}, {Id: "b", Sysinfo: executor}}
-	rows := fleetRows(agents, servers, []*registryv1.InstanceRow{
-		runs("a", "executor", "1.0.0", "1.1.0", time.Hour),
+	byHand := runs("b", "executor", "v0.9.0", "", time.Hour)
+	byHand.ByHand = true
+	rows := fleetRows(agents, []*registryv1.InstanceRow{
+		runs("a", "executor", "1.0.0", "1.1.0", time.Hour), byHand,
 		runs("a", "web", "1.0.0", "1.0.0", time.Minute), runs("b", "web", "2.0.0", "2.0.0", time.Hour),
 	})
 	var have []string

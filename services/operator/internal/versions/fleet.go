@@ -57,28 +57,17 @@ func fleetVersions(ctx context.Context, env *cli.Env) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers, err := cli.Collect(
-		ctx,
-		cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
-			return cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Page: p})
-		},
-	)
-	if err != nil {
-		return nil, err
-	}
-	instances, err := fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{})
-	return fleetRows(kinds.GetAgents(), servers.GetServers(), instances), err
+	instances, err := fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{WithExecutors: true})
+	return fleetRows(kinds.GetAgents(), instances), err
 }
 
-// fleetRows counts instances by the version that runs and the one that is wanted, and executors without an instance by
-// the version that their servers report.
-func fleetRows(agents []*agentv1.Agent, servers []display.Server, instances []display.Instance) []row {
+// fleetRows counts instances by the version that runs and the one that is wanted. Of an executor that was installed on
+// its machine, it is not known since when it runs.
+func fleetRows(agents []*agentv1.Agent, instances []display.Instance) []row {
 	self := map[string]bool{}
 	for _, a := range agents {
 		self[a.GetName()] = a.GetKind() == agentv1.Kind_KIND_SELF
 	}
-	managed := map[string]bool{}
 	t := versionTally{}
 	for _, r := range instances {
 		i := r.GetInstance()
@@ -88,15 +77,14 @@ func fleetRows(agents []*agentv1.Agent, servers []display.Server, instances []di
 			Version: i.GetObserved().GetVersion(),
 			Wanted:  i.GetWanted().GetVersion(),
 		}
-		if self[i.GetAgent()] {
-			row.Kind, managed[i.GetServerId()] = kindExecutor, true
+		since := i.GetSince().AsTime()
+		if r.GetByHand() {
+			since = time.Time{}
 		}
-		t.add(row, i.GetSince().AsTime())
-	}
-	for _, found := range servers {
-		if v := found.GetSysinfo().GetExecutorVersion(); v != "" && !managed[found.GetId()] {
-			t.add(row{Kind: kindExecutor, Name: kindExecutor, Version: v}, time.Time{})
+		if self[i.GetAgent()] || r.GetByHand() {
+			row.Kind = kindExecutor
 		}
+		t.add(row, since)
 	}
 	return t.rows()
 }

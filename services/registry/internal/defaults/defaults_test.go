@@ -101,7 +101,7 @@ func (w *world) removed(server, agent string) {
 }
 
 func (w *world) derive(agent string, servers ...string) defaults.Derived {
-	return defaults.Derive(w, "prod", agent, servers, time.Unix(99, 0))
+	return defaults.Derive(w, "prod", agent, servers, nil, time.Unix(99, 0))
 }
 
 // settle derives everything as the worker does, and returns what was installed.

@@ -19,7 +19,8 @@ type Derived struct {
 	Intent  string         // its id; empty when nothing is due
 	Drafts  []ledger.Draft // at most one atomic batch
 	Changed uint32         // how many servers get the agent
-	Waiting []string       // the ids of servers on which it is due and cannot be installed now
+	Waiting []string       // the ids of servers on which it is due and cannot be installed now, or a rollout brings it
+	Held    []string       // of those, the ids of servers that it would reach together with too many others
 }
 
 // Batch is how many servers one derived intent changes at most.
@@ -29,23 +30,36 @@ const Batch = 500
 var _ [topology.MaxBatch - Batch - 1]struct{}
 
 // Derive returns the intent that installs a default's agent on those servers, at most Batch of them, where it is due.
-func Derive(r Reader, name, agent string, servers []string, at time.Time) Derived {
+// waited is the servers on which a default was due before and could not be installed: what ended that, such as an image
+// that came, would bring the agent to all of them at once, so that too many of them wait for a rollout.
+func Derive(r Reader, name, agent string, servers []string, waited map[string]bool, at time.Time) Derived {
 	e, ok := r.Environment(name)
 	d := e.GetDefaults()[agent]
 	if !ok || d == nil {
 		return Derived{}
 	}
 	ask := intent.Ask{Actor: d.Actor, Verb: topology.VerbInstall, Intent: asked(e, agent, d), At: at}
+	var out Derived
 	for _, id := range servers {
-		if s, ok := r.Server(id); ok && isMember(s, name) && stateOf(r, s, agent, d) == due {
+		s, ok := r.Server(id)
+		if !ok || !isMember(s, name) {
+			continue
+		}
+		switch stateOf(r, s, agent, d) {
+		case due:
 			ask.Due = append(ask.Due, id)
+		case waiting:
+			out.Waiting = append(out.Waiting, id)
 		}
 	}
 	if len(ask.Due) == 0 {
-		return Derived{}
+		return out
 	}
-	var out Derived
-	ask.Due, out.Waiting = split(intent.Plan(r, ask))
+	var left []string
+	ask.Due, left = split(intent.Plan(r, ask))
+	out.Waiting = append(out.Waiting, left...)
+	ask.Due, out.Held = hold(r, ask, waited)
+	out.Waiting = append(out.Waiting, out.Held...)
 	if len(ask.Due) == 0 {
 		return out
 	}

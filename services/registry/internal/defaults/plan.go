@@ -98,6 +98,7 @@ func PlanSet(r Reader, q *registryv1.SetDefaultRequest) *Planned {
 func SetFact(q *registryv1.SetDefaultRequest) *environmentv1.DefaultSet {
 	return &environmentv1.DefaultSet{
 		Agent: q.Agent, Image: q.Image, Metadata: q.Metadata, Reach: q.Reach, KeepReach: q.KeepReach,
+		AtOnce: q.AtOnce,
 	}
 }
 

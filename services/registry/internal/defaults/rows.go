@@ -3,6 +3,7 @@ package defaults
 import (
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -50,6 +51,22 @@ func Count(r Reader, row *registryv1.DefaultRow, servers []string) {
 	count(row, due, p.Changed)
 	count(row, waiting, p.LeftOut)
 	addReasons(row, p.Reasons)
+}
+
+// AddHeld counts servers on which a default is held as waiting, of all on which it is.
+func AddHeld(r Reader, row *registryv1.DefaultRow, all int, servers []string) {
+	n := min(uint32(len(servers)), row.Servers[uint32(due)]) // some may have got it meanwhile
+	if n == 0 {
+		return
+	}
+	if row.Servers[uint32(due)] -= n; row.Servers[uint32(due)] == 0 {
+		delete(row.Servers, uint32(due))
+	}
+	count(row, waiting, n)
+	addReasons(row, []*intentv1.Reason{{
+		Code: code.TooWide, Effect: intentv1.Effect_EFFECT_LEFT_OUT, Count: n,
+		ServerIds: servers[:min(namedByReason, len(servers))], First: Held(r, row.Environment, row.Agent, all),
+	}})
 }
 
 func count(row *registryv1.DefaultRow, state registryv1.DefaultState, n uint32) {

@@ -127,7 +127,10 @@ func (s *Set) Union(groups []Group, after string) iter.Seq[string] {
 				sets = append(sets, in)
 			}
 		}
-		s.ascend(union(sets), after, yield)
+		all := borrow()
+		defer giveBack(all)
+		unite(all, sets)
+		s.ascend(&numbers{dense: all}, after, yield)
 	}
 }
 
@@ -142,7 +145,12 @@ func (s *Set) ascend(in *numbers, after string, yield func(string) bool) {
 		s.sorted(in, after, yield)
 		return
 	}
-	within := in.bits()
+	within := in.dense
+	if within == nil {
+		within = borrow()
+		defer giveBack(within)
+		in.into(within)
+	}
 	for n := range s.names.from(pivot(after)) {
 		if (size == all || within.has(n)) && !yield(s.names.text[n]) {
 			return

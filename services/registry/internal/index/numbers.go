@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+	"sync"
 )
 
 // leastDense is the size up to which a set of numbers stays a list.
@@ -22,10 +23,15 @@ type dense struct {
 	size  int
 }
 
-func (d *dense) add(n uint32) {
-	if missing := int(n/64) + 1 - len(d.words); missing > 0 {
+// reach makes room for so many words.
+func (d *dense) reach(words int) {
+	if missing := words - len(d.words); missing > 0 {
 		d.words = append(d.words, make([]uint64, missing)...)
 	}
+}
+
+func (d *dense) add(n uint32) {
+	d.reach(int(n/64) + 1)
 	if bit := uint64(1) << (n % 64); d.words[n/64]&bit == 0 {
 		d.words[n/64] |= bit
 		d.size++
@@ -54,7 +60,8 @@ func (s *numbers) add(n uint32, span int) {
 			s.list = slices.Insert(s.list, at, n)
 			return
 		}
-		s.dense = s.bits()
+		s.dense = &dense{}
+		s.into(s.dense)
 		s.list = nil
 	}
 	s.dense.add(n)
@@ -109,34 +116,38 @@ func (s *numbers) all() iter.Seq[uint32] {
 	}
 }
 
-// bits returns the set with a bit for each number. It is the set's own where it has one.
-func (s *numbers) bits() *dense {
-	if s.dense != nil {
-		return s.dense
-	}
-	d := &dense{}
+// into adds the numbers to a set with a bit for each.
+func (s *numbers) into(d *dense) {
 	if len(s.list) > 0 {
-		d.words = make([]uint64, s.list[len(s.list)-1]/64+1)
+		d.reach(int(s.list[len(s.list)-1]/64) + 1)
 	}
 	for _, n := range s.list {
 		d.add(n)
 	}
+}
+
+// spare keeps sets that a list was read by. In a large index, each would leave as many bits of garbage as it has
+// members.
+var spare = sync.Pool{New: func() any { return &dense{} }}
+
+// borrow returns an empty set, for giveBack.
+func borrow() *dense {
+	d := spare.Get().(*dense)
+	d.words, d.size = d.words[:0], 0
 	return d
 }
 
-// union returns the numbers that are in any of the sets.
-func union(sets []*numbers) *numbers {
-	all := &dense{}
+// giveBack takes a set that is not used any more.
+func giveBack(d *dense) { spare.Put(d) }
+
+// unite adds the numbers that are in any of the sets to an empty one.
+func unite(all *dense, sets []*numbers) {
 	for _, s := range sets {
 		if s.dense == nil {
-			for _, n := range s.list {
-				all.add(n)
-			}
+			s.into(all)
 			continue
 		}
-		if missing := len(s.dense.words) - len(all.words); missing > 0 {
-			all.words = append(all.words, make([]uint64, missing)...)
-		}
+		all.reach(len(s.dense.words))
 		for at, word := range s.dense.words {
 			all.words[at] |= word
 		}
@@ -145,5 +156,4 @@ func union(sets []*numbers) *numbers {
 	for _, word := range all.words {
 		all.size += bits.OnesCount64(word)
 	}
-	return &numbers{dense: all}
 }

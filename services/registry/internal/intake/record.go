@@ -5,6 +5,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/shallow"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -26,7 +27,8 @@ func Server(s *serverv1.Server, bootBefore string, f ledger.Fact) {
 		}
 	case *serverv1.Released, *serverv1.Enrolled:
 		if s.Intake != nil {
-			s.Intake.Bytes, s.Intake.Facts = 0, 0
+			in := of(s)
+			in.Bytes, in.Facts = 0, 0
 		}
 	}
 	if s.BootId != bootBefore {
@@ -56,9 +58,12 @@ func Refresh(s *serverv1.Server, t *taskv1.Task) {
 	}
 }
 
+// of returns the intake of a server, to be changed. It takes the place of the one before, which lists share.
 func of(s *serverv1.Server) *serverv1.Intake {
 	if s.Intake == nil {
 		s.Intake = &serverv1.Intake{}
+	} else {
+		s.Intake = shallow.Copy(s.Intake)
 	}
 	return s.Intake
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 )
 
-// blocked refuses to bring a build that is blocked, or returns nil. What runs on the server already is not brought, and
-// an undo goes back to what ran there before.
+// blocked refuses to bring a build that is blocked, or returns nil. What runs on the server and is not replaced is not
+// brought, and an undo goes back to what ran there before.
 func (o *outcome) blocked(have *instancev1.Instance, w want) *apiv1.Refusal {
 	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" {
 		return nil
@@ -28,7 +29,7 @@ func (o *outcome) blocked(have *instancev1.Instance, w want) *apiv1.Refusal {
 func blockOf(r Reader, have *instancev1.Instance, w want) *apiv1.Refusal {
 	c := block.Change{
 		Agent: w.agent, Image: w.image, Platform: w.server.GetSysinfo().GetPlatform(),
-		Configuration: w.configuration.GetDigest(), NewImage: !image.Same(have.GetObserved(), w.image),
+		Configuration: w.configuration.GetDigest(), NewImage: !runsAndStays(have, w.image),
 		Reconfigured: !bytes.Equal(w.configuration.GetDigest(), have.GetObservedConfigurationDigest()),
 	}
 	for _, build := range c.Brought() {
@@ -37,6 +38,12 @@ func blockOf(r Reader, have *instancev1.Instance, w want) *apiv1.Refusal {
 		}
 	}
 	return nil
+}
+
+// runsAndStays reports whether an image runs on a server and nothing else is wanted there: a build that failed and is
+// about to be replaced can still be what runs.
+func runsAndStays(have *instancev1.Instance, i *imagev1.Ref) bool {
+	return image.Same(have.GetObserved(), i) && (have.GetWanted() == nil || image.Same(have.GetWanted(), i))
 }
 
 // BlockedOn returns a function that returns why an intent could not bring again what is wanted of an instance on a

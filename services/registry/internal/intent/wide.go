@@ -34,8 +34,8 @@ func TooWide(what string, servers int, try string) *apiv1.Refusal {
 	}
 }
 
-// tooWide refuses an intent that would change many servers at once, unless it says so. What goes back to what was there
-// before, what follows from a default or a rollout, and what a rollout plans is not refused.
+// tooWide refuses an intent that would change many servers at once, unless it says so. What follows from a default or a
+// rollout, and what a rollout plans, is not refused.
 func (o *outcome) tooWide() *apiv1.Refusal {
 	in, n := o.ask.Intent, o.changed()
 	if n <= MostAtOnce || in.AtOnce || o.resumed || o.ask.Due != nil || o.ask.Walk {
@@ -58,6 +58,9 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 		}
 	case *intentv1.Intent_Remove:
 		what, change, on = "the intent would remove "+q.Remove.Agent, "--remove "+q.Remove.Agent, q.Remove.On
+	case *intentv1.Intent_Undo:
+		return TooWide("the undo would change "+o.agentName(), n, "garrison rollout undo "+q.Undo.IntentId+
+			", which goes back in waves; or the same command with --at-once")
 	default:
 		return inParts(in, n)
 	}

@@ -21,26 +21,41 @@ func DecideCondition(s *serverv1.Server, last Beat, now time.Time) *serverv1.Con
 	if !server.Managed(s) || last.At.IsZero() || last.State == serverv1.ExecutorState_EXECUTOR_STATE_UNSPECIFIED {
 		return nil
 	}
-	next := &serverv1.ConditionChanged{State: last.State, Code: cleanCode(last.Code), Reason: cleanReason(last.Reason)}
-	if last.Code == code.LedgerBehind || last.Code == code.PlaceUnproven {
-		next = &serverv1.ConditionChanged{State: serverv1.ExecutorState_EXECUTOR_STATE_RUNNING}
-	}
+	state, code := conditionOf(last)
 	have := s.GetCondition()
-	if have == nil && isGood(next) {
+	good := isGood(state, code)
+	if have == nil && good {
 		return nil // without a record the condition is taken to be good
 	}
-	if have.GetState() == next.State && have.GetCode() == next.Code {
+	if have.GetState() == state && have.GetCode() == code {
 		return nil // a reason that varies is not another condition
 	}
 	ago := now.Sub(have.GetSince().AsTime())
-	if have != nil && !isGood(next) && ago >= 0 && ago < conditionEvery {
+	if have != nil && !good && ago >= 0 && ago < conditionEvery {
 		return nil
+	}
+	next := &serverv1.ConditionChanged{State: state, Code: code}
+	if !aboutLedger(last.Code) {
+		next.Reason = cleanReason(last.Reason)
 	}
 	return next
 }
 
-func isGood(c *serverv1.ConditionChanged) bool {
-	return c.State == serverv1.ExecutorState_EXECUTOR_STATE_RUNNING && c.Code == ""
+// conditionOf returns the condition that a beat reports. It is decided at each beat and each second of each server.
+func conditionOf(last Beat) (serverv1.ExecutorState, string) {
+	if aboutLedger(last.Code) {
+		return serverv1.ExecutorState_EXECUTOR_STATE_RUNNING, ""
+	}
+	return last.State, cleanCode(last.Code)
+}
+
+// aboutLedger reports whether a code is about what the ledger lost, which is recorded as such.
+func aboutLedger(reported string) bool {
+	return reported == code.LedgerBehind || reported == code.PlaceUnproven
+}
+
+func isGood(state serverv1.ExecutorState, code string) bool {
+	return state == serverv1.ExecutorState_EXECUTOR_STATE_RUNNING && code == ""
 }
 
 // cleanCode returns a code as it may be recorded: capitals, digits and underscores.

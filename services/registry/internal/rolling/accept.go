@@ -32,7 +32,7 @@ type Decision struct {
 	Guard   ledger.Guard // of the first part
 	Last    []ledger.Draft
 	Changed uint32
-	Undoes  string // the rollout that the plan undoes
+	Undoes  string // the rollout or the intent that the plan undoes
 	Refusal *apiv1.Refusal
 }
 
@@ -63,8 +63,7 @@ func Decide(r Reader, a intent.Ask) Decision {
 	for n, part := range p.parts() {
 		d.Parts = append(d.Parts, intent.Fact(a, ledger.Rollout, a.ID, part, uint64(n)))
 	}
-	if p.Undoes != "" {
-		past, _ := r.Rollout(p.Undoes)
+	if past, ok := r.Rollout(p.Undoes); ok {
 		taken, beside := TakeBack(r, past)
 		f := intent.Fact(a, ledger.Rollout, p.Undoes, &rolloutv1.Undone{ByRolloutId: a.ID, TakenBack: taken}, 0)
 		d.Last = append(d.Last, ledger.OnKey(f, r.Sequence(ledger.Rollout, p.Undoes)))
@@ -100,7 +99,7 @@ func interrupted(r Reader, a intent.Ask, begun *rolloutv1.Rollout) Decision {
 func (p Planned) parts() []*rolloutv1.Planned {
 	first := &rolloutv1.Planned{
 		Strategy: p.Strategy, Waves: p.Waves, Owed: p.Owed, Agents: p.Agents, Undoes: p.Undoes, Title: p.Title,
-		Then: p.Then,
+		Then: p.Then, StartAt: p.StartAt,
 	}
 	out, size := []*rolloutv1.Planned{first}, 0
 	for _, t := range p.Targets {

@@ -38,6 +38,8 @@ func JoinsAt(r *rolloutv1.Rollout, now time.Time) uint32 {
 		return last + 1
 	case r.State != rolloutv1.State_STATE_RUNNING:
 		return 0
+	case r.Waves[last-1].OpenedAt == nil && r.Strategy.GetApproveByOther() && r.Waves[last-1].ApprovedBy != "":
+		return 0 // who approved it did not see them: they come behind it, with an approval of their own
 	case r.Waves[last-1].OpenedAt == nil:
 		return last
 	case r.Waves[last-1].PassedAt != nil:

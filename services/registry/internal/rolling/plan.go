@@ -11,23 +11,19 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/nearest"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
-	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
-	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
 // Reader is the view that a plan reads.
@@ -53,8 +49,9 @@ type Planned struct {
 	Owed     uint32
 	Agents   []string
 	Title    string
-	Undoes   string
-	Then     []*rolloutv1.Standing // what is recorded once every wave passed
+	Undoes   string                 // the rollout or the intent
+	StartAt  *timestamppb.Timestamp // not before this time does the first wave begin; nil means at once
+	Then     []*rolloutv1.Standing  // what is recorded once every wave passed
 	Steps    []*intentv1.Plan
 	Values   []*registryv1.ValueChange // of agents that are there before and after
 	More     uint32                    // how many more changes of values there are
@@ -72,6 +69,8 @@ type planner struct {
 	lines    []string // what the guard covers
 	values   intent.ValueChanges
 	pinned   map[string]bool // the agents whose image follows from what the rollout brought to others
+
+	inherited bool // the strategy is that of the rollout that is undone
 }
 
 func newPlanner(r Reader, a intent.Ask) *planner {
@@ -84,8 +83,8 @@ func newPlanner(r Reader, a intent.Ask) *planner {
 func Plan(r Reader, a intent.Ask) Planned {
 	q := a.Intent.GetRollout()
 	p := newPlanner(r, a)
-	p.Undoes, p.Strategy = q.GetUndoOf(), q.GetStrategy()
-	refusal := intent.Malformed(a)
+	p.Undoes, p.Strategy, p.StartAt = q.GetUndoOf(), q.GetStrategy(), q.GetStartAt()
+	refusal := cmp.Or(intent.Malformed(a), p.starts())
 	if refusal == nil && p.Undoes != "" {
 		refusal = p.undo(q)
 	} else if refusal == nil {
@@ -252,94 +251,6 @@ func (p *planner) serverIDs() []string {
 	return out
 }
 
-// place divides the targets into waves. The waves depend on what changes, so that a plan and the rollout that carries
-// its guard have the same ones.
-func (p *planner) place() *apiv1.Refusal {
-	if why := unknownField(p.Strategy); why != nil {
-		return why
-	}
-	var candidates []rollout.Candidate
-	for _, id := range p.serverIDs() {
-		s, _ := p.reader.Server(id)
-		candidates = append(candidates, rollout.Candidate{ServerID: id, Fields: p.fields(s), Owed: p.owed(s)})
-		for _, c := range p.byServer[id].Changes {
-			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s %d", id, c.Agent, c.To.GetId(), c.ToConfiguration,
-				rollout.StepOf(c)))
-		}
-	}
-	layout, err := rollout.Waves(candidates, p.Strategy, hex.EncodeToString(p.hash()))
-	if err != nil {
-		return fault.RefusalOf(err)
-	}
-	p.Waves, p.Owed, p.Strategy = layout.Waves, layout.Owed, rollout.Filled(p.Strategy)
-	for _, at := range layout.Placements {
-		t := p.byServer[at.ServerID]
-		t.Wave, t.Because, t.Place = at.Wave, at.Because, uint32(len(p.Targets))
-		p.Targets = append(p.Targets, t)
-		p.lines = append(p.lines, fmt.Sprintf("%s %d", at.ServerID, at.Wave))
-	}
-	return nil
-}
-
-// unknownField refuses a strategy with a field that servers do not have: every server would have the same value of it.
-func unknownField(s *rolloutv1.Strategy) *apiv1.Refusal {
-	known := slices.Sorted(selector.FieldNames())
-	names := slices.DeleteFunc(append(slices.Clone(s.GetCover()), s.GetSpread()), func(name string) bool {
-		return name == "" || name == "agents" // which the planner adds
-	})
-	for _, k := range s.GetKeep() {
-		names = append(names, k.Field)
-	}
-	for _, name := range names {
-		if !slices.Contains(known, name) && !strings.HasPrefix(name, "label.") {
-			return &apiv1.Refusal{
-				Code: code.BadStrategy, Message: fmt.Sprintf("servers have no field %q; a label is label.NAME", name),
-				Nearest: nearest.Name(name, slices.Values(known)),
-			}
-		}
-	}
-	return nil
-}
-
-// Fields returns the fields of a server by which waves are made.
-func Fields(s *serverv1.Server) map[string]string {
-	out := map[string]string{}
-	for name := range selector.FieldNames() {
-		out[name] = selector.Value(s, name)
-	}
-	for k, v := range s.GetLabels() {
-		out["label."+k] = v
-	}
-	return out
-}
-
-func (p *planner) fields(s *serverv1.Server) map[string]string {
-	var agents []string
-	for i := range p.reader.InstancesOf(s.GetId()) {
-		agents = append(agents, i.Agent)
-	}
-	out := Fields(s)
-	out["agents"] = strings.Join(agents, ",")
-	return out
-}
-
-// owed reports whether a server cannot be changed now, or would be blamed for what was broken before. An undo changes
-// broken servers first of all.
-func (p *planner) owed(s *serverv1.Server) bool {
-	if !present(s) {
-		return true
-	}
-	if p.Undoes != "" {
-		return false
-	}
-	for _, c := range p.byServer[s.Id].Changes {
-		if i, _ := p.reader.Instance(s.Id, c.Agent); unwell(c, i) {
-			return true
-		}
-	}
-	return false
-}
-
 func (p *planner) hash() []byte {
 	strategy, _ := proto.MarshalOptions{Deterministic: true}.Marshal(p.ask.Intent.GetRollout().GetStrategy())
 	sum := sha256.New()
@@ -357,7 +268,8 @@ func (p *planner) seal(refusal *apiv1.Refusal) {
 		p.Title = title
 	}
 	guard := p.ask.Intent.GetGuard()
-	if guard != nil && (refusal != nil || !bytes.Equal(guard.TargetsSha256, p.sum)) {
+	passed := refusal.GetCode() == code.StartPassed // what the plan does may hold
+	if guard != nil && !passed && (refusal != nil || !bytes.Equal(guard.TargetsSha256, p.sum)) {
 		message := fmt.Sprintf(
 			"the plan no longer holds: it changed %d servers, and now it would change %d in %d waves",
 			guard.Changed, len(p.Targets), len(p.Waves))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -30,6 +31,7 @@ type Run struct {
 	Ask     *intentv1.Rollout // as it was published
 	At      time.Time
 	Past    Past
+	Under   ledger.Guard // of the first derived intent; empty for none
 }
 
 // group is servers that one derived intent changes.
@@ -71,9 +73,43 @@ func Release(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, take
 		first, _ := r.Target(run.Rollout.Id, g.servers[0])
 		if in := run.intent(first, g); in != nil {
 			drafts = append(drafts, run.derive(r, in, wave, g.servers)...)
+			run.Under = ledger.Guard{}
 		}
 	}
 	return drafts, taken
+}
+
+// every matches each fact about each rollout.
+var every = ledger.KeySubject(ledger.Rollout, "*")
+
+// Alone returns the guard of a release by a rollout that has keep budgets of its own, while another one has not ended:
+// two that are decided on one view would each take away the last server that the budgets allow, so one of them is
+// decided again. The budgets of environments need none, since the task-dispatcher admits by them.
+func Alone(r Reader, record *rolloutv1.Rollout) (g ledger.Guard) {
+	if len(record.Strategy.GetKeep()) == 0 {
+		return g
+	}
+	others := false
+	for _, other := range r.Rollouts() {
+		g.Sequence = max(g.Sequence, r.Sequence(ledger.Rollout, other.Id))
+		others = others || other.Id != record.Id && mayRelease(other)
+	}
+	if !others {
+		return ledger.Guard{}
+	}
+	g.Subject = every
+	return g
+}
+
+// mayRelease reports whether a rollout may release servers: also one that succeeded and owes some.
+func mayRelease(r *rolloutv1.Rollout) bool {
+	for _, w := range append(slices.Clone(r.Waves), r.Owed) {
+		if r.State == rolloutv1.State_STATE_SUCCEEDED &&
+			w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_OWED)] > 0 {
+			return true
+		}
+	}
+	return !rollouts.Ended(r.State)
 }
 
 // keysOf returns, for each change of a step of a target, the name of the intent that it shares with others, and the
@@ -144,7 +180,7 @@ func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, servers []stri
 	in.Source = &intentv1.Source{RolloutId: run.Rollout.Id, Wave: wave}
 	ask := intent.Ask{
 		Actor: run.Rollout.Actor, Intent: in, At: run.At, Due: slices.Sorted(slices.Values(servers)),
-		Back: run.Rollout.Undoes != "",
+		Back: run.Rollout.Undoes != "", Under: run.Under,
 	}
 	ask.Verb = intent.Verb(in)
 	parts := []string{"rollout", run.Rollout.Id, ask.Verb}

@@ -19,6 +19,7 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
 
@@ -49,29 +50,19 @@ const mostMatches = 5
 func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 	past, ok := p.reader.Rollout(q.UndoOf)
 	switch {
+	case len(q.Steps) > 0 || q.On != nil || len(q.Then) > 0 || q.StartAt != nil:
+		return malformed("an undo has neither steps, a selector nor a time of its start, and ends with nothing else")
+	case !ok && p.ask.Undone != nil && p.ask.Undone.Intent.GetRollout() == nil:
+		return p.undoIntent(p.ask.Undone)
 	case !ok:
 		return UnknownRollout(q.UndoOf)
-	case len(q.Steps) > 0 || q.On != nil || len(q.Then) > 0:
-		return malformed("an undo has neither steps nor a selector, and ends with nothing else")
 	case past.State == rolloutv1.State_STATE_UNDONE:
 		return &apiv1.Refusal{
 			Code: code.NotUndoable, Message: fmt.Sprintf("rollout %s was undone by rollout %s", past.Id, past.UndoneBy),
 			Try: "garrison rollout show " + past.UndoneBy,
 		}
 	}
-	if how := p.Strategy; how == nil || proto.Equal(how, &rolloutv1.Strategy{
-		Override: how.Override, Emergency: how.Emergency,
-	}) { // as the rollout was, with what is said of windows and urgency
-		p.Strategy = proto.CloneOf(past.Strategy)
-		if p.Strategy != nil { // what was let pass for one change is not let pass for another
-			p.Strategy.Emergency, p.Strategy.Override = how.GetEmergency(), how.GetOverride()
-		}
-		for _, stage := range p.Strategy.GetStages() { // fewer may be left than there were canaries
-			if n := stage.GetCanaries(); n > 0 {
-				stage.Size = &rolloutv1.Stage_Servers{Servers: n}
-			}
-		}
-	}
+	p.inherit(past)
 	p.Agents, p.Title = past.Agents, "undo of "+past.Title
 	plan := &intentv1.Plan{}
 	p.Steps = append(p.Steps, plan)
@@ -89,6 +80,52 @@ func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 		return r
 	}
 	return nil
+}
+
+// inherit sets the strategy of an undo that has none of its own: that of the rollout that it undoes, with what is said
+// of windows and urgency.
+func (p *planner) inherit(past *rolloutv1.Rollout) {
+	how := p.Strategy
+	if how != nil && !proto.Equal(how, &rolloutv1.Strategy{Override: how.Override, Emergency: how.Emergency}) {
+		return
+	}
+	p.Strategy, p.inherited = proto.CloneOf(past.Strategy), true
+	if p.Strategy != nil { // what was let pass for one change is not let pass for another
+		p.Strategy.Emergency, p.Strategy.Override = how.GetEmergency(), how.GetOverride()
+	}
+	for _, stage := range p.Strategy.GetStages() { // fewer may be left than there were canaries
+		if n := stage.GetCanaries(); n > 0 {
+			stage.Size = &rolloutv1.Stage_Servers{Servers: n}
+		}
+	}
+}
+
+// undoIntent plans to take every server that an intent changed back to what it had, as an undo of its own would.
+func (p *planner) undoIntent(past *intentv1.Record) *apiv1.Refusal {
+	plan := intent.Plan(p.reader, intent.Ask{
+		Actor: p.ask.Actor, Intent: undoOf(past.Id, nil), Undone: past, At: p.ask.At, Walk: true, Back: true,
+	})
+	if plan.Refusal != nil {
+		return plan.Refusal
+	}
+	plan.Intent = nil
+	p.Agents, p.Steps = []string{plan.Agent}, append(p.Steps, plan.Plan)
+	p.Title = "undo of " + intent.Verb(past.Intent) + " " + plan.Agent
+	plan.Changes(func(c intent.Change) {
+		p.add(c, false)
+		t := p.byServer[c.Server.Id]
+		t.UndoIntentIds = append(t.UndoIntentIds, past.Id)
+	})
+	if len(p.byServer) > 0 {
+		return nil
+	}
+	if why := p.leftOut(); why != nil {
+		return why
+	}
+	return &apiv1.Refusal{
+		Code: code.NothingLeft, Message: "no server is as intent " + past.Id + " left it",
+		Try: "garrison intent show " + past.Id,
+	}
 }
 
 func (p *planner) undoTarget(t *rolloutv1.Target, plan *intentv1.Plan) {

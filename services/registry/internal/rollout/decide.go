@@ -95,6 +95,9 @@ func Decide(in Input) Decision {
 // run returns the next thing to do for a rollout that runs, but for what is fetched ahead.
 func run(in Input) (d Decision) {
 	r := in.Rollout
+	if begins := r.StartAt.AsTime(); rollouts.Scheduled(r) && in.Now.Before(begins) {
+		return Decision{Next: begins, Waits: "its start at " + begins.UTC().Format("2006-01-02 15:04:05 UTC")}
+	}
 	if d.silence(in); d.Acts() {
 		return d
 	}
@@ -179,10 +182,8 @@ func begin(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
 	switch r := in.Rollout; {
 	case r.UntilWave > 0 && wave > r.UntilWave:
 		d.Waits = fmt.Sprintf("a person to resume it: it was to stop after wave %d", r.UntilWave)
-	case mustApprove(r, wave) && w.ApprovedBy == "":
-		d.Waits = fmt.Sprintf("an approval of wave %d", wave)
-	case wave > 1 && countOf(r.Waves[wave-2], succeeded) == 0 && w.ApprovedBy == "" && !r.Strategy.GetEmergency():
-		d.Waits = fmt.Sprintf("an approval of wave %d: no server of the wave before succeeded", wave)
+	case NeedsApproval(r, wave) && w.ApprovedBy == "":
+		d.Waits = approval(r, wave)
 	default:
 		d.Open = wave
 		return d

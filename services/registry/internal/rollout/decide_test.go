@@ -147,6 +147,26 @@ func TestARolloutHaltsAsSoonAsItMust(t *testing.T) {
 	}
 }
 
+// The budget is of all servers, so a canary wave can be smaller than it.
+func TestAWaveThatBreaksAllItsServersHaltsBelowTheBudget(t *testing.T) {
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(9)})
+	y.expect("open", "release a1 b1", underWay)
+	y.ends(false, "a1")
+	y.expect("wave 1: 0 of 2 servers succeeded, 1 are under way, 0 are pending")
+	y.ends(false, "b1")
+	y.expect(code.TooFewSucceed, halted)
+	y.fact(&rolloutv1.Resumed{})
+	y.expect("pass", "an approval of wave 2: no server of the wave before succeeded")
+	y.fact(&rolloutv1.Approved{Wave: 2})
+	y.expect("open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.ends(false, "c2", "d2")
+	y.expect("pass", "succeed", "") // no wave follows, and the budget holds
+	hurried := tell(t, &rolloutv1.Strategy{MaxBroken: broke(9), Emergency: true})
+	hurried.expect("open", "release a1 b1", underWay)
+	hurried.ends(false, "a1", "b1")
+	hurried.expect("pass", "open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+}
+
 const halted = "a person to resume, abort or undo it: it halted"
 
 func broke(n uint32) *rolloutv1.Limit {

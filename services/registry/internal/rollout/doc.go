@@ -16,10 +16,11 @@
 //  4. Decide releases no server whose change could take the last server away that a keep budget needs.
 //  5. Replay comes to every recorded decision again, from the facts and at the time that the decision rested on.
 //  6. Decide begins a step of a server's changes only after every change of the step before succeeded there.
-//  7. Decide releases no server whose environment is closed, except in the emergency lane and by an override.
-//  8. Decide has servers fetch ahead only while their environment is closed to changes and open to that, never more
+//  7. Decide opens no wave before the time at which the rollout is to begin.
+//  8. Decide releases no server whose environment is closed, except in the emergency lane and by an override.
+//  9. Decide has servers fetch ahead only while their environment is closed to changes and open to that, never more
 //     than 100 at once, and only when there is nothing else to do.
-//  9. A decision costs time by the number of waves and of released servers, not of the servers in the rollout. A keep
+//  10. A decision costs time by the number of waves and of released servers, not of the servers in the rollout. A keep
 //     budget or a closed environment that holds servers back adds the servers that it holds back, and an environment
 //     that fetches ahead the pending servers that do not yet.
 //

@@ -11,7 +11,8 @@ import (
 )
 
 // verdict returns why a rollout halts, or nil. It is as early as it can be: a share of successes that can no longer be
-// reached halts while servers are under way.
+// reached halts while servers are under way. A wave that broke servers and changed none halts also below the budget,
+// which is of all servers and can be larger than a canary wave; in an emergency the budget alone decides.
 func verdict(r *rolloutv1.Rollout) *apiv1.Refusal {
 	if n, most := newlyBroken(r), mayBreak(r); n > most {
 		return halt(code.TooManyBroken, "newly broken: %d of %d servers; %d is the limit", n, servers(r), most)
@@ -25,6 +26,11 @@ func verdict(r *rolloutv1.Rollout) *apiv1.Refusal {
 	if percent := int(r.Strategy.GetSuccessPercent()); best*100 < percent*judged(w) {
 		return halt(code.TooFewSucceed, "%d of the %d servers of wave %d %s broken, so %d %% can no longer succeed",
 			broke(w), judged(w), wave, are(broke(w)), percent)
+	}
+	if best == 0 && broke(w) > 0 && int(wave) < len(r.Waves) && !r.Strategy.GetEmergency() {
+		return halt(code.TooFewSucceed,
+			"no server of wave %d succeeded and %d %s broken, so wave %d would begin untried",
+			wave, broke(w), are(broke(w)), wave+1)
 	}
 	if worse(r) {
 		return halt(code.WorseThanUnchanged,

@@ -64,6 +64,7 @@ type model struct {
 	standing uint32         // how many servers of each rack their environment keeps working; 0 without a budget
 	closes   bool           // the servers of some racks must not be changed at some times
 	joined   int
+	start    time.Time      // when the first wave may begin; zero means at once
 	ends     map[string]int // how many changes of a server ended
 
 	decisions int // how many decisions were recorded
@@ -92,7 +93,7 @@ func newModel(t *rapid.T) *model {
 func (m *model) candidate(id string) rollout.Candidate {
 	m.rack[id] = fmt.Sprint("rack", rapid.IntRange(0, 3).Draw(m.T, "rack"))
 	return rollout.Candidate{
-		ServerID: id, Owed: rapid.IntRange(0, 9).Draw(m.T, "owed") == 0,
+		ServerID: id, Stages: someStages(m.T), Owed: rapid.IntRange(0, 9).Draw(m.T, "owed") == 0,
 		Fields: map[string]string{
 			"label.rack": m.rack[id], "platform": rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(m.T, "platform"),
 		},
@@ -106,6 +107,7 @@ func someStrategy(t *rapid.T, servers int) *rolloutv1.Strategy {
 	number := func(name string, values ...uint32) uint32 { return rapid.SampledFrom(values).Draw(t, name) }
 	s := &rolloutv1.Strategy{
 		Soak: seconds("soak"), Approve: number("approve", 0, 0, 0, 1) == 1,
+		ApproveByOther: number("approve by other", 0, 0, 0, 1) == 1,
 		SuccessPercent: number("success", 0, 50, 90),
 		Concurrency:    number("concurrency", 0, 1, 3), ComparePermille: number("compare", 0, 1, 100),
 		DonePercent: number("done", 0, 50, 100), DoneAfter: seconds("done after"), Silence: seconds("silence"),
@@ -119,7 +121,15 @@ func someStrategy(t *rapid.T, servers int) *rolloutv1.Strategy {
 		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Canaries{Canaries: n}})
 	}
 	for _, p := range rapid.SampledFrom([][]uint32{nil, {10, 50}, {50}, {100}}).Draw(t, "percent") {
-		s.Stages = append(s.Stages, &rolloutv1.Stage{Size: &rolloutv1.Stage_Percent{Percent: p}})
+		stage := &rolloutv1.Stage{Size: &rolloutv1.Stage_Percent{Percent: p}}
+		if number("conditions", 0, 0, 1) == 1 {
+			stage.Of = group()
+		}
+		s.Stages = append(s.Stages, stage)
+	}
+	if number("group", 0, 0, 1) == 1 {
+		s.Stages = slices.Insert(s.Stages, int(number("place", 0, uint32(len(s.Stages)))),
+			&rolloutv1.Stage{Of: group()})
 	}
 	if n := number("keep", 0, 0, 1, 2); n > 0 {
 		s.Keep = []*rolloutv1.Keep{{
@@ -129,11 +139,35 @@ func someStrategy(t *rapid.T, servers int) *rolloutv1.Strategy {
 	return s
 }
 
+// group has conditions that the model's servers meet or not by their candidates' stages.
+func group() *rolloutv1.Group {
+	return &rolloutv1.Group{Where: []*rolloutv1.Match{{
+		Field: "label.ring", Relation: rolloutv1.Relation_RELATION_IN, Values: []string{"0"},
+	}}}
+}
+
+// someStages returns the stages whose conditions a server meets, of the first five.
+func someStages(t *rapid.T) (out []uint32) {
+	for n := range uint32(5) {
+		if rapid.Bool().Draw(t, "meets") {
+			out = append(out, n+1)
+		}
+	}
+	return out
+}
+
 // plan records the plan in two parts.
 func (m *model) plan(s *rolloutv1.Strategy, l rollout.Layout) {
+	s.Stages = l.Stages
+	if rapid.IntRange(0, 3).Draw(m.T, "starts") == 0 {
+		m.start = m.now.Add(time.Duration(rapid.IntRange(1, 2000).Draw(m.T, "ahead")) * time.Second)
+	}
 	half := len(l.Placements) / 2
 	for n, part := range [][]rollout.Placement{l.Placements[:half], l.Placements[half:]} {
 		p := &rolloutv1.Planned{Part: uint32(n) + 1, Parts: 2, Strategy: s, Waves: l.Waves, Owed: l.Owed}
+		if !m.start.IsZero() {
+			p.StartAt = timestamppb.New(m.start)
+		}
 		for _, c := range part {
 			p.Targets = append(p.Targets, m.target(c.ServerID, c.Wave))
 		}
@@ -152,11 +186,13 @@ func (m *model) target(server string, wave uint32) *rolloutv1.Target {
 	return t
 }
 
-// record appends a fact of the rollout to the ledger.
-func (m *model) record(body proto.Message) {
+// record appends a fact of the rollout to the ledger, of the actor who started it.
+func (m *model) record(body proto.Message) { m.recordBy("ann", body) }
+
+func (m *model) recordBy(actor string, body proto.Message) {
 	m.key++
 	m.log = append(m.log, entry{fact: ledger.Fact{
-		Noun: ledger.Rollout, Key: "r", Body: body, At: m.now, Actor: "ann", Sequence: uint64(len(m.log) + 1),
+		Noun: ledger.Rollout, Key: "r", Body: body, At: m.now, Actor: actor, Sequence: uint64(len(m.log) + 1),
 	}})
 }
 

@@ -146,7 +146,18 @@ func breaks(t *rolloutv1.Target, e Event) bool {
 		return in(t.State, reached, succeeded)
 	}
 	counts := !slices.Contains(t.UnhealthyBefore, e.Agent)
-	return counts && (t.State == succeeded || t.State == reached && settled(t, e.Agent))
+	return counts && (t.State == succeeded || t.State == reached && settled(t, e.Agent) || half(t, e.Agent))
+}
+
+// half reports whether a target was left out after the change of one of its agents had succeeded. What that agent does
+// counts as on any other server.
+func half(t *rolloutv1.Target, agent string) bool {
+	for i, id := range t.IntentIds {
+		if t.State == leftOut && id != "" && t.Changes[i].Agent == agent && done(t, i) {
+			return true
+		}
+	}
+	return false
 }
 
 // waiting returns the state after a server that was not reached went away or came back, or the rollout ended.

@@ -46,6 +46,13 @@ func (m *model) checkDecision(e *engine, d rollout.Decision) {
 	if d.Open > 0 && !r.Strategy.Emergency && r.Strategy.Approve && d.Open > 1 && r.Waves[d.Open-1].ApprovedBy == "" {
 		m.Fatalf("wave %d opens without an approval", d.Open)
 	}
+	if d.Open > 0 && r.Strategy.ApproveByOther && !r.Strategy.Emergency && d.Open > 1 &&
+		r.Waves[d.Open-1].ApprovedBy != "bob" {
+		m.Fatalf("wave %d opens with an approval of %q", d.Open, r.Waves[d.Open-1].ApprovedBy)
+	}
+	if m.now.Before(m.start) && (len(r.Waves) == 0 || r.Waves[0].OpenedAt == nil) {
+		m.Fatalf("decided %+v before its start", d)
+	}
 	if d.Pass > 0 {
 		m.checkGate(e, d.Pass)
 	}

@@ -76,11 +76,12 @@ func (m *model) person() {
 	body := rapid.SampledFrom([]proto.Message{
 		&rolloutv1.Paused{Reason: "lunch"}, &rolloutv1.Resumed{}, &rolloutv1.Resumed{UntilWave: noun.Current(r)},
 		&rolloutv1.Approved{Wave: noun.Current(r)}, &rolloutv1.Approved{Wave: noun.Current(r)}, &rolloutv1.Aborted{},
+		&rolloutv1.Rejected{Wave: noun.Current(r)},
 	}).Draw(m.T, "control")
 	if _, abort := body.(*rolloutv1.Aborted); abort && rapid.IntRange(0, 3).Draw(m.T, "really") > 0 {
 		return
 	}
-	m.recordIfFit(body)
+	m.recordIfFitBy(rapid.SampledFrom([]string{"ann", "bob"}).Draw(m.T, "actor"), body)
 }
 
 // join lets a server join the last wave, or one behind it, also once the rollout succeeded.
@@ -96,12 +97,14 @@ func (m *model) join() {
 	m.recordIfFit(&rolloutv1.Extended{Targets: []*rolloutv1.Target{m.target(id, wave)}})
 }
 
-func (m *model) recordIfFit(body proto.Message) {
+func (m *model) recordIfFit(body proto.Message) { m.recordIfFitBy("ann", body) }
+
+func (m *model) recordIfFitBy(actor string, body proto.Message) {
 	b := m.current()
 	f := m.log[0].fact
-	f.Body = body
+	f.Body, f.Actor = body, actor
 	if b.Fold(f) {
-		m.record(body)
+		m.recordBy(actor, body)
 	}
 }
 
@@ -130,7 +133,7 @@ func (m *model) finish() {
 		case r.State != rolloutv1.State_STATE_RUNNING || r.UntilWave > 0 && noun.Current(r) > r.UntilWave:
 			m.record(&rolloutv1.Resumed{})
 		case noun.Current(r) > 0 && noun.Wave(r, noun.Current(r)).OpenedAt == nil:
-			m.record(&rolloutv1.Approved{Wave: noun.Current(r)})
+			m.recordBy("bob", &rolloutv1.Approved{Wave: noun.Current(r)})
 		case (len(r.Strategy.Keep) > 0 || m.standing > 0) && m.held(e):
 			return // a keep budget holds back what is left, and says so
 		default:

@@ -34,12 +34,15 @@ func ended(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
 // it is of what was there before.
 func seen(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
 	late := e.Change >= len(t.Awaited) || t.Awaited[e.Change] == 0 || t.Awaited[e.Change] > e.Generation
-	if late || t.State != reached && !wasSilent(t) {
+	if late || !in(t.State, reached, leftOut) && !wasSilent(t) {
 		return t.State
 	}
 	t.Awaited[e.Change] = 0
-	if !e.OK && !slices.Contains(t.UnhealthyBefore, e.Agent) {
+	switch {
+	case !e.OK && !slices.Contains(t.UnhealthyBefore, e.Agent):
 		return broken
+	case t.State == leftOut:
+		return leftOut
 	}
 	return finished(t, e)
 }

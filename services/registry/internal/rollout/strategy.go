@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -24,6 +25,8 @@ const (
 	// mostCanaries and mostFields bound what a plan compares for each server.
 	mostCanaries = 200
 	mostFields   = 8
+	// mostMatches is how many conditions the group of a stage may have.
+	mostMatches = 16
 )
 
 // Filled returns a copy of a strategy with every default filled in.
@@ -51,27 +54,37 @@ func Check(s *rolloutv1.Strategy) error {
 		return bad("%d stages; %d is the limit", len(s.Stages), mostStages)
 	}
 	for n, stage := range s.GetStages() {
-		switch size := stage.Size.(type) {
-		case *rolloutv1.Stage_Canaries:
-			if size.Canaries == 0 || size.Canaries > mostCanaries {
-				return bad("stage %d has %d canaries; 1 to %d is valid", n+1, size.Canaries, mostCanaries)
-			}
-		case *rolloutv1.Stage_Servers:
-			if size.Servers == 0 {
-				return bad("stage %d has no servers", n+1)
-			}
-		case *rolloutv1.Stage_Percent:
-			if size.Percent == 0 || size.Percent > 100 {
-				return bad("stage %d has %d %% of the servers; 1 to 100 is valid", n+1, size.Percent)
-			}
-		default:
-			return bad("stage %d has no size", n+1)
-		}
-		if err := checkTime("the soak of a stage", stage.Soak); err != nil {
+		if err := checkStage(n+1, stage); err != nil {
 			return err
 		}
 	}
 	return checkLimits(s)
+}
+
+// checkStage checks the stage with a number, from 1.
+func checkStage(number int, stage *rolloutv1.Stage) error {
+	switch size := stage.Size.(type) {
+	case *rolloutv1.Stage_Canaries:
+		if size.Canaries == 0 || size.Canaries > mostCanaries {
+			return bad("stage %d has %d canaries; 1 to %d is valid", number, size.Canaries, mostCanaries)
+		}
+	case *rolloutv1.Stage_Servers:
+		if size.Servers == 0 {
+			return bad("stage %d has no servers", number)
+		}
+	case *rolloutv1.Stage_Percent:
+		if size.Percent == 0 || size.Percent > 100 {
+			return bad("stage %d has %d %% of the servers; 1 to 100 is valid", number, size.Percent)
+		}
+	default:
+		if stage.Of == nil {
+			return bad("stage %d has neither a size nor conditions", number)
+		}
+	}
+	if w := len(stage.Of.GetWhere()); stage.Of != nil && (w == 0 || w > mostMatches) {
+		return bad("stage %d has %d conditions; 1 to %d is valid", number, w, mostMatches)
+	}
+	return checkTime("the soak of a stage", stage.Soak)
 }
 
 func checkLimits(s *rolloutv1.Strategy) error {
@@ -128,8 +141,8 @@ func limit(l *rolloutv1.Limit, all int) int {
 	return all * defaultBrokenPercent / 100
 }
 
-// soakOf returns how long the servers of a wave must stay healthy. The plan records one stage for each wave, but not
-// for the last one where the stages do not take all servers.
+// soakOf returns how long the servers of a wave must stay healthy. The plan records the stages that took servers, one
+// for each wave, but not for the last one where the stages do not take all servers.
 func soakOf(r *rolloutv1.Rollout, wave uint32) time.Duration {
 	if r.Strategy.GetEmergency() {
 		return 0
@@ -140,15 +153,35 @@ func soakOf(r *rolloutv1.Rollout, wave uint32) time.Duration {
 	return r.Strategy.GetSoak().AsDuration()
 }
 
-// mustApprove reports whether a wave begins only after an approval.
-func mustApprove(r *rolloutv1.Rollout, wave uint32) bool {
-	if r.Strategy.GetEmergency() {
-		return false
-	}
+// NeedsApproval reports whether a wave begins only after an approval: its strategy says so, or the wave before passed
+// and no server of it succeeded.
+func NeedsApproval(r *rolloutv1.Rollout, wave uint32) bool {
+	return !r.Strategy.GetEmergency() && (asksApproval(r, wave) || untried(r, wave))
+}
+
+// asksApproval reports whether the strategy asks for an approval of a wave.
+func asksApproval(r *rolloutv1.Rollout, wave uint32) bool {
 	if n := int(wave); n <= len(r.Strategy.GetStages()) && r.Strategy.Stages[n-1].Approve {
 		return true
 	}
-	return wave > 1 && r.Strategy.GetApprove()
+	return wave > 1 && (r.Strategy.GetApprove() || r.Strategy.GetApproveByOther())
+}
+
+// untried reports whether the wave before passed, and no server of it succeeded.
+func untried(r *rolloutv1.Rollout, wave uint32) bool {
+	return wave > 1 && r.Waves[wave-2].PassedAt != nil && countOf(r.Waves[wave-2], succeeded) == 0
+}
+
+// approval returns which approval a wave waits for.
+func approval(r *rolloutv1.Rollout, wave uint32) string {
+	text := fmt.Sprintf("an approval of wave %d", wave)
+	if r.Strategy.GetApproveByOther() {
+		text += " by another than " + r.Actor
+	}
+	if !asksApproval(r, wave) {
+		text += ": no server of the wave before succeeded"
+	}
+	return text
 }
 
 func silenceOf(r *rolloutv1.Rollout) time.Duration {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
@@ -79,6 +81,95 @@ func TestWavesHaveTheirSizes(t *testing.T) {
 	}
 }
 
+func TestAStageWithConditionsTakesTheServersThatMeetThem(t *testing.T) {
+	all := fleet(200)
+	for n := range all { // stage 1: env=test, stage 2: half of rack r0, stage 4: rack r1, of which some are in stage 1
+		if all[n].Fields["env"] == "test" {
+			all[n].Stages = append(all[n].Stages, 1)
+		}
+		switch all[n].Fields["label.rack"] {
+		case "r0":
+			all[n].Stages = append(all[n].Stages, 2)
+		case "r1":
+			all[n].Stages = append(all[n].Stages, 4)
+		}
+	}
+	half := percent(50)
+	half.Of = group()
+	l := layout(t, all, stages(&rolloutv1.Stage{Of: group()}, half, percent(10), &rolloutv1.Stage{Of: group()}))
+	wave := map[string]uint32{}
+	for _, p := range l.Placements {
+		wave[p.ServerID] = p.Wave
+	}
+	for n, c := range all {
+		rack, test := c.Fields["label.rack"], c.Fields["env"] == "test"
+		switch have := wave[c.ServerID]; {
+		case test != (have == 1), have == 2 && rack != "r0", rack == "r1" && have == 5:
+			t.Errorf("server %d, %v, is in wave %d", n, c.Fields, have)
+		}
+	}
+	if l.Waves[0] != 20 || l.Waves[1] != 25 || l.Waves[2] != 20 || len(l.Stages) != 4 || len(l.Empty) > 0 {
+		t.Errorf("waves %v of stages %v; empty %v", l.Waves, l.Stages, l.Empty)
+	}
+	if first := l.Placements[0].Because; first != "ring=0" {
+		t.Errorf("a server of the first wave is there because of %q", first)
+	}
+}
+
+func TestAStageWithConditionsThatTakesNoServerIsNamed(t *testing.T) {
+	all := fleet(10)
+	all[0].Stages, all[1].Stages, all[2].Stages = []uint32{1, 2}, []uint32{1, 2, 3}, []uint32{3}
+	all[1].Owed, all[2].Owed = true, true
+	one := &rolloutv1.Stage{Of: group()}
+	soaked := percent(50)
+	l := layout(t, all, stages(one, one, one, one, soaked))
+	want := []rollout.Empty{
+		{Stage: 2, Meet: 2, Owed: 1, Earlier: 1}, {Stage: 3, Meet: 2, Owed: 2}, {Stage: 4},
+	}
+	if diff := cmp.Diff(want, l.Empty); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]uint32{1, 4, 3}, l.Waves); diff != "" || len(l.Stages) != 2 || l.Stages[1] != soaked {
+		t.Errorf("%s; stages %v", diff, l.Stages)
+	}
+}
+
+func TestEachServerIsInTheFirstStageThatTakesAllThatMeetIt(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		all := fleet(20)
+		for n := range all {
+			all[n].Stages = someStages(rt)
+		}
+		s := stages()
+		for range rapid.IntRange(0, 5).Draw(rt, "stages") {
+			stage := rapid.SampledFrom([]*rolloutv1.Stage{
+				{Of: group()}, {Of: group()}, percent(10), {Size: percent(50).Size, Of: group()},
+			}).Draw(rt, "stage")
+			s.Stages = append(s.Stages, proto.CloneOf(stage))
+		}
+		l := layout(t, all, s)
+		stageOf := map[string]int{} // its position among all stages, or behind them
+		for _, p := range l.Placements {
+			stageOf[p.ServerID] = len(s.Stages)
+			if int(p.Wave) <= len(l.Stages) {
+				stageOf[p.ServerID] = slices.Index(s.Stages, l.Stages[p.Wave-1])
+			}
+		}
+		for _, c := range all {
+			have, placed := stageOf[c.ServerID]
+			meets := func(n int) bool { return slices.Contains(c.Stages, uint32(n)+1) }
+			if !placed || have < len(s.Stages) && s.Stages[have].Of != nil && !meets(have) {
+				rt.Fatalf("%s, which meets %v, is in stage %d of %v", c.ServerID, c.Stages, have+1, s)
+			}
+			for n, stage := range s.Stages[:have] {
+				if stage.Size == nil && meets(n) {
+					rt.Fatalf("%s meets stage %d and is in stage %d", c.ServerID, n+1, have+1)
+				}
+			}
+		}
+	})
+}
+
 func TestASpreadTakesServersOfEachValueInTurn(t *testing.T) {
 	all := fleet(40)
 	rack := map[string]string{}
@@ -99,7 +190,8 @@ func TestTheOrderOfCandidatesDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &rolloutv1.Strategy{Stages: []*rolloutv1.Stage{canaries(3), percent(30)}, Spread: "label.rack"}
 		want := layout(t, fleet(20), s)
-		if diff := cmp.Diff(want, layout(t, rapid.Permutation(fleet(20)).Draw(rt, "fleet"), s)); diff != "" {
+		have := layout(t, rapid.Permutation(fleet(20)).Draw(rt, "fleet"), s)
+		if diff := cmp.Diff(want, have, protocmp.Transform()); diff != "" {
 			rt.Error(diff)
 		}
 	})
@@ -118,19 +210,23 @@ func TestABadStrategyIsRefused(t *testing.T) {
 		"more canaries than are left": {stages(percent(100), canaries(1)), code.CanariesExceedWave},
 		"no canaries":                 {stages(canaries(0)), code.BadStrategy},
 		"no size":                     {stages(&rolloutv1.Stage{}), code.BadStrategy},
-		"no servers":                  {stages(&rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{}}), code.BadStrategy},
-		"a percentage of 0":           {stages(percent(0)), code.BadStrategy},
-		"a percentage of 101":         {stages(percent(101)), code.BadStrategy},
-		"too many stages":             {manyStages(101), code.BadStrategy},
-		"may break 101 %":             {&rolloutv1.Strategy{MaxBroken: share(101)}, code.BadStrategy},
-		"success of 101 %":            {&rolloutv1.Strategy{SuccessPercent: 101}, code.BadStrategy},
-		"done at 101 %":               {&rolloutv1.Strategy{DonePercent: 101}, code.BadStrategy},
-		"alarms in all waves":         {&rolloutv1.Strategy{ComparePermille: 1000}, code.BadStrategy},
-		"keeps without a field":       {keep("", broke(1)), code.BadStrategy},
-		"keeps without a limit":       {keep("env", nil), code.BadStrategy},
-		"keeps 101 %":                 {keep("env", share(101)), code.BadStrategy},
-		"a negative soak":             {&rolloutv1.Strategy{Soak: durationpb.New(-1)}, code.BadStrategy},
-		"a soak of a year":            {&rolloutv1.Strategy{Soak: durationpb.New(8760 * 3600e9)}, code.BadStrategy},
+		"no conditions":               {stages(&rolloutv1.Stage{Of: &rolloutv1.Group{}}), code.BadStrategy},
+		"17 conditions": {stages(&rolloutv1.Stage{Of: &rolloutv1.Group{
+			Where: slices.Repeat(group().Where, 17),
+		}}), code.BadStrategy},
+		"no servers":            {stages(&rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{}}), code.BadStrategy},
+		"a percentage of 0":     {stages(percent(0)), code.BadStrategy},
+		"a percentage of 101":   {stages(percent(101)), code.BadStrategy},
+		"too many stages":       {manyStages(101), code.BadStrategy},
+		"may break 101 %":       {&rolloutv1.Strategy{MaxBroken: share(101)}, code.BadStrategy},
+		"success of 101 %":      {&rolloutv1.Strategy{SuccessPercent: 101}, code.BadStrategy},
+		"done at 101 %":         {&rolloutv1.Strategy{DonePercent: 101}, code.BadStrategy},
+		"alarms in all waves":   {&rolloutv1.Strategy{ComparePermille: 1000}, code.BadStrategy},
+		"keeps without a field": {keep("", broke(1)), code.BadStrategy},
+		"keeps without a limit": {keep("env", nil), code.BadStrategy},
+		"keeps 101 %":           {keep("env", share(101)), code.BadStrategy},
+		"a negative soak":       {&rolloutv1.Strategy{Soak: durationpb.New(-1)}, code.BadStrategy},
+		"a soak of a year":      {&rolloutv1.Strategy{Soak: durationpb.New(8760 * 3600e9)}, code.BadStrategy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := rollout.Waves(fleet(10), c.strategy, "r")

@@ -25,14 +25,15 @@ func Stopped(s rolloutv1.State) bool {
 	return false
 }
 
-// Releases returns the intents of a target whose changes have not ended.
-func Releases(t *rolloutv1.Target) (ids []string) {
+// Releases returns the changes of a target that were asked for and have not ended, by position. Of a broken one they
+// may be queued too.
+func Releases(t *rolloutv1.Target) (changes []int) {
 	for n, id := range t.GetIntentIds() {
-		if id != "" && t.State == reached && (n >= len(t.Done) || !t.Done[n]) {
-			ids = append(ids, id)
+		if id != "" && in(t.State, reached, broken) && (n >= len(t.Done) || !t.Done[n]) {
+			changes = append(changes, n)
 		}
 	}
-	return ids
+	return changes
 }
 
 // withheld returns the state after one change was withdrawn. Once no change of a step is left, the step is due again.

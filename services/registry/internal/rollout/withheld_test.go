@@ -54,3 +54,45 @@ func TestAChangeThatWasWithdrawnBeforeItBeganIsDueAgain(t *testing.T) {
 		}
 	}
 }
+
+// One of two agents of a step had changed when the rollout stopped, and the other one had not begun.
+func TestAnAgentThatChangedOnAServerThatIsLeftOutIsJudged(t *testing.T) {
+	const (
+		left   = rolloutv1.TargetState_TARGET_STATE_LEFT_OUT
+		broken = rolloutv1.TargetState_TARGET_STATE_BROKEN
+	)
+	seen := func(ok bool) rollout.Event {
+		return rollout.Event{Kind: rollout.Seen, Change: 0, Agent: "a", Generation: 7, OK: ok}
+	}
+	unhealthy := func(agent string) rollout.Event { return rollout.Event{Kind: rollout.Unhealthy, Agent: agent} }
+	for name, c := range map[string]struct {
+		awaited uint64
+		events  []rollout.Event
+		want    rolloutv1.TargetState
+	}{
+		"nothing more happens":              {0, nil, left},
+		"it becomes unhealthy":              {0, []rollout.Event{unhealthy("a")}, broken},
+		"the one that did not begin does":   {0, []rollout.Event{unhealthy("b")}, left},
+		"it is seen unhealthy":              {7, []rollout.Event{seen(false)}, broken},
+		"it is seen healthy":                {7, []rollout.Event{seen(true)}, left},
+		"it is seen healthy, and then ends": {7, []rollout.Event{seen(true), unhealthy("a")}, broken},
+		"it was not seen after its change":  {7, []rollout.Event{unhealthy("a")}, left},
+	} {
+		r := &rolloutv1.Rollout{Waves: []*rolloutv1.Wave{{Servers: 1}}, Owed: &rolloutv1.Wave{}}
+		target := &rolloutv1.Target{
+			ServerId: "s", Wave: 1, State: rolloutv1.TargetState_TARGET_STATE_PENDING,
+			Changes: []*rolloutv1.Change{{Agent: "a"}, {Agent: "b"}},
+		}
+		for _, e := range append([]rollout.Event{
+			{Kind: rollout.Taken, Step: 1}, {Kind: rollout.Released, Change: 0, IntentID: "i"},
+			{Kind: rollout.Released, Change: 1, IntentID: "j"},
+			{Kind: rollout.Ended, Change: 0, OK: true, Generation: c.awaited}, {Kind: rollout.Withheld, Change: 1},
+		}, c.events...) {
+			e.At = time.Unix(1000, 0)
+			rollout.Move(r, target, e)
+		}
+		if target.State != c.want {
+			t.Errorf("%s: %v; want %v", name, target.State, c.want)
+		}
+	}
+}

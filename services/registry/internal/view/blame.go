@@ -15,7 +15,7 @@ import (
 // configuration with two images.
 
 // blame suspects a build of a failure on a server, and the part of it that failed in other company too.
-func (v *View) blame(b *blockv1.Build, server, intent string, f ledger.Fact) {
+func (v *faults) blame(b *blockv1.Build, server, intent string, f ledger.Fact) {
 	v.suspect(b, server, intent, f)
 	if !block.Both(b) {
 		return
@@ -41,7 +41,7 @@ type failed struct {
 
 // together returns the suspects and the blocks that share the image on its platform, or the configuration, with a build
 // of both.
-func (v *View) together(b *blockv1.Build) (out []failed) {
+func (v *faults) together(b *blockv1.Build) (out []failed) {
 	for _, s := range sorted(v.suspects, "") {
 		if company(s.Build, b) {
 			out = append(out, failed{s.Build, slices.Clone(s.ServerIds)})

@@ -29,8 +29,11 @@ const (
 	soonAfter = 10 * time.Minute
 )
 
+// faults is the builds that failed: those that are blocked, and those that are suspected.
+type faults struct{ *records }
+
 // applyBlock folds a fact about a block. The failures before it are counted no longer.
-func (v *View) applyBlock(f ledger.Fact) bool {
+func (v *faults) applyBlock(f ledger.Fact) bool {
 	next, fit := block.Apply(row(v.blocks, f.Key), f)
 	if fit {
 		v.suspects.Forget(f.Key)
@@ -39,7 +42,7 @@ func (v *View) applyBlock(f ledger.Fact) bool {
 }
 
 // judgeTask folds the end of a task: what it was to bring failed on the server, or did not. i is the instance after it.
-func (v *View) judgeTask(t *taskv1.Task, i *instancev1.Instance, f ledger.Fact) {
+func (v *faults) judgeTask(t *taskv1.Task, i *instancev1.Instance, f ledger.Fact) {
 	build := v.builtBy(t, i)
 	switch {
 	case build == nil:
@@ -52,7 +55,7 @@ func (v *View) judgeTask(t *taskv1.Task, i *instancev1.Instance, f ledger.Fact) 
 
 // judgeObservation folds an observation: an agent that is not healthy soon after its change counts against what came,
 // and no longer once it is healthy with that. A process that keeps ending is not, however often it is started.
-func (v *View) judgeObservation(i *instancev1.Instance, f ledger.Fact) {
+func (v *faults) judgeObservation(i *instancev1.Instance, f ledger.Fact) {
 	failed := failedSince(i, f.At)
 	recovered := v.suspects.Len() > 0 && i.State == instancev1.State_STATE_CONVERGED &&
 		i.Health == instancev1.Health_HEALTH_GOOD
@@ -73,7 +76,7 @@ func (v *View) judgeObservation(i *instancev1.Instance, f ledger.Fact) {
 
 // builtBy returns what a task was to bring; nil for a removal, for an undo, which brings what ran before, and for an
 // adoption, which takes what runs.
-func (v *View) builtBy(t *taskv1.Task, i *instancev1.Instance) *blockv1.Build {
+func (v *faults) builtBy(t *taskv1.Task, i *instancev1.Instance) *blockv1.Build {
 	if t.Verb == taskv1.Verb_VERB_ADOPT || v.undoes(t.IntentId) {
 		return nil
 	}
@@ -89,7 +92,7 @@ func (v *View) builtBy(t *taskv1.Task, i *instancev1.Instance) *blockv1.Build {
 }
 
 // undoes reports whether an intent undoes another one, or is part of a rollout that undoes another one.
-func (v *View) undoes(intent string) bool {
+func (v *faults) undoes(intent string) bool {
 	in := row(v.intents, intent).GetIntent()
 	return in.GetUndo() != nil || row(v.rollouts, in.GetSource().GetRolloutId()).GetUndoes() != ""
 }
@@ -114,7 +117,7 @@ func (c change) reconfigures() bool {
 }
 
 // buildOf returns what a change brings: the image when it changes, the configuration when that does, or both.
-func (v *View) buildOf(c change) *blockv1.Build {
+func (v *faults) buildOf(c change) *blockv1.Build {
 	if c.to == nil {
 		return nil
 	}
@@ -151,7 +154,7 @@ func failedSince(i *instancev1.Instance, now time.Time) bool {
 }
 
 // suspect notes that a build failed on a server, to which an intent brought it, unless it is blocked.
-func (v *View) suspect(b *blockv1.Build, server, intent string, f ledger.Fact) {
+func (v *faults) suspect(b *blockv1.Build, server, intent string, f ledger.Fact) {
 	id := block.ID(b)
 	if row(v.blocks, id) != nil {
 		return
@@ -174,7 +177,7 @@ func (v *View) suspect(b *blockv1.Build, server, intent string, f ledger.Fact) {
 
 // haltedBefore returns the halted rollout of an intent when a server broke in it, or "". A server that was silent is
 // broken before its report says what failed there.
-func (v *View) haltedBefore(intent, server string) string {
+func (v *faults) haltedBefore(intent, server string) string {
 	r := row(v.rollouts, row(v.intents, intent).GetIntent().GetSource().GetRolloutId())
 	if r.GetState() != rolloutv1.State_STATE_HALTED || r.Undoes != "" {
 		return ""
@@ -186,13 +189,13 @@ func (v *View) haltedBefore(intent, server string) string {
 }
 
 // acquit notes that a build works on a server after all, and so does each part of it.
-func (v *View) acquit(b *blockv1.Build, server string) {
+func (v *faults) acquit(b *blockv1.Build, server string) {
 	for _, b := range parts(b) {
 		v.acquitOne(b, server)
 	}
 }
 
-func (v *View) acquitOne(b *blockv1.Build, server string) {
+func (v *faults) acquitOne(b *blockv1.Build, server string) {
 	id := block.ID(b)
 	s := row(v.suspects, id)
 	at, known := slices.BinarySearch(s.GetServerIds(), server)
@@ -205,7 +208,7 @@ func (v *View) acquitOne(b *blockv1.Build, server string) {
 }
 
 // dropOldSuspect makes room for one more suspect.
-func (v *View) dropOldSuspect() {
+func (v *faults) dropOldSuspect() {
 	if v.suspects.Len() < mostSuspects {
 		return
 	}
@@ -221,7 +224,7 @@ func (v *View) dropOldSuspect() {
 }
 
 // judgeHalt folds that a rollout halted: what failed on its broken servers halted it, unless it brings back what was.
-func (v *View) judgeHalt(r *rolloutv1.Rollout) {
+func (v *faults) judgeHalt(r *rolloutv1.Rollout) {
 	if r.Undoes != "" {
 		return
 	}
@@ -242,25 +245,27 @@ func (v *View) judgeHalt(r *rolloutv1.Rollout) {
 }
 
 // Block returns a block by id.
-func (v *View) Block(id string) (*blockv1.Block, bool) { return v.blocks.Get(id) }
+func (v *records) Block(id string) (*blockv1.Block, bool) { return v.blocks.Get(id) }
 
 // Blocks returns the blocks that sort after an id, by id.
-func (v *View) Blocks(after string) iter.Seq2[string, *blockv1.Block] { return sorted(v.blocks, after) }
+func (v *records) Blocks(after string) iter.Seq2[string, *blockv1.Block] {
+	return sorted(v.blocks, after)
+}
 
 // BlockCount returns how many blocks there are.
-func (v *View) BlockCount() int { return v.blocks.Len() }
+func (v *records) BlockCount() int { return v.blocks.Len() }
 
 // Suspects returns the builds that failed on servers and are not blocked, by the id of their block.
-func (v *View) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted(v.suspects, "") }
+func (v *records) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted(v.suspects, "") }
 
 // LastFailure returns the sequence of the fact with which a suspect last failed; 0 for an unknown one.
-func (v *View) LastFailure(id string) uint64 { return v.suspects.Sequence(id) }
+func (v *records) LastFailure(id string) uint64 { return v.suspects.Sequence(id) }
 
 // SuspectCount returns how many suspects there are.
-func (v *View) SuspectCount() int { return v.suspects.Len() }
+func (v *records) SuspectCount() int { return v.suspects.Len() }
 
 // ImagesNamed returns the images of an agent with a version, or with an id that starts so; an empty one is any.
-func (v *View) ImagesNamed(agent, version, id string) []*imagev1.Image {
+func (v *records) ImagesNamed(agent, version, id string) []*imagev1.Image {
 	var out []*imagev1.Image
 	for key, i := range v.images.All() {
 		m := i.GetManifest()

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"sync"
 
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -11,36 +12,61 @@ import (
 // mostCells bounds the combinations of values of fields that are counted in a table.
 const mostCells = 4 << 20
 
+// spare keeps slices of numbers between counts. They are as long as the fleet is large: as garbage they had a view of a
+// gigabyte collected every few seconds.
+var spare sync.Pool
+
+// borrow returns a slice of zeros, for giveBack.
+func borrow(length int) []uint32 {
+	if have, ok := spare.Get().(*[]uint32); ok && cap(*have) >= length {
+		s := (*have)[:length]
+		clear(s)
+		return s
+	}
+	return make([]uint32, length)
+}
+
+// giveBack takes a slice that is not used any more.
+func giveBack(s []uint32) {
+	if s != nil {
+		spare.Put(&s)
+	}
+}
+
 // grouped is every server by its values of some fields. Servers with the same values are in one group.
 type grouped struct {
 	values [][]string // of each group, in the order of the fields
-	of     []uint32   // the group by the number of the server; behind them, that of instances whose server is unknown
+	// of is borrowed: the group by the number of the server; behind them, that of instances whose server is unknown.
+	of []uint32
 }
 
 // group groups the servers by fields. It reads the index of each field and no record; ok is false when the fields have
-// too many values.
-func (v *View) group(fields []string) (g grouped, ok bool) {
-	g = grouped{values: [][]string{nil}, of: make([]uint32, v.serverBy.Span()+1)}
+// too many values. The numbers of the groups are borrowed.
+func (v *search) group(fields []string) (g grouped, ok bool) {
+	g = grouped{values: [][]string{nil}, of: borrow(v.serverBy.Span() + 1)}
 	for _, field := range fields {
-		if g, ok = v.divide(g, field); !ok {
-			return g, false
+		out, ok := v.divide(g, field)
+		giveBack(g.of)
+		if !ok {
+			return grouped{}, false
 		}
+		g = out
 	}
 	return g, true
 }
 
 // keep takes the servers that do not pass out of their groups.
-func (g grouped) keep(pass []bool) {
+func (g grouped) keep(pass []uint32) {
 	for n, pass := range pass {
-		if !pass {
+		if pass == fails {
 			g.of[n] = noNumber
 		}
 	}
 }
 
 // divide divides groups by one more field.
-func (v *View) divide(g grouped, field string) (out grouped, ok bool) {
-	texts, value := []string{""}, make([]uint32, len(g.of))
+func (v *search) divide(g grouped, field string) (out grouped, ok bool) {
+	texts, value := []string{""}, borrow(len(g.of))
 	if unknown := serverValue(nil, field); unknown != "" {
 		texts, value[len(value)-1] = append(texts, unknown), 1
 	}
@@ -57,7 +83,8 @@ func (v *View) divide(g grouped, field string) (out grouped, ok bool) {
 		}
 	}
 	if len(g.values)*len(texts) > mostCells {
-		return g, false
+		giveBack(value)
+		return grouped{}, false
 	}
 	known := make([]uint32, len(g.values)*len(texts)) // the group of a combination, and 1
 	for n, was := range g.of {
@@ -72,12 +99,15 @@ func (v *View) divide(g grouped, field string) (out grouped, ok bool) {
 	return out, true
 }
 
-// passing reports by number which servers pass terms. It looks only at the records of those that the indexes let pass,
-// and only for terms that have no index.
-func (v *View) passing(terms []term[*serverv1.Server]) []bool {
-	met := make([]int, v.serverBy.Span())
+// What passing returns of a server.
+const fails, passes = 0, 1
+
+// passing reports by number which servers pass terms, in a borrowed slice. It looks only at the records of those that
+// the indexes let pass, and only for terms that have no index.
+func (v *search) passing(terms []term[*serverv1.Server]) []uint32 {
+	met := borrow(v.serverBy.Span() + 1) // how many of the terms that have an index, in their order
 	var rest []term[*serverv1.Server]
-	indexed := 0
+	indexed := uint32(0)
 	for _, t := range terms {
 		if !t.indexed {
 			rest = append(rest, t)
@@ -92,17 +122,22 @@ func (v *View) passing(terms []term[*serverv1.Server]) []bool {
 		}
 		indexed++
 	}
-	pass := make([]bool, len(met)+1)
-	for n, met := range met {
-		if met < indexed {
-			continue
+	last := len(met) - 1 // unknown servers pass no term
+	for n, terms := range met[:last] {
+		met[n] = fails
+		if terms == indexed && v.meets(uint32(n), rest, indexed > 0) {
+			met[n] = passes
 		}
-		if len(rest) == 0 && indexed > 0 {
-			pass[n] = true
-			continue
-		}
-		s, ok := v.servers.Get(v.serverBy.Member(uint32(n)))
-		pass[n] = ok && meetsAll(rest, s)
 	}
-	return pass
+	met[last] = fails
+	return met
+}
+
+// meets reports whether the server with a number, which is there if an index has it, meets terms.
+func (v *search) meets(n uint32, terms []term[*serverv1.Server], there bool) bool {
+	if len(terms) == 0 && there {
+		return true
+	}
+	s, ok := v.servers.Get(v.serverBy.Member(n))
+	return ok && meetsAll(terms, s)
 }

@@ -69,7 +69,7 @@ func (t *tally) counts(top int) *registryv1.Counts {
 const rowsPerRead = 16
 
 // CountServers counts the servers that pass the filter, by fields that FieldName knows. It returns the largest groups.
-func (v *View) CountServers(q ServerFilter, by []string, top int) *registryv1.Counts {
+func (v *search) CountServers(q ServerFilter, by []string, top int) *registryv1.Counts {
 	t, terms := newTally(by), v.serverTerms(q)
 	if smallest(terms).size < v.servers.Len()/rowsPerRead || !v.countServers(terms, t) {
 		for _, s := range v.serversOf(terms, "") {
@@ -81,14 +81,17 @@ func (v *View) CountServers(q ServerFilter, by []string, top int) *registryv1.Co
 
 // countServers counts the servers that pass terms by the groups of their fields; ok is false when those have too many
 // values.
-func (v *View) countServers(terms []term[*serverv1.Server], t *tally) (ok bool) {
+func (v *search) countServers(terms []term[*serverv1.Server], t *tally) (ok bool) {
 	g, ok := v.group(t.by)
 	if !ok {
 		return false
 	}
+	pass := v.passing(terms)
+	defer giveBack(g.of)
+	defer giveBack(pass)
 	counts := make([]uint64, len(g.values))
-	for n, pass := range v.passing(terms) {
-		if pass {
+	for n, pass := range pass {
+		if pass == passes {
 			counts[g.of[n]]++
 		}
 	}
@@ -100,11 +103,11 @@ func (v *View) countServers(terms []term[*serverv1.Server], t *tally) (ok bool) 
 
 // CountInstances counts the instances that pass the filter, by fields that FieldName knows. It returns the largest
 // groups.
-func (v *View) CountInstances(q InstanceFilter, by []string, top int) *registryv1.Counts {
+func (v *search) CountInstances(q InstanceFilter, by []string, top int) *registryv1.Counts {
 	return v.tallyInstances(q, by).counts(top)
 }
 
-func (v *View) tallyInstances(q InstanceFilter, by []string) *tally {
+func (v *search) tallyInstances(q InstanceFilter, by []string) *tally {
 	t, servers := newTally(by), v.instanceServerTerms(q)
 	few := v.instances.Len() / rowsPerRead
 	theirs := smallest(servers)

@@ -9,7 +9,7 @@ import (
 // countInstances counts the instances that pass a filter, which has these terms about their servers. It reads the shape
 // of each instance and the group of its server, and no record of an instance; ok is false when a field is of neither,
 // or has too many values.
-func (v *View) countInstances(q InstanceFilter, servers []term[*serverv1.Server], t *tally) (ok bool) {
+func (v *search) countInstances(q InstanceFilter, servers []term[*serverv1.Server], t *tally) (ok bool) {
 	if slices.Contains(t.by, byServer) || slices.Contains(t.by, byWayBack) {
 		return false
 	}
@@ -24,11 +24,14 @@ func (v *View) countInstances(q InstanceFilter, servers []term[*serverv1.Server]
 		return true
 	}
 	g, ok := v.group(ofServer)
+	defer giveBack(g.of)
 	if !ok || len(g.values)*len(shapes.values) > mostCells {
 		return false
 	}
 	if len(servers) > 0 {
-		g.keep(v.passing(servers))
+		pass := v.passing(servers)
+		g.keep(pass)
+		giveBack(pass)
 	}
 	for cell, n := range v.countCells(shapes, g) {
 		if n == 0 {
@@ -46,7 +49,7 @@ func (v *View) countInstances(q InstanceFilter, servers []term[*serverv1.Server]
 }
 
 // divided returns which fields are those of a shape or its agent, and which are those of a server.
-func (v *View) divided(fields []string) (ofShape, ofServer []string) {
+func (v *search) divided(fields []string) (ofShape, ofServer []string) {
 	for _, field := range fields {
 		if _, ok := v.shapeValue(instanceShape{}, field); ok {
 			ofShape = append(ofShape, field)
@@ -58,10 +61,10 @@ func (v *View) divided(fields []string) (ofShape, ofServer []string) {
 }
 
 // groupShapes groups the shapes that pass a filter by fields; the others have noNumber.
-func (v *View) groupShapes(q InstanceFilter, fields []string) (g grouped) {
+func (v *search) groupShapes(q InstanceFilter, fields []string) (g grouped) {
 	g.of = make([]uint32, len(v.shapes.rows))
 	for n, s := range v.shapes.rows {
-		if g.of[n] = noNumber; s.instances == 0 || !s.shape.meets(q) || !agentMeets(row(v.agents, s.shape.agent), q) {
+		if g.of[n] = noNumber; s.instances == 0 || !s.shape.meets(q) || !v.agentMeets(s.shape, q) {
 			continue
 		}
 		values := make([]string, len(fields))
@@ -78,7 +81,7 @@ func (v *View) groupShapes(q InstanceFilter, fields []string) (g grouped) {
 }
 
 // countCells counts the instances of each group of shapes on each group of servers.
-func (v *View) countCells(shapes, servers grouped) []uint64 {
+func (v *search) countCells(shapes, servers grouped) []uint64 {
 	counts := make([]uint64, len(servers.values)*len(shapes.values))
 	unknown := len(servers.of) - 1
 	for n, shape := range v.shapes.of {

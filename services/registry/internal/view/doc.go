@@ -14,4 +14,13 @@
 //  6. A count by fields with few values reads counters that the fold keeps. One by a field of servers, a label for
 //     instance, reads two numbers for each instance; one of few rows, or by a field with as many values as there are
 //     rows, reads the rows that pass the filter.
+//
+// Its parts, of which each may use those above it:
+//
+//	records   the tables, what is built from them, and how a record is found
+//	search    lists and counts of servers and instances by filters
+//	budgets   the servers that work, by the groups of keep budgets
+//	faults    the builds that failed: suspected or blocked
+//	reach     what rollouts reach, and what happens to it
+//	View      folds a fact into all of them
 package view

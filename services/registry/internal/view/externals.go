@@ -75,7 +75,7 @@ func (q ExternalFilter) terms(by *index.Set) []term[*externalv1.External] {
 }
 
 // Externals returns the external instances that pass the filter and sort after a key, by agent and name.
-func (v *View) Externals(q ExternalFilter, after string) iter.Seq2[string, *externalv1.External] {
+func (v *search) Externals(q ExternalFilter, after string) iter.Seq2[string, *externalv1.External] {
 	terms := q.terms(&v.externalBy)
 	return func(yield func(string, *externalv1.External) bool) {
 		for key := range smallest(terms).rows(after) {
@@ -87,7 +87,7 @@ func (v *View) Externals(q ExternalFilter, after string) iter.Seq2[string, *exte
 }
 
 // ExternalsOn returns the external instances on a server, or on none when it is empty, by agent and name.
-func (v *View) ExternalsOn(server string) iter.Seq2[string, *externalv1.External] {
+func (v *search) ExternalsOn(server string) iter.Seq2[string, *externalv1.External] {
 	return func(yield func(string, *externalv1.External) bool) {
 		for key := range v.externalBy.Ascend(index.Group{Field: byServer, Value: server}, "") {
 			if x, ok := v.externals.Get(key); ok && !yield(key, x) {
@@ -99,7 +99,7 @@ func (v *View) ExternalsOn(server string) iter.Seq2[string, *externalv1.External
 
 // ExternalsLike returns the external instances that a filter of instances selects and that sort after a key. They have
 // neither image nor state, so a filter of those selects none. confirmed reports when one was last confirmed.
-func (v *View) ExternalsLike(
+func (v *search) ExternalsLike(
 	q InstanceFilter, after string, confirmed func(key string) time.Time,
 ) iter.Seq2[string, *externalv1.External] {
 	return func(yield func(string, *externalv1.External) bool) {
@@ -116,7 +116,7 @@ func (v *View) ExternalsLike(
 }
 
 // externalMeets reports whether an external instance meets what a filter says of its agent, its server and its age.
-func (v *View) externalMeets(q InstanceFilter, x *externalv1.External, confirmed func() time.Time) bool {
+func (v *search) externalMeets(q InstanceFilter, x *externalv1.External, confirmed func() time.Time) bool {
 	s := row(v.servers, x.GetFound().GetServer())
 	switch {
 	case q.Application != "" && row(v.agents, x.Agent).GetApplication() != q.Application:
@@ -132,7 +132,7 @@ func (v *View) externalMeets(q InstanceFilter, x *externalv1.External, confirmed
 }
 
 // CountWithExternals counts instances as CountInstances does, and the external ones that the filter selects.
-func (v *View) CountWithExternals(
+func (v *search) CountWithExternals(
 	q InstanceFilter, by []string, top int, confirmed func(key string) time.Time,
 ) *registryv1.Counts {
 	t := v.tallyInstances(q, by)
@@ -154,12 +154,12 @@ func AsInstance(x *externalv1.External) *instancev1.Instance {
 }
 
 // External returns the instance of an agent with a name.
-func (v *View) External(agent, name string) (*externalv1.External, bool) {
+func (v *records) External(agent, name string) (*externalv1.External, bool) {
 	return v.externals.Get(ledger.Key(agent, name))
 }
 
 // ExternalsIn returns the external instances of an agent from a name on, by name.
-func (v *View) ExternalsIn(agent, from string) iter.Seq2[string, *externalv1.External] {
+func (v *search) ExternalsIn(agent, from string) iter.Seq2[string, *externalv1.External] {
 	return func(yield func(string, *externalv1.External) bool) {
 		after := ""
 		if from != "" {
@@ -177,10 +177,10 @@ func (v *View) ExternalsIn(agent, from string) iter.Seq2[string, *externalv1.Ext
 }
 
 // ExternalAt returns the instance at a key of the noun.
-func (v *View) ExternalAt(key string) (*externalv1.External, bool) { return v.externals.Get(key) }
+func (v *records) ExternalAt(key string) (*externalv1.External, bool) { return v.externals.Get(key) }
 
 // ExternalsOf returns how many external instances an agent has, or all agents have when it is empty.
-func (v *View) ExternalsOf(agent string) int {
+func (v *records) ExternalsOf(agent string) int {
 	if agent == "" {
 		return v.externalBy.Count(groupAll)
 	}

@@ -117,14 +117,14 @@ func serverValue(s *serverv1.Server, field string) string {
 }
 
 // instanceValue returns a field of an instance, its agent or its server; empty when it has none.
-func (v *View) instanceValue(i *instancev1.Instance, s *serverv1.Server, field string) string {
+func (v *search) instanceValue(i *instancev1.Instance, s *serverv1.Server, field string) string {
 	switch value, is := instanceValues[field]; {
 	case is:
 		return value(i)
 	case field == byApplication:
 		return row(v.agents, i.GetAgent()).GetApplication()
 	case field == byKind:
-		return agentKindWord(row(v.agents, i.GetAgent()).GetKind())
+		return agentKindWord(v.kindOf(i.GetAgent(), ByHand(i)))
 	}
 	return serverValue(s, field)
 }

@@ -48,6 +48,7 @@ type InstanceFilter struct {
 	State       instancev1.State
 	Health      instancev1.Health
 	NotAtWanted bool           // ones with another image than the wanted one
+	Executors   bool           // also the executors that were installed on their machines
 	On          selector.Query // of the server
 	Unconfirmed *Unconfirmed
 }
@@ -101,7 +102,7 @@ func among[T any](keys []string, match func(T) bool) term[T] {
 func unindexed[T any](match func(T) bool) term[T] { return term[T]{match: match, size: -1} }
 
 // serverTerms returns the terms of a filter of servers.
-func (v *View) serverTerms(q ServerFilter) []term[*serverv1.Server] {
+func (v *search) serverTerms(q ServerFilter) []term[*serverv1.Server] {
 	terms := []term[*serverv1.Server]{v.lifeTerm(q)}
 	if q.Found {
 		found := func(s *serverv1.Server) bool { return len(s.GetFound()) > 0 || s.GetFoundMore() > 0 }
@@ -133,7 +134,7 @@ func (v *View) serverTerms(q ServerFilter) []term[*serverv1.Server] {
 }
 
 // lifeTerm returns the term of the lives in which servers are listed.
-func (v *View) lifeTerm(q ServerFilter) term[*serverv1.Server] {
+func (v *search) lifeTerm(q ServerFilter) term[*serverv1.Server] {
 	switch {
 	case q.Leaked:
 		return inGroups(&v.serverBy, leak.Leaked, groupLeaked)
@@ -145,19 +146,19 @@ func (v *View) lifeTerm(q ServerFilter) term[*serverv1.Server] {
 }
 
 // serverTerm returns the term of the servers with a value of a field.
-func (v *View) serverTerm(field, value string) term[*serverv1.Server] {
+func (v *search) serverTerm(field, value string) term[*serverv1.Server] {
 	match := func(s *serverv1.Server) bool { return serverValue(s, field) == value }
 	return inGroups(&v.serverBy, match, index.Group{Field: field, Value: value})
 }
 
 // environmentTerm returns the term of the servers of an environment, or of those without one.
-func (v *View) environmentTerm(name string) term[*serverv1.Server] {
+func (v *search) environmentTerm(name string) term[*serverv1.Server] {
 	match := func(s *serverv1.Server) bool { return cmp.Or(s.GetEnvironment(), environment.None) == name }
 	return inGroups(&v.serverBy, match, index.Group{Field: byEnvironment, Value: name})
 }
 
 // labelTerm returns the term of the servers with a label, which may have the empty value.
-func (v *View) labelTerm(label, value string) term[*serverv1.Server] {
+func (v *search) labelTerm(label, value string) term[*serverv1.Server] {
 	match := func(s *serverv1.Server) bool {
 		have, ok := s.GetLabels()[label]
 		return ok && have == value
@@ -166,7 +167,7 @@ func (v *View) labelTerm(label, value string) term[*serverv1.Server] {
 }
 
 // selectorTerms returns the terms of a selector: its own test, and an index of each part that has one.
-func (v *View) selectorTerms(q selector.Query) []term[*serverv1.Server] {
+func (v *search) selectorTerms(q selector.Query) []term[*serverv1.Server] {
 	if !q.Active() {
 		return nil
 	}
@@ -188,7 +189,7 @@ const mostValues = 10_000
 
 // groupsOf returns the groups of the servers that meet a condition; ok is false when the servers without the field
 // meet it too, or when the field has too many values.
-func (v *View) groupsOf(c *intentv1.Condition) (groups []index.Group, ok bool) {
+func (v *search) groupsOf(c *intentv1.Condition) (groups []index.Group, ok bool) {
 	switch c.Operator {
 	case intentv1.Operator_OPERATOR_NOT_IN:
 		return nil, false
@@ -217,7 +218,7 @@ func (v *View) groupsOf(c *intentv1.Condition) (groups []index.Group, ok bool) {
 const mostUnconfirmed = 1000
 
 // unconfirmedTerms returns the term of the servers that were not confirmed since a time.
-func (v *View) unconfirmedTerms(q *Unconfirmed) []term[*serverv1.Server] {
+func (v *search) unconfirmedTerms(q *Unconfirmed) []term[*serverv1.Server] {
 	if q == nil {
 		return nil
 	}
@@ -229,7 +230,7 @@ func (v *View) unconfirmedTerms(q *Unconfirmed) []term[*serverv1.Server] {
 }
 
 // instanceTerms returns the terms of a filter of instances, without those of their servers.
-func (v *View) instanceTerms(q InstanceFilter) []term[*instancev1.Instance] {
+func (v *search) instanceTerms(q InstanceFilter) []term[*instancev1.Instance] {
 	all := func(*instancev1.Instance) bool { return true }
 	terms := []term[*instancev1.Instance]{inGroups(&v.instanceBy, all, groupAll)}
 	for _, is := range [][2]string{
@@ -266,17 +267,20 @@ func (v *View) instanceTerms(q InstanceFilter) []term[*instancev1.Instance] {
 }
 
 // agentsTerm returns the term of the instances whose agents have a value of a field.
-func (v *View) agentsTerm(field, value string) term[*instancev1.Instance] {
+func (v *search) agentsTerm(field, value string) term[*instancev1.Instance] {
 	var groups []index.Group
 	for agent := range v.agentBy.Ascend(index.Group{Field: field, Value: value}, "") {
 		groups = append(groups, index.Group{Field: byAgent, Value: agent})
+	}
+	if field == byKind && value == selfAgents.Value {
+		groups = join(groups, index.Group{Field: byAgent, Value: Executor})
 	}
 	match := func(i *instancev1.Instance) bool { return v.instanceValue(i, nil, field) == value }
 	return inGroups(&v.instanceBy, match, groups...)
 }
 
 // instanceServerTerms returns the terms of a filter of instances that are about their servers.
-func (v *View) instanceServerTerms(q InstanceFilter) []term[*serverv1.Server] {
+func (v *search) instanceServerTerms(q InstanceFilter) []term[*serverv1.Server] {
 	var terms []term[*serverv1.Server]
 	if q.Server != "" {
 		terms = append(terms, among([]string{q.Server}, func(s *serverv1.Server) bool { return s.GetId() == q.Server }))
@@ -292,7 +296,7 @@ func (v *View) instanceServerTerms(q InstanceFilter) []term[*serverv1.Server] {
 
 // ImagesWith returns the ids of the images that instances want or have, or that the catalog has, and that start with a
 // prefix, sorted.
-func (v *View) ImagesWith(prefix string) []string {
+func (v *search) ImagesWith(prefix string) []string {
 	var ids []string
 	for id := range v.instanceBy.Values(byImage) {
 		if strings.HasPrefix(id, prefix) {

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -92,13 +94,43 @@ func drawServerFilter(t *rapid.T, v *View) ServerFilter {
 
 func drawInstanceFilter(t *rapid.T, v *View) InstanceFilter {
 	return InstanceFilter{
-		Server: maybe(t, "server", "s1"), Agent: maybe(t, "agent", "web"), ImageID: maybe(t, "image", "i1"),
-		Version: maybe(t, "version", "vi2"), Kind: maybe(t, "kind", agentv1.Kind_KIND_DAEMON),
+		Executors: maybe(t, "executors", true),
+		Server:    maybe(t, "server", "s1"), Agent: maybe(t, "agent", "web", Executor),
+		ImageID: maybe(t, "image", "i1"), Version: maybe(t, "version", "vi2"),
+		Kind:        maybe(t, "kind", agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_SELF),
 		Application: maybe(t, "application", "x"), Environment: environments.Draw(t, "env"),
 		State:       maybe[instancev1.State](t, "state", 1, 2, 3, 4, 5),
 		Health:      maybe[instancev1.Health](t, "health", 1, 2, 3),
 		NotAtWanted: maybe(t, "not at wanted", true), On: drawQuery(t, v), Unconfirmed: drawUnconfirmed(t, v),
 	}
+}
+
+func TestSomeServersAreInTheEndAllThatAreNotDead(t *testing.T) {
+	ids := func(all iter.Seq[*serverv1.Server]) (out []string) {
+		for s := range all {
+			out = append(out, s.Id)
+		}
+		return out
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		v := New()
+		for _, f := range drawFacts(t) {
+			v.Apply(f)
+		}
+		var have []string
+		most := rapid.IntRange(1, 5).Draw(t, "most")
+		for from := 0; from >= 0; {
+			var some iter.Seq[*serverv1.Server]
+			some, from = v.SomeServers(from, most)
+			if have = append(have, ids(some)...); len(ids(some)) > most {
+				t.Fatalf("%d servers, want at most %d", len(ids(some)), most)
+			}
+		}
+		slices.Sort(have)
+		if want := ids(v.AllServers()); !slices.Equal(have, want) {
+			t.Errorf("%v, want %v", have, want)
+		}
+	})
 }
 
 func TestAFilteredListEqualsAScan(t *testing.T) {
@@ -145,7 +177,7 @@ func scannedCounts(v *View, keys, by []string, ofInstances bool) *registryv1.Cou
 		g := &registryv1.CountGroup{}
 		for _, field := range by {
 			if s, _ := v.servers.Get(serverOf(key)); ofInstances {
-				i, _ := v.instances.Get(key)
+				i := scanned(v, true)[key]
 				g.Values = append(g.Values, v.instanceValue(i, s, field))
 			} else {
 				g.Values = append(g.Values, serverValue(s, field))
@@ -205,10 +237,30 @@ func isUnconfirmed(q *Unconfirmed, s *serverv1.Server) bool {
 	return q == nil || server.Managed(s) && !q.Of.ConfirmedSince(s.GetId(), q.Since)
 }
 
-func scanInstances(v *View, q InstanceFilter, after string) (out []string) {
+// scanned returns every instance by its key, with the executors that no instance is.
+func scanned(v *View, executors bool) map[string]*instancev1.Instance {
+	out := map[string]*instancev1.Instance{}
+	managed := map[string]bool{} // servers whose executor is an instance, or whose key is taken
 	for key, i := range v.instances.All() {
+		out[key] = i
+		a, _ := v.agents.Get(i.Agent)
+		managed[i.ServerId] = managed[i.ServerId] || i.Agent == Executor || a.GetKind() == agentv1.Kind_KIND_SELF
+	}
+	for id, s := range v.servers.All() {
+		if executors && server.Managed(s) && s.GetSysinfo().GetExecutorVersion() != "" && !managed[id] {
+			out[ledger.Key(id, Executor)] = v.ExecutorByHand(s)
+		}
+	}
+	return out
+}
+
+func scanInstances(v *View, q InstanceFilter, after string) (out []string) {
+	for key, i := range scanned(v, q.Executors) {
 		s, _ := v.servers.Get(i.ServerId)
 		a, _ := v.agents.Get(i.Agent)
+		if i.Id == "" {
+			a = &agentv1.Agent{Application: a.GetApplication(), Kind: agentv1.Kind_KIND_SELF}
+		}
 		aboutServer := q.Server != "" || q.Environment != "" || q.On.Active() || q.Unconfirmed != nil
 		switch {
 		case aboutServer && s == nil,

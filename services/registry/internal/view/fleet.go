@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -55,6 +56,7 @@ func (v *View) applyServer(f ledger.Fact) bool {
 	if have == nil {
 		v.indexInstancesOn(f.Key)
 	}
+	v.placeExecutor(f.Key)
 	if next.Life == serverv1.Life_LIFE_DEAD {
 		v.dropExternalsOn(f.Key)
 	}
@@ -78,7 +80,7 @@ func renamed(b *serverv1.Invited, id string) *serverv1.Invited {
 
 // NameTaken reports whether another living server has a name. Two registries may admit one name at once; the view
 // takes the first in the ledger.
-func (v *View) NameTaken(name, but string) bool {
+func (v *records) NameTaken(name, but string) bool {
 	for s := range v.ServersNamed(name) {
 		if server.Living(s) && s.Id != but {
 			return true
@@ -90,6 +92,7 @@ func (v *View) NameTaken(name, but string) bool {
 // forget removes a server from the view with all its records and their sequences: a server's id is
 // never used again, so no guard will need them.
 func (v *View) forget(id string, groups []index.Group) {
+	v.dropExecutor(id)
 	v.servers.Forget(id)
 	v.serverBy.Change(id, groups, nil)
 	for _, key := range slices.Collect(v.instanceBy.Prefixed(groupAll, ledger.Key(id, ""), "")) {
@@ -106,6 +109,10 @@ func (v *View) forget(id string, groups []index.Group) {
 }
 
 func (v *View) applyInstance(f ledger.Fact) bool {
+	if id, agent, _ := strings.Cut(f.Key, "."); v.isSelf(agent) {
+		v.dropExecutor(id)
+		defer v.placeExecutor(id)
+	}
 	have := row(v.instances, f.Key)
 	before, generation := fieldsOf(have), have.GetObservedGeneration()
 	next, fit := instance.Apply(have, f)

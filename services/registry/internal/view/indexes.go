@@ -66,6 +66,7 @@ var (
 	groupFound       = index.Group{Field: "found"}
 	groupAhead       = index.Group{Field: "ahead"}
 	groupNotAtWanted = index.Group{Field: "not at wanted"}
+	groupByHand      = index.Group{Field: "by hand"}
 )
 
 func serverGroups(s *serverv1.Server) []index.Group {
@@ -146,6 +147,9 @@ func (f instanceFields) groups() []index.Group {
 	if f.notAtWanted {
 		groups = append(groups, groupNotAtWanted)
 	}
+	if f.byHand {
+		groups = append(groups, groupByHand)
+	}
 	return groups
 }
 
@@ -159,11 +163,20 @@ func (v *View) indexInstance(key string, before instanceFields, now *instancev1.
 
 // placeInstance is indexInstance also when none of the fields changed: the server may be known only now.
 func (v *View) placeInstance(key string, before instanceFields, now *instancev1.Instance) {
+	v.place(key, before, fieldsOf(now))
+}
+
+// place moves a key from the groups of some fields to those of others.
+func (v *View) place(key string, before, now instanceFields) {
 	server, ok := v.serverBy.Number(serverOf(key))
 	if !ok {
 		server = noNumber
 	}
-	v.shapes.set(v.instanceBy.Change(key, before.groups(), fieldsOf(now).groups()), now, server)
+	n, shape := v.instanceBy.Change(key, before.groups(), now.groups()), &now.instanceShape
+	if now == (instanceFields{}) {
+		shape = nil
+	}
+	v.shapes.set(n, shape, server)
 }
 
 // join adds a group that is not there yet.
@@ -248,6 +261,9 @@ func (v *View) Loaded() {
 	}
 	for name, a := range v.agents.All() {
 		v.indexAgent(name, nil, a)
+	}
+	for id := range v.servers.All() {
+		v.placeExecutor(id)
 	}
 	for id := range v.intents.All() {
 		v.recent.Set(v.intents.Sequence(id), id)

@@ -25,10 +25,16 @@ type kept struct {
 	fields map[string]bool // of the keep budgets of rollouts
 }
 
+// budgets is the keep budgets, and the servers that count for them.
+type budgets struct {
+	*records
+	*search
+}
+
 // Works reports whether a server is online, no agent on it waits for a change or is unhealthy, and none is in a state
 // that its last change left unknown. The task-dispatcher counts by the same, so that a server which went back to what
 // ran before works for both.
-func (v *View) Works(id string) bool {
+func (v *budgets) Works(id string) bool {
 	s, ok := v.servers.Get(id)
 	if !ok || s.Presence != serverv1.Presence_PRESENCE_ONLINE || s.Life != serverv1.Life_LIFE_ALIVE ||
 		server.ShutOut(s) {
@@ -59,12 +65,12 @@ func runs(i *instancev1.Instance) bool {
 
 // Kept returns how many servers with a field's value there are and work; a keep budget of a rollout that has not ended
 // names the field.
-func (v *View) Kept(field, value string) keep.Count {
+func (v *budgets) Kept(field, value string) keep.Count {
 	return v.kept.tally.Of(keep.Group{Field: field, Value: value})
 }
 
 // Budgets returns the keep budgets of a server's environment, and their groups.
-func (v *View) Budgets(id string) ([]*rolloutv1.Keep, []keep.Group) {
+func (v *budgets) Budgets(id string) ([]*rolloutv1.Keep, []keep.Group) {
 	s := row(v.servers, id)
 	if s.GetLife() != serverv1.Life_LIFE_ALIVE {
 		return nil, nil
@@ -74,10 +80,10 @@ func (v *View) Budgets(id string) ([]*rolloutv1.Keep, []keep.Group) {
 }
 
 // InGroup returns how many servers of a group of Budgets there are and work.
-func (v *View) InGroup(g keep.Group) keep.Count { return v.kept.tally.Of(g) }
+func (v *budgets) InGroup(g keep.Group) keep.Count { return v.kept.tally.Of(g) }
 
 // reviewKept counts a server anew after something about it changed.
-func (v *View) reviewKept(id string) {
+func (v *budgets) reviewKept(id string) {
 	_, groups := v.Budgets(id)
 	if len(v.kept.fields) > 0 {
 		if s := row(v.servers, id); server.Living(s) {
@@ -94,7 +100,7 @@ func (v *View) reviewKept(id string) {
 }
 
 // keepEnvironment counts the servers of an environment anew when its keep budgets changed.
-func (v *View) keepEnvironment(name string, had []*rolloutv1.Keep) {
+func (v *budgets) keepEnvironment(name string, had []*rolloutv1.Keep) {
 	same := func(a, b *rolloutv1.Keep) bool { return proto.Equal(a, b) }
 	if slices.EqualFunc(had, row(v.environments, name).GetKeep(), same) {
 		return
@@ -105,7 +111,7 @@ func (v *View) keepEnvironment(name string, had []*rolloutv1.Keep) {
 }
 
 // keepRollouts counts every server anew when the rollouts that have not ended have keep budgets by other fields.
-func (v *View) keepRollouts() {
+func (v *budgets) keepRollouts() {
 	fields := map[string]bool{}
 	for _, r := range v.rollouts.All() {
 		if r.State == rolloutv1.State_STATE_SUCCEEDED || !rollouts.Ended(r.State) { // it serves owed servers later

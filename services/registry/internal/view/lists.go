@@ -18,7 +18,7 @@ import (
 
 // ServersNear returns every server that a query may match, from an id on, dead ones too, by id: those of its smallest
 // index, and the one with that id.
-func (v *View) ServersNear(q selector.Query, from string) iter.Seq[*serverv1.Server] {
+func (v *search) ServersNear(q selector.Query, from string) iter.Seq[*serverv1.Server] {
 	all := inGroups(&v.serverBy, func(*serverv1.Server) bool { return true }, groupAll)
 	near := smallest(append(v.selectorTerms(q), all))
 	return func(yield func(*serverv1.Server) bool) {
@@ -34,7 +34,7 @@ func (v *View) ServersNear(q selector.Query, from string) iter.Seq[*serverv1.Ser
 }
 
 // ServersWhere returns the servers of an environment, or of all when it is empty, with all labels, by id.
-func (v *View) ServersWhere(environment string, labels map[string]string) iter.Seq[*serverv1.Server] {
+func (v *search) ServersWhere(environment string, labels map[string]string) iter.Seq[*serverv1.Server] {
 	return func(yield func(*serverv1.Server) bool) {
 		for _, s := range v.Servers(ServerFilter{Environment: environment, Labels: labels}, "") {
 			if !yield(s) {
@@ -45,7 +45,7 @@ func (v *View) ServersWhere(environment string, labels map[string]string) iter.S
 }
 
 // Agents returns the agents that sort after a name, by name.
-func (v *View) Agents(after string) iter.Seq2[string, *agentv1.Agent] {
+func (v *records) Agents(after string) iter.Seq2[string, *agentv1.Agent] {
 	return func(yield func(string, *agentv1.Agent) bool) {
 		for name := range v.agentBy.Ascend(groupAll, after) {
 			if a, ok := v.agents.Get(name); ok && !yield(name, a) {
@@ -56,17 +56,19 @@ func (v *View) Agents(after string) iter.Seq2[string, *agentv1.Agent] {
 }
 
 // Applications returns the applications that sort after a name, by name.
-func (v *View) Applications(after string) iter.Seq2[string, *applicationv1.Application] {
+func (v *records) Applications(after string) iter.Seq2[string, *applicationv1.Application] {
 	return sorted(v.applications, after)
 }
 
 // Environments returns the environments that sort after a name, by name.
-func (v *View) Environments(after string) iter.Seq2[string, *environmentv1.Environment] {
+func (v *records) Environments(after string) iter.Seq2[string, *environmentv1.Environment] {
 	return sorted(v.environments, after)
 }
 
 // Tokens returns the pooled tokens that sort after a name, by name.
-func (v *View) Tokens(after string) iter.Seq2[string, *tokenv1.Token] { return sorted(v.tokens, after) }
+func (v *records) Tokens(after string) iter.Seq2[string, *tokenv1.Token] {
+	return sorted(v.tokens, after)
+}
 
 // sorted returns the records of a small table in order. Operators name applications and environments,
 // so there are few.

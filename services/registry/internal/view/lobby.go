@@ -21,17 +21,19 @@ func (v *View) applyLobby(f ledger.Fact) bool {
 }
 
 // Rejection returns the rejection of a key; it may not hold any more.
-func (v *View) Rejection(publicKey string) (*lobbyv1.Rejection, bool) {
+func (v *records) Rejection(publicKey string) (*lobbyv1.Rejection, bool) {
 	return v.rejections.Get(publicKey)
 }
 
 // LabelRule returns a label rule by name.
-func (v *View) LabelRule(name string) (*labelrulev1.LabelRule, bool) { return v.labelRules.Get(name) }
+func (v *records) LabelRule(name string) (*labelrulev1.LabelRule, bool) {
+	return v.labelRules.Get(name)
+}
 
 // LabelRules returns the label rules that sort after a name, by name.
-func (v *View) LabelRules(after string) iter.Seq2[string, *labelrulev1.LabelRule] {
+func (v *records) LabelRules(after string) iter.Seq2[string, *labelrulev1.LabelRule] {
 	return sorted(v.labelRules, after)
 }
 
 // LabelRuleNames returns every label rule's name.
-func (v *View) LabelRuleNames() iter.Seq[string] { return keys(v.labelRules) }
+func (v *records) LabelRuleNames() iter.Seq[string] { return keys(v.labelRules) }

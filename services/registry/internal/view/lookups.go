@@ -24,25 +24,43 @@ import (
 // Records are valid only while the view stands still, and must not be changed.
 
 // Server returns a server by id.
-func (v *View) Server(id string) (*serverv1.Server, bool) { return v.servers.Get(id) }
+func (v *records) Server(id string) (*serverv1.Server, bool) { return v.servers.Get(id) }
 
 // ServersNamed returns every server with a name, by id; at most one is not dead.
-func (v *View) ServersNamed(name string) iter.Seq[*serverv1.Server] {
+func (v *records) ServersNamed(name string) iter.Seq[*serverv1.Server] {
 	return at(v.servers, v.serverBy.Ascend(index.Group{Field: byName, Value: name}, ""))
 }
 
 // ServersPrefixed returns every server whose id starts with prefix, by id.
-func (v *View) ServersPrefixed(prefix string) iter.Seq[*serverv1.Server] {
+func (v *records) ServersPrefixed(prefix string) iter.Seq[*serverv1.Server] {
 	return at(v.servers, v.serverBy.Prefixed(groupAll, prefix, ""))
 }
 
 // AllServers returns every server that is not dead, by id.
-func (v *View) AllServers() iter.Seq[*serverv1.Server] {
+func (v *records) AllServers() iter.Seq[*serverv1.Server] {
 	return at(v.servers, v.serverBy.Ascend(groupLiving, ""))
 }
 
+// SomeServers returns the servers that are not dead among most numbers from a number on, and the number that follows,
+// which is negative behind the last one. The order has no meaning, and it costs a fraction of AllServers.
+func (v *records) SomeServers(from, most int) (some iter.Seq[*serverv1.Server], next int) {
+	end := min(from+most, v.serverBy.Span())
+	next = end
+	if end == v.serverBy.Span() {
+		next = -1
+	}
+	return func(yield func(*serverv1.Server) bool) {
+		for n := from; n < end; n++ {
+			s, ok := v.servers.Get(v.serverBy.Member(uint32(n)))
+			if ok && s.GetLife() != serverv1.Life_LIFE_DEAD && !yield(s) {
+				return
+			}
+		}
+	}, next
+}
+
 // ServerWithKey returns the id of a server that has a public key and is not dead, or "".
-func (v *View) ServerWithKey(public string) string {
+func (v *records) ServerWithKey(public string) string {
 	for id := range v.serverBy.Ascend(index.Group{Field: byKey, Value: public}, "") {
 		return id
 	}
@@ -50,13 +68,13 @@ func (v *View) ServerWithKey(public string) string {
 }
 
 // Token returns a pooled token by name.
-func (v *View) Token(name string) (*tokenv1.Token, bool) { return v.tokens.Get(name) }
+func (v *records) Token(name string) (*tokenv1.Token, bool) { return v.tokens.Get(name) }
 
 // TokenNames returns every pooled token's name.
-func (v *View) TokenNames() iter.Seq[string] { return keys(v.tokens) }
+func (v *records) TokenNames() iter.Seq[string] { return keys(v.tokens) }
 
 // ServerNames returns the name of every server that is not dead.
-func (v *View) ServerNames() iter.Seq[string] {
+func (v *records) ServerNames() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for s := range v.AllServers() {
 			if !yield(s.Name) {
@@ -67,81 +85,81 @@ func (v *View) ServerNames() iter.Seq[string] {
 }
 
 // Instance returns the instance of an agent on a server.
-func (v *View) Instance(server, agent string) (*instancev1.Instance, bool) {
+func (v *records) Instance(server, agent string) (*instancev1.Instance, bool) {
 	return v.instances.Get(ledger.Key(server, agent))
 }
 
 // InstanceAt returns the instance at a key of the noun.
-func (v *View) InstanceAt(key string) (*instancev1.Instance, bool) { return v.instances.Get(key) }
+func (v *records) InstanceAt(key string) (*instancev1.Instance, bool) { return v.instances.Get(key) }
 
 // InstancesOf returns the instances on a server, by agent.
-func (v *View) InstancesOf(server string) iter.Seq[*instancev1.Instance] {
+func (v *records) InstancesOf(server string) iter.Seq[*instancev1.Instance] {
 	return at(v.instances, v.instanceBy.Prefixed(groupAll, ledger.Key(server, ""), ""))
 }
 
 // InstancesOfAgent returns the instances of an agent, by server.
-func (v *View) InstancesOfAgent(agent string) iter.Seq[*instancev1.Instance] {
+func (v *records) InstancesOfAgent(agent string) iter.Seq[*instancev1.Instance] {
 	return at(v.instances, v.instanceBy.Ascend(index.Group{Field: byAgent, Value: agent}, ""))
 }
 
 // ChangedBy returns the instances that an intent was the last to change, by server and agent.
-func (v *View) ChangedBy(intent string) iter.Seq[*instancev1.Instance] {
+func (v *records) ChangedBy(intent string) iter.Seq[*instancev1.Instance] {
 	return at(v.instances, v.instanceBy.Ascend(index.Group{Field: byIntent, Value: intent}, ""))
 }
 
 // RemovedBy returns the kept part of the instances that an intent was the last to remove, by server and
 // agent. Nothing is kept of an instance that was installed again.
-func (v *View) RemovedBy(intent string) iter.Seq[*instancev1.Instance] {
+func (v *records) RemovedBy(intent string) iter.Seq[*instancev1.Instance] {
 	return at(v.removed, v.removedBy.Ascend(index.Group{Field: byIntent, Value: intent}, ""))
 }
 
 // ServersWithDuties returns the id of every server with duties; see package duty.
-func (v *View) ServersWithDuties() iter.Seq[string] { return v.duties.Ascend(groupAll, "") }
+func (v *records) ServersWithDuties() iter.Seq[string] { return v.duties.Ascend(groupAll, "") }
 
 // Agent returns an agent by name.
-func (v *View) Agent(name string) (*agentv1.Agent, bool) { return v.agents.Get(name) }
+func (v *records) Agent(name string) (*agentv1.Agent, bool) { return v.agents.Get(name) }
 
 // AgentNames returns every agent's name.
-func (v *View) AgentNames() iter.Seq[string] { return keys(v.agents) }
+func (v *records) AgentNames() iter.Seq[string] { return keys(v.agents) }
 
 // Application returns an application by name.
-func (v *View) Application(name string) (*applicationv1.Application, bool) {
+func (v *records) Application(name string) (*applicationv1.Application, bool) {
 	return v.applications.Get(name)
 }
 
 // ApplicationNames returns every application's name.
-func (v *View) ApplicationNames() iter.Seq[string] { return keys(v.applications) }
+func (v *records) ApplicationNames() iter.Seq[string] { return keys(v.applications) }
 
 // Environment returns an environment by name.
-func (v *View) Environment(name string) (*environmentv1.Environment, bool) {
+func (v *records) Environment(name string) (*environmentv1.Environment, bool) {
 	return v.environments.Get(name)
 }
 
 // EnvironmentExists reports whether an environment exists.
-func (v *View) EnvironmentExists(name string) bool {
+func (v *records) EnvironmentExists(name string) bool {
 	_, ok := v.environments.Get(name)
 	return ok
 }
 
 // EnvironmentNames returns every environment's name.
-func (v *View) EnvironmentNames() iter.Seq[string] { return keys(v.environments) }
+func (v *records) EnvironmentNames() iter.Seq[string] { return keys(v.environments) }
 
 // Image returns an image by id.
-func (v *View) Image(id string) (*imagev1.Image, bool) { return v.images.Get(id) }
+func (v *records) Image(id string) (*imagev1.Image, bool) { return v.images.Get(id) }
 
 // Channel returns a channel by name.
-func (v *View) Channel(name string) (*channelv1.Channel, bool) { return v.channels.Get(name) }
+func (v *records) Channel(name string) (*channelv1.Channel, bool) { return v.channels.Get(name) }
 
 // Channels returns every channel, by name.
-func (v *View) Channels() iter.Seq[*channelv1.Channel] {
+func (v *records) Channels() iter.Seq[*channelv1.Channel] {
 	return at(v.channels, slices.Values(slices.Sorted(keys(v.channels))))
 }
 
 // Intent returns a recent intent by id.
-func (v *View) Intent(id string) (*intentv1.Record, bool) { return v.intents.Get(id) }
+func (v *records) Intent(id string) (*intentv1.Record, bool) { return v.intents.Get(id) }
 
 // Sequence returns the sequence of the last fact on a key of one of the registry's own nouns.
-func (v *View) Sequence(noun ledger.Noun, key string) uint64 {
+func (v *records) Sequence(noun ledger.Noun, key string) uint64 {
 	switch noun {
 	case ledger.Application:
 		return v.applications.Sequence(key)
@@ -176,12 +194,16 @@ func (v *View) Sequence(noun ledger.Noun, key string) uint64 {
 // Counts of the records that use another one, which must then not be deleted.
 
 // InstancesOn returns how many instances an agent has.
-func (v *View) InstancesOn(agent string) int {
-	return v.instanceBy.Count(index.Group{Field: byAgent, Value: agent})
+func (v *records) InstancesOn(agent string) int {
+	n := v.instanceBy.Count(index.Group{Field: byAgent, Value: agent})
+	if agent == Executor {
+		n -= v.instanceBy.Count(groupByHand)
+	}
+	return n
 }
 
 // DefaultsFor returns how many environments have a default for an agent.
-func (v *View) DefaultsFor(agent string) int {
+func (v *records) DefaultsFor(agent string) int {
 	n := 0
 	for _, e := range v.environments.All() {
 		if _, ok := e.Defaults[agent]; ok {
@@ -192,12 +214,12 @@ func (v *View) DefaultsFor(agent string) int {
 }
 
 // AgentsIn returns how many agents an application has.
-func (v *View) AgentsIn(application string) int {
+func (v *records) AgentsIn(application string) int {
 	return v.agentBy.Count(index.Group{Field: byApplication, Value: application})
 }
 
 // ServersIn returns how many servers that are not dead an environment has.
-func (v *View) ServersIn(environment string) int {
+func (v *records) ServersIn(environment string) int {
 	n := 0
 	for s := range at(v.servers, v.serverBy.Ascend(index.Group{Field: byEnvironment, Value: environment}, "")) {
 		if s.Life != serverv1.Life_LIFE_DEAD {

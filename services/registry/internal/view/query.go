@@ -28,12 +28,15 @@ func meetsAll[T any](terms []term[T], row T) bool {
 	return true
 }
 
+// search finds and counts servers, instances and external instances.
+type search struct{ *records }
+
 // Servers returns the servers that pass the filter and sort after an id, by id.
-func (v *View) Servers(q ServerFilter, after string) iter.Seq2[string, *serverv1.Server] {
+func (v *search) Servers(q ServerFilter, after string) iter.Seq2[string, *serverv1.Server] {
 	return v.serversOf(v.serverTerms(q), after)
 }
 
-func (v *View) serversOf(terms []term[*serverv1.Server], after string) iter.Seq2[string, *serverv1.Server] {
+func (v *search) serversOf(terms []term[*serverv1.Server], after string) iter.Seq2[string, *serverv1.Server] {
 	return func(yield func(string, *serverv1.Server) bool) {
 		for id := range smallest(terms).rows(after) {
 			if s, ok := v.servers.Get(id); ok && meetsAll(terms, s) && !yield(id, s) {
@@ -44,7 +47,7 @@ func (v *View) serversOf(terms []term[*serverv1.Server], after string) iter.Seq2
 }
 
 // Instances returns the instances that pass the filter and sort after a key, by server and agent.
-func (v *View) Instances(q InstanceFilter, after string) iter.Seq2[string, *instancev1.Instance] {
+func (v *search) Instances(q InstanceFilter, after string) iter.Seq2[string, *instancev1.Instance] {
 	return func(yield func(string, *instancev1.Instance) bool) {
 		for found := range v.found(q, after) {
 			if !yield(found.key, found.instance) {
@@ -63,7 +66,7 @@ type found struct {
 
 // found returns the instances that pass a filter. It goes through the smallest index: one of instances, or one of
 // servers with the instances of each. The order is the same, because instances are sorted by server first.
-func (v *View) found(q InstanceFilter, after string) iter.Seq[found] {
+func (v *search) found(q InstanceFilter, after string) iter.Seq[found] {
 	terms, serverTerms := v.instanceTerms(q), v.instanceServerTerms(q)
 	own, theirs := smallest(terms), smallest(serverTerms)
 	keys := own.rows(after)
@@ -72,7 +75,7 @@ func (v *View) found(q InstanceFilter, after string) iter.Seq[found] {
 	}
 	return func(yield func(found) bool) {
 		for key := range keys {
-			i, ok := v.instances.Get(key)
+			i, ok := v.foundAt(key, q.Executors)
 			if !ok || !meetsAll(terms, i) {
 				continue
 			}
@@ -85,10 +88,10 @@ func (v *View) found(q InstanceFilter, after string) iter.Seq[found] {
 }
 
 // each returns how many instances a server has on average, rounded up.
-func (v *View) each() int { return 1 + v.instances.Len()/max(v.servers.Len(), 1) }
+func (v *search) each() int { return 1 + v.instances.Len()/max(v.servers.Len(), 1) }
 
 // instancesOn returns the keys of the instances on the servers of a term.
-func (v *View) instancesOn(servers *term[*serverv1.Server], after string) iter.Seq[string] {
+func (v *search) instancesOn(servers *term[*serverv1.Server], after string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		of := func(id string) bool {
 			for key := range v.instanceBy.Prefixed(groupAll, ledger.Key(id, ""), after) {

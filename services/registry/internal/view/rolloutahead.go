@@ -19,7 +19,7 @@ import (
 // Servers that may not be changed yet fetch ahead what a rollout brings them. That moves no target.
 
 // rolloutAhead folds the answer to an intent that has servers fetch an image ahead.
-func (v *View) rolloutAhead(r *rolloutv1.Rollout, servers []string, f ledger.Fact) {
+func (v *reach) rolloutAhead(r *rolloutv1.Rollout, servers []string, f ledger.Fact) {
 	for _, id := range servers {
 		v.editTarget(r, id, f, func(t *rolloutv1.Target) { rollout.Primed(r, t, f.At) })
 	}
@@ -27,7 +27,7 @@ func (v *View) rolloutAhead(r *rolloutv1.Rollout, servers []string, f ledger.Fac
 
 // primed folds that servers were asked to fetch ahead. The answers to the intents, which come first, name all of them
 // but those that were left out.
-func (v *View) primed(r *rolloutv1.Rollout, servers []string, f ledger.Fact) {
+func (v *reach) primed(r *rolloutv1.Rollout, servers []string, f ledger.Fact) {
 	why := refusal(ledger.Registry, code.ChangedSince, "it changed since the plan was made")
 	for _, id := range servers {
 		v.editTarget(r, id, f, func(t *rolloutv1.Target) { rollout.NotPrimed(r, t, f.At, why) })
@@ -36,7 +36,7 @@ func (v *View) primed(r *rolloutv1.Rollout, servers []string, f ledger.Fact) {
 
 // aheadTask folds the end of a task that fetches an image ahead. One of a rollout that was aborted counts for no other
 // that brings the same image; of an intent that has left the view only the image is known.
-func (v *View) aheadTask(task *taskv1.Task, f ledger.Fact) {
+func (v *reach) aheadTask(task *taskv1.Task, f ledger.Fact) {
 	of := row(v.intents, task.IntentId).GetIntent().GetSource().GetRolloutId()
 	v.onTargets(task.ServerId, func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
 		if of != "" && of != r.Id {
@@ -66,7 +66,7 @@ func aheadReason(t *taskv1.Task) *apiv1.Refusal {
 }
 
 // aheadAway folds that a server cannot fetch ahead any more: it is offline or shut out, or goes.
-func (v *View) aheadAway(r *rolloutv1.Rollout, t *rolloutv1.Target) {
+func (v *reach) aheadAway(r *rolloutv1.Rollout, t *rolloutv1.Target) {
 	why := refusal(ledger.Registry, code.AwayAtItsTurn, "the server went before it had fetched everything")
 	for t.AheadLeft > 0 {
 		rollout.AheadEnded(r, t, why)
@@ -74,12 +74,12 @@ func (v *View) aheadAway(r *rolloutv1.Rollout, t *rolloutv1.Target) {
 }
 
 // Unprimed returns the pending targets that were not asked to fetch ahead, by server.
-func (v *View) Unprimed(id string) iter.Seq[*rolloutv1.Target] {
+func (v *records) Unprimed(id string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupUnprimed(id), id, "")
 }
 
 // FetchesAhead reports whether the servers of any environment fetch ahead what rollouts bring them.
-func (v *View) FetchesAhead() bool {
+func (v *records) FetchesAhead() bool {
 	for _, e := range v.environments.All() {
 		if window.FetchesAhead(e) {
 			return true

@@ -29,7 +29,7 @@ const executor = "executor"
 // What happens to servers, instances and tasks moves the targets of rollouts.
 
 // rolloutIntent folds the answer to an intent that a rollout released: the servers that it changes are reached.
-func (v *View) rolloutIntent(f ledger.Fact) {
+func (v *reach) rolloutIntent(f ledger.Fact) {
 	var in *intentv1.Intent
 	var changed []string
 	why := func(string) *apiv1.Refusal { return nil }
@@ -65,7 +65,7 @@ func (v *View) rolloutIntent(f ledger.Fact) {
 
 // restored records that a broken server was taken back, or why it cannot be. One that was left out although what the
 // rollout made is still wanted there is tried again.
-func (v *View) restored(
+func (v *reach) restored(
 	r *rolloutv1.Rollout, server, undone string, changes bool, why *apiv1.Refusal, f ledger.Fact,
 ) {
 	v.editTarget(r, server, f, func(t *rolloutv1.Target) {
@@ -85,7 +85,7 @@ func (v *View) restored(
 }
 
 // asMade returns a function that reports whether a change of a target is what is wanted of its agent.
-func (v *View) asMade(t *rolloutv1.Target) func(change int) bool {
+func (v *reach) asMade(t *rolloutv1.Target) func(change int) bool {
 	return func(n int) bool {
 		i, ok := v.Instance(t.ServerId, t.Changes[n].Agent)
 		return !ok && t.Changes[n].To == nil || ok && i.IntentId == t.IntentIds[n]
@@ -103,7 +103,7 @@ func reasonFor(reasons []*intentv1.Reason, server string) (why *apiv1.Refusal) {
 }
 
 // release records that a change of a target was asked for, or cannot be made.
-func (v *View) release(
+func (v *reach) release(
 	r *rolloutv1.Rollout, t *rolloutv1.Target, n int, changes bool, why *apiv1.Refusal, f ledger.Fact,
 ) {
 	if n < 0 {
@@ -129,7 +129,7 @@ func (v *View) release(
 }
 
 // away notes that a server was offline already when its release was recorded: no fact follows that says so.
-func (v *View) away(r *rolloutv1.Rollout, server string, f ledger.Fact) {
+func (v *reach) away(r *rolloutv1.Rollout, server string, f ledger.Fact) {
 	if s := row(v.servers, server); s.GetPresence() != serverv1.Presence_PRESENCE_OFFLINE {
 		return
 	}
@@ -141,7 +141,7 @@ func (v *View) away(r *rolloutv1.Rollout, server string, f ledger.Fact) {
 }
 
 // has reports whether what a change brings is wanted already.
-func (v *View) has(server string, c *rolloutv1.Change) bool {
+func (v *reach) has(server string, c *rolloutv1.Change) bool {
 	i, _ := v.Instance(server, c.Agent)
 	if c.Repair {
 		return false // it is what was wanted all the time
@@ -154,7 +154,7 @@ func (v *View) has(server string, c *rolloutv1.Change) bool {
 }
 
 // unhealthy returns the agents on the server of a target that are not healthy, but for those that it repairs.
-func (v *View) unhealthy(t *rolloutv1.Target) []string {
+func (v *reach) unhealthy(t *rolloutv1.Target) []string {
 	var out []string
 	for i := range v.InstancesOf(t.GetServerId()) {
 		repaired := slices.ContainsFunc(t.GetChanges(), func(c *rolloutv1.Change) bool {
@@ -173,7 +173,7 @@ func unwell(i *instancev1.Instance) bool {
 
 // onTargets calls do for each target of rollouts that a server is. Targets of rollouts that ended move on, because
 // servers that are owed do.
-func (v *View) onTargets(server string, do func(*rolloutv1.Rollout, *rolloutv1.Target)) {
+func (v *reach) onTargets(server string, do func(*rolloutv1.Rollout, *rolloutv1.Target)) {
 	for _, id := range v.RolloutsOn(server) {
 		r := row(v.rollouts, id)
 		if t, ok := v.Target(id, server); ok && r != nil && r.State != rolloutv1.State_STATE_UNDONE {
@@ -183,7 +183,7 @@ func (v *View) onTargets(server string, do func(*rolloutv1.Rollout, *rolloutv1.T
 }
 
 // rolloutTask folds the end of a task of a release.
-func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
+func (v *reach) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 	if task.Ahead != nil {
 		v.aheadTask(task, f)
 		return
@@ -208,7 +208,7 @@ func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 			}
 			e.Kind, e.Reason = rollout.LeftOut, refusal(ledger.Dispatcher, cmp.Or(c.GetCode(), code.ChangedSince),
 				cmp.Or(c.GetReason(), "another intent changed it since"))
-			if c.GetWithdrawn() && row(v.intents, task.IntentId).GetWithdrawnBy() == ledger.Registry {
+			if c.GetWithdrawn() && v.withheld(r, task.IntentId) {
 				e.Kind = rollout.Withheld // the rollout stopped before the change began
 			}
 		}
@@ -221,6 +221,16 @@ func (v *View) rolloutTask(task *taskv1.Task, f ledger.Fact) {
 			v.applyTarget(r, t.ServerId, f, seen(i, n))
 		}
 	})
+}
+
+// withheld reports whether the registry withdrew an intent because its rollout stopped. Of one that has left the view
+// only the rollout is known.
+func (v *reach) withheld(r *rolloutv1.Rollout, intent string) bool {
+	in, kept := v.intents.Get(intent)
+	if !kept {
+		return rollout.Stopped(r.State)
+	}
+	return in.WithdrawnBy == ledger.Registry
 }
 
 // observable reports whether a report will show an agent after its change. A removal leaves nothing to observe, and an
@@ -264,7 +274,7 @@ func taskReason(t *taskv1.Task) *apiv1.Refusal {
 
 // rolloutHealth folds an observation: a change that is done succeeded once a healthy agent was observed after it, and
 // an agent that became unhealthy since its server was reached breaks the target.
-func (v *View) rolloutHealth(i *instancev1.Instance, f ledger.Fact) {
+func (v *reach) rolloutHealth(i *instancev1.Instance, f ledger.Fact) {
 	if i.GetWanted() == nil {
 		return
 	}
@@ -302,7 +312,7 @@ func changeOf(t *rolloutv1.Target, agent string) int {
 
 // rolloutUnwanted folds that an agent is removed by another intent, or gone: no observation of what a rollout
 // brought can follow.
-func (v *View) rolloutUnwanted(i *instancev1.Instance, f ledger.Fact) {
+func (v *reach) rolloutUnwanted(i *instancev1.Instance, f ledger.Fact) {
 	v.onTargets(i.GetServerId(), func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
 		for n, c := range t.Changes {
 			if c.Agent == i.Agent && n < len(t.Awaited) && t.Awaited[n] > 0 {
@@ -314,7 +324,7 @@ func (v *View) rolloutUnwanted(i *instancev1.Instance, f ledger.Fact) {
 }
 
 // rolloutServer folds that a server is offline, online, shut out or gone.
-func (v *View) rolloutServer(id string, f ledger.Fact) {
+func (v *reach) rolloutServer(id string, f ledger.Fact) {
 	var kind rollout.EventKind
 	switch f.Body.(type) {
 	case *serverv1.Offline:

@@ -75,8 +75,15 @@ func targetGroups(id string, t *rolloutv1.Target) []index.Group {
 	return groups
 }
 
+// reach is what rollouts reach. It tells the budgets and the faults what follows from that for them.
+type reach struct {
+	*records
+	*budgets
+	*faults
+}
+
 // applyRollout folds a fact about a rollout into its record and its targets.
-func (v *View) applyRollout(f ledger.Fact) bool {
+func (v *reach) applyRollout(f ledger.Fact) bool {
 	have := row(v.rollouts, f.Key)
 	next, fit := rollouts.Apply(have, f)
 	if own(v.rollouts, f, next, fit); !fit {
@@ -117,7 +124,7 @@ func (v *View) applyRollout(f ledger.Fact) bool {
 	return true
 }
 
-func (v *View) addTargets(r *rolloutv1.Rollout, targets []*rolloutv1.Target, f ledger.Fact) {
+func (v *reach) addTargets(r *rolloutv1.Rollout, targets []*rolloutv1.Target, f ledger.Fact) {
 	for _, t := range targets {
 		key := ledger.Key(r.Id, t.ServerId)
 		if _, known := v.targets.Get(key); known {
@@ -149,7 +156,7 @@ func (v *View) addTargets(r *rolloutv1.Rollout, targets []*rolloutv1.Target, f l
 
 // taken returns why a rollout leaves a new target out, or nil: another one that has not ended may still change an agent
 // on it. Of two that were recorded at the same time, the first one in the ledger has the server.
-func (v *View) taken(r *rolloutv1.Rollout, t *rolloutv1.Target) *apiv1.Refusal {
+func (v *reach) taken(r *rolloutv1.Rollout, t *rolloutv1.Target) *apiv1.Refusal {
 	for _, id := range v.RolloutsOn(t.ServerId) {
 		other, theirs := row(v.rollouts, id), row(v.targets, ledger.Key(id, t.ServerId))
 		if id == r.Undoes || r.Strategy.GetEmergency() || rollouts.Ended(other.GetState()) ||
@@ -166,13 +173,13 @@ func (v *View) taken(r *rolloutv1.Rollout, t *rolloutv1.Target) *apiv1.Refusal {
 }
 
 // applyTarget applies an event to a target of a rollout.
-func (v *View) applyTarget(r *rolloutv1.Rollout, server string, f ledger.Fact, e rollout.Event) {
+func (v *reach) applyTarget(r *rolloutv1.Rollout, server string, f ledger.Fact, e rollout.Event) {
 	e.At = f.At
 	v.editTarget(r, server, f, func(t *rolloutv1.Target) { rollout.Apply(r, t, e) })
 }
 
 // editTarget changes a target of a rollout, and its groups with it.
-func (v *View) editTarget(r *rolloutv1.Rollout, server string, f ledger.Fact, edit func(*rolloutv1.Target)) {
+func (v *reach) editTarget(r *rolloutv1.Rollout, server string, f ledger.Fact, edit func(*rolloutv1.Target)) {
 	key := ledger.Key(r.Id, server)
 	t, ok := v.targets.Get(key)
 	if !ok {
@@ -186,7 +193,7 @@ func (v *View) editTarget(r *rolloutv1.Rollout, server string, f ledger.Fact, ed
 }
 
 // queueTarget keeps pending targets in the order of the plan.
-func (v *View) queueTarget(id string, t *rolloutv1.Target) {
+func (v *reach) queueTarget(id string, t *rolloutv1.Target) {
 	g, member := groupOfWave(id, t.Wave, t.State), fmt.Sprintf("%010d.%s", t.Place, ledger.Key(id, t.ServerId))
 	if t.State == rolloutv1.TargetState_TARGET_STATE_PENDING {
 		v.queue.Add(g, member)
@@ -196,7 +203,7 @@ func (v *View) queueTarget(id string, t *rolloutv1.Target) {
 }
 
 // dropOldRollouts drops the targets, and later the records, of rollouts that ended long ago.
-func (v *View) dropOldRollouts() {
+func (v *reach) dropOldRollouts() {
 	var ended []*rolloutv1.Rollout
 	for _, r := range v.rollouts.All() {
 		if rollouts.Ended(r.State) {
@@ -224,7 +231,7 @@ func (v *View) dropOldRollouts() {
 }
 
 // LastPart returns the sequence of the last part of a plan, of any rollout; 0 without one.
-func (v *View) LastPart() (last uint64) {
+func (v *records) LastPart() (last uint64) {
 	for _, r := range v.rollouts.All() {
 		last = max(last, r.LastPartSequence)
 	}
@@ -232,7 +239,7 @@ func (v *View) LastPart() (last uint64) {
 }
 
 // Recording returns a rollout other than one whose plan is recorded in part, or "". Its targets are not all known.
-func (v *View) Recording(but string) (id string) {
+func (v *records) Recording(but string) (id string) {
 	for key, r := range v.rollouts.All() {
 		if r.State == rolloutv1.State_STATE_PLANNED && key != but && (id == "" || key < id) {
 			id = key
@@ -242,10 +249,10 @@ func (v *View) Recording(but string) (id string) {
 }
 
 // Rollout returns a rollout by id.
-func (v *View) Rollout(id string) (*rolloutv1.Rollout, bool) { return v.rollouts.Get(id) }
+func (v *records) Rollout(id string) (*rolloutv1.Rollout, bool) { return v.rollouts.Get(id) }
 
 // Rollouts returns the rollouts that the view keeps, the newest first.
-func (v *View) Rollouts() []*rolloutv1.Rollout {
+func (v *records) Rollouts() []*rolloutv1.Rollout {
 	var out []*rolloutv1.Rollout
 	for _, r := range v.rollouts.All() {
 		out = append(out, r)
@@ -257,17 +264,17 @@ func (v *View) Rollouts() []*rolloutv1.Rollout {
 }
 
 // Target returns a server's part in a rollout.
-func (v *View) Target(id, server string) (*rolloutv1.Target, bool) {
+func (v *records) Target(id, server string) (*rolloutv1.Target, bool) {
 	return v.targets.Get(ledger.Key(id, server))
 }
 
 // Targets returns the targets of a rollout behind a server, by server.
-func (v *View) Targets(id, after string) iter.Seq[*rolloutv1.Target] {
+func (v *records) Targets(id, after string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupOfRollout(id), id, after)
 }
 
 // Pending returns the pending targets of a wave, in the order of the plan.
-func (v *View) Pending(id string, wave uint32) iter.Seq[*rolloutv1.Target] {
+func (v *records) Pending(id string, wave uint32) iter.Seq[*rolloutv1.Target] {
 	g := groupOfWave(id, wave, rolloutv1.TargetState_TARGET_STATE_PENDING)
 	return func(yield func(*rolloutv1.Target) bool) {
 		for member := range v.queue.Ascend(g, "") {
@@ -280,30 +287,32 @@ func (v *View) Pending(id string, wave uint32) iter.Seq[*rolloutv1.Target] {
 }
 
 // TargetsOf returns the targets in a state, by server.
-func (v *View) TargetsOf(id string, s rolloutv1.TargetState) iter.Seq[*rolloutv1.Target] {
+func (v *records) TargetsOf(id string, s rolloutv1.TargetState) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupOfState(id, s), id, "")
 }
 
 // Silent returns the targets that were reached and are silent since, by server: their servers are offline, or what
 // their changes led to was not observed.
-func (v *View) Silent(id string) iter.Seq[*rolloutv1.Target] {
+func (v *records) Silent(id string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupSilent(id), id, "")
 }
 
 // Due returns the targets under way on which the next step of their changes is due, by server.
-func (v *View) Due(id string) iter.Seq[*rolloutv1.Target] { return v.targetsIn(groupDue(id), id, "") }
+func (v *records) Due(id string) iter.Seq[*rolloutv1.Target] {
+	return v.targetsIn(groupDue(id), id, "")
+}
 
 // Unrestored returns the broken targets that were not taken back, by server.
-func (v *View) Unrestored(id string) iter.Seq[*rolloutv1.Target] {
+func (v *records) Unrestored(id string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupUnrestored(id), id, "")
 }
 
 // CountUnrestored returns how many broken targets were not taken back.
-func (v *View) CountUnrestored(id string) uint32 {
+func (v *records) CountUnrestored(id string) uint32 {
 	return uint32(v.targetBy.Count(groupUnrestored(id)))
 }
 
-func (v *View) targetsIn(g index.Group, id, after string) iter.Seq[*rolloutv1.Target] {
+func (v *records) targetsIn(g index.Group, id, after string) iter.Seq[*rolloutv1.Target] {
 	if after != "" {
 		after = ledger.Key(id, after)
 	}
@@ -311,7 +320,7 @@ func (v *View) targetsIn(g index.Group, id, after string) iter.Seq[*rolloutv1.Ta
 }
 
 // RolloutsOn returns the ids of the rollouts with a server among their targets.
-func (v *View) RolloutsOn(server string) []string {
+func (v *records) RolloutsOn(server string) []string {
 	var out []string
 	for key := range v.targetBy.Ascend(index.Group{Field: byServer, Value: server}, "") {
 		id, _, _ := strings.Cut(key, ".")

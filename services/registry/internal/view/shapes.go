@@ -15,6 +15,7 @@ type instanceShape struct {
 	state       instancev1.State
 	health      instancev1.Health
 	notAtWanted bool
+	byHand      bool // an executor that was installed on its machine
 }
 
 func shapeOf(i *instancev1.Instance) instanceShape {
@@ -65,14 +66,14 @@ type shapeRow struct {
 	instances int
 }
 
-// set records that an instance is on a server and has the shape of a record; nil records that it is gone.
-func (s *shapes) set(instance uint32, i *instancev1.Instance, server uint32) {
+// set records that an instance is on a server and has a shape; nil records that it is gone.
+func (s *shapes) set(instance uint32, shape *instanceShape, server uint32) {
 	for int(instance) >= len(s.of) {
 		s.of, s.servers = append(s.of, noNumber), append(s.servers, noNumber)
 	}
 	before, now := s.of[instance], noNumber
-	if i != nil {
-		now = s.join(shapeOf(i))
+	if shape != nil {
+		now = s.join(*shape)
 	}
 	s.of[instance], s.servers[instance] = now, server
 	s.leave(before)
@@ -110,24 +111,32 @@ func (s *shapes) leave(n uint32) {
 // meets reports whether the instances of a shape pass a filter, but for what it asks of their agents and servers.
 func (s instanceShape) meets(q InstanceFilter) bool {
 	is := func(want string, have ...string) bool { return want == "" || slices.Contains(have, want) }
-	return is(q.Agent, s.agent) && is(q.ImageID, s.image, s.wantedImage) &&
+	return (q.Executors || !s.byHand) && is(q.Agent, s.agent) && is(q.ImageID, s.image, s.wantedImage) &&
 		is(q.Version, s.version, s.wantedVersion) && (q.State == 0 || s.state == q.State) &&
 		(q.Health == 0 || s.health == q.Health) && (!q.NotAtWanted || s.notAtWanted)
 }
 
-// agentMeets reports whether an agent passes a filter of instances.
-func agentMeets(a *agentv1.Agent, q InstanceFilter) bool {
-	return (q.Application == "" || a.GetApplication() == q.Application) &&
-		(q.Kind == agentv1.Kind_KIND_UNSPECIFIED || a.GetKind() == q.Kind)
+// agentMeets reports whether the agent of the instances of a shape passes a filter.
+func (v *search) agentMeets(s instanceShape, q InstanceFilter) bool {
+	return (q.Application == "" || row(v.agents, s.agent).GetApplication() == q.Application) &&
+		(q.Kind == agentv1.Kind_KIND_UNSPECIFIED || v.kindOf(s.agent, s.byHand) == q.Kind)
+}
+
+// kindOf returns the kind of an instance's agent; an executor needs no record of an agent.
+func (v *records) kindOf(agent string, byHand bool) agentv1.Kind {
+	if byHand {
+		return agentv1.Kind_KIND_SELF
+	}
+	return row(v.agents, agent).GetKind()
 }
 
 // shapeValue returns a field of the instances of a shape, or of their agent; ok is false for any other field.
-func (v *View) shapeValue(s instanceShape, field string) (value string, ok bool) {
+func (v *search) shapeValue(s instanceShape, field string) (value string, ok bool) {
 	switch field {
 	case byApplication:
 		return row(v.agents, s.agent).GetApplication(), true
 	case byKind:
-		return agentKindWord(row(v.agents, s.agent).GetKind()), true
+		return agentKindWord(v.kindOf(s.agent, s.byHand)), true
 	}
 	return s.value(field)
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/shallow"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -16,7 +17,8 @@ import (
 
 // Facts are decoded one by one, so equal values in them are separate in memory. Most instances want one of a few images
 // with one of a few configurations, for one of a few intents: the view keeps each such value once. Nothing changes a
-// value in place, so that records may share it.
+// part of a record in place, so that records may share it, and a list may write one that it copied without its parts
+// while the next fact is folded.
 
 // mostShared bounds how many values of a kind are known for sharing. Beyond, all are forgotten, and later ones are
 // shared among themselves.
@@ -85,12 +87,11 @@ func (s *shared) instance(i *instancev1.Instance) {
 		i.ObservedConfigurationDigest = digest
 	}
 	i.Before = s.before(i.Before)
-	for _, k := range i.Kept {
-		k.Image, k.Since = s.ref(k.Image), s.time(k.Since)
-	}
+	i.Kept = replaced(i.Kept, s.kept)
 	i.Since, i.ObservedAt, i.ObservedUntil = s.time(i.Since), s.time(i.ObservedAt), s.time(i.ObservedUntil)
 	for _, text := range []*string{
-		&i.IntentId, &i.Reason, &i.ObservedReason, &i.ObservedCode, &i.TaskCode, &i.AdoptCandidate,
+		&i.IntentId, &i.Reason, &i.ObservedReason, &i.ObservedCode, &i.TaskCode, &i.TaskWaits,
+		&i.AdoptCandidate,
 	} {
 		*text = s.text(*text)
 	}
@@ -103,20 +104,48 @@ func (s *shared) server(r *serverv1.Server) {
 	for _, text := range []*string{&r.Cell, &r.Environment, &r.Reason} {
 		*text = s.text(*text)
 	}
-	i := r.Sysinfo
-	if i == nil {
-		return
+	r.Sysinfo = s.sysinfo(r.Sysinfo, r.Name)
+}
+
+func (s *shared) sysinfo(have *serverv1.Sysinfo, name string) *serverv1.Sysinfo {
+	if have == nil {
+		return nil
 	}
-	i.Platform = s.platform(i.Platform)
+	i := shallow.Copy(have)
+	i.Platform, i.Disks = s.platform(i.Platform), replaced(i.Disks, s.disk)
 	for _, text := range []*string{&i.Kernel, &i.Distribution, &i.ProcessorModel, &i.ExecutorVersion} {
 		*text = s.text(*text)
 	}
-	for n, d := range i.Disks {
-		i.Disks[n] = s.disk(d)
+	if i.Hostname == name {
+		i.Hostname = name
 	}
-	if i.Hostname == r.Name {
-		i.Hostname = r.Name
+	return i
+}
+
+// replaced returns a list with its elements replaced: another one, unless they stay the same.
+func replaced[T comparable](list []T, by func(T) T) []T {
+	out := list
+	for n, element := range list {
+		next := by(element)
+		if next == element {
+			continue
+		}
+		if &out[0] == &list[0] {
+			out = slices.Clone(list)
+		}
+		out[n] = next
 	}
+	return out
+}
+
+func (s *shared) kept(k *instancev1.Kept) *instancev1.Kept {
+	image, since := s.ref(k.Image), s.time(k.Since)
+	if image == k.Image && since == k.Since {
+		return k
+	}
+	next := shallow.Copy(k)
+	next.Image, next.Since = image, since
+	return next
 }
 
 // labelled returns the labels that servers with the same ones share.
@@ -187,6 +216,9 @@ func (s *shared) before(b *instancev1.Before) *instancev1.Before {
 	if b == nil || len(b.ProtoReflect().GetUnknown()) > 0 {
 		return b
 	}
-	b.Image, b.Configuration = s.ref(b.Image), s.configuration(b.Configuration)
-	return s.befores.of(beforeKey{b.Image, b.Configuration, b.Same}, b)
+	key := beforeKey{s.ref(b.Image), s.configuration(b.Configuration), b.Same}
+	if key.image != b.Image || key.configuration != b.Configuration {
+		b = &instancev1.Before{Image: key.image, Configuration: key.configuration, Same: key.same}
+	}
+	return s.befores.of(key, b)
 }

@@ -32,9 +32,8 @@ func deadlineOf(id string, t *taskv1.Task) deadline {
 	return deadline{t.Deadline.AsTime().UnixNano(), id}
 }
 
-// indexTask adds a task to every index of its state, except ready and outdated; see reviewTasks.
+// indexTask adds a task to every index of its state, except its lists, ready and outdated; see reviewTasks.
 func (v *View) indexTask(id string, r *dispatcherv1.TaskRecord) {
-	v.lists.add(id, r)
 	if task.Ended(r.Task.State) {
 		v.ended.add(id, r)
 		return
@@ -49,9 +48,8 @@ func (v *View) indexTask(id string, r *dispatcherv1.TaskRecord) {
 	of[id] = r
 }
 
-// unindexTask removes a task that has not ended from every index except ready.
+// unindexTask removes a task that has not ended from every index of its state, except its lists and ready.
 func (v *View) unindexTask(id string, r *dispatcherv1.TaskRecord) {
-	v.lists.remove(id, r)
 	v.count(r.Task, -1)
 	v.deadlines.Delete(v.due[id])
 	delete(v.due, id)

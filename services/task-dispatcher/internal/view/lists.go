@@ -22,16 +22,24 @@ func newTaskLists(tasks *fold.Table[*dispatcherv1.TaskRecord]) *taskLists {
 	return &taskLists{tasks: tasks, byName: map[string]*btree.Map[uint64, string]{}}
 }
 
-// listsOf returns the names of the lists that hold a task.
+// listsOf returns the names of the lists that hold a task in each state.
 func listsOf(t *taskv1.Task) []string {
-	lists := []string{"", inServer(t.ServerId), inState(t.State)}
+	lists := []string{"", inServer(t.ServerId)}
 	if t.Agent != "" {
 		lists = append(lists, inAgent(t.Agent))
 	}
 	if t.IntentId != "" {
-		lists = append(lists, inIntent(t.IntentId), inIntentState(t.IntentId, t.State))
+		lists = append(lists, inIntent(t.IntentId))
 	}
 	return lists
+}
+
+// stateListsOf returns the names of the lists that hold a task in its state.
+func stateListsOf(t *taskv1.Task) []string {
+	if t.IntentId == "" {
+		return []string{inState(t.State)}
+	}
+	return []string{inState(t.State), inIntentState(t.IntentId, t.State)}
 }
 
 func inServer(id string) string     { return "server/" + id }
@@ -42,8 +50,27 @@ func inIntentState(id string, s taskv1.State) string {
 	return "intent/" + id + "/" + s.String()
 }
 
+// add adds a task to all of its lists.
 func (l *taskLists) add(id string, r *dispatcherv1.TaskRecord) {
-	for _, name := range listsOf(r.Task) {
+	l.put(listsOf(r.Task), id, r)
+	l.enterState(id, r)
+}
+
+// remove removes a task from all of its lists.
+func (l *taskLists) remove(r *dispatcherv1.TaskRecord) {
+	l.drop(listsOf(r.Task), r)
+	l.leaveState(r)
+}
+
+// enterState adds a task to the lists of its state, and leaveState removes it from them: a task changes no other lists.
+func (l *taskLists) enterState(id string, r *dispatcherv1.TaskRecord) {
+	l.put(stateListsOf(r.Task), id, r)
+}
+
+func (l *taskLists) leaveState(r *dispatcherv1.TaskRecord) { l.drop(stateListsOf(r.Task), r) }
+
+func (l *taskLists) put(names []string, id string, r *dispatcherv1.TaskRecord) {
+	for _, name := range names {
 		list := l.byName[name]
 		if list == nil {
 			list = &btree.Map[uint64, string]{}
@@ -53,8 +80,8 @@ func (l *taskLists) add(id string, r *dispatcherv1.TaskRecord) {
 	}
 }
 
-func (l *taskLists) remove(id string, r *dispatcherv1.TaskRecord) {
-	for _, name := range listsOf(r.Task) {
+func (l *taskLists) drop(names []string, r *dispatcherv1.TaskRecord) {
+	for _, name := range names {
 		list := l.byName[name]
 		if list == nil {
 			continue

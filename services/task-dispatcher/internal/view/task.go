@@ -38,6 +38,7 @@ func (v *View) queued(f ledger.Fact, q *taskv1.Queued) {
 		r.Configuration = i.Configuration
 	}
 	v.tasks.Put(f.Key, r, f.Sequence)
+	v.lists.add(f.Key, r)
 	v.indexTask(f.Key, r)
 	if q.Verb == taskv1.Verb_VERB_REFRESH {
 		v.counts.opened(q, v.refreshes.drop(q.IntentId, q.ServerId), nil)
@@ -79,6 +80,7 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	if before == taskv1.State_STATE_QUEUED {
 		v.claims.leftQueue(f.Sequence)
 	}
+	v.lists.leaveState(r)
 	v.unindexTask(f.Key, r)
 	r.Task, _ = task.Apply(r.Task, f)
 	now := r.Task.State
@@ -87,6 +89,7 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 		r.EndedSequence = f.Sequence
 		v.learn(f, r.Task)
 	}
+	v.lists.enterState(f.Key, r)
 	v.indexTask(f.Key, r)
 	v.moveInstance(f, r, before)
 	if task.Ended(now) {
@@ -97,8 +100,8 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 		v.documents.changed(r.Task.ServerId, f)
 	}
 	v.reviewTasks(r.Task.ServerId)
-	for id, r := range v.ended.trim() {
-		v.lists.remove(id, r)
+	for _, r := range v.ended.trim() {
+		v.lists.remove(r)
 	}
 }
 

@@ -147,6 +147,7 @@ func (v *View) Loaded() {
 		v.instances.index(i)
 	}
 	for id, r := range v.tasks.All() {
+		v.lists.add(id, r)
 		v.indexTask(id, r)
 	}
 	for intent, r := range v.refreshes.table.All() {

@@ -41,6 +41,8 @@ const (
 	Access_ACCESS_ADMIN Access = 3
 	// The method takes reports about instances that Garrison does not run, and changes nothing else.
 	Access_ACCESS_REPORT Access = 4
+	// The method answers the gates of rollouts, and changes nothing else.
+	Access_ACCESS_ANSWER Access = 5
 )
 
 // Enum value maps for Access.
@@ -51,6 +53,7 @@ var (
 		2: "ACCESS_WRITE",
 		3: "ACCESS_ADMIN",
 		4: "ACCESS_REPORT",
+		5: "ACCESS_ANSWER",
 	}
 	Access_value = map[string]int32{
 		"ACCESS_UNSPECIFIED": 0,
@@ -58,6 +61,7 @@ var (
 		"ACCESS_WRITE":       2,
 		"ACCESS_ADMIN":       3,
 		"ACCESS_REPORT":      4,
+		"ACCESS_ANSWER":      5,
 	}
 )
 
@@ -690,13 +694,14 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\x12\x1c\n" +
-	"\tcanonical\x18\x04 \x01(\fR\tcanonical*h\n" +
+	"\tcanonical\x18\x04 \x01(\fR\tcanonical*{\n" +
 	"\x06Access\x12\x16\n" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vACCESS_READ\x10\x01\x12\x10\n" +
 	"\fACCESS_WRITE\x10\x02\x12\x10\n" +
 	"\fACCESS_ADMIN\x10\x03\x12\x11\n" +
-	"\rACCESS_REPORT\x10\x042\x8d\x02\n" +
+	"\rACCESS_REPORT\x10\x04\x12\x11\n" +
+	"\rACCESS_ANSWER\x10\x052\x8d\x02\n" +
 	"\fAboutService\x12L\n" +
 	"\x05About\x12\x1d.garrison.api.v1.AboutRequest\x1a\x1e.garrison.api.v1.AboutResponse\"\x04\x88\xb5\x18\x01\x12d\n" +
 	"\rListProcesses\x12%.garrison.api.v1.ListProcessesRequest\x1a&.garrison.api.v1.ListProcessesResponse\"\x04\x88\xb5\x18\x01\x12I\n" +

@@ -102,7 +102,10 @@ type Default struct {
 	// What garrison apply set last, by owner; at most 8.
 	Owners []*v11.FieldOwner `protobuf:"bytes,70,rep,name=owners,proto3" json:"owners,omitempty"`
 	// The rollout that recorded it once every wave had passed; empty without one.
-	RolloutId     string `protobuf:"bytes,80,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	RolloutId string `protobuf:"bytes,80,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	// True: it may come to more than 100 servers at once that are in the environment already. Otherwise what would become
+	// due on so many together, such as by an image that comes, waits for a rollout.
+	AtOnce        bool `protobuf:"varint,91,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +210,13 @@ func (x *Default) GetRolloutId() string {
 	return ""
 }
 
+func (x *Default) GetAtOnce() bool {
+	if x != nil {
+		return x.AtOnce
+	}
+	return false
+}
+
 // DefaultSet: the environment has a default for an agent, or another one than before.
 type DefaultSet struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -230,7 +240,9 @@ type DefaultSet struct {
 	Since uint64 `protobuf:"varint,81,opt,name=since,proto3" json:"since,omitempty"`
 	// When the undo of a rollout sets again what the rollout replaced: the ledger's sequence from which that applied to
 	// all servers; 0 when it did not.
-	AllSince      *uint64 `protobuf:"varint,82,opt,name=all_since,json=allSince,proto3,oneof" json:"all_since,omitempty"`
+	AllSince *uint64 `protobuf:"varint,82,opt,name=all_since,json=allSince,proto3,oneof" json:"all_since,omitempty"`
+	// True: it may come to more than 100 servers at once that are in the environment already.
+	AtOnce        bool `protobuf:"varint,93,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -328,6 +340,13 @@ func (x *DefaultSet) GetAllSince() uint64 {
 	return 0
 }
 
+func (x *DefaultSet) GetAtOnce() bool {
+	if x != nil {
+		return x.AtOnce
+	}
+	return false
+}
+
 // DefaultUnset: the environment has no default for an agent any more. What it installed stays.
 type DefaultUnset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -378,7 +397,7 @@ var File_garrison_environment_v1_default_proto protoreflect.FileDescriptor
 
 const file_garrison_environment_v1_default_proto_rawDesc = "" +
 	"\n" +
-	"%garrison/environment/v1/default.proto\x12\x17garrison.environment.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x03\n" +
+	"%garrison/environment/v1/default.proto\x12\x17garrison.environment.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x86\x04\n" +
 	"\aDefault\x125\n" +
 	"\x05image\x18\x01 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\x12J\n" +
 	"\bmetadata\x18\x02 \x03(\v2..garrison.environment.v1.Default.MetadataEntryR\bmetadata\x124\n" +
@@ -390,10 +409,11 @@ const file_garrison_environment_v1_default_proto_rawDesc = "" +
 	"\tall_since\x18\b \x01(\x04R\ballSince\x125\n" +
 	"\x06owners\x18F \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x12\x1d\n" +
 	"\n" +
-	"rollout_id\x18P \x01(\tR\trolloutId\x1a;\n" +
+	"rollout_id\x18P \x01(\tR\trolloutId\x12\x17\n" +
+	"\aat_once\x18[ \x01(\bR\x06atOnce\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd6\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xef\x03\n" +
 	"\n" +
 	"DefaultSet\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x125\n" +
@@ -406,7 +426,8 @@ const file_garrison_environment_v1_default_proto_rawDesc = "" +
 	"\n" +
 	"rollout_id\x18P \x01(\tR\trolloutId\x12\x14\n" +
 	"\x05since\x18Q \x01(\x04R\x05since\x12 \n" +
-	"\tall_since\x18R \x01(\x04H\x00R\ballSince\x88\x01\x01\x1a;\n" +
+	"\tall_since\x18R \x01(\x04H\x00R\ballSince\x88\x01\x01\x12\x17\n" +
+	"\aat_once\x18] \x01(\bR\x06atOnce\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +

@@ -814,7 +814,9 @@ type Instance struct {
 	// When the last change to what is wanted succeeded; unset until then.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,90,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// The versions that its server keeps for a way back, the newest first, as of the last observation.
-	Kept          []*Kept `protobuf:"bytes,110,rep,name=kept,proto3" json:"kept,omitempty"`
+	Kept []*Kept `protobuf:"bytes,110,rep,name=kept,proto3" json:"kept,omitempty"`
+	// Why its task is under way and waits on its server, which deferred it; empty while it does not.
+	TaskWaits     string `protobuf:"bytes,111,opt,name=task_waits,json=taskWaits,proto3" json:"task_waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1099,6 +1101,13 @@ func (x *Instance) GetKept() []*Kept {
 		return x.Kept
 	}
 	return nil
+}
+
+func (x *Instance) GetTaskWaits() string {
+	if x != nil {
+		return x.TaskWaits
+	}
+	return ""
 }
 
 // OwnChange is the last change of an instance's own values.
@@ -1413,7 +1422,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\x83\r\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xa2\r\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1458,7 +1467,9 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x06origin\x18[ \x01(\tR\x06origin\x129\n" +
 	"\n" +
 	"changed_at\x18Z \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12.\n" +
-	"\x04kept\x18n \x03(\v2\x1a.garrison.instance.v1.KeptR\x04kept\"\x81\x01\n" +
+	"\x04kept\x18n \x03(\v2\x1a.garrison.instance.v1.KeptR\x04kept\x12\x1d\n" +
+	"\n" +
+	"task_waits\x18o \x01(\tR\ttaskWaits\"\x81\x01\n" +
 	"\tOwnChange\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1d\n" +
 	"\n" +

@@ -1308,15 +1308,19 @@ type Rollout struct {
 	Steps []*Step `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
 	// On which servers; unset with undo_of.
 	On *Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
-	// In which waves. Unset means one wave.
+	// In which waves. Unset means one wave, and for an undo those of the rollout that it undoes. An undo of more than 100
+	// servers without any has waves of 3 servers, 10 %, 50 % and the rest, unless the intent says at_once.
 	Strategy *v12.Strategy `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// The rollout whose servers go back to what they had before it.
+	// The rollout, or the intent, whose servers go back to what they had before it.
 	UndoOf string `protobuf:"bytes,4,opt,name=undo_of,json=undoOf,proto3" json:"undo_of,omitempty"`
 	// In one line: what it brings; empty means that the registry writes it.
 	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
 	// What is recorded once every wave passed: defaults of environments and promotions to channels; at most 8. Servers
 	// that come before get what was recorded before. Empty with undo_of.
-	Then          []*v12.Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	Then []*v12.Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	// Not before this time, by the clock of the bus, does the first wave begin; unset means at once. It must lie ahead
+	// when the rollout is accepted, at most 400 days. A guard does not cover it.
+	StartAt       *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1389,6 +1393,13 @@ func (x *Rollout) GetTitle() string {
 func (x *Rollout) GetThen() []*v12.Standing {
 	if x != nil {
 		return x.Then
+	}
+	return nil
+}
+
+func (x *Rollout) GetStartAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartAt
 	}
 	return nil
 }
@@ -1677,7 +1688,7 @@ type Intent struct {
 	// True: change servers also while their environment is frozen or outside its windows. For a rollout, its strategy
 	// decides.
 	Override bool `protobuf:"varint,180,opt,name=override,proto3" json:"override,omitempty"`
-	// True: change more than 100 servers at once. Otherwise an install, upgrade, configure or remove of so many is
+	// True: change more than 100 servers at once. Otherwise an install, upgrade, configure, remove or undo of so many is
 	// refused with TOO_WIDE, because a bad version would reach all of them before anything could stop it.
 	AtOnce        bool `protobuf:"varint,260,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2828,14 +2839,15 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x06server\x18\x01 \x01(\tR\x06server\"Q\n" +
 	"\x04Undo\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12,\n" +
-	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\x84\x02\n" +
+	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xbb\x02\n" +
 	"\aRollout\x12.\n" +
 	"\x05steps\x18\x01 \x03(\v2\x18.garrison.intent.v1.StepR\x05steps\x12,\n" +
 	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x129\n" +
 	"\bstrategy\x18\x03 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x12\x17\n" +
 	"\aundo_of\x18\x04 \x01(\tR\x06undoOf\x12\x14\n" +
 	"\x05title\x18\x05 \x01(\tR\x05title\x121\n" +
-	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\"\xf7\x01\n" +
+	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\x125\n" +
+	"\bstart_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\"\xf7\x01\n" +
 	"\x04Step\x127\n" +
 	"\ainstall\x18\x01 \x01(\v2\x1b.garrison.intent.v1.InstallH\x00R\ainstall\x127\n" +
 	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x12=\n" +
@@ -3038,10 +3050,10 @@ var file_garrison_intent_v1_intent_proto_goTypes = []any{
 	(*v11.Ahead)(nil),             // 38: garrison.image.v1.Ahead
 	(*v12.Strategy)(nil),          // 39: garrison.rollout.v1.Strategy
 	(*v12.Standing)(nil),          // 40: garrison.rollout.v1.Standing
-	(*v1.Platform)(nil),           // 41: garrison.server.v1.Platform
-	(*v11.Ref)(nil),               // 42: garrison.image.v1.Ref
-	(*v13.Refusal)(nil),           // 43: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*v1.Platform)(nil),           // 42: garrison.server.v1.Platform
+	(*v11.Ref)(nil),               // 43: garrison.image.v1.Ref
+	(*v13.Refusal)(nil),           // 44: garrison.api.v1.Refusal
 }
 var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	31, // 0: garrison.intent.v1.Selector.labels:type_name -> garrison.intent.v1.Selector.LabelsEntry
@@ -3068,54 +3080,55 @@ var file_garrison_intent_v1_intent_proto_depIdxs = []int32{
 	4,  // 21: garrison.intent.v1.Rollout.on:type_name -> garrison.intent.v1.Selector
 	39, // 22: garrison.intent.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
 	40, // 23: garrison.intent.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
-	7,  // 24: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
-	9,  // 25: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
-	11, // 26: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
-	10, // 27: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
-	41, // 28: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
-	42, // 29: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
-	20, // 30: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
-	7,  // 31: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
-	9,  // 32: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
-	10, // 33: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
-	14, // 34: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
-	15, // 35: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
-	11, // 36: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
-	17, // 37: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
-	12, // 38: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
-	13, // 39: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
-	16, // 40: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
-	18, // 41: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
-	21, // 42: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
-	23, // 43: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
-	42, // 44: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
-	42, // 45: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
-	1,  // 46: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
-	2,  // 47: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
-	43, // 48: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	36, // 49: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
-	1,  // 50: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
-	43, // 51: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
-	22, // 52: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
-	20, // 53: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
-	25, // 54: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
-	43, // 55: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
-	22, // 56: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
-	25, // 57: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
-	22, // 58: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
-	43, // 59: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
-	22, // 60: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
-	3,  // 61: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
-	44, // 62: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
-	43, // 63: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
-	25, // 64: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
-	44, // 65: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
-	8,  // 66: garrison.intent.v1.Install.OwnEntry.value:type_name -> garrison.intent.v1.OwnValues
-	67, // [67:67] is the sub-list for method output_type
-	67, // [67:67] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	41, // 24: garrison.intent.v1.Rollout.start_at:type_name -> google.protobuf.Timestamp
+	7,  // 25: garrison.intent.v1.Step.install:type_name -> garrison.intent.v1.Install
+	9,  // 26: garrison.intent.v1.Step.upgrade:type_name -> garrison.intent.v1.Upgrade
+	11, // 27: garrison.intent.v1.Step.configure:type_name -> garrison.intent.v1.Configure
+	10, // 28: garrison.intent.v1.Step.remove:type_name -> garrison.intent.v1.Remove
+	42, // 29: garrison.intent.v1.Chosen.platform:type_name -> garrison.server.v1.Platform
+	43, // 30: garrison.intent.v1.Chosen.image:type_name -> garrison.image.v1.Ref
+	20, // 31: garrison.intent.v1.Guard.chosen:type_name -> garrison.intent.v1.Chosen
+	7,  // 32: garrison.intent.v1.Intent.install:type_name -> garrison.intent.v1.Install
+	9,  // 33: garrison.intent.v1.Intent.upgrade:type_name -> garrison.intent.v1.Upgrade
+	10, // 34: garrison.intent.v1.Intent.remove:type_name -> garrison.intent.v1.Remove
+	14, // 35: garrison.intent.v1.Intent.refresh:type_name -> garrison.intent.v1.Refresh
+	15, // 36: garrison.intent.v1.Intent.decommission:type_name -> garrison.intent.v1.Decommission
+	11, // 37: garrison.intent.v1.Intent.configure:type_name -> garrison.intent.v1.Configure
+	17, // 38: garrison.intent.v1.Intent.undo:type_name -> garrison.intent.v1.Undo
+	12, // 39: garrison.intent.v1.Intent.adopt:type_name -> garrison.intent.v1.Adopt
+	13, // 40: garrison.intent.v1.Intent.release:type_name -> garrison.intent.v1.Release
+	16, // 41: garrison.intent.v1.Intent.reinstall:type_name -> garrison.intent.v1.Reinstall
+	18, // 42: garrison.intent.v1.Intent.rollout:type_name -> garrison.intent.v1.Rollout
+	21, // 43: garrison.intent.v1.Intent.guard:type_name -> garrison.intent.v1.Guard
+	23, // 44: garrison.intent.v1.Intent.source:type_name -> garrison.intent.v1.Source
+	43, // 45: garrison.intent.v1.Target.from:type_name -> garrison.image.v1.Ref
+	43, // 46: garrison.intent.v1.Target.to:type_name -> garrison.image.v1.Ref
+	1,  // 47: garrison.intent.v1.Target.effect:type_name -> garrison.intent.v1.Effect
+	2,  // 48: garrison.intent.v1.Target.move:type_name -> garrison.intent.v1.Move
+	44, // 49: garrison.intent.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	36, // 50: garrison.intent.v1.Target.own:type_name -> garrison.intent.v1.Target.OwnEntry
+	1,  // 51: garrison.intent.v1.Reason.effect:type_name -> garrison.intent.v1.Effect
+	44, // 52: garrison.intent.v1.Reason.first:type_name -> garrison.api.v1.Refusal
+	22, // 53: garrison.intent.v1.Plan.intent:type_name -> garrison.intent.v1.Intent
+	20, // 54: garrison.intent.v1.Plan.chosen:type_name -> garrison.intent.v1.Chosen
+	25, // 55: garrison.intent.v1.Plan.reasons:type_name -> garrison.intent.v1.Reason
+	44, // 56: garrison.intent.v1.Plan.refusal:type_name -> garrison.api.v1.Refusal
+	22, // 57: garrison.intent.v1.Accepted.intent:type_name -> garrison.intent.v1.Intent
+	25, // 58: garrison.intent.v1.Accepted.reasons:type_name -> garrison.intent.v1.Reason
+	22, // 59: garrison.intent.v1.Refused.intent:type_name -> garrison.intent.v1.Intent
+	44, // 60: garrison.intent.v1.Refused.refusal:type_name -> garrison.api.v1.Refusal
+	22, // 61: garrison.intent.v1.Record.intent:type_name -> garrison.intent.v1.Intent
+	3,  // 62: garrison.intent.v1.Record.state:type_name -> garrison.intent.v1.State
+	41, // 63: garrison.intent.v1.Record.decided_at:type_name -> google.protobuf.Timestamp
+	44, // 64: garrison.intent.v1.Record.refusal:type_name -> garrison.api.v1.Refusal
+	25, // 65: garrison.intent.v1.Record.reasons:type_name -> garrison.intent.v1.Reason
+	41, // 66: garrison.intent.v1.Record.withdrawn_at:type_name -> google.protobuf.Timestamp
+	8,  // 67: garrison.intent.v1.Install.OwnEntry.value:type_name -> garrison.intent.v1.OwnValues
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_garrison_intent_v1_intent_proto_init() }

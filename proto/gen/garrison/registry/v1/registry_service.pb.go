@@ -3411,7 +3411,10 @@ type ListInstancesRequest struct {
 	UnconfirmedFor *durationpb.Duration `protobuf:"bytes,26,opt,name=unconfirmed_for,json=unconfirmedFor,proto3" json:"unconfirmed_for,omitempty"`
 	// True: also the instances of agents of kind external, behind the others. They have no state and no image, so a
 	// filter of those passes none of them.
-	WithExternal  bool `protobuf:"varint,100,opt,name=with_external,json=withExternal,proto3" json:"with_external,omitempty"`
+	WithExternal bool `protobuf:"varint,100,opt,name=with_external,json=withExternal,proto3" json:"with_external,omitempty"`
+	// True: also the executor of each server under management that was installed on the machine, and not by an intent: as
+	// an instance of the agent executor, of kind self, without an id and with nothing wanted.
+	WithExecutors bool `protobuf:"varint,190,opt,name=with_executors,json=withExecutors,proto3" json:"with_executors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3540,6 +3543,13 @@ func (x *ListInstancesRequest) GetUnconfirmedFor() *durationpb.Duration {
 func (x *ListInstancesRequest) GetWithExternal() bool {
 	if x != nil {
 		return x.WithExternal
+	}
+	return false
+}
+
+func (x *ListInstancesRequest) GetWithExecutors() bool {
+	if x != nil {
+		return x.WithExecutors
 	}
 	return false
 }
@@ -3919,7 +3929,9 @@ type InstanceRow struct {
 	// The hold of the agent on the server that ends last; unset without one.
 	Hold *v19.Hold `protobuf:"bytes,170,opt,name=hold,proto3" json:"hold,omitempty"`
 	// The block of the image that last failed there, or of the one that is wanted; unset without one.
-	Block         *v110.Block `protobuf:"bytes,171,opt,name=block,proto3" json:"block,omitempty"`
+	Block *v110.Block `protobuf:"bytes,171,opt,name=block,proto3" json:"block,omitempty"`
+	// True for an executor that was installed on the machine, and not by an intent.
+	ByHand        bool `protobuf:"varint,190,opt,name=by_hand,json=byHand,proto3" json:"by_hand,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3994,6 +4006,13 @@ func (x *InstanceRow) GetBlock() *v110.Block {
 		return x.Block
 	}
 	return nil
+}
+
+func (x *InstanceRow) GetByHand() bool {
+	if x != nil {
+		return x.ByHand
+	}
+	return false
 }
 
 // ListInstancesResponse is one part of the instances.
@@ -7168,7 +7187,7 @@ var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/block/v1/block.proto\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a#garrison/registry/v1/defaults.proto\x1a!garrison/registry/v1/blocks.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1fgarrison/registry/v1/logs.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/block/v1/block.proto\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a$garrison/registry/v1/available.proto\x1a#garrison/registry/v1/defaults.proto\x1a!garrison/registry/v1/blocks.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1fgarrison/registry/v1/logs.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
@@ -7406,7 +7425,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x14AcceptRestoreRequest\x12:\n" +
 	"\x06losses\x18\x01 \x03(\v2\".garrison.registry.v1.AcceptedLossR\x06losses\"M\n" +
 	"\x15AcceptRestoreResponse\x124\n" +
-	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\xb9\x04\n" +
+	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\xe1\x04\n" +
 	"\x14ListInstancesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x14\n" +
@@ -7421,7 +7440,8 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x06health\x18\x18 \x01(\x0e2\x1c.garrison.instance.v1.HealthR\x06health\x12\"\n" +
 	"\rnot_at_wanted\x18\x19 \x01(\bR\vnotAtWanted\x12B\n" +
 	"\x0funconfirmed_for\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\x0eunconfirmedFor\x12#\n" +
-	"\rwith_external\x18d \x01(\bR\fwithExternal\"y\n" +
+	"\rwith_external\x18d \x01(\bR\fwithExternal\x12&\n" +
+	"\x0ewith_executors\x18\xbe\x01 \x01(\bR\rwithExecutors\"y\n" +
 	"\x13CountServersRequest\x12@\n" +
 	"\x06filter\x18\x01 \x01(\v2(.garrison.registry.v1.ListServersRequestR\x06filter\x12\x0e\n" +
 	"\x02by\x18\x02 \x03(\tR\x02by\x12\x10\n" +
@@ -7443,7 +7463,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
 	"CountGroup\x12\x16\n" +
 	"\x06values\x18\x01 \x03(\tR\x06values\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xc1\x02\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xdb\x02\n" +
 	"\vInstanceRow\x12:\n" +
 	"\binstance\x18\x01 \x01(\v2\x1e.garrison.instance.v1.InstanceR\binstance\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -7451,7 +7471,8 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\bpresence\x18\x03 \x01(\x0e2\x1c.garrison.server.v1.PresenceR\bpresence\x12=\n" +
 	"\bexternal\x18d \x01(\v2!.garrison.registry.v1.ExternalRowR\bexternal\x12+\n" +
 	"\x04hold\x18\xaa\x01 \x01(\v2\x16.garrison.hold.v1.HoldR\x04hold\x12/\n" +
-	"\x05block\x18\xab\x01 \x01(\v2\x18.garrison.block.v1.BlockR\x05block\"\xae\x01\n" +
+	"\x05block\x18\xab\x01 \x01(\v2\x18.garrison.block.v1.BlockR\x05block\x12\x18\n" +
+	"\aby_hand\x18\xbe\x01 \x01(\bR\x06byHand\"\xae\x01\n" +
 	"\x15ListInstancesResponse\x12?\n" +
 	"\tinstances\x18\x01 \x03(\v2!.garrison.registry.v1.InstanceRowR\tinstances\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
@@ -7692,7 +7713,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
 	"\rREMEDY_PERSON\x10\x05\x12\x14\n" +
-	"\x10REMEDY_CONFIGURE\x10\x062\xe69\n" +
+	"\x10REMEDY_CONFIGURE\x10\x062\xc6;\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -7716,6 +7737,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\fRevokeServer\x12).garrison.registry.v1.RevokeServerRequest\x1a*.garrison.registry.v1.RevokeServerResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
 	"\fCountServers\x12).garrison.registry.v1.CountServersRequest\x1a*.garrison.registry.v1.CountServersResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
 	"\x0eCountInstances\x12+.garrison.registry.v1.CountInstancesRequest\x1a,.garrison.registry.v1.CountInstancesResponse\"\x04\x88\xb5\x18\x01\x12n\n" +
+	"\rListAvailable\x12*.garrison.registry.v1.ListAvailableRequest\x1a+.garrison.registry.v1.ListAvailableResponse\"\x04\x88\xb5\x18\x01\x12n\n" +
 	"\rRecordCleanUp\x12*.garrison.registry.v1.RecordCleanUpRequest\x1a+.garrison.registry.v1.RecordCleanUpResponse\"\x04\x88\xb5\x18\x03\x12}\n" +
 	"\x12ListUnknownServers\x12/.garrison.registry.v1.ListUnknownServersRequest\x1a0.garrison.registry.v1.ListUnknownServersResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
 	"\x0eListCandidates\x12+.garrison.registry.v1.ListCandidatesRequest\x1a,.garrison.registry.v1.ListCandidatesResponse\"\x04\x88\xb5\x18\x01\x12w\n" +
@@ -7764,6 +7786,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\fListRollouts\x12).garrison.registry.v1.ListRolloutsRequest\x1a*.garrison.registry.v1.ListRolloutsResponse\"\x04\x88\xb5\x18\x01\x12}\n" +
 	"\x12ListRolloutTargets\x12/.garrison.registry.v1.ListRolloutTargetsRequest\x1a0.garrison.registry.v1.ListRolloutTargetsResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
 	"\x0eControlRollout\x12+.garrison.registry.v1.ControlRolloutRequest\x1a,.garrison.registry.v1.ControlRolloutResponse\"\x04\x88\xb5\x18\x02\x12n\n" +
+	"\rAnswerRollout\x12*.garrison.registry.v1.AnswerRolloutRequest\x1a+.garrison.registry.v1.AnswerRolloutResponse\"\x04\x88\xb5\x18\x05\x12n\n" +
 	"\rReplayRollout\x12*.garrison.registry.v1.ReplayRolloutRequest\x1a+.garrison.registry.v1.ReplayRolloutResponse\"\x04\x88\xb5\x18\x01\x12t\n" +
 	"\x0fForecastRollout\x12,.garrison.registry.v1.ForecastRolloutRequest\x1a-.garrison.registry.v1.ForecastRolloutResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vSealSecrets\x12(.garrison.registry.v1.SealSecretsRequest\x1a).garrison.registry.v1.SealSecretsResponse\"\x04\x88\xb5\x18\x02\x12\\\n" +
@@ -7950,50 +7973,54 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*SetLabelRuleRequest)(nil),        // 162: garrison.registry.v1.SetLabelRuleRequest
 	(*UnsetLabelRuleRequest)(nil),      // 163: garrison.registry.v1.UnsetLabelRuleRequest
 	(*ListLabelRulesRequest)(nil),      // 164: garrison.registry.v1.ListLabelRulesRequest
-	(*PlanDefaultsRequest)(nil),        // 165: garrison.registry.v1.PlanDefaultsRequest
-	(*SetDefaultRequest)(nil),          // 166: garrison.registry.v1.SetDefaultRequest
-	(*UnsetDefaultRequest)(nil),        // 167: garrison.registry.v1.UnsetDefaultRequest
-	(*ListDefaultsRequest)(nil),        // 168: garrison.registry.v1.ListDefaultsRequest
-	(*MoveServersRequest)(nil),         // 169: garrison.registry.v1.MoveServersRequest
-	(*SetHoldRequest)(nil),             // 170: garrison.registry.v1.SetHoldRequest
-	(*UnsetHoldsRequest)(nil),          // 171: garrison.registry.v1.UnsetHoldsRequest
-	(*ListHoldsRequest)(nil),           // 172: garrison.registry.v1.ListHoldsRequest
-	(*AddBlocksRequest)(nil),           // 173: garrison.registry.v1.AddBlocksRequest
-	(*RemoveBlockRequest)(nil),         // 174: garrison.registry.v1.RemoveBlockRequest
-	(*ListBlocksRequest)(nil),          // 175: garrison.registry.v1.ListBlocksRequest
-	(*PlanRolloutRequest)(nil),         // 176: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 177: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 178: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 179: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 180: garrison.registry.v1.ControlRolloutRequest
-	(*ReplayRolloutRequest)(nil),       // 181: garrison.registry.v1.ReplayRolloutRequest
-	(*ForecastRolloutRequest)(nil),     // 182: garrison.registry.v1.ForecastRolloutRequest
-	(*OpenLogRequest)(nil),             // 183: garrison.registry.v1.OpenLogRequest
-	(*ListLobbyResponse)(nil),          // 184: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 185: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 186: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 187: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 188: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 189: garrison.registry.v1.ListLabelRulesResponse
-	(*PlanDefaultsResponse)(nil),       // 190: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 191: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 192: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 193: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 194: garrison.registry.v1.MoveServersResponse
-	(*SetHoldResponse)(nil),            // 195: garrison.registry.v1.SetHoldResponse
-	(*UnsetHoldsResponse)(nil),         // 196: garrison.registry.v1.UnsetHoldsResponse
-	(*ListHoldsResponse)(nil),          // 197: garrison.registry.v1.ListHoldsResponse
-	(*AddBlocksResponse)(nil),          // 198: garrison.registry.v1.AddBlocksResponse
-	(*RemoveBlockResponse)(nil),        // 199: garrison.registry.v1.RemoveBlockResponse
-	(*ListBlocksResponse)(nil),         // 200: garrison.registry.v1.ListBlocksResponse
-	(*PlanRolloutResponse)(nil),        // 201: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 202: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 203: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 204: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 205: garrison.registry.v1.ControlRolloutResponse
-	(*ReplayRolloutResponse)(nil),      // 206: garrison.registry.v1.ReplayRolloutResponse
-	(*ForecastRolloutResponse)(nil),    // 207: garrison.registry.v1.ForecastRolloutResponse
-	(*OpenLogResponse)(nil),            // 208: garrison.registry.v1.OpenLogResponse
+	(*ListAvailableRequest)(nil),       // 165: garrison.registry.v1.ListAvailableRequest
+	(*PlanDefaultsRequest)(nil),        // 166: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 167: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 168: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 169: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 170: garrison.registry.v1.MoveServersRequest
+	(*SetHoldRequest)(nil),             // 171: garrison.registry.v1.SetHoldRequest
+	(*UnsetHoldsRequest)(nil),          // 172: garrison.registry.v1.UnsetHoldsRequest
+	(*ListHoldsRequest)(nil),           // 173: garrison.registry.v1.ListHoldsRequest
+	(*AddBlocksRequest)(nil),           // 174: garrison.registry.v1.AddBlocksRequest
+	(*RemoveBlockRequest)(nil),         // 175: garrison.registry.v1.RemoveBlockRequest
+	(*ListBlocksRequest)(nil),          // 176: garrison.registry.v1.ListBlocksRequest
+	(*PlanRolloutRequest)(nil),         // 177: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 178: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 179: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 180: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 181: garrison.registry.v1.ControlRolloutRequest
+	(*AnswerRolloutRequest)(nil),       // 182: garrison.registry.v1.AnswerRolloutRequest
+	(*ReplayRolloutRequest)(nil),       // 183: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 184: garrison.registry.v1.ForecastRolloutRequest
+	(*OpenLogRequest)(nil),             // 185: garrison.registry.v1.OpenLogRequest
+	(*ListLobbyResponse)(nil),          // 186: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 187: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 188: garrison.registry.v1.RejectLobbyResponse
+	(*SetLabelRuleResponse)(nil),       // 189: garrison.registry.v1.SetLabelRuleResponse
+	(*UnsetLabelRuleResponse)(nil),     // 190: garrison.registry.v1.UnsetLabelRuleResponse
+	(*ListLabelRulesResponse)(nil),     // 191: garrison.registry.v1.ListLabelRulesResponse
+	(*ListAvailableResponse)(nil),      // 192: garrison.registry.v1.ListAvailableResponse
+	(*PlanDefaultsResponse)(nil),       // 193: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 194: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 195: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 196: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 197: garrison.registry.v1.MoveServersResponse
+	(*SetHoldResponse)(nil),            // 198: garrison.registry.v1.SetHoldResponse
+	(*UnsetHoldsResponse)(nil),         // 199: garrison.registry.v1.UnsetHoldsResponse
+	(*ListHoldsResponse)(nil),          // 200: garrison.registry.v1.ListHoldsResponse
+	(*AddBlocksResponse)(nil),          // 201: garrison.registry.v1.AddBlocksResponse
+	(*RemoveBlockResponse)(nil),        // 202: garrison.registry.v1.RemoveBlockResponse
+	(*ListBlocksResponse)(nil),         // 203: garrison.registry.v1.ListBlocksResponse
+	(*PlanRolloutResponse)(nil),        // 204: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 205: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 206: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 207: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 208: garrison.registry.v1.ControlRolloutResponse
+	(*AnswerRolloutResponse)(nil),      // 209: garrison.registry.v1.AnswerRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 210: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 211: garrison.registry.v1.ForecastRolloutResponse
+	(*OpenLogResponse)(nil),            // 212: garrison.registry.v1.OpenLogResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	116, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -8175,121 +8202,125 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	34,  // 176: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
 	51,  // 177: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
 	53,  // 178: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
-	36,  // 179: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	38,  // 180: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	41,  // 181: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
-	45,  // 182: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	48,  // 183: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	50,  // 184: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	59,  // 185: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
-	102, // 186: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
-	106, // 187: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
-	64,  // 188: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	66,  // 189: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	69,  // 190: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	71,  // 191: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	73,  // 192: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	75,  // 193: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	79,  // 194: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	77,  // 195: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	85,  // 196: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	81,  // 197: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	83,  // 198: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	87,  // 199: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	165, // 200: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
-	166, // 201: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
-	167, // 202: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
-	168, // 203: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
-	169, // 204: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
-	170, // 205: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
-	171, // 206: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
-	172, // 207: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
-	173, // 208: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
-	174, // 209: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
-	175, // 210: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
-	91,  // 211: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	89,  // 212: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	93,  // 213: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	95,  // 214: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	176, // 215: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	177, // 216: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	178, // 217: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	179, // 218: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	180, // 219: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	181, // 220: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
-	182, // 221: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
-	97,  // 222: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	183, // 223: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
-	99,  // 224: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 225: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 226: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	14,  // 227: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	17,  // 228: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	184, // 229: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	185, // 230: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	186, // 231: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	187, // 232: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	188, // 233: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	189, // 234: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	19,  // 235: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	21,  // 236: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	23,  // 237: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	25,  // 238: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	27,  // 239: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	29,  // 240: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	31,  // 241: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	33,  // 242: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	35,  // 243: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	52,  // 244: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	54,  // 245: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	37,  // 246: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	40,  // 247: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	42,  // 248: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	46,  // 249: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	49,  // 250: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	58,  // 251: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	62,  // 252: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	104, // 253: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	107, // 254: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	65,  // 255: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	67,  // 256: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	70,  // 257: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	72,  // 258: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	74,  // 259: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	76,  // 260: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	80,  // 261: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	78,  // 262: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	86,  // 263: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	82,  // 264: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	84,  // 265: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	88,  // 266: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	190, // 267: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	191, // 268: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	192, // 269: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	193, // 270: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	194, // 271: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	195, // 272: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
-	196, // 273: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
-	197, // 274: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
-	198, // 275: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
-	199, // 276: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
-	200, // 277: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
-	92,  // 278: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	90,  // 279: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	94,  // 280: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	96,  // 281: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	201, // 282: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	202, // 283: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	203, // 284: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	204, // 285: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	205, // 286: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	206, // 287: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
-	207, // 288: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
-	98,  // 289: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	208, // 290: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
-	100, // 291: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	225, // [225:292] is the sub-list for method output_type
-	158, // [158:225] is the sub-list for method input_type
+	165, // 179: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
+	36,  // 180: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	38,  // 181: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	41,  // 182: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	45,  // 183: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	48,  // 184: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	50,  // 185: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	59,  // 186: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	102, // 187: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	106, // 188: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
+	64,  // 189: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	66,  // 190: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	69,  // 191: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	71,  // 192: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	73,  // 193: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	75,  // 194: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	79,  // 195: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	77,  // 196: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	85,  // 197: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	81,  // 198: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	83,  // 199: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	87,  // 200: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	166, // 201: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	167, // 202: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	168, // 203: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	169, // 204: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	170, // 205: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	171, // 206: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
+	172, // 207: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
+	173, // 208: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
+	174, // 209: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
+	175, // 210: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
+	176, // 211: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
+	91,  // 212: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	89,  // 213: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	93,  // 214: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	95,  // 215: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	177, // 216: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	178, // 217: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	179, // 218: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	180, // 219: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	181, // 220: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	182, // 221: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
+	183, // 222: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	184, // 223: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	97,  // 224: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	185, // 225: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
+	99,  // 226: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 227: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 228: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	14,  // 229: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	17,  // 230: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	186, // 231: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	187, // 232: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	188, // 233: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	189, // 234: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
+	190, // 235: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
+	191, // 236: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
+	19,  // 237: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	21,  // 238: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	23,  // 239: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	25,  // 240: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	27,  // 241: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	29,  // 242: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	31,  // 243: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	33,  // 244: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	35,  // 245: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	52,  // 246: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	54,  // 247: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	192, // 248: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
+	37,  // 249: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	40,  // 250: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	42,  // 251: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	46,  // 252: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	49,  // 253: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	58,  // 254: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	62,  // 255: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	104, // 256: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	107, // 257: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	65,  // 258: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	67,  // 259: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	70,  // 260: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	72,  // 261: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	74,  // 262: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	76,  // 263: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	80,  // 264: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	78,  // 265: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	86,  // 266: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	82,  // 267: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	84,  // 268: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	88,  // 269: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	193, // 270: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	194, // 271: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	195, // 272: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	196, // 273: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	197, // 274: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	198, // 275: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
+	199, // 276: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
+	200, // 277: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
+	201, // 278: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
+	202, // 279: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
+	203, // 280: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
+	92,  // 281: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	90,  // 282: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	94,  // 283: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	96,  // 284: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	204, // 285: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	205, // 286: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	206, // 287: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	207, // 288: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	208, // 289: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	209, // 290: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
+	210, // 291: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	211, // 292: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	98,  // 293: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	212, // 294: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
+	100, // 295: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	227, // [227:296] is the sub-list for method output_type
+	158, // [158:227] is the sub-list for method input_type
 	158, // [158:158] is the sub-list for extension type_name
 	158, // [158:158] is the sub-list for extension extendee
 	0,   // [0:158] is the sub-list for field type_name
@@ -8300,6 +8331,7 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 	if File_garrison_registry_v1_registry_service_proto != nil {
 		return
 	}
+	file_garrison_registry_v1_available_proto_init()
 	file_garrison_registry_v1_defaults_proto_init()
 	file_garrison_registry_v1_blocks_proto_init()
 	file_garrison_registry_v1_holds_proto_init()

@@ -91,6 +91,59 @@ func (RolloutControl) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{0}
 }
 
+// RolloutAnswer is the answer to the gate of a rollout.
+type RolloutAnswer int32
+
+const (
+	// Refused.
+	RolloutAnswer_ROLLOUT_ANSWER_UNSPECIFIED RolloutAnswer = 0
+	// The wave may begin.
+	RolloutAnswer_ROLLOUT_ANSWER_APPROVE RolloutAnswer = 1
+	// The wave must not begin: the rollout halts.
+	RolloutAnswer_ROLLOUT_ANSWER_REJECT RolloutAnswer = 2
+)
+
+// Enum value maps for RolloutAnswer.
+var (
+	RolloutAnswer_name = map[int32]string{
+		0: "ROLLOUT_ANSWER_UNSPECIFIED",
+		1: "ROLLOUT_ANSWER_APPROVE",
+		2: "ROLLOUT_ANSWER_REJECT",
+	}
+	RolloutAnswer_value = map[string]int32{
+		"ROLLOUT_ANSWER_UNSPECIFIED": 0,
+		"ROLLOUT_ANSWER_APPROVE":     1,
+		"ROLLOUT_ANSWER_REJECT":      2,
+	}
+)
+
+func (x RolloutAnswer) Enum() *RolloutAnswer {
+	p := new(RolloutAnswer)
+	*p = x
+	return p
+}
+
+func (x RolloutAnswer) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RolloutAnswer) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_registry_v1_rollouts_proto_enumTypes[1].Descriptor()
+}
+
+func (RolloutAnswer) Type() protoreflect.EnumType {
+	return &file_garrison_registry_v1_rollouts_proto_enumTypes[1]
+}
+
+func (x RolloutAnswer) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RolloutAnswer.Descriptor instead.
+func (RolloutAnswer) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{1}
+}
+
 // PlanRolloutRequest carries a rollout as it would be published.
 type PlanRolloutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -211,7 +264,8 @@ type PlanRolloutResponse struct {
 	NextCursor string `protobuf:"bytes,8,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// In one line: what the rollout brings.
 	Title string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
-	// How many of its servers could not be changed now, because their environment is frozen or outside its windows.
+	// How many of its servers could not be changed when it begins, because their environment is frozen or outside its
+	// windows.
 	Closed uint32 `protobuf:"varint,30,opt,name=closed,proto3" json:"closed,omitempty"`
 	// Why the first of them could not be changed.
 	ClosedBecause string `protobuf:"bytes,31,opt,name=closed_because,json=closedBecause,proto3" json:"closed_because,omitempty"`
@@ -223,7 +277,14 @@ type PlanRolloutResponse struct {
 	Bytes uint64 `protobuf:"varint,33,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// How long it would take and what it would do; unset when it was not asked for, could not be computed in time, or the
 	// rollout would be refused.
-	Forecast      *ForecastRolloutResponse `protobuf:"bytes,60,opt,name=forecast,proto3" json:"forecast,omitempty"`
+	Forecast *ForecastRolloutResponse `protobuf:"bytes,60,opt,name=forecast,proto3" json:"forecast,omitempty"`
+	// Other rollouts that have not ended and share servers or slots of the task-dispatcher with it, the first planned
+	// first; at most 20.
+	Beside []*BesideRollout `protobuf:"bytes,131,rep,name=beside,proto3" json:"beside,omitempty"`
+	// Keep budgets of environments that hold part of the rollout back, the tightest first; at most 20.
+	Budgets []*TightBudget `protobuf:"bytes,132,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// When the rollout would begin; unset means at once, and by a registry of a release that knows no start.
+	StartAt       *timestamppb.Timestamp `protobuf:"bytes,133,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -391,6 +452,201 @@ func (x *PlanRolloutResponse) GetForecast() *ForecastRolloutResponse {
 	return nil
 }
 
+func (x *PlanRolloutResponse) GetBeside() []*BesideRollout {
+	if x != nil {
+		return x.Beside
+	}
+	return nil
+}
+
+func (x *PlanRolloutResponse) GetBudgets() []*TightBudget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *PlanRolloutResponse) GetStartAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartAt
+	}
+	return nil
+}
+
+// BesideRollout is another rollout that has not ended.
+type BesideRollout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	RolloutId string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	// In one line: what it brings.
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// How many servers both change.
+	Servers uint32 `protobuf:"varint,3,opt,name=servers,proto3" json:"servers,omitempty"`
+	// How many servers it has yet to change.
+	Left          uint32 `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BesideRollout) Reset() {
+	*x = BesideRollout{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BesideRollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BesideRollout) ProtoMessage() {}
+
+func (x *BesideRollout) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BesideRollout.ProtoReflect.Descriptor instead.
+func (*BesideRollout) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *BesideRollout) GetRolloutId() string {
+	if x != nil {
+		return x.RolloutId
+	}
+	return ""
+}
+
+func (x *BesideRollout) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *BesideRollout) GetServers() uint32 {
+	if x != nil {
+		return x.Servers
+	}
+	return 0
+}
+
+func (x *BesideRollout) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+// TightBudget is a keep budget of an environment under which fewer servers may be changed at once than a rollout
+// changes in the group.
+type TightBudget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The environment.
+	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
+	// The budget.
+	Keep *v12.Keep `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
+	// The value of its field; empty for servers without one, and for the whole environment.
+	Value string `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	// How many servers of the group there are.
+	All uint32 `protobuf:"varint,4,opt,name=all,proto3" json:"all,omitempty"`
+	// How many of them work now.
+	Working uint32 `protobuf:"varint,5,opt,name=working,proto3" json:"working,omitempty"`
+	// How many must.
+	Needed uint32 `protobuf:"varint,6,opt,name=needed,proto3" json:"needed,omitempty"`
+	// How many of them the rollout changes.
+	Changes       uint32 `protobuf:"varint,7,opt,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TightBudget) Reset() {
+	*x = TightBudget{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TightBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TightBudget) ProtoMessage() {}
+
+func (x *TightBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TightBudget.ProtoReflect.Descriptor instead.
+func (*TightBudget) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TightBudget) GetEnvironment() string {
+	if x != nil {
+		return x.Environment
+	}
+	return ""
+}
+
+func (x *TightBudget) GetKeep() *v12.Keep {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *TightBudget) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *TightBudget) GetAll() uint32 {
+	if x != nil {
+		return x.All
+	}
+	return 0
+}
+
+func (x *TightBudget) GetWorking() uint32 {
+	if x != nil {
+		return x.Working
+	}
+	return 0
+}
+
+func (x *TightBudget) GetNeeded() uint32 {
+	if x != nil {
+		return x.Needed
+	}
+	return 0
+}
+
+func (x *TightBudget) GetChanges() uint32 {
+	if x != nil {
+		return x.Changes
+	}
+	return 0
+}
+
 // ValueChange is a value of an agent's configuration that a plan changes on servers that have the agent.
 type ValueChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -410,7 +666,7 @@ type ValueChange struct {
 
 func (x *ValueChange) Reset() {
 	*x = ValueChange{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[2]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +678,7 @@ func (x *ValueChange) String() string {
 func (*ValueChange) ProtoMessage() {}
 
 func (x *ValueChange) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[2]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +691,7 @@ func (x *ValueChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValueChange.ProtoReflect.Descriptor instead.
 func (*ValueChange) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{2}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ValueChange) GetAgent() string {
@@ -479,14 +735,21 @@ type RolloutTarget struct {
 	// The target.
 	Target *v12.Target `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	// The server's name; empty when the server is forgotten.
-	ServerName    string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// Where the change of a server is that was reached: queued, assigned, running, deferred, or observing once only a
+	// healthy agent is to be seen; empty for any other server.
+	Step string `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`
+	// The agent whose change that is; empty without a step, and while several are observed.
+	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Why it is deferred; empty otherwise.
+	WaitsFor      string `protobuf:"bytes,5,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RolloutTarget) Reset() {
 	*x = RolloutTarget{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[3]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +761,7 @@ func (x *RolloutTarget) String() string {
 func (*RolloutTarget) ProtoMessage() {}
 
 func (x *RolloutTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[3]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +774,7 @@ func (x *RolloutTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutTarget.ProtoReflect.Descriptor instead.
 func (*RolloutTarget) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{3}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RolloutTarget) GetTarget() *v12.Target {
@@ -524,6 +787,27 @@ func (x *RolloutTarget) GetTarget() *v12.Target {
 func (x *RolloutTarget) GetServerName() string {
 	if x != nil {
 		return x.ServerName
+	}
+	return ""
+}
+
+func (x *RolloutTarget) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *RolloutTarget) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *RolloutTarget) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
 	}
 	return ""
 }
@@ -541,7 +825,7 @@ type GetRolloutRequest struct {
 
 func (x *GetRolloutRequest) Reset() {
 	*x = GetRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[4]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +837,7 @@ func (x *GetRolloutRequest) String() string {
 func (*GetRolloutRequest) ProtoMessage() {}
 
 func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[4]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +850,7 @@ func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutRequest.ProtoReflect.Descriptor instead.
 func (*GetRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{4}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetRolloutRequest) GetRolloutId() string {
@@ -605,14 +889,19 @@ type GetRolloutResponse struct {
 	// most 10.
 	Slow []*SlowServer `protobuf:"bytes,62,rep,name=slow,proto3" json:"slow,omitempty"`
 	// How many there are.
-	SlowCount     uint32 `protobuf:"varint,63,opt,name=slow_count,json=slowCount,proto3" json:"slow_count,omitempty"`
+	SlowCount uint32 `protobuf:"varint,63,opt,name=slow_count,json=slowCount,proto3" json:"slow_count,omitempty"`
+	// How many of its servers fetched ahead what the rollout does not bring them any more, because it was aborted or
+	// undone, and may keep it.
+	Unused uint32 `protobuf:"varint,74,opt,name=unused,proto3" json:"unused,omitempty"`
+	// How many bytes of images that is, at most; garrison purge-undo frees them.
+	UnusedBytes   uint64 `protobuf:"varint,75,opt,name=unused_bytes,json=unusedBytes,proto3" json:"unused_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRolloutResponse) Reset() {
 	*x = GetRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[5]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +913,7 @@ func (x *GetRolloutResponse) String() string {
 func (*GetRolloutResponse) ProtoMessage() {}
 
 func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[5]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +926,7 @@ func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutResponse.ProtoReflect.Descriptor instead.
 func (*GetRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{5}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetRolloutResponse) GetRollout() *v12.Rollout {
@@ -703,6 +992,20 @@ func (x *GetRolloutResponse) GetSlowCount() uint32 {
 	return 0
 }
 
+func (x *GetRolloutResponse) GetUnused() uint32 {
+	if x != nil {
+		return x.Unused
+	}
+	return 0
+}
+
+func (x *GetRolloutResponse) GetUnusedBytes() uint64 {
+	if x != nil {
+		return x.UnusedBytes
+	}
+	return 0
+}
+
 // SlowServer is a server under way that takes long.
 type SlowServer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -724,7 +1027,7 @@ type SlowServer struct {
 
 func (x *SlowServer) Reset() {
 	*x = SlowServer{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[6]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +1039,7 @@ func (x *SlowServer) String() string {
 func (*SlowServer) ProtoMessage() {}
 
 func (x *SlowServer) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[6]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +1052,7 @@ func (x *SlowServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlowServer.ProtoReflect.Descriptor instead.
 func (*SlowServer) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{6}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SlowServer) GetServerId() string {
@@ -817,7 +1120,7 @@ type RolloutReason struct {
 
 func (x *RolloutReason) Reset() {
 	*x = RolloutReason{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[7]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +1132,7 @@ func (x *RolloutReason) String() string {
 func (*RolloutReason) ProtoMessage() {}
 
 func (x *RolloutReason) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[7]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +1145,7 @@ func (x *RolloutReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutReason.ProtoReflect.Descriptor instead.
 func (*RolloutReason) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{7}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RolloutReason) GetState() v12.TargetState {
@@ -909,7 +1212,7 @@ type ListRolloutsRequest struct {
 
 func (x *ListRolloutsRequest) Reset() {
 	*x = ListRolloutsRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[8]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1224,7 @@ func (x *ListRolloutsRequest) String() string {
 func (*ListRolloutsRequest) ProtoMessage() {}
 
 func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[8]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1237,7 @@ func (x *ListRolloutsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutsRequest.ProtoReflect.Descriptor instead.
 func (*ListRolloutsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{8}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListRolloutsRequest) GetState() v12.State {
@@ -971,7 +1274,7 @@ type ListRolloutsResponse struct {
 
 func (x *ListRolloutsResponse) Reset() {
 	*x = ListRolloutsResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[9]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1286,7 @@ func (x *ListRolloutsResponse) String() string {
 func (*ListRolloutsResponse) ProtoMessage() {}
 
 func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[9]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1299,7 @@ func (x *ListRolloutsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutsResponse.ProtoReflect.Descriptor instead.
 func (*ListRolloutsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{9}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListRolloutsResponse) GetRollouts() []*v12.Rollout {
@@ -1030,7 +1333,7 @@ type ListRolloutTargetsRequest struct {
 
 func (x *ListRolloutTargetsRequest) Reset() {
 	*x = ListRolloutTargetsRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[10]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1345,7 @@ func (x *ListRolloutTargetsRequest) String() string {
 func (*ListRolloutTargetsRequest) ProtoMessage() {}
 
 func (x *ListRolloutTargetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[10]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1358,7 @@ func (x *ListRolloutTargetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutTargetsRequest.ProtoReflect.Descriptor instead.
 func (*ListRolloutTargetsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{10}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRolloutTargetsRequest) GetRolloutId() string {
@@ -1099,7 +1402,7 @@ type ListRolloutTargetsResponse struct {
 
 func (x *ListRolloutTargetsResponse) Reset() {
 	*x = ListRolloutTargetsResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[11]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1414,7 @@ func (x *ListRolloutTargetsResponse) String() string {
 func (*ListRolloutTargetsResponse) ProtoMessage() {}
 
 func (x *ListRolloutTargetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[11]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1427,7 @@ func (x *ListRolloutTargetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutTargetsResponse.ProtoReflect.Descriptor instead.
 func (*ListRolloutTargetsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{11}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRolloutTargetsResponse) GetTargets() []*RolloutTarget {
@@ -1162,7 +1465,7 @@ type ControlRolloutRequest struct {
 
 func (x *ControlRolloutRequest) Reset() {
 	*x = ControlRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1477,7 @@ func (x *ControlRolloutRequest) String() string {
 func (*ControlRolloutRequest) ProtoMessage() {}
 
 func (x *ControlRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1490,7 @@ func (x *ControlRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ControlRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{12}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ControlRolloutRequest) GetRolloutId() string {
@@ -1243,7 +1546,7 @@ type ControlRolloutResponse struct {
 
 func (x *ControlRolloutResponse) Reset() {
 	*x = ControlRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1558,7 @@ func (x *ControlRolloutResponse) String() string {
 func (*ControlRolloutResponse) ProtoMessage() {}
 
 func (x *ControlRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1571,7 @@ func (x *ControlRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ControlRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{13}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ControlRolloutResponse) GetRollout() *v12.Rollout {
@@ -1278,18 +1581,149 @@ func (x *ControlRolloutResponse) GetRollout() *v12.Rollout {
 	return nil
 }
 
+// AnswerRolloutRequest approves or rejects a wave of a rollout that has not begun.
+type AnswerRolloutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, or a prefix of it that only one has.
+	RolloutId string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	// The answer.
+	Answer RolloutAnswer `protobuf:"varint,2,opt,name=answer,proto3,enum=garrison.registry.v1.RolloutAnswer" json:"answer,omitempty"`
+	// The wave; 0 means the next one.
+	Wave uint32 `protobuf:"varint,3,opt,name=wave,proto3" json:"wave,omitempty"`
+	// Why; at most 1,000 bytes. A rejection needs one.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerRolloutRequest) Reset() {
+	*x = AnswerRolloutRequest{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerRolloutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerRolloutRequest) ProtoMessage() {}
+
+func (x *AnswerRolloutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerRolloutRequest.ProtoReflect.Descriptor instead.
+func (*AnswerRolloutRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AnswerRolloutRequest) GetRolloutId() string {
+	if x != nil {
+		return x.RolloutId
+	}
+	return ""
+}
+
+func (x *AnswerRolloutRequest) GetAnswer() RolloutAnswer {
+	if x != nil {
+		return x.Answer
+	}
+	return RolloutAnswer_ROLLOUT_ANSWER_UNSPECIFIED
+}
+
+func (x *AnswerRolloutRequest) GetWave() uint32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *AnswerRolloutRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// AnswerRolloutResponse is the rollout after it.
+type AnswerRolloutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rollout.
+	Rollout *v12.Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// The wave that was approved or rejected, from 1.
+	Wave          uint32 `protobuf:"varint,2,opt,name=wave,proto3" json:"wave,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerRolloutResponse) Reset() {
+	*x = AnswerRolloutResponse{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerRolloutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerRolloutResponse) ProtoMessage() {}
+
+func (x *AnswerRolloutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerRolloutResponse.ProtoReflect.Descriptor instead.
+func (*AnswerRolloutResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AnswerRolloutResponse) GetRollout() *v12.Rollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+func (x *AnswerRolloutResponse) GetWave() uint32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
 // ReplayRolloutRequest names a rollout.
 type ReplayRolloutRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, or a prefix of it that only one has.
-	RolloutId     string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	RolloutId string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
+	// True: while the ledger is read, an answer comes every few seconds that says how far it is read, and the request is
+	// to be sent again. A replay for which no request comes within half a minute ends.
+	Poll          bool `protobuf:"varint,2,opt,name=poll,proto3" json:"poll,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplayRolloutRequest) Reset() {
 	*x = ReplayRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1735,7 @@ func (x *ReplayRolloutRequest) String() string {
 func (*ReplayRolloutRequest) ProtoMessage() {}
 
 func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1748,7 @@ func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ReplayRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{14}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReplayRolloutRequest) GetRolloutId() string {
@@ -1324,7 +1758,15 @@ func (x *ReplayRolloutRequest) GetRolloutId() string {
 	return ""
 }
 
-// ReplayRolloutResponse is every decision about a rollout, made again.
+func (x *ReplayRolloutRequest) GetPoll() bool {
+	if x != nil {
+		return x.Poll
+	}
+	return false
+}
+
+// ReplayRolloutResponse is every decision about a rollout, made again; or, for a request that polls, how far the ledger
+// is read.
 type ReplayRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The rollout's id.
@@ -1334,14 +1776,18 @@ type ReplayRolloutResponse struct {
 	// How many of them came out the same.
 	Same uint32 `protobuf:"varint,3,opt,name=same,proto3" json:"same,omitempty"`
 	// The decisions in their order, at most 1,000: the ones that differ first, when there are more.
-	Decisions     []*ReplayedDecision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Decisions []*ReplayedDecision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// While the ledger is read: up to which sequence it is.
+	Read uint64 `protobuf:"varint,5,opt,name=read,proto3" json:"read,omitempty"`
+	// While the ledger is read: up to which sequence it must be; 0 once all decisions are made again.
+	ReadUntil     uint64 `protobuf:"varint,6,opt,name=read_until,json=readUntil,proto3" json:"read_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplayRolloutResponse) Reset() {
 	*x = ReplayRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1799,7 @@ func (x *ReplayRolloutResponse) String() string {
 func (*ReplayRolloutResponse) ProtoMessage() {}
 
 func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1812,7 @@ func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ReplayRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{15}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplayRolloutResponse) GetRolloutId() string {
@@ -1397,6 +1843,20 @@ func (x *ReplayRolloutResponse) GetDecisions() []*ReplayedDecision {
 	return nil
 }
 
+func (x *ReplayRolloutResponse) GetRead() uint64 {
+	if x != nil {
+		return x.Read
+	}
+	return 0
+}
+
+func (x *ReplayRolloutResponse) GetReadUntil() uint64 {
+	if x != nil {
+		return x.ReadUntil
+	}
+	return 0
+}
+
 // ReplayedDecision is a recorded decision, and what came out now.
 type ReplayedDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1416,7 +1876,7 @@ type ReplayedDecision struct {
 
 func (x *ReplayedDecision) Reset() {
 	*x = ReplayedDecision{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1888,7 @@ func (x *ReplayedDecision) String() string {
 func (*ReplayedDecision) ProtoMessage() {}
 
 func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1901,7 @@ func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayedDecision.ProtoReflect.Descriptor instead.
 func (*ReplayedDecision) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{16}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplayedDecision) GetSequence() uint64 {
@@ -1496,7 +1956,7 @@ type ForecastRolloutRequest struct {
 
 func (x *ForecastRolloutRequest) Reset() {
 	*x = ForecastRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1968,7 @@ func (x *ForecastRolloutRequest) String() string {
 func (*ForecastRolloutRequest) ProtoMessage() {}
 
 func (x *ForecastRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1981,7 @@ func (x *ForecastRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForecastRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ForecastRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{17}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ForecastRolloutRequest) GetIntent() *v1.Intent {
@@ -1586,14 +2046,18 @@ type ForecastRolloutResponse struct {
 	// How many of those tasks failed, in permille.
 	FailedPermille uint32 `protobuf:"varint,15,opt,name=failed_permille,json=failedPermille,proto3" json:"failed_permille,omitempty"`
 	// How many changes were assumed to be under way at once: those of the task-dispatcher, or fewer by the strategy.
-	Slots         uint32 `protobuf:"varint,16,opt,name=slots,proto3" json:"slots,omitempty"`
+	Slots uint32 `protobuf:"varint,16,opt,name=slots,proto3" json:"slots,omitempty"`
+	// How many changes of others are under way or queued now, which take slots first.
+	Busy uint32 `protobuf:"varint,27,opt,name=busy,proto3" json:"busy,omitempty"`
+	// How many changes other rollouts have yet to begin, which take slots beside this one.
+	Beside        uint32 `protobuf:"varint,28,opt,name=beside,proto3" json:"beside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForecastRolloutResponse) Reset() {
 	*x = ForecastRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +2069,7 @@ func (x *ForecastRolloutResponse) String() string {
 func (*ForecastRolloutResponse) ProtoMessage() {}
 
 func (x *ForecastRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +2082,7 @@ func (x *ForecastRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForecastRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ForecastRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{18}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ForecastRolloutResponse) GetRuns() uint32 {
@@ -1733,6 +2197,20 @@ func (x *ForecastRolloutResponse) GetSlots() uint32 {
 	return 0
 }
 
+func (x *ForecastRolloutResponse) GetBusy() uint32 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *ForecastRolloutResponse) GetBeside() uint32 {
+	if x != nil {
+		return x.Beside
+	}
+	return 0
+}
+
 var File_garrison_registry_v1_rollouts_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
@@ -1745,7 +2223,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\aexclude\x18\x03 \x03(\tR\aexclude\x12)\n" +
 	"\x04page\x18\x04 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1a\n" +
 	"\bforecast\x18< \x01(\bR\bforecast\x12\x17\n" +
-	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\"\xa0\x06\n" +
+	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\"\xd4\a\n" +
 	"\x13PlanRolloutResponse\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12.\n" +
 	"\x05steps\x18\x02 \x03(\v2\x18.garrison.intent.v1.PlanR\x05steps\x12\x14\n" +
@@ -1767,7 +2245,24 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\fclosed_until\x18  \x01(\v2\x1a.google.protobuf.TimestampR\vclosedUntil\x12\x16\n" +
 	"\x06primed\x18x \x01(\rR\x06primed\x12\x14\n" +
 	"\x05bytes\x18! \x01(\x04R\x05bytes\x12I\n" +
-	"\bforecast\x18< \x01(\v2-.garrison.registry.v1.ForecastRolloutResponseR\bforecast\"\x8f\x01\n" +
+	"\bforecast\x18< \x01(\v2-.garrison.registry.v1.ForecastRolloutResponseR\bforecast\x12<\n" +
+	"\x06beside\x18\x83\x01 \x03(\v2#.garrison.registry.v1.BesideRolloutR\x06beside\x12<\n" +
+	"\abudgets\x18\x84\x01 \x03(\v2!.garrison.registry.v1.TightBudgetR\abudgets\x126\n" +
+	"\bstart_at\x18\x85\x01 \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\"r\n" +
+	"\rBesideRollout\x12\x1d\n" +
+	"\n" +
+	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x18\n" +
+	"\aservers\x18\x03 \x01(\rR\aservers\x12\x12\n" +
+	"\x04left\x18\x04 \x01(\rR\x04left\"\xd2\x01\n" +
+	"\vTightBudget\x12 \n" +
+	"\venvironment\x18\x01 \x01(\tR\venvironment\x12-\n" +
+	"\x04keep\x18\x02 \x01(\v2\x19.garrison.rollout.v1.KeepR\x04keep\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12\x10\n" +
+	"\x03all\x18\x04 \x01(\rR\x03all\x12\x18\n" +
+	"\aworking\x18\x05 \x01(\rR\aworking\x12\x16\n" +
+	"\x06needed\x18\x06 \x01(\rR\x06needed\x12\x18\n" +
+	"\achanges\x18\a \x01(\rR\achanges\"\x8f\x01\n" +
 	"\vValueChange\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x17\n" +
@@ -1775,15 +2270,18 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x02to\x18\x04 \x01(\tH\x01R\x02to\x88\x01\x01\x12\x18\n" +
 	"\aservers\x18\x05 \x01(\rR\aserversB\a\n" +
 	"\x05_fromB\x05\n" +
-	"\x03_to\"e\n" +
+	"\x03_to\"\xac\x01\n" +
 	"\rRolloutTarget\x123\n" +
 	"\x06target\x18\x01 \x01(\v2\x1b.garrison.rollout.v1.TargetR\x06target\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
-	"serverName\"N\n" +
+	"serverName\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\tR\x04step\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x1b\n" +
+	"\twaits_for\x18\x05 \x01(\tR\bwaitsFor\"N\n" +
 	"\x11GetRolloutRequest\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x1a\n" +
-	"\bforecast\x18< \x01(\bR\bforecast\"\xb8\x03\n" +
+	"\bforecast\x18< \x01(\bR\bforecast\"\xf3\x03\n" +
 	"\x12GetRolloutResponse\x126\n" +
 	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\x12\x1b\n" +
 	"\twaits_for\x18\x02 \x01(\tR\bwaitsFor\x123\n" +
@@ -1794,7 +2292,9 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\aleft_90\x18= \x01(\v2\x19.google.protobuf.DurationR\x06left90\x124\n" +
 	"\x04slow\x18> \x03(\v2 .garrison.registry.v1.SlowServerR\x04slow\x12\x1d\n" +
 	"\n" +
-	"slow_count\x18? \x01(\rR\tslowCount\"\xd6\x01\n" +
+	"slow_count\x18? \x01(\rR\tslowCount\x12\x16\n" +
+	"\x06unused\x18J \x01(\rR\x06unused\x12!\n" +
+	"\funused_bytes\x18K \x01(\x04R\vunusedBytes\"\xd6\x01\n" +
 	"\n" +
 	"SlowServer\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
@@ -1841,16 +2341,29 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x04wave\x18\x05 \x01(\rR\x04wave\x12\x1a\n" +
 	"\boverride\x18< \x01(\bR\boverride\"P\n" +
 	"\x16ControlRolloutResponse\x126\n" +
-	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\"5\n" +
+	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\"\x9e\x01\n" +
+	"\x14AnswerRolloutRequest\x12\x1d\n" +
+	"\n" +
+	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12;\n" +
+	"\x06answer\x18\x02 \x01(\x0e2#.garrison.registry.v1.RolloutAnswerR\x06answer\x12\x12\n" +
+	"\x04wave\x18\x03 \x01(\rR\x04wave\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"c\n" +
+	"\x15AnswerRolloutResponse\x126\n" +
+	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\x12\x12\n" +
+	"\x04wave\x18\x02 \x01(\rR\x04wave\"I\n" +
 	"\x14ReplayRolloutRequest\x12\x1d\n" +
 	"\n" +
-	"rollout_id\x18\x01 \x01(\tR\trolloutId\"\xac\x01\n" +
+	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x12\n" +
+	"\x04poll\x18\x02 \x01(\bR\x04poll\"\xdf\x01\n" +
 	"\x15ReplayRolloutResponse\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x1a\n" +
 	"\brecorded\x18\x02 \x01(\rR\brecorded\x12\x12\n" +
 	"\x04same\x18\x03 \x01(\rR\x04same\x12D\n" +
-	"\tdecisions\x18\x04 \x03(\v2&.garrison.registry.v1.ReplayedDecisionR\tdecisions\"\xaa\x01\n" +
+	"\tdecisions\x18\x04 \x03(\v2&.garrison.registry.v1.ReplayedDecisionR\tdecisions\x12\x12\n" +
+	"\x04read\x18\x05 \x01(\x04R\x04read\x12\x1d\n" +
+	"\n" +
+	"read_until\x18\x06 \x01(\x04R\treadUntil\"\xaa\x01\n" +
 	"\x10ReplayedDecision\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x120\n" +
 	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\x12\x1a\n" +
@@ -1861,7 +2374,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x12\n" +
 	"\x04runs\x18\x02 \x01(\rR\x04runs\x12'\n" +
 	"\x0fbroken_permille\x18\x03 \x01(\rR\x0ebrokenPermille\x12\x12\n" +
-	"\x04seed\x18\x04 \x01(\x04R\x04seed\"\xca\x06\n" +
+	"\x04seed\x18\x04 \x01(\x04R\x04seed\"\xf6\x06\n" +
 	"\x17ForecastRolloutResponse\x12\x12\n" +
 	"\x04runs\x18\x01 \x01(\rR\x04runs\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\rR\tsucceeded\x12\x16\n" +
@@ -1881,7 +2394,9 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\tbroken_90\x18\r \x01(\rR\bbroken90\x12\x14\n" +
 	"\x05tasks\x18\x0e \x01(\rR\x05tasks\x12'\n" +
 	"\x0ffailed_permille\x18\x0f \x01(\rR\x0efailedPermille\x12\x14\n" +
-	"\x05slots\x18\x10 \x01(\rR\x05slots\x1a;\n" +
+	"\x05slots\x18\x10 \x01(\rR\x05slots\x12\x12\n" +
+	"\x04busy\x18\x1b \x01(\rR\x04busy\x12\x16\n" +
+	"\x06beside\x18\x1c \x01(\rR\x06beside\x1a;\n" +
 	"\rHaltedInEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\x1a@\n" +
@@ -1894,7 +2409,11 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x16ROLLOUT_CONTROL_RESUME\x10\x02\x12\x18\n" +
 	"\x14ROLLOUT_CONTROL_STEP\x10\x03\x12\x19\n" +
 	"\x15ROLLOUT_CONTROL_ABORT\x10\x04\x12\x1b\n" +
-	"\x17ROLLOUT_CONTROL_APPROVE\x10\x05BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
+	"\x17ROLLOUT_CONTROL_APPROVE\x10\x05*f\n" +
+	"\rRolloutAnswer\x12\x1e\n" +
+	"\x1aROLLOUT_ANSWER_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16ROLLOUT_ANSWER_APPROVE\x10\x01\x12\x19\n" +
+	"\x15ROLLOUT_ANSWER_REJECT\x10\x02BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_garrison_registry_v1_rollouts_proto_rawDescOnce sync.Once
@@ -1908,87 +2427,99 @@ func file_garrison_registry_v1_rollouts_proto_rawDescGZIP() []byte {
 	return file_garrison_registry_v1_rollouts_proto_rawDescData
 }
 
-var file_garrison_registry_v1_rollouts_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_registry_v1_rollouts_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_garrison_registry_v1_rollouts_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_garrison_registry_v1_rollouts_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_garrison_registry_v1_rollouts_proto_goTypes = []any{
 	(RolloutControl)(0),                // 0: garrison.registry.v1.RolloutControl
-	(*PlanRolloutRequest)(nil),         // 1: garrison.registry.v1.PlanRolloutRequest
-	(*PlanRolloutResponse)(nil),        // 2: garrison.registry.v1.PlanRolloutResponse
-	(*ValueChange)(nil),                // 3: garrison.registry.v1.ValueChange
-	(*RolloutTarget)(nil),              // 4: garrison.registry.v1.RolloutTarget
-	(*GetRolloutRequest)(nil),          // 5: garrison.registry.v1.GetRolloutRequest
-	(*GetRolloutResponse)(nil),         // 6: garrison.registry.v1.GetRolloutResponse
-	(*SlowServer)(nil),                 // 7: garrison.registry.v1.SlowServer
-	(*RolloutReason)(nil),              // 8: garrison.registry.v1.RolloutReason
-	(*ListRolloutsRequest)(nil),        // 9: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutsResponse)(nil),       // 10: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsRequest)(nil),  // 11: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ListRolloutTargetsResponse)(nil), // 12: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutRequest)(nil),      // 13: garrison.registry.v1.ControlRolloutRequest
-	(*ControlRolloutResponse)(nil),     // 14: garrison.registry.v1.ControlRolloutResponse
-	(*ReplayRolloutRequest)(nil),       // 15: garrison.registry.v1.ReplayRolloutRequest
-	(*ReplayRolloutResponse)(nil),      // 16: garrison.registry.v1.ReplayRolloutResponse
-	(*ReplayedDecision)(nil),           // 17: garrison.registry.v1.ReplayedDecision
-	(*ForecastRolloutRequest)(nil),     // 18: garrison.registry.v1.ForecastRolloutRequest
-	(*ForecastRolloutResponse)(nil),    // 19: garrison.registry.v1.ForecastRolloutResponse
-	nil,                                // 20: garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
-	nil,                                // 21: garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
-	(*v1.Intent)(nil),                  // 22: garrison.intent.v1.Intent
-	(*v11.Page)(nil),                   // 23: garrison.api.v1.Page
-	(*v1.Plan)(nil),                    // 24: garrison.intent.v1.Plan
-	(*v12.Strategy)(nil),               // 25: garrison.rollout.v1.Strategy
-	(*v11.Refusal)(nil),                // 26: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil),      // 27: google.protobuf.Timestamp
-	(*v12.Target)(nil),                 // 28: garrison.rollout.v1.Target
-	(*v12.Rollout)(nil),                // 29: garrison.rollout.v1.Rollout
-	(*durationpb.Duration)(nil),        // 30: google.protobuf.Duration
-	(v12.TargetState)(0),               // 31: garrison.rollout.v1.TargetState
-	(v12.State)(0),                     // 32: garrison.rollout.v1.State
-	(*v12.Basis)(nil),                  // 33: garrison.rollout.v1.Basis
+	(RolloutAnswer)(0),                 // 1: garrison.registry.v1.RolloutAnswer
+	(*PlanRolloutRequest)(nil),         // 2: garrison.registry.v1.PlanRolloutRequest
+	(*PlanRolloutResponse)(nil),        // 3: garrison.registry.v1.PlanRolloutResponse
+	(*BesideRollout)(nil),              // 4: garrison.registry.v1.BesideRollout
+	(*TightBudget)(nil),                // 5: garrison.registry.v1.TightBudget
+	(*ValueChange)(nil),                // 6: garrison.registry.v1.ValueChange
+	(*RolloutTarget)(nil),              // 7: garrison.registry.v1.RolloutTarget
+	(*GetRolloutRequest)(nil),          // 8: garrison.registry.v1.GetRolloutRequest
+	(*GetRolloutResponse)(nil),         // 9: garrison.registry.v1.GetRolloutResponse
+	(*SlowServer)(nil),                 // 10: garrison.registry.v1.SlowServer
+	(*RolloutReason)(nil),              // 11: garrison.registry.v1.RolloutReason
+	(*ListRolloutsRequest)(nil),        // 12: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutsResponse)(nil),       // 13: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsRequest)(nil),  // 14: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ListRolloutTargetsResponse)(nil), // 15: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutRequest)(nil),      // 16: garrison.registry.v1.ControlRolloutRequest
+	(*ControlRolloutResponse)(nil),     // 17: garrison.registry.v1.ControlRolloutResponse
+	(*AnswerRolloutRequest)(nil),       // 18: garrison.registry.v1.AnswerRolloutRequest
+	(*AnswerRolloutResponse)(nil),      // 19: garrison.registry.v1.AnswerRolloutResponse
+	(*ReplayRolloutRequest)(nil),       // 20: garrison.registry.v1.ReplayRolloutRequest
+	(*ReplayRolloutResponse)(nil),      // 21: garrison.registry.v1.ReplayRolloutResponse
+	(*ReplayedDecision)(nil),           // 22: garrison.registry.v1.ReplayedDecision
+	(*ForecastRolloutRequest)(nil),     // 23: garrison.registry.v1.ForecastRolloutRequest
+	(*ForecastRolloutResponse)(nil),    // 24: garrison.registry.v1.ForecastRolloutResponse
+	nil,                                // 25: garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
+	nil,                                // 26: garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
+	(*v1.Intent)(nil),                  // 27: garrison.intent.v1.Intent
+	(*v11.Page)(nil),                   // 28: garrison.api.v1.Page
+	(*v1.Plan)(nil),                    // 29: garrison.intent.v1.Plan
+	(*v12.Strategy)(nil),               // 30: garrison.rollout.v1.Strategy
+	(*v11.Refusal)(nil),                // 31: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil),      // 32: google.protobuf.Timestamp
+	(*v12.Keep)(nil),                   // 33: garrison.rollout.v1.Keep
+	(*v12.Target)(nil),                 // 34: garrison.rollout.v1.Target
+	(*v12.Rollout)(nil),                // 35: garrison.rollout.v1.Rollout
+	(*durationpb.Duration)(nil),        // 36: google.protobuf.Duration
+	(v12.TargetState)(0),               // 37: garrison.rollout.v1.TargetState
+	(v12.State)(0),                     // 38: garrison.rollout.v1.State
+	(*v12.Basis)(nil),                  // 39: garrison.rollout.v1.Basis
 }
 var file_garrison_registry_v1_rollouts_proto_depIdxs = []int32{
-	22, // 0: garrison.registry.v1.PlanRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
-	23, // 1: garrison.registry.v1.PlanRolloutRequest.page:type_name -> garrison.api.v1.Page
-	22, // 2: garrison.registry.v1.PlanRolloutResponse.intent:type_name -> garrison.intent.v1.Intent
-	24, // 3: garrison.registry.v1.PlanRolloutResponse.steps:type_name -> garrison.intent.v1.Plan
-	25, // 4: garrison.registry.v1.PlanRolloutResponse.strategy:type_name -> garrison.rollout.v1.Strategy
-	26, // 5: garrison.registry.v1.PlanRolloutResponse.refusal:type_name -> garrison.api.v1.Refusal
-	3,  // 6: garrison.registry.v1.PlanRolloutResponse.values:type_name -> garrison.registry.v1.ValueChange
-	4,  // 7: garrison.registry.v1.PlanRolloutResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
-	27, // 8: garrison.registry.v1.PlanRolloutResponse.closed_until:type_name -> google.protobuf.Timestamp
-	19, // 9: garrison.registry.v1.PlanRolloutResponse.forecast:type_name -> garrison.registry.v1.ForecastRolloutResponse
-	28, // 10: garrison.registry.v1.RolloutTarget.target:type_name -> garrison.rollout.v1.Target
-	29, // 11: garrison.registry.v1.GetRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	27, // 12: garrison.registry.v1.GetRolloutResponse.next_at:type_name -> google.protobuf.Timestamp
-	8,  // 13: garrison.registry.v1.GetRolloutResponse.reasons:type_name -> garrison.registry.v1.RolloutReason
-	30, // 14: garrison.registry.v1.GetRolloutResponse.left_50:type_name -> google.protobuf.Duration
-	30, // 15: garrison.registry.v1.GetRolloutResponse.left_90:type_name -> google.protobuf.Duration
-	7,  // 16: garrison.registry.v1.GetRolloutResponse.slow:type_name -> garrison.registry.v1.SlowServer
-	30, // 17: garrison.registry.v1.SlowServer.took:type_name -> google.protobuf.Duration
-	30, // 18: garrison.registry.v1.SlowServer.median:type_name -> google.protobuf.Duration
-	31, // 19: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
-	32, // 20: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
-	23, // 21: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
-	29, // 22: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
-	31, // 23: garrison.registry.v1.ListRolloutTargetsRequest.states:type_name -> garrison.rollout.v1.TargetState
-	23, // 24: garrison.registry.v1.ListRolloutTargetsRequest.page:type_name -> garrison.api.v1.Page
-	4,  // 25: garrison.registry.v1.ListRolloutTargetsResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
-	0,  // 26: garrison.registry.v1.ControlRolloutRequest.control:type_name -> garrison.registry.v1.RolloutControl
-	29, // 27: garrison.registry.v1.ControlRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	17, // 28: garrison.registry.v1.ReplayRolloutResponse.decisions:type_name -> garrison.registry.v1.ReplayedDecision
-	33, // 29: garrison.registry.v1.ReplayedDecision.basis:type_name -> garrison.rollout.v1.Basis
-	22, // 30: garrison.registry.v1.ForecastRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
-	20, // 31: garrison.registry.v1.ForecastRolloutResponse.halted_in:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
-	21, // 32: garrison.registry.v1.ForecastRolloutResponse.halted_because:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
-	30, // 33: garrison.registry.v1.ForecastRolloutResponse.took_50:type_name -> google.protobuf.Duration
-	30, // 34: garrison.registry.v1.ForecastRolloutResponse.took_90:type_name -> google.protobuf.Duration
-	30, // 35: garrison.registry.v1.ForecastRolloutResponse.halted_50:type_name -> google.protobuf.Duration
-	30, // 36: garrison.registry.v1.ForecastRolloutResponse.halted_90:type_name -> google.protobuf.Duration
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	27, // 0: garrison.registry.v1.PlanRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
+	28, // 1: garrison.registry.v1.PlanRolloutRequest.page:type_name -> garrison.api.v1.Page
+	27, // 2: garrison.registry.v1.PlanRolloutResponse.intent:type_name -> garrison.intent.v1.Intent
+	29, // 3: garrison.registry.v1.PlanRolloutResponse.steps:type_name -> garrison.intent.v1.Plan
+	30, // 4: garrison.registry.v1.PlanRolloutResponse.strategy:type_name -> garrison.rollout.v1.Strategy
+	31, // 5: garrison.registry.v1.PlanRolloutResponse.refusal:type_name -> garrison.api.v1.Refusal
+	6,  // 6: garrison.registry.v1.PlanRolloutResponse.values:type_name -> garrison.registry.v1.ValueChange
+	7,  // 7: garrison.registry.v1.PlanRolloutResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
+	32, // 8: garrison.registry.v1.PlanRolloutResponse.closed_until:type_name -> google.protobuf.Timestamp
+	24, // 9: garrison.registry.v1.PlanRolloutResponse.forecast:type_name -> garrison.registry.v1.ForecastRolloutResponse
+	4,  // 10: garrison.registry.v1.PlanRolloutResponse.beside:type_name -> garrison.registry.v1.BesideRollout
+	5,  // 11: garrison.registry.v1.PlanRolloutResponse.budgets:type_name -> garrison.registry.v1.TightBudget
+	32, // 12: garrison.registry.v1.PlanRolloutResponse.start_at:type_name -> google.protobuf.Timestamp
+	33, // 13: garrison.registry.v1.TightBudget.keep:type_name -> garrison.rollout.v1.Keep
+	34, // 14: garrison.registry.v1.RolloutTarget.target:type_name -> garrison.rollout.v1.Target
+	35, // 15: garrison.registry.v1.GetRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	32, // 16: garrison.registry.v1.GetRolloutResponse.next_at:type_name -> google.protobuf.Timestamp
+	11, // 17: garrison.registry.v1.GetRolloutResponse.reasons:type_name -> garrison.registry.v1.RolloutReason
+	36, // 18: garrison.registry.v1.GetRolloutResponse.left_50:type_name -> google.protobuf.Duration
+	36, // 19: garrison.registry.v1.GetRolloutResponse.left_90:type_name -> google.protobuf.Duration
+	10, // 20: garrison.registry.v1.GetRolloutResponse.slow:type_name -> garrison.registry.v1.SlowServer
+	36, // 21: garrison.registry.v1.SlowServer.took:type_name -> google.protobuf.Duration
+	36, // 22: garrison.registry.v1.SlowServer.median:type_name -> google.protobuf.Duration
+	37, // 23: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
+	38, // 24: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
+	28, // 25: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
+	35, // 26: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
+	37, // 27: garrison.registry.v1.ListRolloutTargetsRequest.states:type_name -> garrison.rollout.v1.TargetState
+	28, // 28: garrison.registry.v1.ListRolloutTargetsRequest.page:type_name -> garrison.api.v1.Page
+	7,  // 29: garrison.registry.v1.ListRolloutTargetsResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
+	0,  // 30: garrison.registry.v1.ControlRolloutRequest.control:type_name -> garrison.registry.v1.RolloutControl
+	35, // 31: garrison.registry.v1.ControlRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	1,  // 32: garrison.registry.v1.AnswerRolloutRequest.answer:type_name -> garrison.registry.v1.RolloutAnswer
+	35, // 33: garrison.registry.v1.AnswerRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	22, // 34: garrison.registry.v1.ReplayRolloutResponse.decisions:type_name -> garrison.registry.v1.ReplayedDecision
+	39, // 35: garrison.registry.v1.ReplayedDecision.basis:type_name -> garrison.rollout.v1.Basis
+	27, // 36: garrison.registry.v1.ForecastRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
+	25, // 37: garrison.registry.v1.ForecastRolloutResponse.halted_in:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
+	26, // 38: garrison.registry.v1.ForecastRolloutResponse.halted_because:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
+	36, // 39: garrison.registry.v1.ForecastRolloutResponse.took_50:type_name -> google.protobuf.Duration
+	36, // 40: garrison.registry.v1.ForecastRolloutResponse.took_90:type_name -> google.protobuf.Duration
+	36, // 41: garrison.registry.v1.ForecastRolloutResponse.halted_50:type_name -> google.protobuf.Duration
+	36, // 42: garrison.registry.v1.ForecastRolloutResponse.halted_90:type_name -> google.protobuf.Duration
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_rollouts_proto_init() }
@@ -1996,15 +2527,15 @@ func file_garrison_registry_v1_rollouts_proto_init() {
 	if File_garrison_registry_v1_rollouts_proto != nil {
 		return
 	}
-	file_garrison_registry_v1_rollouts_proto_msgTypes[2].OneofWrappers = []any{}
-	file_garrison_registry_v1_rollouts_proto_msgTypes[10].OneofWrappers = []any{}
+	file_garrison_registry_v1_rollouts_proto_msgTypes[4].OneofWrappers = []any{}
+	file_garrison_registry_v1_rollouts_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_rollouts_proto_rawDesc), len(file_garrison_registry_v1_rollouts_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   21,
+			NumEnums:      2,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

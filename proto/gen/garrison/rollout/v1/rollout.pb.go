@@ -547,12 +547,14 @@ type Planned struct {
 	Parts uint32 `protobuf:"varint,6,opt,name=parts,proto3" json:"parts,omitempty"`
 	// Servers, at most 2,000 a part.
 	Targets []*Target `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
-	// The rollout that this one undoes; empty when it undoes none.
+	// The rollout, or the intent, that this one undoes; empty when it undoes none.
 	Undoes string `protobuf:"bytes,8,opt,name=undoes,proto3" json:"undoes,omitempty"`
 	// In one line: what the rollout brings.
 	Title string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
 	// What is recorded once every wave passed.
-	Then          []*Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	Then []*Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	// Not before this time, by the clock of the bus, does the first wave begin; unset means at once.
+	StartAt       *timestamppb.Timestamp `protobuf:"bytes,61,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,6 +655,13 @@ func (x *Planned) GetTitle() string {
 func (x *Planned) GetThen() []*Standing {
 	if x != nil {
 		return x.Then
+	}
+	return nil
+}
+
+func (x *Planned) GetStartAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartAt
 	}
 	return nil
 }
@@ -1368,6 +1377,61 @@ func (x *Approved) GetReason() string {
 	return ""
 }
 
+// Rejected: a person or a program who may approve a wave refused it, and the rollout halts.
+type Rejected struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which.
+	Wave uint32 `protobuf:"varint,1,opt,name=wave,proto3" json:"wave,omitempty"`
+	// Why, with a stable code and one sentence.
+	Reason        *v11.Refusal `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rejected) Reset() {
+	*x = Rejected{}
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rejected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rejected) ProtoMessage() {}
+
+func (x *Rejected) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
+func (*Rejected) Descriptor() ([]byte, []int) {
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Rejected) GetWave() uint32 {
+	if x != nil {
+		return x.Wave
+	}
+	return 0
+}
+
+func (x *Rejected) GetReason() *v11.Refusal {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
 // Succeeded: every wave passed.
 type Succeeded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1383,7 +1447,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1459,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[15]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1472,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{15}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Succeeded) GetOwed() uint32 {
@@ -1443,7 +1507,7 @@ type Aborted struct {
 
 func (x *Aborted) Reset() {
 	*x = Aborted{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1519,7 @@ func (x *Aborted) String() string {
 func (*Aborted) ProtoMessage() {}
 
 func (x *Aborted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[16]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1532,7 @@ func (x *Aborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Aborted.ProtoReflect.Descriptor instead.
 func (*Aborted) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{16}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Aborted) GetReason() string {
@@ -1491,7 +1555,7 @@ type Undone struct {
 
 func (x *Undone) Reset() {
 	*x = Undone{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1567,7 @@ func (x *Undone) String() string {
 func (*Undone) ProtoMessage() {}
 
 func (x *Undone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[17]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1580,7 @@ func (x *Undone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undone.ProtoReflect.Descriptor instead.
 func (*Undone) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{17}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Undone) GetByRolloutId() string {
@@ -1556,7 +1620,7 @@ type Wave struct {
 
 func (x *Wave) Reset() {
 	*x = Wave{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1632,7 @@ func (x *Wave) String() string {
 func (*Wave) ProtoMessage() {}
 
 func (x *Wave) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[18]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1645,7 @@ func (x *Wave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wave.ProtoReflect.Descriptor instead.
 func (*Wave) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{18}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Wave) GetServers() uint32 {
@@ -1662,7 +1726,7 @@ type Rollout struct {
 	Parts uint32 `protobuf:"varint,12,opt,name=parts,proto3" json:"parts,omitempty"`
 	// How many there are.
 	OfParts uint32 `protobuf:"varint,13,opt,name=of_parts,json=ofParts,proto3" json:"of_parts,omitempty"`
-	// The rollout that this one undoes.
+	// The rollout, or the intent, that this one undoes.
 	Undoes string `protobuf:"bytes,14,opt,name=undoes,proto3" json:"undoes,omitempty"`
 	// The rollout that undid this one.
 	UndoneBy string `protobuf:"bytes,15,opt,name=undone_by,json=undoneBy,proto3" json:"undone_by,omitempty"`
@@ -1688,13 +1752,15 @@ type Rollout struct {
 	FetchedAhead uint32 `protobuf:"varint,121,opt,name=fetched_ahead,json=fetchedAhead,proto3" json:"fetched_ahead,omitempty"`
 	// How many of them did not; what they lack comes with the change.
 	NotFetchedAhead uint32 `protobuf:"varint,122,opt,name=not_fetched_ahead,json=notFetchedAhead,proto3" json:"not_fetched_ahead,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Not before this time does its first wave begin; unset means at once.
+	StartAt       *timestamppb.Timestamp `protobuf:"bytes,123,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[19]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1772,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[19]
+	mi := &file_garrison_rollout_v1_rollout_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1785,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{19}
+	return file_garrison_rollout_v1_rollout_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Rollout) GetId() string {
@@ -1904,6 +1970,13 @@ func (x *Rollout) GetNotFetchedAhead() uint32 {
 	return 0
 }
 
+func (x *Rollout) GetStartAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartAt
+	}
+	return nil
+}
+
 var File_garrison_rollout_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
@@ -1946,7 +2019,7 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\bahead_at\x18x \x01(\v2\x1a.google.protobuf.TimestampR\aaheadAt\x12\x1d\n" +
 	"\n" +
 	"ahead_left\x18y \x01(\rR\taheadLeft\x12;\n" +
-	"\fahead_reason\x18z \x01(\v2\x18.garrison.api.v1.RefusalR\vaheadReason\"\xc8\x02\n" +
+	"\fahead_reason\x18z \x01(\v2\x18.garrison.api.v1.RefusalR\vaheadReason\"\xff\x02\n" +
 	"\aPlanned\x129\n" +
 	"\bstrategy\x18\x01 \x01(\v2\x1d.garrison.rollout.v1.StrategyR\bstrategy\x12\x14\n" +
 	"\x05waves\x18\x02 \x03(\rR\x05waves\x12\x12\n" +
@@ -1957,7 +2030,8 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\atargets\x18\a \x03(\v2\x1b.garrison.rollout.v1.TargetR\atargets\x12\x16\n" +
 	"\x06undoes\x18\b \x01(\tR\x06undoes\x12\x14\n" +
 	"\x05title\x18\t \x01(\tR\x05title\x121\n" +
-	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\"A\n" +
+	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\x125\n" +
+	"\bstart_at\x18= \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\"A\n" +
 	"\bExtended\x125\n" +
 	"\atargets\x18\x01 \x03(\v2\x1b.garrison.rollout.v1.TargetR\atargets\"N\n" +
 	"\x06Opened\x12\x12\n" +
@@ -2004,7 +2078,10 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\boverride\x18< \x01(\bR\boverride\"6\n" +
 	"\bApproved\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x84\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"P\n" +
+	"\bRejected\x12\x12\n" +
+	"\x04wave\x18\x01 \x01(\rR\x04wave\x120\n" +
+	"\x06reason\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\x06reason\"\x84\x01\n" +
 	"\tSucceeded\x12\x12\n" +
 	"\x04owed\x18\x01 \x01(\rR\x04owed\x120\n" +
 	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\x121\n" +
@@ -2027,7 +2104,7 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\bforgiven\x18\a \x01(\rR\bforgiven\x1a9\n" +
 	"\vCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x92\b\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xc9\b\n" +
 	"\aRollout\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x14\n" +
@@ -2060,7 +2137,8 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x12first_succeeded_at\x18? \x01(\v2\x1a.google.protobuf.TimestampR\x10firstSucceededAt\x12\x16\n" +
 	"\x06primed\x18x \x01(\rR\x06primed\x12#\n" +
 	"\rfetched_ahead\x18y \x01(\rR\ffetchedAhead\x12*\n" +
-	"\x11not_fetched_ahead\x18z \x01(\rR\x0fnotFetchedAhead*\xa2\x01\n" +
+	"\x11not_fetched_ahead\x18z \x01(\rR\x0fnotFetchedAhead\x125\n" +
+	"\bstart_at\x18{ \x01(\v2\x1a.google.protobuf.TimestampR\astartAt*\xa2\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_PLANNED\x10\x01\x12\x11\n" +
@@ -2093,7 +2171,7 @@ func file_garrison_rollout_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_rollout_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_garrison_rollout_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.rollout.v1.State
 	(TargetState)(0),              // 1: garrison.rollout.v1.TargetState
@@ -2112,66 +2190,70 @@ var file_garrison_rollout_v1_rollout_proto_goTypes = []any{
 	(*Paused)(nil),                // 14: garrison.rollout.v1.Paused
 	(*Resumed)(nil),               // 15: garrison.rollout.v1.Resumed
 	(*Approved)(nil),              // 16: garrison.rollout.v1.Approved
-	(*Succeeded)(nil),             // 17: garrison.rollout.v1.Succeeded
-	(*Aborted)(nil),               // 18: garrison.rollout.v1.Aborted
-	(*Undone)(nil),                // 19: garrison.rollout.v1.Undone
-	(*Wave)(nil),                  // 20: garrison.rollout.v1.Wave
-	(*Rollout)(nil),               // 21: garrison.rollout.v1.Rollout
-	nil,                           // 22: garrison.rollout.v1.Wave.CountsEntry
-	(*v1.Ref)(nil),                // 23: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*v11.Refusal)(nil),           // 25: garrison.api.v1.Refusal
-	(*Strategy)(nil),              // 26: garrison.rollout.v1.Strategy
-	(*Standing)(nil),              // 27: garrison.rollout.v1.Standing
+	(*Rejected)(nil),              // 17: garrison.rollout.v1.Rejected
+	(*Succeeded)(nil),             // 18: garrison.rollout.v1.Succeeded
+	(*Aborted)(nil),               // 19: garrison.rollout.v1.Aborted
+	(*Undone)(nil),                // 20: garrison.rollout.v1.Undone
+	(*Wave)(nil),                  // 21: garrison.rollout.v1.Wave
+	(*Rollout)(nil),               // 22: garrison.rollout.v1.Rollout
+	nil,                           // 23: garrison.rollout.v1.Wave.CountsEntry
+	(*v1.Ref)(nil),                // 24: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*v11.Refusal)(nil),           // 26: garrison.api.v1.Refusal
+	(*Strategy)(nil),              // 27: garrison.rollout.v1.Strategy
+	(*Standing)(nil),              // 28: garrison.rollout.v1.Standing
 }
 var file_garrison_rollout_v1_rollout_proto_depIdxs = []int32{
-	23, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
-	23, // 1: garrison.rollout.v1.Change.to:type_name -> garrison.image.v1.Ref
+	24, // 0: garrison.rollout.v1.Change.from:type_name -> garrison.image.v1.Ref
+	24, // 1: garrison.rollout.v1.Change.to:type_name -> garrison.image.v1.Ref
 	2,  // 2: garrison.rollout.v1.Target.changes:type_name -> garrison.rollout.v1.Change
 	1,  // 3: garrison.rollout.v1.Target.state:type_name -> garrison.rollout.v1.TargetState
-	24, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
-	25, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
-	24, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
-	24, // 7: garrison.rollout.v1.Target.unseen_since:type_name -> google.protobuf.Timestamp
-	24, // 8: garrison.rollout.v1.Target.not_restored_at:type_name -> google.protobuf.Timestamp
-	24, // 9: garrison.rollout.v1.Target.taken_at:type_name -> google.protobuf.Timestamp
-	24, // 10: garrison.rollout.v1.Target.ahead_at:type_name -> google.protobuf.Timestamp
-	25, // 11: garrison.rollout.v1.Target.ahead_reason:type_name -> garrison.api.v1.Refusal
-	26, // 12: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
+	25, // 4: garrison.rollout.v1.Target.since:type_name -> google.protobuf.Timestamp
+	26, // 5: garrison.rollout.v1.Target.reason:type_name -> garrison.api.v1.Refusal
+	25, // 6: garrison.rollout.v1.Target.silent_since:type_name -> google.protobuf.Timestamp
+	25, // 7: garrison.rollout.v1.Target.unseen_since:type_name -> google.protobuf.Timestamp
+	25, // 8: garrison.rollout.v1.Target.not_restored_at:type_name -> google.protobuf.Timestamp
+	25, // 9: garrison.rollout.v1.Target.taken_at:type_name -> google.protobuf.Timestamp
+	25, // 10: garrison.rollout.v1.Target.ahead_at:type_name -> google.protobuf.Timestamp
+	26, // 11: garrison.rollout.v1.Target.ahead_reason:type_name -> garrison.api.v1.Refusal
+	27, // 12: garrison.rollout.v1.Planned.strategy:type_name -> garrison.rollout.v1.Strategy
 	3,  // 13: garrison.rollout.v1.Planned.targets:type_name -> garrison.rollout.v1.Target
-	27, // 14: garrison.rollout.v1.Planned.then:type_name -> garrison.rollout.v1.Standing
-	3,  // 15: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
-	11, // 16: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
-	11, // 17: garrison.rollout.v1.Released.basis:type_name -> garrison.rollout.v1.Basis
-	11, // 18: garrison.rollout.v1.Primed.basis:type_name -> garrison.rollout.v1.Basis
-	11, // 19: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
-	25, // 20: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
-	11, // 21: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
-	24, // 22: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
-	24, // 23: garrison.rollout.v1.Basis.unseen_until:type_name -> google.protobuf.Timestamp
-	11, // 24: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
-	11, // 25: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
-	27, // 26: garrison.rollout.v1.Succeeded.then:type_name -> garrison.rollout.v1.Standing
-	27, // 27: garrison.rollout.v1.Undone.taken_back:type_name -> garrison.rollout.v1.Standing
-	22, // 28: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
-	24, // 29: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
-	24, // 30: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
-	24, // 31: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
-	26, // 32: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
-	0,  // 33: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
-	24, // 34: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
-	24, // 35: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
-	25, // 36: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
-	20, // 37: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
-	20, // 38: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
-	13, // 39: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
-	27, // 40: garrison.rollout.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
-	24, // 41: garrison.rollout.v1.Rollout.first_succeeded_at:type_name -> google.protobuf.Timestamp
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	28, // 14: garrison.rollout.v1.Planned.then:type_name -> garrison.rollout.v1.Standing
+	25, // 15: garrison.rollout.v1.Planned.start_at:type_name -> google.protobuf.Timestamp
+	3,  // 16: garrison.rollout.v1.Extended.targets:type_name -> garrison.rollout.v1.Target
+	11, // 17: garrison.rollout.v1.Opened.basis:type_name -> garrison.rollout.v1.Basis
+	11, // 18: garrison.rollout.v1.Released.basis:type_name -> garrison.rollout.v1.Basis
+	11, // 19: garrison.rollout.v1.Primed.basis:type_name -> garrison.rollout.v1.Basis
+	11, // 20: garrison.rollout.v1.Passed.basis:type_name -> garrison.rollout.v1.Basis
+	26, // 21: garrison.rollout.v1.Halted.reason:type_name -> garrison.api.v1.Refusal
+	11, // 22: garrison.rollout.v1.Halted.basis:type_name -> garrison.rollout.v1.Basis
+	25, // 23: garrison.rollout.v1.Basis.at:type_name -> google.protobuf.Timestamp
+	25, // 24: garrison.rollout.v1.Basis.unseen_until:type_name -> google.protobuf.Timestamp
+	11, // 25: garrison.rollout.v1.Silenced.basis:type_name -> garrison.rollout.v1.Basis
+	26, // 26: garrison.rollout.v1.Rejected.reason:type_name -> garrison.api.v1.Refusal
+	11, // 27: garrison.rollout.v1.Succeeded.basis:type_name -> garrison.rollout.v1.Basis
+	28, // 28: garrison.rollout.v1.Succeeded.then:type_name -> garrison.rollout.v1.Standing
+	28, // 29: garrison.rollout.v1.Undone.taken_back:type_name -> garrison.rollout.v1.Standing
+	23, // 30: garrison.rollout.v1.Wave.counts:type_name -> garrison.rollout.v1.Wave.CountsEntry
+	25, // 31: garrison.rollout.v1.Wave.opened_at:type_name -> google.protobuf.Timestamp
+	25, // 32: garrison.rollout.v1.Wave.settled_at:type_name -> google.protobuf.Timestamp
+	25, // 33: garrison.rollout.v1.Wave.passed_at:type_name -> google.protobuf.Timestamp
+	27, // 34: garrison.rollout.v1.Rollout.strategy:type_name -> garrison.rollout.v1.Strategy
+	0,  // 35: garrison.rollout.v1.Rollout.state:type_name -> garrison.rollout.v1.State
+	25, // 36: garrison.rollout.v1.Rollout.since:type_name -> google.protobuf.Timestamp
+	25, // 37: garrison.rollout.v1.Rollout.planned_at:type_name -> google.protobuf.Timestamp
+	26, // 38: garrison.rollout.v1.Rollout.reason:type_name -> garrison.api.v1.Refusal
+	21, // 39: garrison.rollout.v1.Rollout.waves:type_name -> garrison.rollout.v1.Wave
+	21, // 40: garrison.rollout.v1.Rollout.owed:type_name -> garrison.rollout.v1.Wave
+	13, // 41: garrison.rollout.v1.Rollout.comparison:type_name -> garrison.rollout.v1.Comparison
+	28, // 42: garrison.rollout.v1.Rollout.then:type_name -> garrison.rollout.v1.Standing
+	25, // 43: garrison.rollout.v1.Rollout.first_succeeded_at:type_name -> google.protobuf.Timestamp
+	25, // 44: garrison.rollout.v1.Rollout.start_at:type_name -> google.protobuf.Timestamp
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_garrison_rollout_v1_rollout_proto_init() }
@@ -2187,7 +2269,7 @@ func file_garrison_rollout_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_rollout_v1_rollout_proto_rawDesc), len(file_garrison_rollout_v1_rollout_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

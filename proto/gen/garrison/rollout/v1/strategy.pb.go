@@ -22,6 +22,75 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Relation is how a field is compared. The numbers and meanings are those of a selector's Operator.
+type Relation int32
+
+const (
+	// Refused.
+	Relation_RELATION_UNSPECIFIED Relation = 0
+	// The field has one of the values.
+	Relation_RELATION_IN Relation = 1
+	// The field has none of the values. A server without the label meets it.
+	Relation_RELATION_NOT_IN Relation = 2
+	// The field is less than the one value.
+	Relation_RELATION_LESS Relation = 3
+	// The field is the one value or less.
+	Relation_RELATION_AT_MOST Relation = 4
+	// The field is more than the one value.
+	Relation_RELATION_MORE Relation = 5
+	// The field is the one value or more.
+	Relation_RELATION_AT_LEAST Relation = 6
+)
+
+// Enum value maps for Relation.
+var (
+	Relation_name = map[int32]string{
+		0: "RELATION_UNSPECIFIED",
+		1: "RELATION_IN",
+		2: "RELATION_NOT_IN",
+		3: "RELATION_LESS",
+		4: "RELATION_AT_MOST",
+		5: "RELATION_MORE",
+		6: "RELATION_AT_LEAST",
+	}
+	Relation_value = map[string]int32{
+		"RELATION_UNSPECIFIED": 0,
+		"RELATION_IN":          1,
+		"RELATION_NOT_IN":      2,
+		"RELATION_LESS":        3,
+		"RELATION_AT_MOST":     4,
+		"RELATION_MORE":        5,
+		"RELATION_AT_LEAST":    6,
+	}
+)
+
+func (x Relation) Enum() *Relation {
+	p := new(Relation)
+	*p = x
+	return p
+}
+
+func (x Relation) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Relation) Descriptor() protoreflect.EnumDescriptor {
+	return file_garrison_rollout_v1_strategy_proto_enumTypes[0].Descriptor()
+}
+
+func (Relation) Type() protoreflect.EnumType {
+	return &file_garrison_rollout_v1_strategy_proto_enumTypes[0]
+}
+
+func (x Relation) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Relation.Descriptor instead.
+func (Relation) EnumDescriptor() ([]byte, []int) {
+	return file_garrison_rollout_v1_strategy_proto_rawDescGZIP(), []int{0}
+}
+
 // Strategy says in which waves a rollout reaches servers, and what a wave must show before the next one begins.
 type Strategy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -61,9 +130,11 @@ type Strategy struct {
 	Override bool `protobuf:"varint,30,opt,name=override,proto3" json:"override,omitempty"`
 	// How long after its success servers still join it that come to its selector, such as by an enrolment, a move or a
 	// label. They join while it runs in any case, as a wave behind the last one. At most 30 days.
-	JoinFor       *durationpb.Duration `protobuf:"bytes,31,opt,name=join_for,json=joinFor,proto3" json:"join_for,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	JoinFor *durationpb.Duration `protobuf:"bytes,31,opt,name=join_for,json=joinFor,proto3" json:"join_for,omitempty"`
+	// An approval counts only from another actor than the one who asked for the rollout.
+	ApproveByOther bool `protobuf:"varint,32,opt,name=approve_by_other,json=approveByOther,proto3" json:"approve_by_other,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Strategy) Reset() {
@@ -208,10 +279,17 @@ func (x *Strategy) GetJoinFor() *durationpb.Duration {
 	return nil
 }
 
+func (x *Strategy) GetApproveByOther() bool {
+	if x != nil {
+		return x.ApproveByOther
+	}
+	return false
+}
+
 // Stage is one wave.
 type Stage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How large it is.
+	// How large it is; unset only with `of`.
 	//
 	// Types that are valid to be assigned to Size:
 	//
@@ -222,7 +300,10 @@ type Stage struct {
 	// How long its servers must stay healthy; unset means as the strategy says.
 	Soak *durationpb.Duration `protobuf:"bytes,4,opt,name=soak,proto3" json:"soak,omitempty"`
 	// It begins only after a person or a program approves it.
-	Approve       bool `protobuf:"varint,5,opt,name=approve,proto3" json:"approve,omitempty"`
+	Approve bool `protobuf:"varint,5,opt,name=approve,proto3" json:"approve,omitempty"`
+	// Set: it has only servers that meet all of these conditions when the plan is made, and without a size all of them
+	// that no earlier stage took; a percentage is of those that meet them. A stage that takes no server so is refused.
+	Of            *Group `protobuf:"bytes,6,opt,name=of,proto3" json:"of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +386,13 @@ func (x *Stage) GetApprove() bool {
 	return false
 }
 
+func (x *Stage) GetOf() *Group {
+	if x != nil {
+		return x.Of
+	}
+	return nil
+}
+
 type isStage_Size interface {
 	isStage_Size()
 }
@@ -330,6 +418,116 @@ func (*Stage_Servers) isStage_Size() {}
 
 func (*Stage_Percent) isStage_Size() {}
 
+// Group is the servers that meet all of its conditions.
+type Group struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one, at most 16.
+	Where         []*Match `protobuf:"bytes,1,rep,name=where,proto3" json:"where,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_garrison_rollout_v1_strategy_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Group) GetWhere() []*Match {
+	if x != nil {
+		return x.Where
+	}
+	return nil
+}
+
+// Match compares a field of a server with values, as a Condition of a selector does.
+type Match struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The field, as in Condition.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// How.
+	Relation Relation `protobuf:"varint,2,opt,name=relation,proto3,enum=garrison.rollout.v1.Relation" json:"relation,omitempty"`
+	// With what; one or more.
+	Values        []string `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Match) Reset() {
+	*x = Match{}
+	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Match) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Match) ProtoMessage() {}
+
+func (x *Match) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Match.ProtoReflect.Descriptor instead.
+func (*Match) Descriptor() ([]byte, []int) {
+	return file_garrison_rollout_v1_strategy_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Match) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *Match) GetRelation() Relation {
+	if x != nil {
+		return x.Relation
+	}
+	return Relation_RELATION_UNSPECIFIED
+}
+
+func (x *Match) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // Limit is a number of servers or a share of them.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -346,7 +544,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[2]
+	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -358,7 +556,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[2]
+	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -371,7 +569,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_strategy_proto_rawDescGZIP(), []int{2}
+	return file_garrison_rollout_v1_strategy_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Limit) GetBy() isLimit_By {
@@ -430,7 +628,7 @@ type Keep struct {
 
 func (x *Keep) Reset() {
 	*x = Keep{}
-	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[3]
+	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +640,7 @@ func (x *Keep) String() string {
 func (*Keep) ProtoMessage() {}
 
 func (x *Keep) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[3]
+	mi := &file_garrison_rollout_v1_strategy_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +653,7 @@ func (x *Keep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keep.ProtoReflect.Descriptor instead.
 func (*Keep) Descriptor() ([]byte, []int) {
-	return file_garrison_rollout_v1_strategy_proto_rawDescGZIP(), []int{3}
+	return file_garrison_rollout_v1_strategy_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Keep) GetField() string {
@@ -476,7 +674,7 @@ var File_garrison_rollout_v1_strategy_proto protoreflect.FileDescriptor
 
 const file_garrison_rollout_v1_strategy_proto_rawDesc = "" +
 	"\n" +
-	"\"garrison/rollout/v1/strategy.proto\x12\x13garrison.rollout.v1\x1a\x1egoogle/protobuf/duration.proto\"\x97\x05\n" +
+	"\"garrison/rollout/v1/strategy.proto\x12\x13garrison.rollout.v1\x1a\x1egoogle/protobuf/duration.proto\"\xc1\x05\n" +
 	"\bStrategy\x122\n" +
 	"\x06stages\x18\x01 \x03(\v2\x1a.garrison.rollout.v1.StageR\x06stages\x12\x16\n" +
 	"\x06spread\x18\x02 \x01(\tR\x06spread\x12\x14\n" +
@@ -496,21 +694,37 @@ const file_garrison_rollout_v1_strategy_proto_rawDesc = "" +
 	"\temergency\x18\r \x01(\bR\temergency\x12)\n" +
 	"\x10compare_permille\x18\x0e \x01(\rR\x0fcomparePermille\x12\x1a\n" +
 	"\boverride\x18\x1e \x01(\bR\boverride\x124\n" +
-	"\bjoin_for\x18\x1f \x01(\v2\x19.google.protobuf.DurationR\ajoinFor\"\xae\x01\n" +
+	"\bjoin_for\x18\x1f \x01(\v2\x19.google.protobuf.DurationR\ajoinFor\x12(\n" +
+	"\x10approve_by_other\x18  \x01(\bR\x0eapproveByOther\"\xda\x01\n" +
 	"\x05Stage\x12\x1c\n" +
 	"\bcanaries\x18\x01 \x01(\rH\x00R\bcanaries\x12\x1a\n" +
 	"\aservers\x18\x02 \x01(\rH\x00R\aservers\x12\x1a\n" +
 	"\apercent\x18\x03 \x01(\rH\x00R\apercent\x12-\n" +
 	"\x04soak\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04soak\x12\x18\n" +
-	"\aapprove\x18\x05 \x01(\bR\aapproveB\x06\n" +
-	"\x04size\"E\n" +
+	"\aapprove\x18\x05 \x01(\bR\aapprove\x12*\n" +
+	"\x02of\x18\x06 \x01(\v2\x1a.garrison.rollout.v1.GroupR\x02ofB\x06\n" +
+	"\x04size\"9\n" +
+	"\x05Group\x120\n" +
+	"\x05where\x18\x01 \x03(\v2\x1a.garrison.rollout.v1.MatchR\x05where\"p\n" +
+	"\x05Match\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x129\n" +
+	"\brelation\x18\x02 \x01(\x0e2\x1d.garrison.rollout.v1.RelationR\brelation\x12\x16\n" +
+	"\x06values\x18\x03 \x03(\tR\x06values\"E\n" +
 	"\x05Limit\x12\x1a\n" +
 	"\aservers\x18\x01 \x01(\rH\x00R\aservers\x12\x1a\n" +
 	"\apercent\x18\x02 \x01(\rH\x00R\apercentB\x04\n" +
 	"\x02by\"R\n" +
 	"\x04Keep\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x124\n" +
-	"\aworking\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.LimitR\aworkingBLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1;rolloutv1b\x06proto3"
+	"\aworking\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.LimitR\aworking*\x9d\x01\n" +
+	"\bRelation\x12\x18\n" +
+	"\x14RELATION_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vRELATION_IN\x10\x01\x12\x13\n" +
+	"\x0fRELATION_NOT_IN\x10\x02\x12\x11\n" +
+	"\rRELATION_LESS\x10\x03\x12\x14\n" +
+	"\x10RELATION_AT_MOST\x10\x04\x12\x11\n" +
+	"\rRELATION_MORE\x10\x05\x12\x15\n" +
+	"\x11RELATION_AT_LEAST\x10\x06BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1;rolloutv1b\x06proto3"
 
 var (
 	file_garrison_rollout_v1_strategy_proto_rawDescOnce sync.Once
@@ -524,29 +738,36 @@ func file_garrison_rollout_v1_strategy_proto_rawDescGZIP() []byte {
 	return file_garrison_rollout_v1_strategy_proto_rawDescData
 }
 
-var file_garrison_rollout_v1_strategy_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_garrison_rollout_v1_strategy_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_garrison_rollout_v1_strategy_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_garrison_rollout_v1_strategy_proto_goTypes = []any{
-	(*Strategy)(nil),            // 0: garrison.rollout.v1.Strategy
-	(*Stage)(nil),               // 1: garrison.rollout.v1.Stage
-	(*Limit)(nil),               // 2: garrison.rollout.v1.Limit
-	(*Keep)(nil),                // 3: garrison.rollout.v1.Keep
-	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
+	(Relation)(0),               // 0: garrison.rollout.v1.Relation
+	(*Strategy)(nil),            // 1: garrison.rollout.v1.Strategy
+	(*Stage)(nil),               // 2: garrison.rollout.v1.Stage
+	(*Group)(nil),               // 3: garrison.rollout.v1.Group
+	(*Match)(nil),               // 4: garrison.rollout.v1.Match
+	(*Limit)(nil),               // 5: garrison.rollout.v1.Limit
+	(*Keep)(nil),                // 6: garrison.rollout.v1.Keep
+	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
 }
 var file_garrison_rollout_v1_strategy_proto_depIdxs = []int32{
-	1, // 0: garrison.rollout.v1.Strategy.stages:type_name -> garrison.rollout.v1.Stage
-	2, // 1: garrison.rollout.v1.Strategy.max_broken:type_name -> garrison.rollout.v1.Limit
-	4, // 2: garrison.rollout.v1.Strategy.soak:type_name -> google.protobuf.Duration
-	4, // 3: garrison.rollout.v1.Strategy.silence:type_name -> google.protobuf.Duration
-	3, // 4: garrison.rollout.v1.Strategy.keep:type_name -> garrison.rollout.v1.Keep
-	4, // 5: garrison.rollout.v1.Strategy.done_after:type_name -> google.protobuf.Duration
-	4, // 6: garrison.rollout.v1.Strategy.join_for:type_name -> google.protobuf.Duration
-	4, // 7: garrison.rollout.v1.Stage.soak:type_name -> google.protobuf.Duration
-	2, // 8: garrison.rollout.v1.Keep.working:type_name -> garrison.rollout.v1.Limit
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	2,  // 0: garrison.rollout.v1.Strategy.stages:type_name -> garrison.rollout.v1.Stage
+	5,  // 1: garrison.rollout.v1.Strategy.max_broken:type_name -> garrison.rollout.v1.Limit
+	7,  // 2: garrison.rollout.v1.Strategy.soak:type_name -> google.protobuf.Duration
+	7,  // 3: garrison.rollout.v1.Strategy.silence:type_name -> google.protobuf.Duration
+	6,  // 4: garrison.rollout.v1.Strategy.keep:type_name -> garrison.rollout.v1.Keep
+	7,  // 5: garrison.rollout.v1.Strategy.done_after:type_name -> google.protobuf.Duration
+	7,  // 6: garrison.rollout.v1.Strategy.join_for:type_name -> google.protobuf.Duration
+	7,  // 7: garrison.rollout.v1.Stage.soak:type_name -> google.protobuf.Duration
+	3,  // 8: garrison.rollout.v1.Stage.of:type_name -> garrison.rollout.v1.Group
+	4,  // 9: garrison.rollout.v1.Group.where:type_name -> garrison.rollout.v1.Match
+	0,  // 10: garrison.rollout.v1.Match.relation:type_name -> garrison.rollout.v1.Relation
+	5,  // 11: garrison.rollout.v1.Keep.working:type_name -> garrison.rollout.v1.Limit
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_garrison_rollout_v1_strategy_proto_init() }
@@ -559,7 +780,7 @@ func file_garrison_rollout_v1_strategy_proto_init() {
 		(*Stage_Servers)(nil),
 		(*Stage_Percent)(nil),
 	}
-	file_garrison_rollout_v1_strategy_proto_msgTypes[2].OneofWrappers = []any{
+	file_garrison_rollout_v1_strategy_proto_msgTypes[4].OneofWrappers = []any{
 		(*Limit_Servers)(nil),
 		(*Limit_Percent)(nil),
 	}
@@ -568,13 +789,14 @@ func file_garrison_rollout_v1_strategy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_rollout_v1_strategy_proto_rawDesc), len(file_garrison_rollout_v1_strategy_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   4,
+			NumEnums:      1,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_garrison_rollout_v1_strategy_proto_goTypes,
 		DependencyIndexes: file_garrison_rollout_v1_strategy_proto_depIdxs,
+		EnumInfos:         file_garrison_rollout_v1_strategy_proto_enumTypes,
 		MessageInfos:      file_garrison_rollout_v1_strategy_proto_msgTypes,
 	}.Build()
 	File_garrison_rollout_v1_strategy_proto = out.File

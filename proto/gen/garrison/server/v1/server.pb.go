@@ -2356,6 +2356,9 @@ type Server struct {
 	// The public half of the key in the token with which it enrolled. It still lets in for a moment, in which the server
 	// may ask for a lost answer again.
 	UsedGuestKey string `protobuf:"bytes,43,opt,name=used_guest_key,json=usedGuestKey,proto3" json:"used_guest_key,omitempty"`
+	// The public half of the key of an executor that reported that it removes itself. It still lets in for a moment, in
+	// which the executor may send a report again whose answer was lost.
+	FarewellKey string `protobuf:"bytes,111,opt,name=farewell_key,json=farewellKey,proto3" json:"farewell_key,omitempty"`
 	// When the server last confirmed what is recorded of its instances. Only in answers of the registry; unset when this
 	// replica received no such beat since it started.
 	InventoryConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,65,opt,name=inventory_confirmed_at,json=inventoryConfirmedAt,proto3" json:"inventory_confirmed_at,omitempty"`
@@ -2682,6 +2685,13 @@ func (x *Server) GetUsedGuestKey() string {
 	return ""
 }
 
+func (x *Server) GetFarewellKey() string {
+	if x != nil {
+		return x.FarewellKey
+	}
+	return ""
+}
+
 func (x *Server) GetInventoryConfirmedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.InventoryConfirmedAt
@@ -3003,7 +3013,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"(\n" +
 	"\tForgotten\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xa0\x14\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\"\xc3\x14\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -3047,7 +3057,8 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\tguest_key\x18( \x01(\tR\bguestKey\x12N\n" +
 	"\x15credentials_expire_at\x18) \x01(\v2\x1a.google.protobuf.TimestampR\x13credentialsExpireAt\x12;\n" +
 	"\texclusion\x18* \x01(\v2\x1d.garrison.server.v1.ExclusionR\texclusion\x12$\n" +
-	"\x0eused_guest_key\x18+ \x01(\tR\fusedGuestKey\x12P\n" +
+	"\x0eused_guest_key\x18+ \x01(\tR\fusedGuestKey\x12!\n" +
+	"\ffarewell_key\x18o \x01(\tR\vfarewellKey\x12P\n" +
 	"\x16inventory_confirmed_at\x18A \x01(\v2\x1a.google.protobuf.TimestampR\x14inventoryConfirmedAt\x122\n" +
 	"\x06intake\x18< \x01(\v2\x1a.garrison.server.v1.IntakeR\x06intake\x12-\n" +
 	"\x12environment_joined\x18P \x01(\x04R\x11environmentJoined\x125\n" +

@@ -39,6 +39,8 @@ const (
 	Role_ROLE_ADMIN Role = 3
 	// The user, a program, reports the instances of agents of kind external that name it, and can do nothing else.
 	Role_ROLE_REPORTER Role = 4
+	// The user, a person or a program, sees rollouts and approves or rejects their waves, and can do nothing else.
+	Role_ROLE_APPROVER Role = 5
 )
 
 // Enum value maps for Role.
@@ -49,6 +51,7 @@ var (
 		2: "ROLE_OPERATOR",
 		3: "ROLE_ADMIN",
 		4: "ROLE_REPORTER",
+		5: "ROLE_APPROVER",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
@@ -56,6 +59,7 @@ var (
 		"ROLE_OPERATOR":    2,
 		"ROLE_ADMIN":       3,
 		"ROLE_REPORTER":    4,
+		"ROLE_APPROVER":    5,
 	}
 )
 
@@ -560,14 +564,15 @@ const file_garrison_user_v1_user_proto_rawDesc = "" +
 	"\n" +
 	"revoked_by\x18\t \x01(\tR\trevokedBy\x12\x16\n" +
 	"\x06reason\x18\n" +
-	" \x01(\tR\x06reason*c\n" +
+	" \x01(\tR\x06reason*v\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_VIEWER\x10\x01\x12\x11\n" +
 	"\rROLE_OPERATOR\x10\x02\x12\x0e\n" +
 	"\n" +
 	"ROLE_ADMIN\x10\x03\x12\x11\n" +
-	"\rROLE_REPORTER\x10\x04*V\n" +
+	"\rROLE_REPORTER\x10\x04\x12\x11\n" +
+	"\rROLE_APPROVER\x10\x05*V\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_ACTIVE\x10\x01\x12\x11\n" +

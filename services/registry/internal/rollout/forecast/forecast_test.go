@@ -198,3 +198,58 @@ func TestARolloutOnItsWayTakesAsLongAsItsQueue(t *testing.T) {
 		t.Errorf("%s after %s; want success after 40 s to 60 s", r.State, r.Took)
 	}
 }
+
+func TestWhatOthersHaveUnderWayComesFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		busy, beside int
+		least, most  time.Duration
+	}{
+		"alone":                   {0, 0, 20 * time.Second, 20 * time.Second},
+		"half of the slots taken": {10, 0, 40 * time.Second, 40 * time.Second},
+		"a long queue before it":  {60, 0, 80 * time.Second, 80 * time.Second},
+		"another one beside it":   {0, 20, 21 * time.Second, 40 * time.Second},
+		"a large one beside it":   {0, 2000, 10 * time.Minute, time.Hour},
+	} {
+		w := alike(20)
+		w.Busy, w.Beside = c.busy, c.beside
+		if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took < c.least || r.Took > c.most {
+			t.Errorf("%s: %s after %s; want success after %s to %s", name, r.State, r.Took, c.least, c.most)
+		}
+	}
+}
+
+// Another rollout changes one of two servers, of which one must work.
+func TestAServerThatAnotherRolloutChangesDoesNotWorkUntilItIsDone(t *testing.T) {
+	w := alike(2)
+	w.Strategy.Keep = []*rolloutv1.Keep{{
+		Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}},
+	}}
+	free := run(t, w)
+	w.Servers[0].Busy = true
+	if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took < free.Took {
+		t.Errorf("%s after %s; want success, and no sooner than after %s", r.State, r.Took, free.Took)
+	}
+	w.Servers[0].Busy, w.Servers[1].Busy = true, true
+	if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED {
+		t.Errorf("both are being changed: %s; want success", r.State)
+	}
+}
+
+func TestARolloutWaitsForAWindow(t *testing.T) {
+	w := alike(4)
+	w.Begin = time.Unix(1_000_000, 0)
+	opens := w.Begin.Add(3 * time.Hour)
+	w.Closed = func(server string, at time.Time) (time.Time, string) {
+		if server == "s0" || !at.Before(opens) {
+			return time.Time{}, ""
+		}
+		return opens, "outside its windows"
+	}
+	if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took != 3*time.Hour+20*time.Second {
+		t.Errorf("%s after %s; want success 20 s after it opens", r.State, r.Took)
+	}
+	w.Strategy.Emergency = true
+	if r := run(t, w); r.Took != 20*time.Second {
+		t.Errorf("in an emergency after %s; want 20 s", r.Took)
+	}
+}

@@ -21,7 +21,7 @@ type Point struct {
 // queued begins after it.
 func (s *simulation) resume() {
 	p := s.From
-	s.begin, s.now, s.Strategy = p.Now, p.Now, p.Rollout.Strategy
+	s.Strategy = p.Rollout.Strategy
 	s.book.Load(p.Rollout, p.Targets)
 	for i, server := range s.Servers {
 		s.index[server.ServerID] = i

@@ -32,6 +32,7 @@ type happening struct {
 	number int // the order of happenings at the same time
 	server int
 	event  rollout.Event
+	frees  bool // the change of another one ends there; nothing else happens
 }
 
 type agenda []happening
@@ -66,7 +67,9 @@ type simulation struct {
 	absent  map[int]bool
 	works   map[[2]string][2]int // by field and value: how many work, and how many there are
 	busy    map[int]bool
-	kept    *keep.Tally // by the groups of standing budgets
+	other   map[int]bool // the servers that are under way by others
+	beside  int          // how many changes of others take slots in turn with the rollout's
+	kept    *keep.Tally  // by the groups of standing budgets
 	slots   slots
 }
 
@@ -74,10 +77,18 @@ type simulation struct {
 // that cannot be met.
 func Run(w World) (Result, error) {
 	begin := time.Unix(0, 0)
+	if !w.Begin.IsZero() {
+		begin = w.Begin
+	}
 	s := &simulation{
 		World: w, random: rand.New(rand.NewPCG(w.Seed, 1)), begin: begin, now: begin, index: map[string]int{},
 		broken: map[int]bool{}, absent: map[int]bool{}, busy: map[int]bool{}, kept: keep.NewTally(),
+		other: map[int]bool{}, beside: w.Beside,
 	}
+	if w.From != nil {
+		s.begin, s.now = w.From.Now, w.From.Now
+	}
+	s.crowd()
 	if w.From != nil {
 		s.resume()
 		return s.run(), nil
@@ -117,6 +128,9 @@ func (s *simulation) plan(l rollout.Layout) {
 
 func (s *simulation) fold(body proto.Message) {
 	f := ledger.Fact{Noun: ledger.Rollout, Key: s.ID, Body: body, At: s.now, Actor: "forecast"}
+	if _, approves := body.(*rolloutv1.Approved); approves {
+		f.Actor = "forecast/approver" // an approval may have to come from another actor
+	}
 	if !s.book.Fold(f) {
 		panic(fmt.Sprintf("forecast: %s does not fit: %v", f.Name(), s.book.Rollout))
 	}
@@ -195,6 +209,9 @@ func (s *simulation) decide() rollout.Decision {
 			return n[0], n[1]
 		}
 		input.Standing = s.standing
+		if s.Closed != nil {
+			input.Closed = func(server string) (time.Time, string) { return s.Closed(server, s.now) }
+		}
 		d := rollout.Decide(input)
 		basis := &rolloutv1.Basis{At: timestamppb.New(s.now)}
 		switch {

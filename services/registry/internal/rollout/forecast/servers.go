@@ -10,7 +10,7 @@ import (
 // at puts something on the agenda.
 func (s *simulation) at(in time.Duration, server int, e rollout.Event) {
 	s.number++
-	heap.Push(&s.agenda, happening{s.now.Add(in), s.number, server, e})
+	heap.Push(&s.agenda, happening{at: s.now.Add(in), number: s.number, server: server, event: e})
 }
 
 // after returns a random time with a mean.
@@ -50,6 +50,7 @@ func (s *simulation) release(i int) {
 	if server.Slow {
 		took *= 10
 	}
+	s.giveWay()
 	took += s.slots.wait(s.Slots, s.now, took)
 	ok := s.random.Float64() >= s.Fails
 	if f := s.Fault; (f.Field == "" || server.Fields[f.Field] == f.Value) && s.random.Float64() < f.Share {
@@ -64,6 +65,10 @@ func (s *simulation) release(i int) {
 
 // happen lets something happen. The end of a change on a server that is offline is reported when it is back.
 func (s *simulation) happen(h happening) {
+	if h.frees {
+		s.change(h.server, func() { delete(s.other, h.server) })
+		return
+	}
 	h.event.At = s.now
 	switch h.event.Kind {
 	case rollout.Ended:
@@ -83,8 +88,10 @@ func (s *simulation) happen(h happening) {
 	s.book.Apply(s.Servers[h.server].ServerID, h.event)
 }
 
-// working reports whether a server is online, healthy and not under way.
-func (s *simulation) working(i int) bool { return !s.absent[i] && !s.broken[i] && !s.busy[i] }
+// working reports whether a server is online, healthy and not under way, by the rollout or by others.
+func (s *simulation) working(i int) bool {
+	return !s.absent[i] && !s.broken[i] && !s.busy[i] && !s.other[i]
+}
 
 // count counts the working servers by the fields of the keep budgets.
 func (s *simulation) count() {

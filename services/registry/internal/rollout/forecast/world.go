@@ -36,6 +36,15 @@ type World struct {
 	OfflineFor    time.Duration
 	Seed          uint64
 	From          *Point // where runs go on; nil means from the plan
+	// Begin is when a run begins that does not go on from a point; the zero time means any time.
+	Begin time.Time
+	// Closed returns why a server must not be changed at a time, "" when it may be, and until when; zero means without
+	// end. Nil means that servers may be changed at any time.
+	Closed func(server string, at time.Time) (until time.Time, why string)
+	// Busy is how many changes of others are under way or queued when a run begins: they take slots first.
+	Busy int
+	// Beside is how many changes others have yet to begin: they take slots in turn with the rollout's.
+	Beside int
 
 	stop <-chan struct{} // ends a run early once it is closed; nil means never
 }
@@ -45,6 +54,7 @@ type Server struct {
 	rollout.Candidate
 	Dead bool // it is offline and does not come back
 	Slow bool // its changes take ten times as long
+	Busy bool // another change is under way on it when a run begins
 }
 
 // Fault is what is wrong with a new version.

@@ -38,19 +38,6 @@ func (p *Watch) confirm(id string, beat *reportv1.Beat, at time.Time) {
 	}
 }
 
-// expect makes the book of confirmations one of the servers under management.
-func (p *Watch) expect(managed []string) {
-	p.confirmed.Expect(managed...)
-	if p.confirmed.Len() == len(managed) {
-		return
-	}
-	is := make(map[string]bool, len(managed))
-	for _, id := range managed {
-		is[id] = true
-	}
-	p.confirmed.Keep(func(id string) bool { return is[id] })
-}
-
 // ConfirmedAt returns when a server last confirmed what is recorded of its instances; nil when this process does not
 // know.
 func (p *Watch) ConfirmedAt(id string) *timestamppb.Timestamp {

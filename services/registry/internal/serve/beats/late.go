@@ -2,6 +2,7 @@ package beats
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -15,19 +16,23 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
 )
 
-// holdBack counts the servers that miss a beat, and begins or ends the hold. It must run inside Read and with mu held.
-func (p *Watch) holdBack(now time.Time) {
+// holdBack counts the servers that miss a beat, and begins or ends the hold.
+func (p *Watch) holdBack() {
 	silent, online := 0, 0
-	for s := range p.records.View.AllServers() {
-		if s.Presence != serverv1.Presence_PRESENCE_ONLINE || !server.Believed(s) {
-			continue
+	p.inParts(func(servers iter.Seq[*serverv1.Server], now time.Time, _ uint64) {
+		for s := range servers {
+			if s.Presence != serverv1.Presence_PRESENCE_ONLINE || !server.Believed(s) {
+				continue
+			}
+			online++
+			if !p.lateSince(s, now).IsZero() {
+				silent++
+			}
 		}
-		online++
-		if !p.lateSince(s, now).IsZero() {
-			silent++
-		}
-	}
-	before := p.hold
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, now := p.hold, p.records.Now()
 	p.hold = before.Next(silent, online, now, p.Interval)
 	switch was, is := before.Holds(now), p.hold.Holds(now); {
 	case is && before.Since.IsZero():

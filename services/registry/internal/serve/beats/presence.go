@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// SweepEvery is how often silent servers are looked for.
+	// SweepEvery is how often silent servers are looked for, unless the fleet is so large that this takes too long.
 	SweepEvery = time.Second
 	// beatsASecond bounds how many beats of one server are read in a second.
 	beatsASecond = 100
@@ -58,6 +58,7 @@ type Watch struct {
 	last    map[string]presence.Beat // of each managed server, by id
 	hearing presence.Hearing         // set before beats are received
 	hold    presence.Hold
+	changed map[string]bool // managed servers whose last beat may lead to a fact, by id
 }
 
 // New returns a watch that receives no beats until it runs.
@@ -70,7 +71,7 @@ func New(
 		records: r, conn: conn, Interval: interval, Returns: topology.ServerReturns, changes: changes,
 		epochs: newEpochChecks(r, conn, changes, log), unknown: unknown, reports: reports, log: log,
 		refused: logs.NewPacer(), pace: pace.New(beatsASecond, time.Second), wake: wakeup.New(),
-		last: map[string]presence.Beat{}, confirmed: confirm.New(),
+		last: map[string]presence.Beat{}, confirmed: confirm.New(), changed: map[string]bool{},
 	}
 }
 
@@ -110,17 +111,23 @@ func (p *Watch) Run(ctx context.Context) error {
 	go p.listenUp(ctx, received)
 	go p.watchServers(ctx)
 	go p.look(ctx, func() bool { return p.conn.Connected() && beats.Connected() })
-	tick := time.NewTicker(min(SweepEvery, p.Interval))
+	every := min(SweepEvery, p.Interval)
+	tick := time.NewTimer(every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.wake.C():
+			if p.conn.Connected() && beats.Connected() {
+				p.decideChanged(ctx)
+			}
 		case <-tick.C:
-		}
-		if p.conn.Connected() && beats.Connected() {
-			p.sweep(ctx)
+			rest := every
+			if p.conn.Connected() && beats.Connected() {
+				rest = max(every, min(p.sweep(ctx)*sweepShare, p.Interval))
+			}
+			tick.Reset(rest)
 		}
 	}
 }
@@ -210,6 +217,9 @@ func (p *Watch) Receive(m bus.Message) {
 		p.hearing.Returned(beat.At)
 	}
 	p.last[from.Server] = beat
+	if changes {
+		p.changed[from.Server] = true
+	}
 	p.mu.Unlock()
 	p.confirm(from.Server, body, beat.At)
 	if changes {
@@ -276,6 +286,9 @@ func (p *Watch) factFor(s *serverv1.Server, last presence.Beat, t presence.Timin
 	if body := presence.DecideCondition(s, last, t.Now); body != nil {
 		return body
 	}
+	if s.GetReinstall() == nil {
+		return nil
+	}
 	return presence.DecideReinstalled(s, last, p.records.View.InstancesOf(s.Id))
 }
 
@@ -291,42 +304,4 @@ func (p *Watch) SettledAt(id string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last[id].SettledAt
-}
-
-// sweep records every change that is due now.
-func (p *Watch) sweep(ctx context.Context) {
-	now, end := p.records.Now(), p.records.Follower.Position()
-	var due []serverChange
-	var managed []string
-	doubts := map[string]presence.Beat{}
-	p.records.Follower.Read(func() { // before mu, as answers do it
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.hearing.Look(now) // before anything is decided: this process may have stood still until now
-		p.holdBack(now)
-		t := presence.Timing{
-			Now: now, Heard: p.hearing.Until(), Interval: p.Interval, Grace: p.hearing.Grace(), Held: p.hold.Holds(now),
-		}
-		for s := range p.records.View.AllServers() {
-			if server.Managed(s) {
-				managed = append(managed, s.Id)
-			}
-			last := p.last[s.Id]
-			if body := p.factFor(s, last, t); body != nil {
-				due = append(due, p.changes.draft(s, body))
-			} else if p.records.Believed(s) && epoch.DoubtOf(s, last, end) != epoch.NoDoubt {
-				doubts[s.Id] = last
-			}
-		}
-		for id := range p.last {
-			if s, ok := p.records.View.Server(id); !ok || !server.Managed(s) {
-				delete(p.last, id)
-			}
-		}
-		p.reports.Prune()
-	})
-	p.expect(managed)
-	p.unknown.prune(now)
-	records.InParallel(len(due), func(n int) { p.changes.record(ctx, due[n]) })
-	p.epochs.settle(ctx, doubts)
 }

@@ -218,11 +218,11 @@ func (a *API) List(
 	return request.Answer(resp, err)
 }
 
-// Of returns the block of what last failed of an instance, or of what is wanted of it; nil without one. It must
-// run inside Read.
+// Of returns the block of what last failed of an instance, or of what is wanted of it; nil without one. What failed no
+// longer matters once something else is on its way. It must run inside Read.
 func Of(r *records.Records, i *instancev1.Instance, p *serverv1.Platform) *blockv1.Block {
 	for _, ref := range []*imagev1.Ref{i.Failed, i.Wanted} {
-		if ref == nil {
+		if ref == nil || ref == i.Failed && i.State == instancev1.State_STATE_PENDING {
 			continue
 		}
 		c := blocknoun.Change{

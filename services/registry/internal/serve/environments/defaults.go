@@ -43,11 +43,12 @@ const MostAtOnce = intent.MostAtOnce
 // Defaults answers requests about the defaults of environments.
 type Defaults struct {
 	records *records.Records
+	work    *Work
 }
 
-// NewDefaults returns what answers requests about defaults.
-func NewDefaults(r *records.Records) *Defaults {
-	return &Defaults{records: r}
+// NewDefaults returns what answers requests about defaults, which work derives intents from.
+func NewDefaults(r *records.Records, work *Work) *Defaults {
+	return &Defaults{records: r, work: work}
 }
 
 // Set records a default. It is safe to run twice: what is set already, and due nowhere, writes nothing.
@@ -67,7 +68,7 @@ func (a *Defaults) Set(
 		if err := request.CheckOwners(fact.Owners); err != nil {
 			return nil, err
 		}
-		same := sameDefault(have, fact)
+		same := sameDefault(have, fact) && (q.KeepReach || have.GetAtOnce() == fact.AtOnce)
 		if same && q.KeepReach {
 			return nil, nil
 		}
@@ -283,8 +284,20 @@ func (a *Defaults) List(
 			}
 		})
 	}
+	a.addHeld(resp.Defaults, servers)
 	slices.SortFunc(resp.Defaults, func(x, y *registryv1.DefaultRow) int { return strings.Compare(x.Agent, y.Agent) })
 	return resp, nil
+}
+
+// addHeld adds to rows the servers on which a default is held.
+func (a *Defaults) addHeld(rows []*registryv1.DefaultRow, servers []string) {
+	for _, row := range rows {
+		all, some := a.work.Held(row.Environment, row.Agent, servers)
+		if len(some) == 0 {
+			continue
+		}
+		a.records.Follower.Read(func() { defaults.AddHeld(a.records.View, row, all, some) })
+	}
 }
 
 // living returns the ids of the living servers of an environment. It must run inside Read.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -113,6 +114,15 @@ func (d *Work) Idle() bool {
 	return len(d.next)+len(d.later)+len(d.environments) == 0
 }
 
+// waitEverywhere counts each server with defaults as one that waited: which ones did before this registry began is not
+// known, and what was held must not come by a restart. A look removes those on which nothing waits.
+func (d *Work) waitEverywhere() {
+	d.addMembers()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.Copy(d.waiting, d.later)
+}
+
 // takeWaiting adds the servers that wait, if something changed that may end it.
 func (d *Work) takeWaiting() {
 	d.mu.Lock()
@@ -123,13 +133,52 @@ func (d *Work) takeWaiting() {
 	d.again = false
 }
 
-// expect counts servers as waiting while they are looked at, so that no fact of that time is missed.
-func (d *Work) expect(servers []string) {
+// expect counts servers as waiting while they are looked at, so that no fact of that time is missed. It returns those
+// that waited before.
+func (d *Work) expect(servers []string) (waited map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	waited = maps.Clone(d.waiting)
 	for _, id := range servers {
 		d.waiting[id] = true
 	}
+	return waited
+}
+
+// keepHeld notes which of some servers a default is held on.
+func (d *Work) keepHeld(key heldKey, servers, held []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(held) == 0 && d.held[key] == nil {
+		return
+	}
+	if d.held[key] == nil {
+		d.held[key] = map[string]bool{}
+		d.log.Warn().Str("environment", key.environment).Str(logs.Agent, key.agent).
+			Msg("default held: it would reach too many servers at once")
+	}
+	for _, id := range servers {
+		delete(d.held[key], id)
+	}
+	for _, id := range held {
+		d.held[key][id] = true
+	}
+	if len(d.held[key]) == 0 {
+		delete(d.held, key)
+	}
+}
+
+// Held returns on how many servers a default is held in all, and on which of some.
+func (d *Work) Held(environment, agent string, servers []string) (all int, some []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	held := d.held[heldKey{environment, agent}]
+	for _, id := range servers {
+		if held[id] {
+			some = append(some, id)
+		}
+	}
+	return len(held), some
 }
 
 // looked records on which servers a default waits. After a failure all of them are looked at again.

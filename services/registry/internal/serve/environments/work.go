@@ -36,18 +36,22 @@ type Work struct {
 	wake    wakeup.Signal
 
 	mu           sync.Mutex
-	next         map[string]bool // ids of servers to look at first
-	later        map[string]bool // ids of servers to look at when there are none of those
-	environments map[string]bool // whose servers are to be added to later
-	waiting      map[string]bool // ids of servers on which a default is due that could not be installed
-	again        bool            // something changed that may end the waiting
+	next         map[string]bool             // ids of servers to look at first
+	later        map[string]bool             // ids of servers to look at when there are none of those
+	environments map[string]bool             // whose servers are to be added to later
+	waiting      map[string]bool             // ids of servers on which a default is due that could not be installed
+	again        bool                        // something changed that may end the waiting
+	held         map[heldKey]map[string]bool // ids of servers of those that too many others wait with
 }
+
+// heldKey is a default of an environment, of which servers are held; see defaults.Held.
+type heldKey struct{ environment, agent string }
 
 // NewWork returns what derives intents from defaults.
 func NewWork(r *records.Records, log zerolog.Logger) *Work {
 	return &Work{
 		records: r, log: log, wake: wakeup.New(), next: map[string]bool{}, later: map[string]bool{},
-		environments: map[string]bool{}, waiting: map[string]bool{},
+		environments: map[string]bool{}, waiting: map[string]bool{}, held: map[heldKey]map[string]bool{},
 	}
 }
 
@@ -57,6 +61,7 @@ func (d *Work) Run(ctx context.Context) error {
 	defer reconcile.Stop()
 	defer retry.Stop()
 	d.AddEverything()
+	d.waitEverywhere()
 	for {
 		for servers := d.Take(); len(servers) > 0; servers = d.Take() {
 			d.Look(ctx, servers)
@@ -78,11 +83,11 @@ func (d *Work) Run(ctx context.Context) error {
 
 // Look derives everything that is due on some servers, at most defaults.Batch.
 func (d *Work) Look(ctx context.Context, servers []string) {
-	d.expect(servers)
+	waited := d.expect(servers)
 	waiting, err := map[string]bool{}, d.records.Decider.CatchUp(ctx)
 	if err == nil {
 		for _, group := range d.groups(servers) {
-			if err = d.derive(ctx, group, waiting); err != nil {
+			if err = d.derive(ctx, group, waited, waiting); err != nil {
 				break
 			}
 		}
@@ -127,11 +132,11 @@ func (d *Work) groups(servers []string) []defaultsGroup {
 
 // derive records the intents that are due on the servers of one environment. It is safe to run twice: what is recorded
 // is not due any more, and a decision on an outdated view fails its guards.
-func (d *Work) derive(ctx context.Context, g defaultsGroup, waiting map[string]bool) error {
+func (d *Work) derive(ctx context.Context, g defaultsGroup, waited, waiting map[string]bool) error {
 	for _, agent := range g.agents {
 		var derived defaults.Derived
 		_, err := d.records.Decider.Do(ctx, func() ([]ledger.Draft, error) {
-			derived = defaults.Derive(d.records.View, g.environment, agent, g.servers, d.records.Now())
+			derived = defaults.Derive(d.records.View, g.environment, agent, g.servers, waited, d.records.Now())
 			return derived.Drafts, nil
 		})
 		if err != nil {
@@ -140,6 +145,7 @@ func (d *Work) derive(ctx context.Context, g defaultsGroup, waiting map[string]b
 		for _, id := range derived.Waiting {
 			waiting[id] = true
 		}
+		d.keepHeld(heldKey{g.environment, agent}, g.servers, derived.Held)
 		if derived.Intent != "" {
 			d.log.Info().Str(logs.Intent, derived.Intent).Str("environment", g.environment).Str(logs.Agent, agent).
 				Uint32(logs.Count, derived.Changed).Msg("default installed")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -15,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/page"
+	"github.com/garrison-fleet/garrison/pkg/shallow"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -61,12 +63,12 @@ func (a *API) List(
 			return err
 		}
 		holds := hold.NewIndex(a.records.View, a.records.Now())
-		rows := page.Map(a.records.View.Instances(filter, after),
+		found := page.Map(a.records.View.Instances(filter, after),
 			func(_ string, i *instancev1.Instance) *registryv1.InstanceRow { return a.row(i, holds) })
 		if q.WithExternal {
-			rows = a.externals.behind(rows, filter, after)
+			found = a.externals.behind(found, filter, after)
 		}
-		part := page.Take(rows, limit)
+		part := page.Take(found, limit)
 		resp.Instances, resp.NextCursor, resp.LeftOut = part.Rows, page.Cursor(q, part.Next), part.LeftOut
 		return nil
 	})
@@ -76,7 +78,9 @@ func (a *API) List(
 // row returns a copy of an instance with what the list shows of its server. It must run inside Read.
 func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.InstanceRow {
 	s, _ := a.records.View.Server(i.ServerId)
-	row := &registryv1.InstanceRow{Instance: proto.CloneOf(i), ServerName: s.GetName(), Presence: s.GetPresence()}
+	row := rows.Get().(*registryv1.InstanceRow)
+	shallow.Into(row.Instance, i)
+	row.ServerName, row.Presence, row.ByHand = s.GetName(), s.GetPresence(), view.ByHand(i)
 	if h := holds.On(s, i.Agent); h != nil {
 		row.Hold = proto.CloneOf(h)
 	}
@@ -85,6 +89,20 @@ func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.Instance
 	}
 	row.Instance.ConfirmedAt = confirmedAt(i, a.presence.ConfirmedAt(i.ServerId))
 	return row
+}
+
+// rows keeps the rows of answers that were sent, to be filled again: a page of 100 would leave 60 KB of garbage.
+var rows = sync.Pool{New: func() any { return &registryv1.InstanceRow{Instance: &instancev1.Instance{}} }}
+
+// Reuse takes the rows of a list that was sent.
+func Reuse(list *registryv1.ListInstancesResponse) {
+	for _, row := range list.Instances {
+		instance := row.Instance
+		proto.Reset(instance) // what it shares with the view may go
+		proto.Reset(row)
+		row.Instance = instance
+		rows.Put(row)
+	}
 }
 
 // confirmedAt returns when an instance was last known to be as recorded: a report that differed says so as well as a
@@ -125,6 +143,7 @@ func (a *API) filter(q *registryv1.ListInstancesRequest) (view.InstanceFilter, e
 	filter := view.InstanceFilter{
 		Agent: q.Agent, Version: q.Version, Kind: q.Kind, Application: q.Application,
 		Environment: q.Environment, State: q.State, Health: q.Health, NotAtWanted: q.NotAtWanted,
+		Executors: q.WithExecutors,
 	}
 	if q.Server != "" {
 		s, err := a.records.Find(q.Server)
@@ -153,7 +172,8 @@ func (a *API) filter(q *registryv1.ListInstancesRequest) (view.InstanceFilter, e
 // names refuses an unknown agent or application. It must run inside Read.
 func (a *API) names(q *registryv1.ListInstancesRequest) error {
 	v := a.records.View
-	if _, ok := v.Agent(q.Agent); !ok && q.Agent != "" {
+	executors := q.WithExecutors && q.Agent == view.Executor // which need no agent
+	if _, ok := v.Agent(q.Agent); !ok && q.Agent != "" && !executors {
 		return request.NotFound(intent.UnknownAgent(v, q.Agent))
 	}
 	if _, ok := v.Application(q.Application); !ok && q.Application != "" {

@@ -110,17 +110,17 @@ type checking struct {
 
 // run must be called inside Query.
 func (c *checking) run() error {
-	view := c.api.records.View
-	if _, ok := view.Agent(c.ask.Agent); c.ask.Agent != "" && !ok {
-		return request.NotFound(intent.UnknownAgent(view, c.ask.Agent))
+	v := c.api.records.View
+	if _, ok := v.Agent(c.ask.Agent); c.ask.Agent != "" && c.ask.Agent != view.Executor && !ok {
+		return request.NotFound(intent.UnknownAgent(v, c.ask.Agent))
 	}
-	query, refusal := selector.NewQuery(view, c.ask.On)
+	query, refusal := selector.NewQuery(v, c.ask.On)
 	if refusal != nil {
 		return request.NotFound(refusal)
 	}
-	c.merged = intent.Merged(view, c.api.records.Secrets)
+	c.merged = intent.Merged(v, c.api.records.Secrets)
 	looked := 0
-	for s := range view.ServersNear(query, c.from.server) {
+	for s := range v.ServersNear(query, c.from.server) {
 		if looked++; looked > ServersAPart {
 			c.resp.NextCursor = checkCursor{server: s.Id}.String()
 			break
@@ -149,6 +149,9 @@ func (c *checking) compare(s *serverv1.Server) bool {
 		Servers: c.ask.Scope != registryv1.CheckScope_CHECK_SCOPE_AGENTS,
 		Agents:  c.ask.Scope != registryv1.CheckScope_CHECK_SCOPE_SERVERS,
 	})
+	if c.countsExecutor(s) {
+		agents++
+	}
 	if e, ok := c.api.records.View.Environment(s.Environment); ok && (len(rows) > 0 || e.Braked != nil) {
 		c.drift[e.Name] = true
 	}
@@ -166,6 +169,13 @@ func (c *checking) compare(s *serverv1.Server) bool {
 		c.resp.Servers, c.resp.Agents = c.resp.Servers+1, c.resp.Agents+uint32(agents)
 	}
 	return true
+}
+
+// countsExecutor reports whether the executor of a server is compared without an instance: nothing is wanted of it, and
+// what is wrong with it is a difference of its server.
+func (c *checking) countsExecutor(s *serverv1.Server) bool {
+	return c.ask.Scope != registryv1.CheckScope_CHECK_SCOPE_SERVERS &&
+		(c.ask.Agent == "" || c.ask.Agent == view.Executor) && c.api.records.View.ExecutorByHand(s) != nil
 }
 
 // add adds a difference; false when the part has no room for it.

@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/page"
+	"github.com/garrison-fleet/garrison/pkg/shallow"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -158,7 +159,7 @@ func (a *API) List(
 
 // intentRow returns a copy of an intent without its servers.
 func intentRow(_ string, i *intentv1.Record) *intentv1.Record {
-	row := proto.CloneOf(i)
+	row := shallow.Copy(i)
 	row.ServerIds = nil
 	return row
 }

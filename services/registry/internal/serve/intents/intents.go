@@ -59,11 +59,11 @@ func (i *Handler) Handle(ctx context.Context, m bus.Message) error {
 	if err := i.records.Decider.CatchUp(ctx); err != nil {
 		return err
 	}
+	if ask.Undone, err = i.lookup.Undone(ctx, ask.Intent); err != nil {
+		return err
+	}
 	if ask.Intent.GetRollout() != nil {
 		return i.handleRollout(ctx, ask)
-	}
-	if ask.Undone, err = i.lookup.undone(ctx, ask.Intent); err != nil {
-		return err
 	}
 	return i.records.Decider.Retry(ctx, func(ctx context.Context) error {
 		err := i.attempt(ctx, ask)

@@ -1,6 +1,7 @@
 package intents
 
 import (
+	"cmp"
 	"context"
 
 	"google.golang.org/protobuf/proto"
@@ -64,10 +65,10 @@ func (l *Lookup) decided(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
-// undone returns the intent that an undo names; nil when i is not an undo, or names an unknown
-// intent.
-func (l *Lookup) undone(ctx context.Context, i *intentv1.Intent) (*intentv1.Record, error) {
-	id := i.GetUndo().GetIntentId()
+// Undone returns the intent that an undo names, of an intent or in waves; nil when i is not an undo, or names an
+// unknown intent.
+func (l *Lookup) Undone(ctx context.Context, i *intentv1.Intent) (*intentv1.Record, error) {
+	id := cmp.Or(i.GetUndo().GetIntentId(), i.GetRollout().GetUndoOf())
 	if !ident.IsUUID(id) {
 		return nil, nil
 	}

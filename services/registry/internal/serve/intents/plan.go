@@ -32,7 +32,7 @@ func (a *API) Plan(
 	if err := a.records.Decider.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	past, err := a.lookup.undone(ctx, q.Intent)
+	past, err := a.lookup.Undone(ctx, q.Intent)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/intents"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 )
@@ -32,12 +33,13 @@ import (
 // API answers requests about rollouts.
 type API struct {
 	records *records.Records
+	lookup  *intents.Lookup
 	log     zerolog.Logger
 }
 
 // NewAPI returns what answers requests about rollouts.
-func NewAPI(r *records.Records, log zerolog.Logger) *API {
-	return &API{records: r, log: log}
+func NewAPI(r *records.Records, l *intents.Lookup, log zerolog.Logger) *API {
+	return &API{records: r, lookup: l, log: log}
 }
 
 // plan returns what a rollout would do if it were accepted now. It writes nothing.
@@ -59,6 +61,10 @@ func (a *API) plan(
 	if err := a.records.Decider.CatchUp(ctx); err != nil {
 		return nil, err
 	}
+	past, err := a.lookup.Undone(ctx, in)
+	if err != nil {
+		return nil, err
+	}
 	resp := &registryv1.PlanRolloutResponse{}
 	a.records.Follower.Read(func() {
 		if q.EveryAgent {
@@ -68,17 +74,20 @@ func (a *API) plan(
 		}
 		p := rolling.Plan(a.records.View, intent.Ask{
 			Actor: c.Actor, Verb: topology.VerbRollout, Intent: in, At: a.records.Now(), Secrets: a.records.Secrets,
-			Wrong: a.records.SealedWrong(in),
+			Wrong: a.records.SealedWrong(in), Undone: past,
 		})
 		resp.Intent, resp.Steps, resp.Waves, resp.Owed = p.Intent, p.Steps, p.Waves, p.Owed
 		resp.Strategy, resp.Refusal, resp.Title = p.Strategy, p.Refusal, p.Title
-		resp.Values, resp.MoreValues = p.Values, p.More
+		resp.Values, resp.MoreValues, resp.StartAt = p.Values, p.More, p.StartAt
 		resp.Uncovered, resp.MoreUncovered = a.uncovered(p)
-		cost := rolling.CostOf(a.records.View, p, a.records.Now())
+		cost := rolling.CostOf(a.records.View, p, p.Begins(a.records.Now()))
 		resp.Bytes, resp.Closed, resp.ClosedBecause = cost.Bytes, uint32(cost.Closed), cost.Because
 		resp.Primed = uint32(cost.Primed)
 		if !cost.Until.IsZero() {
 			resp.ClosedUntil = timestamppb.New(cost.Until)
+		}
+		if p.Refusal == nil && q.Page.GetCursor() == "" {
+			a.addOthers(resp, p)
 		}
 		err = a.planPage(resp, p.Targets, q.Page.GetCursor(), limit)
 		resp = proto.CloneOf(resp) // its parts belong to the view
@@ -215,6 +224,7 @@ func (a *API) get(
 		if resp.WaitsFor = d.Waits; !d.Next.IsZero() {
 			resp.NextAt = timestamppb.New(d.Next)
 		}
+		a.addUnused(resp, r)
 		resp = proto.CloneOf(resp)
 	})
 	return request.Answer(resp, err)
@@ -300,7 +310,7 @@ func (a *API) Targets(
 				resp.NextCursor = resp.Targets[len(resp.Targets)-1].Target.ServerId
 				break
 			}
-			resp.Targets, size = append(resp.Targets, a.row(t)), size+bytes
+			resp.Targets, size = append(resp.Targets, a.withStep(t)), size+bytes
 		}
 		resp = proto.CloneOf(resp)
 	})

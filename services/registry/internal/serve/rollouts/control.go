@@ -21,19 +21,33 @@ import (
 func (a *API) Control(
 	ctx context.Context, c bus.Caller, q *registryv1.ControlRolloutRequest,
 ) (*registryv1.ControlRolloutResponse, error) {
-	if !request.Printable(q.Reason, request.MaxDescription) {
+	r, err := a.steer(ctx, c, steering{q.RolloutId, q.Reason, func(r *rolloutv1.Rollout) (proto.Message, error) {
+		return controlled(r, c.Actor, q)
+	}})
+	return request.Answer(&registryv1.ControlRolloutResponse{Rollout: r}, err)
+}
+
+// steering is what is decided about a rollout, and why.
+type steering struct {
+	rollout, reason string
+	decide          func(*rolloutv1.Rollout) (proto.Message, error) // the fact that follows; nil when it holds already
+}
+
+// steer records what is decided about a rollout, and returns the rollout after it.
+func (a *API) steer(ctx context.Context, c bus.Caller, s steering) (*rolloutv1.Rollout, error) {
+	if !request.Printable(s.reason, request.MaxDescription) {
 		return nil, request.Invalid(code.BadReason,
 			"a reason must be printable and have %d bytes at most", request.MaxDescription)
 	}
 	var id string
 	var body proto.Message
 	err := a.records.Change(ctx, func() ([]ledger.Draft, error) {
-		r, err := a.find(q.RolloutId)
+		r, err := a.find(s.rollout)
 		if err != nil {
 			return nil, err
 		}
 		id = r.Id
-		if body, err = controlled(r, q); body == nil || err != nil {
+		if body, err = s.decide(r); body == nil || err != nil {
 			return nil, err
 		}
 		if _, fits := rollouts.Life.Next(r.State, ledger.Fact{Noun: ledger.Rollout, Body: body}.Name()); !fits {
@@ -45,20 +59,20 @@ func (a *API) Control(
 		return nil, err
 	}
 	if body != nil {
-		a.log.Info().Str("rollout", id).Str(logs.Actor, c.Actor).Str(logs.Reason, q.Reason).
+		a.log.Info().Str("rollout", id).Str(logs.Actor, c.Actor).Str(logs.Reason, s.reason).
 			Str("change", string(body.ProtoReflect().Descriptor().Name())).Msg("rollout controlled")
 	}
-	resp := &registryv1.ControlRolloutResponse{}
+	var found *rolloutv1.Rollout
 	err = a.records.Decider.Query(ctx, func() error {
 		r, err := a.find(id)
-		resp.Rollout = proto.CloneOf(r)
+		found = proto.CloneOf(r)
 		return err
 	})
-	return request.Answer(resp, err)
+	return found, err
 }
 
 // controlled returns the fact that a request leads to; nil when it holds already.
-func controlled(r *rolloutv1.Rollout, q *registryv1.ControlRolloutRequest) (proto.Message, error) {
+func controlled(r *rolloutv1.Rollout, actor string, q *registryv1.ControlRolloutRequest) (proto.Message, error) {
 	next := rollouts.Current(r)
 	switch q.Control {
 	case registryv1.RolloutControl_ROLLOUT_CONTROL_PAUSE:
@@ -79,7 +93,7 @@ func controlled(r *rolloutv1.Rollout, q *registryv1.ControlRolloutRequest) (prot
 		}
 		return &rolloutv1.Aborted{Reason: q.Reason}, nil
 	case registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE:
-		return approved(r, cmp.Or(q.Wave, toApprove(r)), q.Reason)
+		return approved(r, gate{actor, cmp.Or(q.Wave, toApprove(r)), q.Reason})
 	}
 	return nil, request.Invalid(code.Malformed, "the request does not say what to do to the rollout")
 }
@@ -100,27 +114,4 @@ func resumed(r *rolloutv1.Rollout, q *registryv1.ControlRolloutRequest) (proto.M
 		return nil, nil
 	}
 	return &rolloutv1.Resumed{Reason: q.Reason, UntilWave: q.UntilWave, Override: overrides}, nil
-}
-
-// toApprove returns the next wave that has not begun; 0 when all have.
-func toApprove(r *rolloutv1.Rollout) uint32 {
-	for n, w := range r.Waves {
-		if w.OpenedAt == nil {
-			return uint32(n) + 1
-		}
-	}
-	return 0
-}
-
-func approved(r *rolloutv1.Rollout, wave uint32, reason string) (proto.Message, error) {
-	w := rollouts.Wave(r, wave)
-	switch {
-	case w == nil:
-		return nil, notFit(r, "no wave is left to approve")
-	case w.ApprovedBy != "":
-		return nil, nil
-	case w.OpenedAt != nil:
-		return nil, notFit(r, "the wave has begun")
-	}
-	return &rolloutv1.Approved{Wave: wave, Reason: reason}, nil
 }

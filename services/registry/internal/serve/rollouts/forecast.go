@@ -10,6 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
@@ -46,7 +47,11 @@ func (p *Past) Forecast(
 func (p *Past) foretell(
 	ctx context.Context, c bus.Caller, q *registryv1.ForecastRolloutRequest,
 ) (*registryv1.ForecastRolloutResponse, error) {
-	w, err := p.world(c, q)
+	past, err := p.lookup.Undone(ctx, q.Intent)
+	if err != nil {
+		return nil, err
+	}
+	w, err := p.world(c, q, past)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +73,7 @@ func outlook(
 	w.Durations, w.Fails = learnt.durations, learnt.fails
 	resp := &registryv1.ForecastRolloutResponse{
 		Tasks: learnt.tasks, FailedPermille: uint32(learnt.fails * 1000), Slots: uint32(w.Slots),
+		Busy: uint32(w.Busy), Beside: uint32(w.Beside),
 	}
 	if n := w.Strategy.GetConcurrency(); n > 0 {
 		resp.Slots = min(resp.Slots, n)
@@ -92,7 +98,9 @@ func outlook(
 }
 
 // world returns the servers that a rollout would change now, as a world. It returns the refusal of the plan.
-func (p *Past) world(c bus.Caller, q *registryv1.ForecastRolloutRequest) (w forecast.World, err error) {
+func (p *Past) world(
+	c bus.Caller, q *registryv1.ForecastRolloutRequest, undone *intentv1.Record,
+) (w forecast.World, err error) {
 	in := proto.CloneOf(q.Intent)
 	w = forecast.World{
 		ID: "forecast", Seed: max(q.Seed, 1), Slots: p.slots,
@@ -101,21 +109,29 @@ func (p *Past) world(c bus.Caller, q *registryv1.ForecastRolloutRequest) (w fore
 	p.records.Follower.Read(func() {
 		plan := rolling.Plan(p.records.View, intent.Ask{
 			Actor: c.Actor, Verb: topology.VerbRollout, Intent: in, At: p.records.Now(), Secrets: p.records.Secrets,
-			Wrong: p.records.SealedWrong(in),
+			Wrong: p.records.SealedWrong(in), Undone: undone,
 		})
 		if plan.Refusal != nil {
 			err = fault.Refuse(fault.Invalid, plan.Refusal)
 			return
 		}
 		w.Strategy = proto.CloneOf(plan.Strategy)
+		stages, why := rolling.Stages(p.records.View, w.Strategy)
+		if why != nil {
+			err = fault.Refuse(fault.Invalid, why)
+			return
+		}
 		for _, t := range plan.Targets {
 			s, _ := p.records.View.Server(t.ServerId)
 			w.Servers = append(w.Servers, forecast.Server{
-				Candidate: rollout.Candidate{ServerID: t.ServerId, Fields: rolling.Fields(s), Owed: t.Wave == 0},
-				Dead:      t.Wave == 0,
+				Candidate: rollout.Candidate{
+					ServerID: t.ServerId, Fields: rolling.Fields(s), Owed: t.Wave == 0, Stages: stages(s),
+				},
+				Dead: t.Wave == 0,
 			})
 		}
-		p.takeBudgets(&w)
+		w.Begin = plan.Begins(p.records.Now())
+		p.takeOthers(&w, in.GetRollout().GetUndoOf())
 	})
 	return w, err
 }

@@ -14,7 +14,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
@@ -127,9 +126,9 @@ func (p *Past) slow(resp *registryv1.GetRolloutResponse, id string, learnt lesso
 		if t.TakenAt == nil || took <= SlowTimes*median {
 			continue
 		}
-		agent, step := p.stepOf(t)
+		at := p.stepOf(t)
 		slow = append(slow, &registryv1.SlowServer{
-			ServerId: t.ServerId, ServerName: p.row(t).ServerName, Agent: agent, Step: step,
+			ServerId: t.ServerId, ServerName: p.row(t).ServerName, Agent: at.agent, Step: at.name,
 			Took: durationpb.New(took), Median: durationpb.New(median),
 		})
 	}
@@ -155,41 +154,6 @@ func (p *Past) median(id string, learnt lessons) time.Duration {
 	}
 	slices.Sort(seen)
 	return max(time.Second, seen[len(seen)/2])
-}
-
-// queued is the step of a change that was released and has not begun.
-const queued = "queued"
-
-// waits reports whether a server was released and no change of it has begun. It must run inside Read.
-func (p *Past) waits(t *rolloutv1.Target) bool {
-	if t.State != rolloutv1.TargetState_TARGET_STATE_REACHED {
-		return false
-	}
-	_, step := p.stepOf(t)
-	return step == queued
-}
-
-// stepOf returns the first change of a server that has not ended, and where it is.
-func (p *Past) stepOf(t *rolloutv1.Target) (agent, step string) {
-	for n, c := range t.Changes {
-		if rollout.StepOf(c) > max(t.Step, 1) || n < len(t.Done) && t.Done[n] {
-			continue
-		}
-		i, _ := p.records.View.Instance(t.ServerId, c.Agent)
-		switch {
-		case i.GetTaskGeneration() == i.GetGeneration() && i.GetTaskState() == taskv1.State_STATE_ASSIGNED:
-			return c.Agent, "assigned"
-		case i.GetTaskGeneration() == i.GetGeneration() && i.GetTaskState() == taskv1.State_STATE_RUNNING:
-			return c.Agent, "running"
-		}
-		return c.Agent, queued
-	}
-	for n, c := range t.Changes {
-		if n < len(t.Awaited) && t.Awaited[n] > 0 {
-			return c.Agent, "observing"
-		}
-	}
-	return "", "observing"
 }
 
 // rest returns how long a rollout goes on. It is computed by one request at a time, and kept for a while: a request
@@ -262,7 +226,7 @@ func (p *Past) onItsWay(id string, now time.Time) (w forecast.World, ok bool) {
 				Dead:      s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE,
 			})
 		}
-		p.takeBudgets(&w)
+		p.takeOthers(&w, id)
 	})
 	w.Strategy = w.From.Rollout.GetStrategy()
 	return w, ok

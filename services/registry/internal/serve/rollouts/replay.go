@@ -4,9 +4,8 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -37,8 +36,9 @@ type Past struct {
 	slots int           // how many tasks the task-dispatcher has under way at once
 	turn  chan struct{} // holds an element while a request is served
 
-	lessons  learning
-	outlooks outlooks
+	lessons   learning
+	outlooks  outlooks
+	replaying replaying
 }
 
 // NewPast returns what replays and forecasts rollouts, for a task-dispatcher that has so many tasks under way at once.
@@ -74,10 +74,12 @@ type replayView struct {
 	*view.View
 	rollout string
 	replay  *rollout.Replay
+	read    *atomic.Uint64 // the sequence of the last fact
 }
 
 // Apply makes the decisions that rested on the facts before f, and folds f.
 func (v replayView) Apply(f ledger.Fact) bool {
+	v.read.Store(f.Sequence)
 	v.replay.Before(f.Sequence, func(b *rolloutv1.Basis) rollout.Decision {
 		r, ok := v.Rollout(v.rollout)
 		if !ok {
@@ -88,33 +90,47 @@ func (v replayView) Apply(f ledger.Fact) bool {
 	return v.View.Apply(f)
 }
 
-// Replayed makes every recorded decision about a rollout again.
+// Replayed makes every recorded decision about a rollout again. The ledger is read from its beginning, which may take
+// longer than a request waits: for one that polls it goes on while requests for it come.
 func (p *Past) Replayed(
 	ctx context.Context, _ bus.Caller, q *registryv1.ReplayRolloutRequest,
 ) (*registryv1.ReplayRolloutResponse, error) {
-	var r *rolloutv1.Rollout
+	var id string
 	var err error
-	p.records.Follower.Read(func() { r, err = p.find(q.RolloutId); r = proto.CloneOf(r) })
+	p.records.Follower.Read(func() {
+		var r *rolloutv1.Rollout
+		r, err = p.find(q.RolloutId)
+		id = r.GetId()
+	})
 	if err != nil {
 		return nil, err
 	}
+	if q.Poll {
+		return p.replaying.poll(ctx, id, p.replay)
+	}
+	return p.replay(ctx, &progress{rollout: id})
+}
+
+// replay makes every recorded decision about a rollout again once it is its turn.
+func (p *Past) replay(ctx context.Context, at *progress) (*registryv1.ReplayRolloutResponse, error) {
 	end, err := p.TakeTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	replay := rollout.NewReplay(p.facts(ctx, ledger.KeySubject(ledger.Rollout, r.Id), time.Time{}, &err))
+	replay := rollout.NewReplay(p.facts(ctx, ledger.KeySubject(ledger.Rollout, at.rollout), time.Time{}, &err))
 	if err != nil {
 		return nil, err
 	}
 	if replay.End() > 0 {
-		world := replayView{View: view.New(), rollout: r.Id, replay: replay}
+		at.until.Store(replay.End())
+		world := replayView{View: view.New(), rollout: at.rollout, replay: replay, read: &at.read}
 		o := fold.Options{Service: ledger.Registry, Layout: view.Layout, Nouns: view.Nouns, Log: p.log}
 		if _, err := fold.RebuildTo(ctx, p.conn, world, o, replay.End()); err != nil {
 			return nil, err
 		}
 	}
-	return replayAnswer(r.Id, replay.Steps()), nil
+	return replayAnswer(at.rollout, replay.Steps()), nil
 }
 
 func replayAnswer(id string, steps []rollout.Replayed) *registryv1.ReplayRolloutResponse {

@@ -56,12 +56,14 @@ type Work struct {
 	looked map[string]look             // by rollout
 	joined int                         // how many servers the last decision lets join
 	rested map[string]time.Time        // by rollout: until when no server is looked for that could fetch ahead
+	// withdrew is when intents were withdrawn that the view does not keep.
+	withdrew map[string]time.Time
 }
 
 // NewWork returns what runs rollouts.
 func NewWork(r *records.Records, l *intents.Lookup, log zerolog.Logger) *Work {
 	w := &Work{records: r, lookup: l, log: log, wake: wakeup.New(), past: map[string]*intentv1.Record{}}
-	w.looked, w.rested = map[string]look{}, map[string]time.Time{}
+	w.looked, w.rested, w.withdrew = map[string]look{}, map[string]time.Time{}, map[string]time.Time{}
 	w.moved.Store(1)
 	w.active.Store(true)
 	w.started = r.Now()
@@ -152,10 +154,10 @@ func (w *Work) step(ctx context.Context, id string) (next time.Time, acted bool,
 		return time.Time{}, false, err
 	}
 	var d rollout.Decision
+	var drafts []ledger.Draft
 	for {
 		var missing []string
 		_, err = w.records.Decider.Do(ctx, func() ([]ledger.Draft, error) {
-			var drafts []ledger.Draft
 			d, drafts, missing = w.decide(id, ask)
 			if acted = len(drafts) > 0; len(missing) > 0 {
 				return nil, nil
@@ -173,6 +175,7 @@ func (w *Work) step(ctx context.Context, id string) (next time.Time, acted bool,
 		if w.joined > 0 {
 			delete(w.looked, id) // there may be more
 		}
+		w.noteWithdrawn(drafts)
 		w.logDecision(id, d)
 	}
 	return d.Next, acted, err
@@ -204,6 +207,7 @@ func (w *Work) decide(
 	rest(d)
 	switch {
 	case len(d.Release) > 0:
+		run.Under = rolling.Alone(view, r)
 		drafts, d.Release = rolling.Release(view, run, d)
 		drafts = append(drafts, w.fact(r, d, basis)) // whose guard keeps all of them from being recorded after a pause
 	case len(d.Prime) > 0:

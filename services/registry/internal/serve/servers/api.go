@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -19,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/page"
+	"github.com/garrison-fleet/garrison/pkg/shallow"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -133,7 +133,7 @@ func (a *API) isShown(s *serverv1.Server, want serverv1.Presence) bool {
 
 // row returns a copy of a server with its duties and its presence as it is shown.
 func (a *API) row(_ string, s *serverv1.Server) *serverv1.Server {
-	row := proto.CloneOf(s)
+	row := shallow.Copy(s)
 	row.Duties = a.duties.Left(s)
 	a.presence.Show(row)
 	row.InventoryConfirmedAt = a.presence.ConfirmedAt(s.Id)

@@ -1,0 +1,47 @@
+package rollout
+
+import (
+	"github.com/spf13/cobra"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+)
+
+// answer returns a command that answers the gate of a rollout, and prints done with the wave and the rollout.
+func answer(env *cli.Env, q *registryv1.AnswerRolloutRequest, c *cobra.Command, done string) *cobra.Command {
+	c.Args, c.PreRunE = cli.Exactly("ROLLOUT"), cli.Prints(env, display.Rollouts)
+	c.RunE = func(c *cobra.Command, a []string) error {
+		if q.RolloutId = a[0]; q.GetAnswer() == registryv1.RolloutAnswer_ROLLOUT_ANSWER_REJECT && q.GetReason() == "" {
+			return cli.Usage("the reason is missing. Try: garrison rollout reject %s -m WHY", a[0])
+		}
+		r, err := cli.Call[*registryv1.AnswerRolloutResponse](c.Context(), env, q)
+		if err != nil {
+			return err
+		}
+		return cli.Changed(env, display.Rollouts, r.GetRollout(), done, r.GetWave(), r.GetRollout().GetId())
+	}
+	cli.NoteVar(c.Flags(), &q.Reason)
+	return c
+}
+
+func approveCommand(env *cli.Env) *cobra.Command {
+	q := &registryv1.AnswerRolloutRequest{Answer: registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE}
+	c := answer(env, q, &cobra.Command{
+		Use: "approve ROLLOUT", Example: "  garrison rollout approve 1a2b3c4d --wave 2",
+		Short: "Let the next wave begin once the one before passed; the role approver may do this and nothing else.",
+	}, "wave %d of rollout %s is approved")
+	countVar(c.Flags(), &q.Wave, "wave", "approve this `WAVE`; without it, the next one")
+	return c
+}
+
+func rejectCommand(env *cli.Env) *cobra.Command {
+	q := &registryv1.AnswerRolloutRequest{Answer: registryv1.RolloutAnswer_ROLLOUT_ANSWER_REJECT}
+	c := answer(env, q, &cobra.Command{
+		Use: "reject ROLLOUT -m WHY", Example: "  garrison rollout reject 1a2b3c4d -m \"the smoke test fails\"",
+		Short: "Refuse a wave that waits for an approval: the rollout halts at once, for this reason.",
+	}, "wave %d of rollout %s is rejected, and the rollout halts; what has begun ends by itself")
+	countVar(c.Flags(), &q.Wave, "wave", "reject this `WAVE`; without it, the next one")
+	return c
+}

@@ -1,0 +1,151 @@
+package rolling
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+)
+
+// place divides the targets into waves. The waves depend on what changes, so that a plan and the rollout that carries
+// its guard have the same ones.
+func (p *planner) place() *apiv1.Refusal {
+	p.stageUndo()
+	if why := unknownField(p.Strategy); why != nil {
+		return why
+	}
+	stages, why := p.grouped()
+	if why != nil {
+		return why
+	}
+	var candidates []rollout.Candidate
+	for _, id := range p.serverIDs() {
+		s, _ := p.reader.Server(id)
+		candidates = append(candidates, rollout.Candidate{
+			ServerID: id, Fields: p.fields(s), Owed: p.owed(s), Stages: stages(s),
+		})
+		for _, c := range p.byServer[id].Changes {
+			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s %d", id, c.Agent, c.To.GetId(), c.ToConfiguration,
+				rollout.StepOf(c)))
+		}
+	}
+	layout, err := p.waves(candidates)
+	if err != nil {
+		return fault.RefusalOf(err)
+	}
+	if why := cmp.Or(p.empty(layout), p.ungated(layout)); why != nil {
+		return why
+	}
+	p.Waves, p.Owed, p.Strategy = layout.Waves, layout.Owed, rollout.Filled(p.Strategy)
+	if len(layout.Waves) > 0 { // where all servers are owed, what was asked for stays
+		p.Strategy.Stages = layout.Stages
+	}
+	for _, at := range layout.Placements {
+		t := p.byServer[at.ServerID]
+		t.Wave, t.Because, t.Place = at.Wave, at.Because, uint32(len(p.Targets))
+		p.Targets = append(p.Targets, t)
+		p.lines = append(p.lines, fmt.Sprintf("%s %d", at.ServerID, at.Wave))
+	}
+	return nil
+}
+
+// waves divides the candidates. Where no server is left that the stages of the rollout that is undone were about, many
+// servers get the stages of an undo that has none.
+func (p *planner) waves(candidates []rollout.Candidate) (rollout.Layout, error) {
+	hash := hex.EncodeToString(p.hash())
+	layout, err := rollout.Waves(candidates, p.Strategy, hash)
+	if err != nil || !p.inherited || len(layout.Waves) != 1 || len(layout.Stages) > 0 {
+		return layout, err
+	}
+	p.Strategy.Stages = nil
+	p.stageUndo()
+	return rollout.Waves(candidates, p.Strategy, hash)
+}
+
+// ungated refuses a strategy by which another actor approves, where no wave would wait for that.
+func (p *planner) ungated(l rollout.Layout) *apiv1.Refusal {
+	s := p.Strategy
+	gated := len(l.Waves) > 1 || len(l.Stages) > 0 && l.Stages[0].Approve
+	if !s.GetApproveByOther() || p.inherited || len(p.byServer) == 0 || gated && !s.GetEmergency() {
+		return nil
+	}
+	message, try := "bad strategy: all servers would be in one wave, which waits for no approval", "--waves '1; rest'"
+	switch {
+	case s.GetEmergency():
+		message, try = "bad strategy: an emergency waits for no approval", "the command without one of the two"
+	case len(l.Waves) == 0:
+		message, try = "bad strategy: no server can be changed now, and those that come back wait for no approval",
+			"the command once a server is online"
+	}
+	return &apiv1.Refusal{Code: code.BadStrategy, Message: message, Try: try}
+}
+
+// unknownField refuses a strategy with a field that servers do not have: every server would have the same value of it.
+func unknownField(s *rolloutv1.Strategy) *apiv1.Refusal {
+	known := slices.Sorted(selector.FieldNames())
+	names := slices.DeleteFunc(append(slices.Clone(s.GetCover()), s.GetSpread()), func(name string) bool {
+		return name == "" || name == "agents" // which the planner adds
+	})
+	for _, k := range s.GetKeep() {
+		names = append(names, k.Field)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) && !strings.HasPrefix(name, "label.") {
+			return &apiv1.Refusal{
+				Code: code.BadStrategy, Message: fmt.Sprintf("servers have no field %q; a label is label.NAME", name),
+				Nearest: nearest.Name(name, slices.Values(known)),
+			}
+		}
+	}
+	return nil
+}
+
+// Fields returns the fields of a server by which waves are made.
+func Fields(s *serverv1.Server) map[string]string {
+	out := map[string]string{}
+	for name := range selector.FieldNames() {
+		out[name] = selector.Value(s, name)
+	}
+	for k, v := range s.GetLabels() {
+		out["label."+k] = v
+	}
+	return out
+}
+
+func (p *planner) fields(s *serverv1.Server) map[string]string {
+	var agents []string
+	for i := range p.reader.InstancesOf(s.GetId()) {
+		agents = append(agents, i.Agent)
+	}
+	out := Fields(s)
+	out["agents"] = strings.Join(agents, ",")
+	return out
+}
+
+// owed reports whether a server cannot be changed now, or would be blamed for what was broken before. An undo changes
+// broken servers first of all.
+func (p *planner) owed(s *serverv1.Server) bool {
+	if !present(s) {
+		return true
+	}
+	if p.Undoes != "" {
+		return false
+	}
+	for _, c := range p.byServer[s.Id].Changes {
+		if i, _ := p.reader.Instance(s.Id, c.Agent); unwell(c, i) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,76 @@
+package rollouts
+
+import (
+	"cmp"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/keep"
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
+)
+
+// The most other rollouts and keep budgets that a plan names.
+const mostBeside, mostTight = 20, 20
+
+// addOthers adds to a plan the other rollouts that share servers or slots with it, and the keep budgets that hold part
+// of it back. It must run inside Read.
+func (a *API) addOthers(resp *registryv1.PlanRolloutResponse, p rolling.Planned) {
+	common := map[string]uint32{}
+	groups, budgets := map[keep.Group]uint32{}, map[keep.Group]*rolloutv1.Keep{}
+	for _, t := range p.Targets {
+		for _, id := range a.records.View.RolloutsOn(t.ServerId) {
+			common[id]++
+		}
+		of, in := a.records.View.Budgets(t.ServerId)
+		for n, g := range in {
+			groups[g]++
+			budgets[g] = of[n]
+		}
+	}
+	for _, r := range a.records.View.Rollouts() {
+		left := inState(r, rolloutv1.TargetState_TARGET_STATE_PENDING) +
+			inState(r, rolloutv1.TargetState_TARGET_STATE_REACHED)
+		if rollouts.Ended(r.State) || r.Id == p.Undoes || left == 0 || len(resp.Beside) == mostBeside {
+			continue
+		}
+		resp.Beside = append(resp.Beside, &registryv1.BesideRollout{
+			RolloutId: r.Id, Title: r.Title, Servers: common[r.Id], Left: uint32(left),
+		})
+	}
+	for g, changes := range groups {
+		c := a.records.View.InGroup(g)
+		needed := keep.Needed(budgets[g], c.All)
+		if c.Working-needed >= int(changes) {
+			continue
+		}
+		resp.Budgets = append(resp.Budgets, &registryv1.TightBudget{
+			Environment: g.Environment, Keep: proto.CloneOf(budgets[g]), Value: g.Value, All: uint32(c.All),
+			Working: uint32(c.Working), Needed: uint32(needed), Changes: changes,
+		})
+	}
+	slices.SortFunc(resp.Budgets, func(x, y *registryv1.TightBudget) int {
+		spare := func(b *registryv1.TightBudget) int { return int(b.Working) - int(b.Needed) }
+		return cmp.Or(cmp.Compare(spare(x), spare(y)), cmp.Compare(x.Environment, y.Environment),
+			cmp.Compare(x.Keep.Field, y.Keep.Field), cmp.Compare(x.Value, y.Value))
+	})
+	resp.Budgets = resp.Budgets[:min(mostTight, len(resp.Budgets))]
+}
+
+// addUnused adds what servers of a rollout that was aborted or undone fetched ahead, and it does not bring them any
+// more. It must run inside Read.
+func (a *API) addUnused(resp *registryv1.GetRolloutResponse, r *rolloutv1.Rollout) {
+	if r.FetchedAhead == 0 || r.State != rolloutv1.State_STATE_ABORTED && r.State != rolloutv1.State_STATE_UNDONE {
+		return
+	}
+	for t := range a.records.View.Targets(r.Id, "") {
+		bytes := rolling.UnusedBytes(a.records.View, t)
+		if bytes > 0 {
+			resp.Unused, resp.UnusedBytes = resp.Unused+1, resp.UnusedBytes+bytes
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package registry
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+)
+
+// sharing begins rollouts of web and db to the same servers, each with a budget by which all but one of them work.
+func sharing(t *testing.T, servers uint32) (s *site, ids []string) {
+	s = rolledOut(t, int(servers))
+	s.agent("db")
+	s.image("db", "1.0.0", "release")
+	s.accepted(topology.VerbInstall, install("db", &intentv1.Selector{All: true}))
+	s.eventually("db runs", nil, func() bool { return s.converged("db") == int(servers) })
+	s.image("db", "1.1.0", "release")
+	for _, agent := range []string{"web", "db"} {
+		ids = append(ids, s.accepted(topology.VerbRollout, &intentv1.Intent{Ask: &intentv1.Intent_Rollout{
+			Rollout: &intentv1.Rollout{
+				Steps: []*intentv1.Step{{Change: &intentv1.Step_Upgrade{Upgrade: &intentv1.Upgrade{Agent: agent}}}},
+				On:    &intentv1.Selector{All: true},
+				Strategy: &rolloutv1.Strategy{Keep: []*rolloutv1.Keep{{
+					Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: servers - 1}},
+				}}},
+			},
+		}}).Id)
+	}
+	return s, ids
+}
+
+// Two registries may decide on one view.
+func TestOfTwoReleasesUnderSharedKeepBudgetsThatAreDecidedOnOneViewOneIsRecorded(t *testing.T) {
+	s, ids := sharing(t, 4)
+	s.eventually("web is released somewhere", nil, func() bool {
+		r, _ := s.r.records.View.Rollout(ids[0])
+		return r.GetWaves()[0].GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_REACHED)] == 1
+	})
+	var decided [][]ledger.Draft
+	s.r.follower.Read(func() {
+		servers := slices.Sorted(slices.Values(s.pending(ids[1])))
+		for n, id := range ids {
+			r, _ := s.r.records.View.Rollout(id)
+			in, _ := s.r.records.View.Intent(id)
+			run := rolling.Run{
+				Rollout: r, Ask: in.Intent.GetRollout(), At: s.r.records.Now(),
+				Under: rolling.Alone(s.r.records.View, r),
+			}
+			free := slices.DeleteFunc(slices.Clone(servers), func(server string) bool {
+				return !slices.Contains(s.pending(id), server)
+			})
+			drafts, taken := rolling.Release(s.r.records.View, run, rollout.Decision{Wave: 1, Release: free[n : n+1]})
+			body := &rolloutv1.Released{Wave: 1, ServerIds: taken}
+			decided = append(decided, append(drafts, ledger.OnKey(fact(ledger.Rollout, id, body).Fact,
+				s.r.records.View.Sequence(ledger.Rollout, id))))
+		}
+	})
+	if err := s.r.intents.RecordRollout(t.Context(), rolling.Decision{Last: decided[0]}); err != nil {
+		t.Fatal(err)
+	}
+	err := s.r.intents.RecordRollout(t.Context(), rolling.Decision{Last: decided[1]})
+	if !fault.Is(err, fault.Conflict) {
+		t.Errorf("the second release: %v; want a conflict", err)
+	}
+}
+
+// pending returns the servers of a rollout whose turn has not come. It must run inside Read.
+func (s *site) pending(id string) (servers []string) {
+	for t := range s.r.records.View.TargetsOf(id, rolloutv1.TargetState_TARGET_STATE_PENDING) {
+		servers = append(servers, t.ServerId)
+	}
+	return servers
+}
+
+func TestTwoRolloutsThatShareAKeepBudgetNeverBreakItTogether(t *testing.T) {
+	s, ids := sharing(t, 5)
+	for _, id := range ids {
+		s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	}
+	var all []ledger.Fact
+	for _, id := range ids {
+		all = append(all, s.facts(ledger.Rollout, id)...)
+	}
+	for _, server := range s.serverIDs() {
+		for _, agent := range []string{"web", "db"} {
+			all = append(all, s.facts(ledger.Instance, ledger.Key(server, agent))...)
+		}
+	}
+	slices.SortFunc(all, func(a, b ledger.Fact) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	busy, released := map[string]int{}, 0
+	for _, f := range all {
+		switch b := f.Body.(type) {
+		case *rolloutv1.Released:
+			for _, id := range b.ServerIds {
+				busy[id]++
+				released++
+			}
+		case *instancev1.Observed:
+			server, _, _ := strings.Cut(f.Key, ".")
+			if b.Image.GetVersion() == "1.1.0" {
+				if busy[server]--; busy[server] == 0 {
+					delete(busy, server)
+				}
+			}
+		}
+		if len(busy) > 1 {
+			t.Fatalf("at fact %d, %d servers are being changed; all but one must work", f.Sequence, len(busy))
+		}
+	}
+	if released != 10 {
+		t.Errorf("%d releases of servers; want 10", released)
+	}
+}

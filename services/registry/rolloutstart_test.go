@@ -1,0 +1,99 @@
+package registry
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+)
+
+// startsIn is a rollout that begins after a time.
+func startsIn(d time.Duration) *intentv1.Intent {
+	in := waves(&rolloutv1.Strategy{})
+	in.GetRollout().StartAt = timestamppb.New(time.Now().Add(d))
+	return in
+}
+
+func TestARolloutBeginsAtItsTimeAndCanBeAbortedUntilThen(t *testing.T) {
+	s := rolledOut(t, 4)
+	later := startsIn(time.Hour)
+	id := s.accepted(topology.VerbRollout, later).Id
+	resp := must[*registryv1.GetRolloutResponse](s, "GetRollout", &registryv1.GetRolloutRequest{RolloutId: id})
+	at := later.GetRollout().StartAt
+	if !proto.Equal(resp.NextAt, at) || !strings.HasPrefix(resp.WaitsFor, "its start at ") ||
+		!proto.Equal(resp.Rollout.StartAt, at) || resp.Rollout.Waves[0].OpenedAt != nil {
+		t.Errorf("it waits for %q until %v: %v", resp.WaitsFor, resp.NextAt, resp.Rollout)
+	}
+	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT)
+	soon := startsIn(2 * time.Second)
+	id = s.accepted(topology.VerbRollout, soon).Id
+	s.eventually("it succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	if r := s.rollout(id); r.Waves[0].OpenedAt.AsTime().Before(soon.GetRollout().StartAt.AsTime()) {
+		t.Errorf("its first wave began at %v, before %v", r.Waves[0].OpenedAt, soon.GetRollout().StartAt)
+	}
+	q := &registryv1.ReplayRolloutRequest{RolloutId: id}
+	if resp := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", q); resp.Same != resp.Recorded {
+		t.Errorf("replayed %v", resp)
+	}
+}
+
+// The time is not what a plan does: a saved one may begin at another time, and does not begin late.
+func TestASavedPlanBeginsAtItsTimeOrAtAnotherOne(t *testing.T) {
+	s := rolledOut(t, 4)
+	soon := startsIn(time.Hour)
+	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: soon})
+	if plan.Refusal != nil || plan.Intent.GetRollout().StartAt == nil || !proto.Equal(plan.StartAt,
+		soon.GetRollout().StartAt) {
+		t.Fatalf("planned %v", plan)
+	}
+	saved := plan.Intent
+	saved.GetRollout().StartAt = timestamppb.New(time.Now().Add(-time.Second))
+	if have := s.outcome(s.publish(topology.VerbRollout, saved)).GetRefusal(); have.GetCode() != code.StartPassed {
+		t.Errorf("a time that has passed: %v; want %s", have, code.StartPassed)
+	}
+	saved.GetRollout().StartAt = nil
+	id := s.accepted(topology.VerbRollout, saved).Id
+	s.eventually("it succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	if have := s.outcome(s.publish(topology.VerbRollout, startsIn(401*24*time.Hour))); have.Refusal.GetCode() !=
+		code.Malformed {
+		t.Errorf("401 days ahead: %v", have.Refusal)
+	}
+	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
+		UndoOf: id, StartAt: timestamppb.New(time.Now().Add(time.Hour)),
+	}}}
+	if have := s.outcome(s.publish(topology.VerbRollout, undo)); have.Refusal.GetCode() != code.Malformed {
+		t.Errorf("an undo at a time: %v", have.Refusal)
+	}
+}
+
+// The environment is frozen for a day.
+func TestAForecastAndACostCountFromTheTimeThatARolloutBegins(t *testing.T) {
+	s := rolledOut(t, 4)
+	s.frozen()
+	for name, c := range map[string]struct {
+		in     *intentv1.Intent
+		frozen bool
+	}{
+		"now":           {waves(&rolloutv1.Strategy{}), true},
+		"in an hour":    {startsIn(time.Hour), true},
+		"in two days":   {startsIn(48 * time.Hour), false},
+		"after the day": {startsIn(25 * time.Hour), false},
+	} {
+		plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
+			&registryv1.PlanRolloutRequest{Intent: c.in, Forecast: true})
+		if took := plan.GetForecast().GetTook_50().AsDuration(); took == 0 || (took > 20*time.Hour) != c.frozen {
+			t.Errorf("%s: it takes %s; want the rest of the freeze: %t", name, took, c.frozen)
+		}
+		if frozen := plan.Closed > 0; frozen != c.frozen {
+			t.Errorf("%s: %d servers are closed; want some: %t", name, plan.Closed, c.frozen)
+		}
+	}
+}
