@@ -22,6 +22,7 @@ type ending struct {
 // endings puts changes that end together into groups.
 type endings struct {
 	write func([]*steps.Run) error
+	wait  time.Duration // at most, for the ends of others
 
 	mu       sync.Mutex
 	underWay int
@@ -74,7 +75,7 @@ func (g *endings) end(r *steps.Run) error {
 	if first {
 		select {
 		case <-in.full:
-		case <-time.After(endTogether):
+		case <-time.After(g.wait):
 		}
 		g.shut(in)
 		in.err = g.write(in.changes)

@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -111,11 +114,12 @@ func TestAgentsThatAreNotOursAreFoundWithoutAnInstance(t *testing.T) {
 	})
 }
 
-func TestABurstOfChangesIsToldInFewListsAndEachEndInItsPlace(t *testing.T) {
+func TestEachChangeOfABurstEndsInItsPlace(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
+	agents := []string{"a-agent", "b-agent", "c-agent", "d-agent"}
 	var tasks []string
-	for _, agent := range []string{"a-agent", "b-agent", "c-agent", "d-agent"} {
+	for _, agent := range agents {
 		tasks = append(
 			tasks,
 			b.want(
@@ -124,14 +128,37 @@ func TestABurstOfChangesIsToldInFewListsAndEachEndInItsPlace(t *testing.T) {
 			),
 		)
 	}
-	before := r.said()
 	r.offer()
 	for _, id := range tasks {
 		outcome(t, r.wait(id), taskv1.State_STATE_SUCCEEDED)
 	}
-	// Each reports that it runs and how it ended; the rest are lists.
-	if lists := int(r.said()-before) - 2*len(tasks); lists < 1 || lists >= len(tasks) {
-		t.Errorf("%d lists of %d changes", lists, len(tasks))
+	for _, agent := range agents {
+		r.good(agent, "1.0.0")
+	}
+}
+
+func TestChangesThatEndTogetherAreWrittenOnce(t *testing.T) {
+	var writes [][]*steps.Run
+	failed := errors.New("no space left")
+	g := &endings{wait: time.Minute, write: func(rs []*steps.Run) error {
+		writes = append(writes, rs)
+		return failed
+	}}
+	const changes = 4
+	for range changes {
+		g.begin()
+	}
+	var all sync.WaitGroup
+	for range changes {
+		all.Go(func() {
+			if err := g.end(&steps.Run{}); !errors.Is(err, failed) {
+				t.Errorf("ended with %v, want %v", err, failed)
+			}
+		})
+	}
+	all.Wait()
+	if len(writes) != 1 || len(writes[0]) != changes {
+		t.Errorf("written as %v, want %d changes in one write", writes, changes)
 	}
 }
 

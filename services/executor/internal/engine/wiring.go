@@ -193,7 +193,7 @@ func with(common, own map[change.State]steps.Step) map[change.State]steps.Step {
 func newDriver(cfg Config, m rooms, life *steps.ServerLife, set stepSet, reports *reporter) *driver {
 	return &driver{
 		root: cfg.Root, journal: cfg.Journal, steps: set, life: life, health: m.health, records: m.records,
-		endings:  endings{write: reports.endChanges},
+		endings:  endings{write: reports.endChanges, wait: endTogether},
 		progress: cfg.Progress, point: cfg.FailPoint, log: cfg.Log,
 		current: map[string]taskv1.Step{},
 	}
