@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,13 +96,24 @@ func checkCommand(root *os.Root, what, command string) error {
 	info, err := root.Stat(filepath.FromSlash(command))
 	switch {
 	case err != nil:
-		return refuse(code.NoCommand, "%s %q is not in the directory: %v", what, command, err)
+		return refuse(code.NoCommand, "%s %q %s", what, command, unreadable(err))
 	case !info.Mode().IsRegular():
 		return refuse(code.NoCommand, "%s %q is not a file", what, command)
 	case info.Mode()&0o111 == 0:
 		return refuse(code.NoCommand, "%s %q is not executable (mode %s)", what, command, info.Mode().Perm())
 	}
 	return nil
+}
+
+// unreadable says why a file of the directory cannot be read, without the name of the system call.
+func unreadable(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "is not in the directory"
+	}
+	if at := new(fs.PathError); errors.As(err, &at) {
+		err = at.Err
+	}
+	return fmt.Sprintf("cannot be read: %v", err)
 }
 
 // outsideOf refuses an output inside the directory: it would become part of the next build.

@@ -97,7 +97,7 @@ func checkTemplates(root *os.Root, m *imagev1.Manifest) error {
 	for _, c := range m.GetRun().GetConfigs() {
 		f, err := root.Open(filepath.FromSlash(path.Clean(c.Template)))
 		if err != nil {
-			return refuse(code.BadTemplate, "template %q is not in the directory: %v", c.Template, err)
+			return refuse(code.BadTemplate, "template %q %s", c.Template, unreadable(err))
 		}
 		info, err := f.Stat()
 		if err == nil && !info.Mode().IsRegular() {

@@ -130,7 +130,7 @@ var badFiles = map[string]refusal{
 		"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: walk}",
 		run,
 		code.NoCommand,
-		"walk",
+		`"walk" is not in the directory`,
 	},
 	"a command that is a directory": {
 		"agent: a\nversion: 1.0.0\nkind: daemon\nrun: {command: d}",
