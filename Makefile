@@ -123,7 +123,7 @@ TESTS ?= 3
 # They begin first, so that the others run beside them.
 SLOWEST := ./services/executor ./services/executor/internal/engine ./e2e ./deploy/allinone ./e2e/attack \
   ./services/access ./pkg/bus ./services/registry
-TEST := go test -vet=off -count=1 -timeout 30m $(if $(RUN),-run '$(RUN)')
+TEST := go test -vet=off -count=1 -timeout 45m $(if $(RUN),-run '$(RUN)')
 
 .PHONY: test
 test: test-race nice-test-plain ## run all tests, those in which goroutines meet with the race detector; RUN=regexp for some

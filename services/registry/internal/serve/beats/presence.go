@@ -125,7 +125,7 @@ func (p *Watch) Run(ctx context.Context) error {
 		case <-tick.C:
 			rest := every
 			if p.conn.Connected() && beats.Connected() {
-				rest = max(every, min(p.sweep(ctx)*sweepShare, p.Interval))
+				rest = restAfter(p.sweep(ctx), every, p.Interval)
 			}
 			tick.Reset(rest)
 		}

@@ -59,6 +59,12 @@ func (p *Watch) sweep(ctx context.Context) (looked time.Duration) {
 	return looked
 }
 
+// restAfter returns how long the next sweep waits: at least every, at most one interval of beats, and between them as
+// much longer than the last one took as keeps all of them within one part in sweepShare of the time.
+func restAfter(looked, every, interval time.Duration) time.Duration {
+	return max(every, min(looked*sweepShare, interval))
+}
+
 // inParts has look look at all servers, part by part, each with the time and the position of the view. It runs look
 // inside Read and with mu held.
 func (p *Watch) inParts(look func(servers iter.Seq[*serverv1.Server], now time.Time, end uint64)) {
