@@ -52,7 +52,12 @@ type apiError struct {
 	description string
 }
 
-func (e *apiError) Error() string { return e.description + " (" + strconv.Itoa(e.code) + ")" }
+func (e *apiError) Error() string {
+	if e.code == codeWrongLastSequenceConstant {
+		return "an earlier write is not on enough servers of the bus yet" // its description would name a number
+	}
+	return e.description + " (" + strconv.Itoa(e.code) + ")"
+}
 
 // parseAck turns an answer into an ack or an error with a kind.
 func parseAck(data []byte) (pubAck, error) {

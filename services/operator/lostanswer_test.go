@@ -10,11 +10,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -51,5 +53,19 @@ func TestAWaitGoesOnAfterALostAnswer(t *testing.T) {
 	began := time.Now()
 	if code := run(t.Context(), s2, []string{"task", "wait", web1, "--timeout", "30s"}); code != cli.ExitOK {
 		t.Errorf("exit code %d after %v: %s%s", code, time.Since(began), &out, &errs)
+	}
+}
+
+// Whether an intent is stored is not known when the bus did not confirm it, and a person must not take it for refused.
+func TestAnIntentThatTheBusDidNotConfirmMayBeStored(t *testing.T) {
+	b := bustest.StartEmpty(t) // it stores nothing, as one of too few servers
+	var out, errs strings.Builder
+	env := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
+	env.Conn, env.Patience = b.Dial(t, "alice"), time.Second
+	ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}}
+	id, _, err := env.Decide(t.Context(), ask, "garrison watch")
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(errs.String(), "may have stored") ||
+		!strings.Contains(errs.String(), "garrison watch "+id) {
+		t.Errorf("%v, and it says %q; want that the outcome is unknown and how to find it out", err, &errs)
 	}
 }

@@ -2,8 +2,6 @@ package rollout
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,9 +18,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
-
-// decideWithin bounds the wait for a decision.
-const decideWithin = time.Minute
 
 // doing is how a rollout is begun and followed.
 type doing struct {
@@ -193,7 +188,7 @@ func propose(
 	if err := env.Confirm(ctx, d.yes, question); err != nil {
 		return err
 	}
-	id, err := publish(ctx, env, p.GetIntent())
+	id, _, err := env.Decide(ctx, p.GetIntent(), "garrison rollout watch")
 	if err != nil {
 		return err
 	}
@@ -224,33 +219,3 @@ func sayMoved(ctx context.Context, env *cli.Env, q *registryv1.PlanRolloutReques
 		sayPlan(env, now)
 	}
 }
-
-// publish publishes a rollout and waits until it is accepted.
-func publish(ctx context.Context, env *cli.Env, in *intentv1.Intent) (string, error) {
-	c, err := env.Client(ctx)
-	if err != nil {
-		return "", err
-	}
-	id := client.NewID()
-	if err := c.Publish(ctx, id, in); err != nil {
-		return "", cli.FirstError(context.Cause(ctx), err)
-	}
-	once, cancel := context.WithTimeoutCause(ctx, decideWithin, errUndecided)
-	defer cancel()
-	record, err := c.Decision(once, id)
-	switch {
-	case err == nil:
-		return id, nil
-	case record.GetState() == intentv1.State_STATE_REFUSED:
-		return "", client.Refused(record.GetRefusal())
-	case errors.Is(err, errUndecided):
-		env.Say("the rollout is stored and will be decided; to return: garrison rollout watch %s", id)
-		return "", cli.Exit{Code: cli.ExitTimeout, Err: err}
-	case once.Err() != nil:
-		return "", env.Left(ctx, context.Cause(ctx), "garrison rollout watch "+id)
-	}
-	return "", err
-}
-
-// errUndecided ends the wait for a decision.
-var errUndecided = fault.New(fault.Unavailable, "%s", fmt.Sprintf("no decision within %s", decideWithin))
