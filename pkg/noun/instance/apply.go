@@ -81,7 +81,7 @@ func ApplyTask(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	}
 	recordBegun(i, t)
 	i.TaskId, i.TaskState, i.TaskCode, i.TaskWaits = t.Id, t.State, "", waits(t)
-	if badEnd(t.State) {
+	if EndedBadly(t.State) {
 		i.TaskCode = t.GetOutcome().GetCode()
 	}
 	switch t.State {
@@ -188,10 +188,15 @@ func settle(i *instancev1.Instance, at time.Time, reason string) {
 	if s := Derive(i); s != i.State {
 		i.State, i.Since = s, timestamppb.New(at)
 	}
-	if reason != "" || !badEnd(i.TaskState) {
-		i.Reason = reason // the reason of a failed change stays until a newer one
-	}
-	if i.State == instancev1.State_STATE_CONVERGED {
+	switch {
+	case i.State == instancev1.State_STATE_CONVERGED:
+		i.Reason = ""
+	case reason != "":
+		i.Reason = reason
+	case EndedBadly(i.TaskState): // the reason of a failed change stays until a newer one
+	case i.State == instancev1.State_STATE_FAILED, i.State == instancev1.State_STATE_DRIFTED:
+		i.Reason = i.ObservedReason // what was observed may have come before the end of the change
+	default:
 		i.Reason = ""
 	}
 }

@@ -30,7 +30,7 @@ import (
 func Derive(i *instancev1.Instance) instancev1.State {
 	found := SameImage(i.Wanted, i.Observed) && bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest)
 	good := found && i.Health == instancev1.Health_HEALTH_GOOD
-	switch bad := badEnd(i.TaskState); {
+	switch bad := EndedBadly(i.TaskState); {
 	case i.Wanted == nil && bad:
 		return instancev1.State_STATE_FAILED
 	case i.Wanted == nil:
@@ -63,7 +63,8 @@ func open(s taskv1.State) bool {
 	return false
 }
 
-func badEnd(s taskv1.State) bool {
+// EndedBadly reports whether a task in this state ended without having changed what it was to change.
+func EndedBadly(s taskv1.State) bool {
 	switch s {
 	case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED, taskv1.State_STATE_EXPIRED:
 		return true
@@ -84,11 +85,11 @@ func SameImage(a, b *imagev1.Ref) bool {
 // on its way.
 func Placed(i *instancev1.Instance) *imagev1.Ref {
 	switch {
-	case !badEnd(i.GetTaskState()) && (i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !Shown(i)):
+	case !EndedBadly(i.GetTaskState()) && (i.GetTaskState() != taskv1.State_STATE_SUCCEEDED || !Shown(i)):
 		return i.GetWanted()
 	case i.GetObserved() != nil:
 		return i.Observed
-	case badEnd(i.GetTaskState()):
+	case EndedBadly(i.GetTaskState()):
 		return nil
 	}
 	return i.GetWanted() // the task succeeded, and the image has disappeared since

@@ -279,6 +279,16 @@ func TestTheEndOfATaskNeverOverwritesWhatTheServerLists(t *testing.T) {
 	}
 }
 
+// TestTheReasonOfDamageOutlivesTheEndOfTheChangeBeforeIt: the list may be recorded before the end.
+func TestTheReasonOfDamageOutlivesTheEndOfTheChangeBeforeIt(t *testing.T) {
+	end := task(1, succeeded, nil, one)
+	end.Reason = ""
+	i := after(t, wanted(1, one), listedBad(1, one, "its files were changed"), end)
+	if i.State != instancev1.State_STATE_FAILED || i.Reason != "its files were changed" {
+		t.Errorf("it is %s with the reason %q, want what the server lists", i.State, i.Reason)
+	}
+}
+
 func TestAnInstanceIsRemovedOnlyWhenItsOwnRemovalSucceeded(t *testing.T) {
 	i := after(t, wanted(1, one), task(1, taskv1.State_STATE_SUCCEEDED, nil, one), unwanted)
 	if Removed(i) {

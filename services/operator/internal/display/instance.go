@@ -8,6 +8,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -117,10 +118,10 @@ func instanceNext(v output.View, r Instance) string {
 		}
 		return "task"
 	case instancev1.State_STATE_FAILED, instancev1.State_STATE_DRIFTED:
-		if i.GetTaskId() != "" {
+		if i.GetTaskId() != "" && instance.EndedBadly(i.GetTaskState()) {
 			return "garrison task show " + ident.Short(i.GetTaskId())
 		}
-		return "garrison up " + i.GetAgent()
+		return "garrison explain " + r.GetServerName() + " " + i.GetAgent()
 	}
 	if r.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE {
 		return "the server is offline"

@@ -10,6 +10,7 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -24,7 +25,7 @@ func TestTheNextOfAnInstanceNamesWhatStopsItBeforeWhatWouldMoveIt(t *testing.T) 
 			ServerName: "web-1", Presence: serverv1.Presence_PRESENCE_ONLINE,
 			Instance: &instancev1.Instance{
 				Agent: "beacon", State: state, Wanted: &imagev1.Ref{Version: "1.1.0"},
-				Observed: &imagev1.Ref{Version: "1.0.0"}, TaskId: task,
+				Observed: &imagev1.Ref{Version: "1.0.0"}, TaskId: task, TaskState: taskv1.State_STATE_UNDONE,
 			},
 		}
 		change(r)
@@ -43,7 +44,9 @@ func TestTheNextOfAnInstanceNamesWhatStopsItBeforeWhatWouldMoveIt(t *testing.T) 
 		}),
 		"":                            row(converged, blocked),
 		"garrison task show 0195d5a0": row(failed, func(*registryv1.InstanceRow) {}),
-		"garrison up beacon":          row(failed, func(r *registryv1.InstanceRow) { r.Instance.TaskId = "" }),
+		"garrison explain web-1 beacon": row(failed, func(r *registryv1.InstanceRow) {
+			r.Instance.TaskState = taskv1.State_STATE_SUCCEEDED // and was damaged since
+		}),
 		"waits for the server": row(instancev1.State_STATE_PENDING, func(r *registryv1.InstanceRow) {
 			r.Presence = serverv1.Presence_PRESENCE_OFFLINE
 		}),
