@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Command returns the command export.
@@ -22,12 +24,26 @@ them takes them back. Images, versions on servers and states are no part of it.`
 		Example: "  garrison export -o fleet.yaml",
 		Args:    cli.Exactly(), PreRunE: cli.NoTable(env),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := onlyYAML(c, file); err != nil {
+				return err
+			}
 			return export(c.Context(), env, file)
 		},
 	}
 	c.Flags().StringVarP(&file, "output", "o", "", "write to this `FILE`, replacing it whole (default: "+
 		"standard output)")
 	return c
+}
+
+// onlyYAML refuses flags that would be taken for another form of the export.
+func onlyYAML(c *cobra.Command, file string) error {
+	if slices.Contains(output.Formats, file) {
+		return cli.Usage("-o names the file here, and the export is YAML; for a file of this name: -o ./%s", file)
+	}
+	if c.Flags().Changed("jq") {
+		return cli.Usage("--jq does not apply: the export is YAML. Try: garrison export | yq EXPR")
+	}
+	return nil
 }
 
 func export(ctx context.Context, env *cli.Env, file string) error {

@@ -41,7 +41,7 @@ type line struct {
 
 func reportCommand(env *cli.Env) *cobra.Command {
 	var file string
-	var complete bool
+	var complete, empty bool
 	c := &cobra.Command{
 		Use:   "report AGENT",
 		Short: "Report instances of an agent of kind external.",
@@ -59,8 +59,9 @@ user must be the agent's reporter. The report is JSON, one object an instance, o
   properties  at most 16 further texts, of 64 and 256 bytes
 
 Only differences are recorded, so the same report can be sent every minute. With --complete, the report lists all there
-is, and recorded instances that it does not list are gone; without it, nothing goes.`,
-		Example: "  list-vms | garrison external report vm --complete\n" +
+is, and recorded instances that it does not list are gone; without it, nothing goes. Send such a report only when the
+program that lists them has succeeded.`,
+		Example: "  list-vms > vms && garrison external report vm --complete --from vms\n" +
 			"  garrison external report appliance --from appliances.json",
 		Args: cli.Exactly("AGENT"),
 		RunE: func(c *cobra.Command, a []string) error {
@@ -68,10 +69,15 @@ is, and recorded instances that it does not list are gone; without it, nothing g
 			if err != nil {
 				return err
 			}
+			if complete && len(found) == 0 && !empty {
+				return cli.Usage("the report is empty, and every recorded instance would be gone. Did the program that " +
+					"lists them fail? If there are none: --empty")
+			}
 			return report(c.Context(), env, a[0], found, complete)
 		},
 	}
 	cli.TextVar(c.Flags(), &file, "from", cli.NotEmpty("file"), "read the report from this `FILE`")
+	c.Flags().BoolVar(&empty, "empty", false, "with --complete: there are none, so all that are recorded are gone")
 	c.Flags().BoolVar(&complete, "complete", false, "instances that the report does not list are gone")
 	return c
 }
