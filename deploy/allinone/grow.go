@@ -55,7 +55,7 @@ func Grow(ctx context.Context, g Growing) error {
 	want := topology.Bus{Replicas: g.Replicas}
 	err = cluster.as(ctx, a, topology.UserSystem, func(c *bus.Conn) error {
 		return cluster.onceReady(ctx, func(ctx context.Context) (err error) {
-			want.SyncsAlways, err = checkSync(ctx, c, cluster)
+			want.SyncsAlways, err = checkSync(ctx, bus.NewSystem(c), cluster)
 			return err
 		})
 	})

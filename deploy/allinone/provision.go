@@ -46,7 +46,7 @@ func Provision(ctx context.Context, p Provisioning) error {
 	want := topology.Bus{Replicas: p.Replicas}
 	err = p.as(ctx, a, topology.UserSystem, func(c *bus.Conn) error {
 		return p.onceReady(ctx, func(ctx context.Context) (err error) {
-			want.SyncsAlways, err = checkSync(ctx, c, p)
+			want.SyncsAlways, err = checkSync(ctx, bus.NewSystem(c), p)
 			return err
 		})
 	})
@@ -144,8 +144,8 @@ func (p Provisioning) as(ctx context.Context, a *trust.Authority, user string, d
 
 // checkSync reports whether every server acknowledges writes only when they are on its disk.
 // It returns an error for one that does not, unless Lazy is set.
-func checkSync(ctx context.Context, c *bus.Conn, p Provisioning) (always bool, err error) {
-	settings, err := c.Settings(ctx, p.Replicas)
+func checkSync(ctx context.Context, system *bus.System, p Provisioning) (always bool, err error) {
+	settings, err := system.Settings(ctx, p.Replicas)
 	if err != nil {
 		return false, err
 	}

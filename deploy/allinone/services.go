@@ -100,7 +100,7 @@ func (g *Garrison) makeAccess(conn *bus.Conn, store string) (func(context.Contex
 		return nil, err
 	}
 	s, err := access.New(access.Config{
-		Conn: conn, System: system, Issuer: issuer, CA: g.certs.Bundle, Store: store,
+		Conn: conn, System: bus.NewSystem(system), Issuer: issuer, CA: g.certs.Bundle, Store: store,
 		AcceptLedger: g.config.AcceptLedger,
 		Metrics:      g.config.Metrics.Under(topology.UserAccess),
 		Debug:        g.config.Debug.Under(topology.UserAccess), Log: g.logger(topology.UserAccess),

@@ -17,7 +17,7 @@ type AccountUse struct {
 
 // AccountUses returns how much accounts use the n servers of the bus, by their keys. It costs a server of the bus the
 // same, however many connections there are.
-func (c *Conn) AccountUses(ctx context.Context, accountKeys []string, n int) (map[string]AccountUse, error) {
+func (s *System) AccountUses(ctx context.Context, accountKeys []string, n int) (map[string]AccountUse, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	query, err := json.Marshal(map[string]any{"accounts": accountKeys, "include_unused": true})
@@ -25,7 +25,7 @@ func (c *Conn) AccountUses(ctx context.Context, accountKeys []string, n int) (ma
 		return nil, err
 	}
 	answered, uses := 0, map[string]AccountUse{}
-	err = c.askServers(ctx, topology.SystemAccountStats, query, func(answer []byte) (bool, error) {
+	err = s.askServers(ctx, topology.SystemAccountStats, query, func(answer []byte) (bool, error) {
 		if err := addUses(uses, answer); err != nil {
 			return false, err
 		}

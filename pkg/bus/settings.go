@@ -16,13 +16,12 @@ type Settings struct {
 	SyncAlways bool // each write is on the disk before it is acknowledged
 }
 
-// Settings requests the settings of the servers of the bus; the connection must belong to the
-// system account. It returns the first answer of each of n servers.
-func (c *Conn) Settings(ctx context.Context, n int) ([]Settings, error) {
+// Settings requests the settings of the servers of the bus, and returns the first answer of each of n servers.
+func (s *System) Settings(ctx context.Context, n int) ([]Settings, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var out []Settings
-	err := c.askServers(ctx, topology.SystemSettings, nil, func(answer []byte) (bool, error) {
+	err := s.askServers(ctx, topology.SystemSettings, nil, func(answer []byte) (bool, error) {
 		var v struct {
 			Data struct {
 				Name      string `json:"server_name"`
@@ -37,11 +36,11 @@ func (c *Conn) Settings(ctx context.Context, n int) ([]Settings, error) {
 		if err := json.Unmarshal(answer, &v); err != nil {
 			return false, fault.New(fault.Unavailable, "read the bus's settings: %w", err)
 		}
-		s := Settings{Server: v.Data.Name, Version: v.Data.Version}
+		one := Settings{Server: v.Data.Name, Version: v.Data.Version}
 		if v.Data.JetStream.Config != nil {
-			s.SyncAlways = v.Data.JetStream.Config.SyncAlways
+			one.SyncAlways = v.Data.JetStream.Config.SyncAlways
 		}
-		out = append(out, s)
+		out = append(out, one)
 		return len(out) >= n, nil
 	})
 	if err != nil {

@@ -9,8 +9,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// The methods of this file are for a connection of the system account.
-
 // ServerAnswer is what one server of the bus answers to a request to all, in the words of nats-server.
 type ServerAnswer struct {
 	Server  Server
@@ -20,20 +18,20 @@ type ServerAnswer struct {
 
 // StreamsOfServers returns what each of n servers of the bus keeps of an account's streams, as nats-server's JSZ. After
 // serversWithin it returns the answers it has; the error is Unavailable without any.
-func (c *Conn) StreamsOfServers(ctx context.Context, accountKey string, n int) ([]ServerAnswer, error) {
-	return c.askWithin(ctx, topology.SystemStreams,
+func (s *System) StreamsOfServers(ctx context.Context, accountKey string, n int) ([]ServerAnswer, error) {
+	return s.askWithin(ctx, topology.SystemStreams,
 		map[string]any{"account": accountKey, "streams": true, "config": true}, n)
 }
 
 // GroupsOfServers returns what each of n servers of the bus knows of the groups of replicas of an account, as
 // nats-server's RAFTZ. It ends as StreamsOfServers does.
-func (c *Conn) GroupsOfServers(ctx context.Context, accountKey string, n int) ([]ServerAnswer, error) {
-	return c.askWithin(ctx, topology.SystemGroups, map[string]any{"account": accountKey}, n)
+func (s *System) GroupsOfServers(ctx context.Context, accountKey string, n int) ([]ServerAnswer, error) {
+	return s.askWithin(ctx, topology.SystemGroups, map[string]any{"account": accountKey}, n)
 }
 
 // askWithin sends a request to all servers of the bus and returns the answers of n of them, as far as they come within
 // serversWithin.
-func (c *Conn) askWithin(
+func (s *System) askWithin(
 	ctx context.Context, subject string, query map[string]any, n int,
 ) (out []ServerAnswer, err error) {
 	body, err := json.Marshal(query)
@@ -42,7 +40,7 @@ func (c *Conn) askWithin(
 	}
 	ctx, cancel := context.WithTimeout(ctx, serversWithin)
 	defer cancel()
-	err = c.askServers(ctx, subject, body, func(answer []byte) (bool, error) {
+	err = s.askServers(ctx, subject, body, func(answer []byte) (bool, error) {
 		var a struct {
 			Server struct {
 				Server

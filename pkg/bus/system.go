@@ -15,7 +15,16 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// The methods of this file are for a connection of the system account.
+// System is a connection as a user of the system account, in which each server of the bus answers about itself and its
+// clients. It is safe for concurrent use.
+type System struct{ conn *Conn }
+
+// NewSystem returns a System over a connection, whose user must be in the system account: on any other connection no
+// server answers, and a request ends when its time is up. The caller closes the connection.
+func NewSystem(conn *Conn) *System { return &System{conn} }
+
+// OnBack calls f after each reconnect; see Conn.OnBack.
+func (s *System) OnBack(f func()) { s.conn.OnBack(f) }
 
 // Server is one server of the bus.
 type Server struct {
@@ -38,16 +47,16 @@ const serversAnswering = 64
 
 // askServers sends a request to all servers of the bus and hands each answer to take, until that
 // returns true or an error, or ctx is done.
-func (c *Conn) askServers(
+func (s *System) askServers(
 	ctx context.Context, subject string, data []byte, take func(answer []byte) (done bool, err error),
 ) error {
-	inbox, answers := c.nc.NewInbox(), make(chan *nats.Msg, serversAnswering)
-	sub, err := c.nc.ChanSubscribe(inbox, answers)
+	inbox, answers := s.conn.nc.NewInbox(), make(chan *nats.Msg, serversAnswering)
+	sub, err := s.conn.nc.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return requestError(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := c.nc.PublishRequest(subject, inbox, data); err != nil {
+	if err := s.conn.nc.PublishRequest(subject, inbox, data); err != nil {
 		return requestError(err)
 	}
 	for {
@@ -72,11 +81,11 @@ func noResponders(m *nats.Msg) bool { return len(m.Data) == 0 && m.Header.Get("S
 const serversWithin = time.Second
 
 // Servers returns the servers of the bus that answer.
-func (c *Conn) Servers(ctx context.Context) ([]Server, error) {
+func (s *System) Servers(ctx context.Context) ([]Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, serversWithin)
 	defer cancel()
 	var out []Server
-	err := c.askServers(ctx, topology.SystemStats, nil, func(answer []byte) (bool, error) {
+	err := s.askServers(ctx, topology.SystemStats, nil, func(answer []byte) (bool, error) {
 		var a struct {
 			Server Server `json:"server"`
 			Stats  struct {
@@ -97,11 +106,11 @@ func (c *Conn) Servers(ctx context.Context) ([]Server, error) {
 
 // UpdateAccount replaces the JWT of an account on the n servers of the bus. They end connections of
 // users whom it does not admit any more. It returns an error unless each of them has confirmed.
-func (c *Conn) UpdateAccount(ctx context.Context, token string, n int) error {
+func (s *System) UpdateAccount(ctx context.Context, token string, n int) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	confirmed := 0
-	err := c.askServers(ctx, topology.SystemClaimsUpdate, []byte(token), func(answer []byte) (bool, error) {
+	err := s.askServers(ctx, topology.SystemClaimsUpdate, []byte(token), func(answer []byte) (bool, error) {
 		var a struct {
 			Error *struct {
 				Description string `json:"description"`
@@ -124,11 +133,11 @@ func (c *Conn) UpdateAccount(ctx context.Context, token string, n int) error {
 
 // AccountJWTs returns the JWTs that the n servers of the bus have of an account; empty for a server
 // that has none.
-func (c *Conn) AccountJWTs(ctx context.Context, accountKey string, n int) ([]string, error) {
+func (s *System) AccountJWTs(ctx context.Context, accountKey string, n int) ([]string, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var out []string
-	err := c.askServers(ctx, topology.SystemClaimsLookup(accountKey), nil, func(answer []byte) (bool, error) {
+	err := s.askServers(ctx, topology.SystemClaimsLookup(accountKey), nil, func(answer []byte) (bool, error) {
 		out = append(out, string(answer))
 		return len(out) >= n, nil
 	})
@@ -144,11 +153,11 @@ const clientsPerPage = 256
 // Clients returns the connections of an account to one server of the bus. The server checks every JWT
 // for its answer, about half a millisecond each, and answers nothing else of the system account meanwhile; so Clients
 // asks for small parts, and rests after each for as long as it took.
-func (c *Conn) Clients(ctx context.Context, of Server, accountKey string) ([]Client, error) {
+func (s *System) Clients(ctx context.Context, of Server, accountKey string) ([]Client, error) {
 	var out []Client
 	for {
 		begun := time.Now()
-		page, err := c.clients(ctx, of, accountKey, len(out))
+		page, err := s.clients(ctx, of, accountKey, len(out))
 		if err != nil {
 			return nil, fmt.Errorf("list the connections to server %s of the bus: %w", of.Name, err)
 		}
@@ -180,26 +189,26 @@ type Sender struct {
 // Senders lists the n connections of an account to a server of the bus that have sent the most messages, and the n that
 // were active last: one that opened a moment ago has sent less than many that are open for weeks. It lists them without
 // their users, for which the server would check every JWT.
-func (c *Conn) Senders(ctx context.Context, of Server, accountKey string, n int) ([]Sender, error) {
+func (s *System) Senders(ctx context.Context, of Server, accountKey string, n int) ([]Sender, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	most, err := c.senders(ctx, of, map[string]any{"acc": accountKey, "limit": n, "sort": "msgs_from"})
+	most, err := s.senders(ctx, of, map[string]any{"acc": accountKey, "limit": n, "sort": "msgs_from"})
 	if err != nil || len(most) < n {
 		return most, err
 	}
-	last, err := c.senders(ctx, of, map[string]any{"acc": accountKey, "limit": n, "sort": "last"})
+	last, err := s.senders(ctx, of, map[string]any{"acc": accountKey, "limit": n, "sort": "last"})
 	if err != nil {
 		return nil, err
 	}
 	listed := map[uint64]bool{}
-	for _, s := range most {
-		listed[s.ID] = true
+	for _, one := range most {
+		listed[one.ID] = true
 	}
-	return append(most, slices.DeleteFunc(last, func(s Sender) bool { return listed[s.ID] })...), nil
+	return append(most, slices.DeleteFunc(last, func(one Sender) bool { return listed[one.ID] })...), nil
 }
 
 // senders lists connections to a server of the bus.
-func (c *Conn) senders(ctx context.Context, of Server, which map[string]any) ([]Sender, error) {
+func (s *System) senders(ctx context.Context, of Server, which map[string]any) ([]Sender, error) {
 	query, err := json.Marshal(which)
 	if err != nil {
 		return nil, err
@@ -208,7 +217,7 @@ func (c *Conn) senders(ctx context.Context, of Server, which map[string]any) ([]
 		Now         time.Time    `json:"now"`
 		Connections []clientInfo `json:"connections"`
 	}
-	if err := c.askServer(ctx, topology.SystemConnections(of.ID), query, func(data json.RawMessage) error {
+	if err := s.askServer(ctx, topology.SystemConnections(of.ID), query, func(data json.RawMessage) error {
 		return json.Unmarshal(data, &answer)
 	}); err != nil {
 		return nil, fmt.Errorf("list the senders to server %s of the bus: %w", of.Name, err)
@@ -222,7 +231,7 @@ func (c *Conn) senders(ctx context.Context, of Server, which map[string]any) ([]
 }
 
 // clients returns the connections to one server from an offset on, at most clientsPerPage.
-func (c *Conn) clients(ctx context.Context, of Server, accountKey string, offset int) (page []clientInfo, err error) {
+func (s *System) clients(ctx context.Context, of Server, accountKey string, offset int) (page []clientInfo, err error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
 	query, err := json.Marshal(map[string]any{
@@ -231,7 +240,7 @@ func (c *Conn) clients(ctx context.Context, of Server, accountKey string, offset
 	if err != nil {
 		return nil, err
 	}
-	err = c.askServer(ctx, topology.SystemConnections(of.ID), query, func(data json.RawMessage) error {
+	err = s.askServer(ctx, topology.SystemConnections(of.ID), query, func(data json.RawMessage) error {
 		var a struct {
 			Connections []clientInfo `json:"connections"`
 		}
@@ -255,11 +264,11 @@ type clientInfo struct {
 }
 
 // Kick ends a connection. A connection that has ended already is not an error.
-func (c *Conn) Kick(ctx context.Context, client Client) error {
+func (s *System) Kick(ctx context.Context, client Client) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	query := []byte(`{"cid":` + strconv.FormatUint(client.ID, 10) + `}`)
-	err := c.askServer(ctx, topology.SystemKick(client.Server.ID), query, func(json.RawMessage) error { return nil })
+	err := s.askServer(ctx, topology.SystemKick(client.Server.ID), query, func(json.RawMessage) error { return nil })
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -267,10 +276,10 @@ func (c *Conn) Kick(ctx context.Context, client Client) error {
 }
 
 // askServer sends a request to one server of the bus. An error that the server answers is NotFound.
-func (c *Conn) askServer(
+func (s *System) askServer(
 	ctx context.Context, subject string, query []byte, take func(data json.RawMessage) error,
 ) error {
-	m, err := c.nc.RequestWithContext(ctx, subject, query)
+	m, err := s.conn.nc.RequestWithContext(ctx, subject, query)
 	if err != nil {
 		return requestError(err)
 	}
@@ -291,9 +300,9 @@ func (c *Conn) askServer(
 
 // WatchClients calls opened and closed for each connection of an account that begins or ends, until
 // stop is called. They must not block.
-func (c *Conn) WatchClients(accountKey string, opened, closed func(Client)) (stop func(), err error) {
+func (s *System) WatchClients(accountKey string, opened, closed func(Client)) (stop func(), err error) {
 	watch := func(subject string, f func(Client)) (func(), error) {
-		return c.Subscribe(subject, func(m Message) {
+		return s.conn.Subscribe(subject, func(m Message) {
 			var e struct {
 				Server Server `json:"server"`
 				Client struct {

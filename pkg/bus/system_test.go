@@ -15,7 +15,7 @@ import (
 
 func TestTheSystemUserOfAccessSeesAndEndsConnections(t *testing.T) {
 	g := bustest.StartGuarded(t)
-	c := g.Service(t, topology.UserAccessSystem)
+	c := bus.NewSystem(g.Service(t, topology.UserAccessSystem))
 	nodes := g.Authority.Names[topology.AccountNodes]
 	opened, closed := make(chan bus.Client, 10), make(chan bus.Client, 10)
 	stop, err := c.WatchClients(nodes, func(c bus.Client) { opened <- c }, func(c bus.Client) { closed <- c })
@@ -62,7 +62,7 @@ func TestTheSystemUserOfAccessSeesAndEndsConnections(t *testing.T) {
 // A connection that opened a moment ago has sent less than those that are open for long, and may send the most now.
 func TestSendersIncludeAConnectionThatIsActiveNow(t *testing.T) {
 	g := bustest.StartGuarded(t)
-	c := g.Service(t, topology.UserAccessSystem)
+	c := bus.NewSystem(g.Service(t, topology.UserAccessSystem))
 	servers, err := c.Servers(t.Context())
 	if err != nil || len(servers) != 1 {
 		t.Fatalf("servers: %v, %v, want one", servers, err)
@@ -107,7 +107,7 @@ func TestSendersIncludeAConnectionThatIsActiveNow(t *testing.T) {
 
 func TestAnAccountIsUpdatedOnTheBus(t *testing.T) {
 	g := bustest.StartGuarded(t)
-	c := g.Service(t, topology.UserAccessSystem)
+	c := bus.NewSystem(g.Service(t, topology.UserAccessSystem))
 	id := ident.New()
 	login, seed := g.ServerUser(t, id, "main")
 	nc := g.RawAs(t, id, login, seed)

@@ -256,7 +256,7 @@ func TestEachServiceMayDoItsWorkAndNoOther(t *testing.T) {
 
 func TestTheBusTellsHowItKeepsWhatItAcknowledges(t *testing.T) {
 	g := bustest.StartGuarded(t)
-	s, err := g.Service(t, topology.UserSystem).Settings(t.Context(), 1)
+	s, err := bus.NewSystem(g.Service(t, topology.UserSystem)).Settings(t.Context(), 1)
 	if err != nil || len(s) != 1 || s[0].Server != "guarded" || s[0].SyncAlways {
 		t.Errorf("settings %+v, %v; want one server that does not sync each write", s, err)
 	}

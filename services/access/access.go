@@ -32,7 +32,7 @@ func NewView() fold.View { return view.New() }
 // Config configures the service. Conn, System and Issuer are required.
 type Config struct {
 	Conn         *bus.Conn              // as the service
-	System       *bus.Conn              // as its user in the system account
+	System       *bus.System            // as its user in the system account
 	Issuer       *trust.Issuer          // signs users and accounts
 	CA           func() ([]byte, error) // the CAs of the bus as PEM, of which people learn; may be nil
 	Store        string                 // a directory for snapshots of the view; empty means that none are kept

@@ -58,7 +58,8 @@ func (w *world) start() (stop func()) {
 		w.Fatal(err)
 	}
 	a, err := access.New(access.Config{
-		Conn: w.bus.Service(w, topology.UserAccess), System: w.bus.Service(w, topology.UserAccessSystem),
+		Conn:   w.bus.Service(w, topology.UserAccess),
+		System: bus.NewSystem(w.bus.Service(w, topology.UserAccessSystem)),
 		Issuer: issuer, CA: func() ([]byte, error) { return []byte("the CA of the bus"), nil },
 		Log: zerolog.New(zerolog.NewTestWriter(w.T)).Level(zerolog.WarnLevel),
 	})

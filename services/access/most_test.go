@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
@@ -14,7 +15,7 @@ import (
 func TestTheMostRevokedKeysReachTheBus(t *testing.T) {
 	b := bustest.StartGuarded(t)
 	w := &world{T: t, bus: b}
-	system := b.Service(t, topology.UserAccessSystem)
+	system := bus.NewSystem(b.Service(t, topology.UserAccessSystem))
 	issuer, err := trust.OpenIssuer(b.Dir())
 	if err != nil {
 		t.Fatal(err)

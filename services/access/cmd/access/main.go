@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/process"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -33,7 +34,7 @@ func main() {
 			}
 			defer conn.Close()
 			a, err := access.New(access.Config{
-				Conn: e.Conn, System: conn, Issuer: issuer, CA: e.CA, Store: e.Store,
+				Conn: e.Conn, System: bus.NewSystem(conn), Issuer: issuer, CA: e.CA, Store: e.Store,
 				AcceptLedger: e.AcceptLedger, Debug: e.Debug, Metrics: e.Metrics, Log: e.Log,
 			})
 			if err != nil {
