@@ -132,9 +132,9 @@ func (g *Garrison) provision(ctx context.Context) error {
 	}
 	g.provisioner = c
 	if len(g.config.Cluster) > 0 {
-		return g.provisionCluster(ctx, c)
+		return g.provisionCluster(ctx, bus.NewStreams(c))
 	}
-	err = c.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy})
+	err = bus.NewStreams(c).Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy})
 	if r := fault.RefusalOf(err); r != nil && r.Code == code.BusMoved && len(g.config.Services) == 0 {
 		log := g.logger("bus")
 		log.Warn().Err(err).Msg("serving a bus that takes no writes, for garrisond grow")

@@ -94,7 +94,9 @@ func WriteBackup(ctx context.Context, b Backup) (err error) {
 	digest := sha256.New()
 	archive := tar.NewWriter(io.MultiWriter(out, digest))
 	p := Provisioning{Data: b.Data, URL: b.URL, AllowPlain: b.AllowPlain}
-	err = p.as(ctx, a, topology.UserProvision, func(c *bus.Conn) error { return b.write(ctx, c, archive) })
+	err = p.as(ctx, a, topology.UserProvision, func(c *bus.Conn) error {
+		return b.write(ctx, bus.NewStreams(c), archive)
+	})
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func hasKeys(data string) error {
 	return nil
 }
 
-func (b Backup) write(ctx context.Context, c *bus.Conn, to *tar.Writer) error {
+func (b Backup) write(ctx context.Context, streams *bus.Streams, to *tar.Writer) error {
 	info := backupInfo{Stamp: backupFormat.Stamp(), Made: time.Now().UTC(), Keys: !b.WithoutKeys}
 	if err := addJSON(to, backupHead, info); err != nil {
 		return err
@@ -147,7 +149,7 @@ func (b Backup) write(ctx context.Context, c *bus.Conn, to *tar.Writer) error {
 		}
 	}
 	for _, name := range backedUp {
-		s, err := c.OpenSnapshot(ctx, name)
+		s, err := streams.OpenSnapshot(ctx, name)
 		if err != nil {
 			return err
 		}

@@ -193,14 +193,14 @@ func (g *Garrison) routeTLS() (*tls.Config, error) {
 // provisionCluster declares the streams with a replica on each member, once a majority of the members is there. Each
 // member does, and what another one declared is left as it is. A bus without services is left empty: for garrisond
 // provision, or for garrisond grow, which wants it so.
-func (g *Garrison) provisionCluster(ctx context.Context, c *bus.Conn) error {
+func (g *Garrison) provisionCluster(ctx context.Context, s *bus.Streams) error {
 	if len(g.config.Services) == 0 {
 		return nil
 	}
 	log, said := g.logger("bus"), false
 	for {
 		once, cancel := context.WithTimeout(ctx, askedWithin)
-		err := c.Provision(once, topology.Bus{Replicas: clusterSize, SyncsAlways: !g.config.Lazy})
+		err := s.Provision(once, topology.Bus{Replicas: clusterSize, SyncsAlways: !g.config.Lazy})
 		cancel()
 		if err == nil || ctx.Err() != nil || !bus.NotReady(err) {
 			return err

@@ -62,8 +62,9 @@ func Grow(ctx context.Context, g Growing) error {
 	if err != nil {
 		return err
 	}
-	return old.as(ctx, a, topology.UserProvision, func(from *bus.Conn) error {
-		return cluster.as(ctx, a, topology.UserProvision, func(to *bus.Conn) error {
+	return old.as(ctx, a, topology.UserProvision, func(oldConn *bus.Conn) error {
+		return cluster.as(ctx, a, topology.UserProvision, func(newConn *bus.Conn) error {
+			from, to := bus.NewStreams(oldConn), bus.NewStreams(newConn)
 			err := cluster.onceReady(ctx, func(ctx context.Context) error { return to.Leads(ctx) })
 			if err != nil {
 				return err

@@ -54,9 +54,10 @@ func Provision(ctx context.Context, p Provisioning) error {
 		return err
 	}
 	return p.as(ctx, a, topology.UserProvision, func(c *bus.Conn) error {
+		s := bus.NewStreams(c)
 		var plan topology.Plan
 		err := p.onceReady(ctx, func(ctx context.Context) (err error) {
-			plan, err = c.Topology(ctx, want)
+			plan, err = s.Topology(ctx, want)
 			return err
 		})
 		if err != nil {
@@ -66,7 +67,7 @@ func Provision(ctx context.Context, p Provisioning) error {
 		if p.DryRun {
 			return nil
 		}
-		return c.Provision(ctx, want)
+		return s.Provision(ctx, want)
 	})
 }
 

@@ -250,7 +250,7 @@ func (x *restore) openStream(ctx context.Context, name string, from io.Reader) e
 	r, w := io.Pipe()
 	s.parts = w
 	go func() {
-		err := x.conn.Restore(ctx, s.head.Config, s.head.State, r)
+		err := bus.NewStreams(x.conn).Restore(ctx, s.head.Config, s.head.State, r)
 		_ = r.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // what is still written fails with the cause
 		s.done <- err
 	}()
@@ -313,7 +313,7 @@ func (x *restore) finish(ctx context.Context) error {
 	if err := x.closeStream(ctx); err != nil {
 		return err
 	}
-	if err := x.conn.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: true}); err != nil {
+	if err := bus.NewStreams(x.conn).Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: true}); err != nil {
 		return err
 	}
 	if err := x.close(); err != nil {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -53,7 +52,6 @@ type Options struct {
 // Conn is a connection to the bus. It is safe for concurrent use.
 type Conn struct {
 	nc      *nats.Conn
-	js      jetstream.JetStream
 	options Options
 	name    string
 	api     string
@@ -248,29 +246,6 @@ func (c *Conn) WaitConnected(ctx context.Context) error {
 		case <-up:
 		}
 	}
-}
-
-// Provision declares streams and consumers, and logs what that takes; see topology.Ensure.
-func (c *Conn) Provision(ctx context.Context, b topology.Bus) error {
-	p, err := topology.Ensure(ctx, c.js, b)
-	if p.From.Newer() {
-		c.log.Warn().Uint32("bus", p.From.Number).Uint32("own", topology.Number).
-			Msg("a newer program set the bus up; it is left as it is")
-	}
-	if !p.New {
-		for _, s := range p.Steps {
-			c.log.Info().Uint32("topology", s.To).Str("step", s.Name).Err(err).Msg(s.What)
-		}
-		for _, change := range p.Changes {
-			c.log.Info().Str("what", change.What).Err(err).Msg(change.How)
-		}
-	}
-	return err
-}
-
-// Topology compares the bus with what Provision would make of it, and changes nothing.
-func (c *Conn) Topology(ctx context.Context, b topology.Bus) (topology.Plan, error) {
-	return topology.Look(ctx, c.js, b)
 }
 
 // WaitStream waits until a stream is there and has a leader, which is when the bus was provisioned and enough of its

@@ -1,11 +1,9 @@
 package bus
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -32,15 +30,6 @@ func Dial(o Options) (*Conn, error) {
 		return nil, connectError(o.URL, c.explain(err))
 	}
 	c.nc = nc
-	if c.api == topology.CoreAPI {
-		c.js, err = jetstream.New(nc)
-	} else {
-		c.js, err = jetstream.NewWithAPIPrefix(nc, c.api)
-	}
-	if err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("open JetStream under %s: %w", c.api, err)
-	}
 	return c, nil
 }
 

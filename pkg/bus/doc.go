@@ -12,6 +12,7 @@
 //   - Pushed, DirectGet and Announced: a document comes with its bell, or is read when that rings (direct.go).
 //   - DirectGetFresh reads from a replica that is proven to reach far enough (fresh.go).
 //   - Publish and PublishDurable for everything else (conn.go).
+//   - Streams declares, backs up, restores and moves the streams, as the user who provisions them (streams.go).
 //   - System asks the servers of the bus about themselves, as a user of the system account (system.go).
 //
 // # Guarantees

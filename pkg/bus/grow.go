@@ -18,7 +18,6 @@ import (
 )
 
 // Growth moves every stream from the bus of one server to a cluster, with all messages, sequences, times and consumers.
-// Both connections are those that provision.
 //
 // Guarantees:
 //
@@ -28,7 +27,7 @@ import (
 //     killed begins anew, or returns at once when the move is complete.
 //  3. It deletes only streams in the cluster that a Run that did not end made there.
 type Growth struct {
-	From, To *Conn
+	From, To *Streams
 	Want     topology.Bus // of the cluster
 	Say      func(format string, args ...any)
 }
@@ -123,7 +122,7 @@ func (g Growth) move(
 		copies.Go(func() error {
 			began := time.Now()
 			want.Metadata = topology.Unmarked(have[want.Name].Config.Metadata) // a restored ledger has old marks
-			state, n, err := g.From.CopyStream(ctx, g.To, want)
+			state, n, err := g.From.copyTo(ctx, g.To, want)
 			if err == nil {
 				err = g.whole(ctx, want.Name, state)
 			}
@@ -144,12 +143,12 @@ func (g Growth) move(
 
 // drained waits until a fenced stream has stored or refused what it received before: the bus takes the messages of a
 // stream in order. The one that follows them carries a guard that never holds, so it is refused and not stored.
-func (c *Conn) drained(ctx context.Context, stream string) error {
+func (s *Streams) drained(ctx context.Context, stream string) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	m := nats.NewMsg(topology.FencedSubject(stream))
 	m.Header.Set(nats.ExpectedLastSeqHdr, strconv.FormatUint(math.MaxInt64, 10))
-	answer, err := c.nc.RequestMsgWithContext(ctx, m)
+	answer, err := s.conn.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
 		return fmt.Errorf("wait for what stream %s received: %w", stream, requestError(err))
 	}
@@ -254,11 +253,11 @@ func (g Growth) leave(ctx context.Context) error {
 // sameEnds returns a Conflict when a stream does not end in the cluster where it ends on the old bus.
 func (g Growth) sameEnds(ctx context.Context, have map[string]*jetstream.StreamInfo) error {
 	for name := range have {
-		old, err := g.From.lastSequence(ctx, name)
+		old, err := g.From.conn.lastSequence(ctx, name)
 		if err != nil {
 			return err
 		}
-		end, err := g.To.lastSequence(ctx, name)
+		end, err := g.To.conn.lastSequence(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -305,10 +304,4 @@ func (g Growth) takeBack(have map[string]*jetstream.StreamInfo) error {
 		}
 	}
 	return nil
-}
-
-// Leads returns an error unless the cluster has a leader that answers.
-func (c *Conn) Leads(ctx context.Context) error {
-	_, err := c.js.AccountInfo(ctx)
-	return err
 }

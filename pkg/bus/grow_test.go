@@ -20,7 +20,8 @@ import (
 // growth returns a growth from one bus into another, which logs what it copies.
 func growth(t *testing.T, from *bustest.Bus, to *bustest.Cluster) bus.Growth {
 	return bus.Growth{
-		From: from.Dial(t, topology.UserProvision), To: to.Dial(t, topology.UserProvision),
+		From: bus.NewStreams(from.Dial(t, topology.UserProvision)),
+		To:   bus.NewStreams(to.Dial(t, topology.UserProvision)),
 		Want: topology.Bus{Replicas: 3}, Say: t.Logf,
 	}
 }
@@ -142,12 +143,12 @@ func TestABusThatGrowsUnderLoadLosesNoIntentThatItAcknowledged(t *testing.T) {
 		t.Errorf("a second time: %+v, %v", again, err)
 	}
 	other := g
-	other.To = bustest.Start(t).Dial(t, topology.UserProvision)
+	other.To = bus.NewStreams(bustest.Start(t).Dial(t, topology.UserProvision))
 	_, err = other.Run(ctx)
 	if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "to another cluster before") {
 		t.Errorf("the old bus grows again, into another cluster: %v", err)
 	}
-	err = before.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: true})
+	err = bus.NewStreams(before).Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: true})
 	if r := fault.RefusalOf(err); r == nil || r.Code != code.BusMoved {
 		t.Errorf("the old bus is provisioned: %v", err)
 	}
@@ -179,12 +180,14 @@ func TestAGrowthThatFailsIsTakenBackAndOneThatWasKilledBeginsAnew(t *testing.T) 
 		t.Fatalf("a move that was cancelled succeeded: %+v", done)
 	}
 	decidesNow(t, c, "00000002")
-	if _, err := failing.To.Stream(t.Context(), topology.Blobs); err == nil {
+	if _, err := three.Dial(t, topology.UserProvision).Stream(t.Context(), topology.Blobs); err == nil {
 		t.Error("the cluster keeps a stream of a move that failed")
 	}
 
 	killed := growth(t, one, three)
-	killed.Say = func(string, ...any) { killed.From.Close(); killed.To.Close() }
+	from, to := one.Dial(t, topology.UserProvision), three.Dial(t, topology.UserProvision)
+	killed.From, killed.To = bus.NewStreams(from), bus.NewStreams(to)
+	killed.Say = func(string, ...any) { from.Close(); to.Close() }
 	if done, err := killed.Run(t.Context()); err == nil {
 		t.Fatalf("a move without connections succeeded: %+v", done)
 	}
@@ -193,10 +196,10 @@ func TestAGrowthThatFailsIsTakenBackAndOneThatWasKilledBeginsAnew(t *testing.T) 
 		t.Fatalf("%+v, %v; want two intents and two facts", done, err)
 	}
 	stop()
-	to := three.Dial(t, "registry")
-	decides(t, to)
-	decidesNow(t, to, "00000003")
-	if s, err := to.Stream(t.Context(), topology.Ledger); err != nil || s.LastSequence != 3 {
+	after := three.Dial(t, "registry")
+	decides(t, after)
+	decidesNow(t, after, "00000003")
+	if s, err := after.Stream(t.Context(), topology.Ledger); err != nil || s.LastSequence != 3 {
 		t.Errorf("the ledger ends at %d (%v), want 3: nothing is decided twice", s.LastSequence, err)
 	}
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// The methods of this file are for the connection that provisions the streams.
-
 const (
 	// snapshotChunk is the size of a part of a snapshot; it fits the largest message of the bus.
 	snapshotChunk = 512 << 10
@@ -32,7 +30,6 @@ type Snapshot struct {
 	Config jetstream.StreamConfig
 	State  jetstream.StreamState
 
-	c   *Conn
 	sub *nats.Subscription
 }
 
@@ -42,19 +39,19 @@ type failing struct {
 }
 
 // OpenSnapshot begins a snapshot of a stream. The caller reads it with WriteTo at once: the bus waits for 5 s.
-func (c *Conn) OpenSnapshot(ctx context.Context, stream string) (*Snapshot, error) {
-	sub, err := c.nc.SubscribeSync(c.nc.NewInbox())
+func (s *Streams) OpenSnapshot(ctx context.Context, stream string) (*Snapshot, error) {
+	sub, err := s.conn.nc.SubscribeSync(s.conn.nc.NewInbox())
 	if err != nil {
 		return nil, requestError(err)
 	}
-	s := &Snapshot{c: c, sub: sub}
+	out := &Snapshot{sub: sub}
 	var answer struct {
 		failing
 		Config *jetstream.StreamConfig `json:"config"`
 		State  *jetstream.StreamState  `json:"state"`
 	}
-	answer.Config, answer.State = &s.Config, &s.State
-	err = c.askJetStream(ctx, "STREAM.SNAPSHOT."+stream, map[string]any{
+	answer.Config, answer.State = &out.Config, &out.State
+	err = s.askJetStream(ctx, "STREAM.SNAPSHOT."+stream, map[string]any{
 		"deliver_subject": sub.Subject, "chunk_size": snapshotChunk, "window_size": snapshotWindow,
 	}, &answer)
 	if err == nil && answer.Error != nil {
@@ -64,7 +61,7 @@ func (c *Conn) OpenSnapshot(ctx context.Context, stream string) (*Snapshot, erro
 		_ = sub.Unsubscribe()
 		return nil, fmt.Errorf("begin a snapshot of stream %s: %w", stream, err)
 	}
-	return s, nil
+	return out, nil
 }
 
 // WriteTo writes the snapshot, once.
@@ -96,10 +93,10 @@ func (s *Snapshot) WriteTo(w io.Writer) (written int64, err error) {
 	}
 }
 
-// Restore makes a stream of a snapshot that was opened with another connection's OpenSnapshot, or read from a file.
+// Restore makes a stream of a snapshot that was opened on another bus, or read from a file.
 // The configuration is that of the new stream: its replicas and the like may differ from those of the snapshot, its
 // name may not. It refuses a stream that exists.
-func (c *Conn) Restore(
+func (s *Streams) Restore(
 	ctx context.Context, config jetstream.StreamConfig, state jetstream.StreamState, r io.Reader,
 ) error {
 	var answer struct {
@@ -109,7 +106,7 @@ func (c *Conn) Restore(
 	request := map[string]any{"config": config, "state": state}
 	for end := time.Now().Add(partWithin); ; {
 		answer.Error = nil
-		err := c.askJetStream(ctx, "STREAM.RESTORE."+config.Name, request, &answer)
+		err := s.askJetStream(ctx, "STREAM.RESTORE."+config.Name, request, &answer)
 		if err == nil && answer.Error != nil {
 			err = answer.Error
 		}
@@ -126,7 +123,7 @@ func (c *Conn) Restore(
 	for {
 		n, err := io.ReadFull(r, part)
 		if n > 0 {
-			if err := c.sendPart(ctx, answer.Deliver, part[:n]); err != nil {
+			if err := s.sendPart(ctx, answer.Deliver, part[:n]); err != nil {
 				return fmt.Errorf("restore stream %s: %w", config.Name, err)
 			}
 		}
@@ -137,20 +134,20 @@ func (c *Conn) Restore(
 			return fmt.Errorf("read the snapshot of stream %s: %w", config.Name, err)
 		}
 	}
-	if err := c.sendPart(ctx, answer.Deliver, nil); err != nil { // the end
+	if err := s.sendPart(ctx, answer.Deliver, nil); err != nil { // the end
 		return fmt.Errorf("restore stream %s: %w", config.Name, err)
 	}
 	return nil
 }
 
 // sendPart hands the bus a part of a snapshot. It answers with nothing, or with the error that ended the restoring.
-func (c *Conn) sendPart(ctx context.Context, subject string, part []byte) error {
+func (s *Streams) sendPart(ctx context.Context, subject string, part []byte) error {
 	if len(part) > 0 { // the end is answered when the stream is there, whose size decides how long that takes
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, partWithin)
 		defer cancel()
 	}
-	m, err := c.requestOnceThere(ctx, subject, part)
+	m, err := s.requestOnceThere(ctx, subject, part)
 	if err != nil {
 		return requestError(err)
 	}
@@ -169,9 +166,9 @@ func (c *Conn) sendPart(ctx context.Context, subject string, part []byte) error 
 
 // requestOnceThere sends a request to a server of the bus that was about to subscribe. Another server may learn of that
 // a moment later, and until then no server gets the request.
-func (c *Conn) requestOnceThere(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+func (s *Streams) requestOnceThere(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
 	for end := time.Now().Add(partWithin); ; {
-		m, err := c.nc.RequestWithContext(ctx, subject, data)
+		m, err := s.conn.nc.RequestWithContext(ctx, subject, data)
 		if !errors.Is(err, nats.ErrNoResponders) || time.Now().After(end) {
 			return m, err
 		}
@@ -180,14 +177,14 @@ func (c *Conn) requestOnceThere(ctx context.Context, subject string, data []byte
 }
 
 // askJetStream sends a request to the JetStream API and decodes the answer.
-func (c *Conn) askJetStream(ctx context.Context, method string, request, answer any) error {
+func (s *Streams) askJetStream(ctx context.Context, method string, request, answer any) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	data, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	m, err := c.nc.RequestWithContext(ctx, topology.CoreAPI+"."+method, data)
+	m, err := s.conn.nc.RequestWithContext(ctx, topology.CoreAPI+"."+method, data)
 	if err != nil {
 		return requestError(err)
 	}
@@ -197,12 +194,12 @@ func (c *Conn) askJetStream(ctx context.Context, method string, request, answer 
 	return nil
 }
 
-// CopyStream makes a stream of the configuration's name on another bus from this one's: all messages and consumers.
+// copyTo makes a stream of the configuration's name on another bus from this one's: all messages and consumers.
 // It returns the state of the stream that was copied, and the size of the snapshot.
-func (c *Conn) CopyStream(
-	ctx context.Context, to *Conn, config jetstream.StreamConfig,
+func (s *Streams) copyTo(
+	ctx context.Context, to *Streams, config jetstream.StreamConfig,
 ) (state jetstream.StreamState, bytes int64, err error) {
-	s, err := c.OpenSnapshot(ctx, config.Name)
+	from, err := s.OpenSnapshot(ctx, config.Name)
 	if err != nil {
 		return state, 0, err
 	}
@@ -210,12 +207,12 @@ func (c *Conn) CopyStream(
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		n, err := s.WriteTo(w)
+		n, err := from.WriteTo(w)
 		bytes = n
 		_ = w.CloseWithError(err) // nil means the end
 	}()
-	err = to.Restore(ctx, config, s.State, r)
+	err = to.Restore(ctx, config, from.State, r)
 	_ = r.CloseWithError(context.Canceled) // ends the snapshot when the other bus refused it
 	<-done
-	return s.State, bytes, err
+	return from.State, bytes, err
 }

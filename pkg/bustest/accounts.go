@@ -43,7 +43,8 @@ func StartGuarded(t testing.TB) *Guarded {
 	t.Cleanup(g.Stop)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := g.Service(t, topology.UserProvision).Provision(ctx, topology.Bus{Replicas: 1}); err != nil {
+	streams := bus.NewStreams(g.Service(t, topology.UserProvision))
+	if err := streams.Provision(ctx, topology.Bus{Replicas: 1}); err != nil {
 		t.Fatalf("provision the bus: %v", err)
 	}
 	return g

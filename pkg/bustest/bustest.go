@@ -52,7 +52,8 @@ func (b *Bus) provisioned(t testing.TB) *Bus {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := b.Dial(t, "provision").Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: b.durable}); err != nil {
+	want := topology.Bus{Replicas: 1, SyncsAlways: b.durable}
+	if err := bus.NewStreams(b.Dial(t, "provision")).Provision(ctx, want); err != nil {
 		t.Fatalf("provision the bus: %v", err)
 	}
 	return b

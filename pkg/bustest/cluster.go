@@ -95,8 +95,9 @@ func (c *Cluster) provision(t testing.TB, conn *bus.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	// A server that has not met the account yet answers that it has no JetStream.
-	err := conn.Provision(ctx, topology.Bus{Replicas: 3})
-	for ; err != nil && ctx.Err() == nil; err = conn.Provision(ctx, topology.Bus{Replicas: 3}) {
+	s := bus.NewStreams(conn)
+	err := s.Provision(ctx, topology.Bus{Replicas: 3})
+	for ; err != nil && ctx.Err() == nil; err = s.Provision(ctx, topology.Bus{Replicas: 3}) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if err != nil {

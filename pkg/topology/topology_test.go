@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -133,9 +134,9 @@ func printPermissions(b *strings.Builder, who string, p topology.Permissions) {
 
 func TestProvisioningTwiceChangesNothing(t *testing.T) {
 	b := bustest.StartEmpty(t)
-	c := b.Dial(t, "provision")
+	streams := bus.NewStreams(b.Dial(t, "provision"))
 	for range 2 {
-		if err := c.Provision(t.Context(), topology.Bus{Replicas: 1}); err != nil {
+		if err := streams.Provision(t.Context(), topology.Bus{Replicas: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

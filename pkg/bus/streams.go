@@ -1,0 +1,52 @@
+package bus
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+// Streams declares, backs up, restores and moves the streams of the bus, over a connection as the user who provisions
+// them. It is safe for concurrent use.
+type Streams struct {
+	conn *Conn
+	js   jetstream.JetStream
+}
+
+// NewStreams returns a Streams over a connection, whose user must be topology.UserProvision: any other user is denied
+// what its methods request. The caller closes the connection.
+func NewStreams(conn *Conn) *Streams {
+	js, _ := jetstream.New(conn.nc) // only a wrong option is an error
+	return &Streams{conn, js}
+}
+
+// Provision declares streams and consumers, and logs what that takes; see topology.Ensure.
+func (s *Streams) Provision(ctx context.Context, b topology.Bus) error {
+	p, err := topology.Ensure(ctx, s.js, b)
+	if p.From.Newer() {
+		s.conn.log.Warn().Uint32("bus", p.From.Number).Uint32("own", topology.Number).
+			Msg("a newer program set the bus up; it is left as it is")
+	}
+	if !p.New {
+		for _, step := range p.Steps {
+			s.conn.log.Info().Uint32("topology", step.To).Str("step", step.Name).Err(err).Msg(step.What)
+		}
+		for _, change := range p.Changes {
+			s.conn.log.Info().Str("what", change.What).Err(err).Msg(change.How)
+		}
+	}
+	return err
+}
+
+// Topology compares the bus with what Provision would make of it, and changes nothing.
+func (s *Streams) Topology(ctx context.Context, b topology.Bus) (topology.Plan, error) {
+	return topology.Look(ctx, s.js, b)
+}
+
+// Leads returns an error unless the cluster has a leader that answers.
+func (s *Streams) Leads(ctx context.Context) error {
+	_, err := s.js.AccountInfo(ctx)
+	return err
+}
