@@ -178,12 +178,12 @@ func (w *consuming) settle(ctx context.Context, m *delivery, msg Message, err er
 // acknowledge sends the outcome of a message to the bus. While the bus is disconnected it waits,
 // for settleWithin: handlers fail most often because of a disconnect, and a message that was not
 // settled is delivered again only after topology.AckWait.
-func (c *Conn) acknowledge(ctx context.Context, send func() error) error {
+func (w *consuming) acknowledge(ctx context.Context, send func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	for {
 		err := send()
-		if !errors.Is(err, nats.ErrReconnectBufExceeded) || c.WaitConnected(ctx) != nil {
+		if !errors.Is(err, nats.ErrReconnectBufExceeded) || w.WaitConnected(ctx) != nil {
 			return err
 		}
 	}

@@ -11,5 +11,6 @@ func (c *Conn) SameStream(ctx context.Context, stream string, shorter int) error
 	if err != nil {
 		return err
 	}
-	return c.sameStream(ctx, &replaying{stream: stream, next: 1, shorter: shorter}, begun)
+	r := replaying{conn: c, stream: stream, next: 1, shorter: shorter}
+	return r.sameStream(ctx, begun)
 }

@@ -131,7 +131,7 @@ func (p *puller) next(ctx context.Context) (*delivery, error) {
 	if m.Reply == "" { // the request ended without a message
 		return nil, nil
 	}
-	return p.c.newDelivery(m)
+	return p.newDelivery(m)
 }
 
 // repeatLate opens the requests again that were never answered: their answer was lost.
@@ -159,7 +159,7 @@ func (p *puller) giveBack() {
 	for {
 		select {
 		case m := <-p.answers:
-			if d, err := p.c.newDelivery(m); err == nil {
+			if d, err := p.newDelivery(m); err == nil {
 				_ = d.nak()
 			}
 		default:
@@ -179,7 +179,7 @@ type delivery struct {
 
 // newDelivery reads where a message is stored, from the subject for its answer: $JS.ACK.STREAM.CONSUMER.
 // DELIVERED.SEQUENCE.CONSUMER_SEQUENCE.TIME.PENDING, or the same with DOMAIN.ACCOUNT before STREAM.
-func (c *Conn) newDelivery(m *nats.Msg) (*delivery, error) {
+func (p *puller) newDelivery(m *nats.Msg) (*delivery, error) {
 	t := strings.Split(m.Reply, ".")
 	if len(t) >= 11 {
 		t = t[2:]
@@ -195,7 +195,7 @@ func (c *Conn) newDelivery(m *nats.Msg) (*delivery, error) {
 		}
 	}
 	return &delivery{
-		msg: m, answer: c.nc.Publish, delivered: n[0], sequence: n[1], stored: time.Unix(0, int64(n[2])),
+		msg: m, answer: p.c.nc.Publish, delivered: n[0], sequence: n[1], stored: time.Unix(0, int64(n[2])),
 	}, nil
 }
 

@@ -42,17 +42,20 @@ const (
 // service that may create consumers may deliver to any subject of the streams' account. In a cluster a lagging replica
 // may answer; then messages come later, never out of order.
 func (c *Conn) Replay(ctx context.Context, stream string, from uint64, f func([]Message) error) error {
-	return c.replayFrom(ctx, replaying{stream: stream, from: from, take: f})
+	r := replaying{conn: c, stream: stream, from: from, take: f}
+	return r.run(ctx)
 }
 
 // ReplayOverGaps is Replay of a stream that is known to lack messages: it goes on behind
 // those that are missing.
 func (c *Conn) ReplayOverGaps(ctx context.Context, stream string, from uint64, f func([]Message) error) error {
-	return c.replayFrom(ctx, replaying{stream: stream, from: from, take: f, gaps: true})
+	r := replaying{conn: c, stream: stream, from: from, take: f, gaps: true}
+	return r.run(ctx)
 }
 
 // replaying is one replay of a stream.
 type replaying struct {
+	conn   *Conn
 	stream string
 	from   uint64
 	take   func([]Message) error
@@ -65,19 +68,21 @@ type replaying struct {
 	stopped func(error) error // explains the end of the context
 }
 
-func (c *Conn) replayFrom(ctx context.Context, r replaying) error {
-	err := c.replay(ctx, r)
+// run replays until ctx is done, and then returns nil.
+func (r *replaying) run(ctx context.Context) error {
+	err := r.untilDisconnect(ctx)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("replay %s from %d: %w", r.stream, r.from, err)
 	}
 	return nil
 }
 
-func (c *Conn) replay(ctx context.Context, r replaying) error {
-	once, done, explain := c.overLink(ctx)
+// untilDisconnect replays until something ends it.
+func (r *replaying) untilDisconnect(ctx context.Context) error {
+	once, done, explain := r.conn.overLink(ctx)
 	defer done()
 	r.next, r.stopped = max(r.from, 1), explain
-	begun, err := c.Stream(once, r.stream)
+	begun, err := r.conn.Stream(once, r.stream)
 	if err != nil {
 		return err
 	}
@@ -85,7 +90,7 @@ func (c *Conn) replay(ctx context.Context, r replaying) error {
 	checked := time.Now()
 	for wait := replayLag; ; {
 		before := r.next
-		more, err := c.readBatch(once, &r)
+		more, err := r.readBatch(once)
 		if err != nil {
 			return r.stopped(err)
 		}
@@ -94,13 +99,13 @@ func (c *Conn) replay(ctx context.Context, r replaying) error {
 			continue
 		}
 		if r.news == nil && r.stream == topology.Ledger {
-			if err := c.listenToNews(&r); err != nil {
+			if err := r.listenToNews(); err != nil {
 				return r.stopped(err)
 			}
 			continue // what was stored before is not announced
 		}
 		if time.Since(checked) > replayCheck {
-			if err := c.sameStream(once, &r, begun); err != nil {
+			if err := r.sameStream(once, begun); err != nil {
 				return r.stopped(err)
 			}
 			checked = time.Now()
@@ -119,18 +124,18 @@ func (c *Conn) replay(ctx context.Context, r replaying) error {
 
 // readBatch requests messages from the next one on and hands them on. more reports whether there are more at once.
 // Each request has an inbox of its own: the bus forgets a request to another account when its inbox goes.
-func (c *Conn) readBatch(ctx context.Context, r *replaying) (more bool, err error) {
+func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
 	body, err := json.Marshal(map[string]any{"seq": r.next, "batch": replayBatch, "max_bytes": replayBytes})
 	if err != nil {
 		return false, err
 	}
-	inbox := c.nc.NewInbox()
-	answers, err := c.nc.SubscribeSync(inbox)
+	inbox := r.conn.nc.NewInbox()
+	answers, err := r.conn.nc.SubscribeSync(inbox)
 	if err != nil {
 		return false, requestError(err)
 	}
 	defer func() { _ = answers.Unsubscribe() }()
-	if err := c.nc.PublishRequest(c.api+".DIRECT.GET."+r.stream, inbox, body); err != nil {
+	if err := r.conn.nc.PublishRequest(r.conn.api+".DIRECT.GET."+r.stream, inbox, body); err != nil {
 		return false, requestError(err)
 	}
 	within, cancel := context.WithCancel(ctx)
@@ -205,8 +210,8 @@ func (r *replaying) handOn(messages []Message) error {
 
 // sameStream returns an error if the stream is not the one that the replay began with, or ends before it. One that was
 // shorter and no longer is may hold other messages at the places that were read: the caller compares them.
-func (c *Conn) sameStream(ctx context.Context, r *replaying, begun Stream) error {
-	now, err := c.Stream(ctx, r.stream)
+func (r *replaying) sameStream(ctx context.Context, begun Stream) error {
+	now, err := r.conn.Stream(ctx, r.stream)
 	if err != nil {
 		return err
 	}
@@ -216,7 +221,7 @@ func (c *Conn) sameStream(ctx context.Context, r *replaying, begun Stream) error
 		}
 		r.shorter = 0
 	}
-	isSettling := c.ofSeveral() && r.shorter < replayShorter
+	isSettling := r.conn.ofSeveral() && r.shorter < replayShorter
 	if !now.Created.Equal(begun.Created) || r.shorter > 0 && !isSettling {
 		return fault.New(fault.Conflict,
 			"the stream was replaced: it was created %v and ends at %d, want %v and at least %d",

@@ -137,12 +137,12 @@ func (n *news) take(ctx context.Context) (waiting []announcement, dropped bool) 
 }
 
 // listenToNews begins to receive the announcements of the ledger.
-func (c *Conn) listenToNews(r *replaying) error {
+func (r *replaying) listenToNews() error {
 	n := &news{added: wakeup.New()}
-	tail, own := c.options.Tail, c.options.Tail == nil
+	tail, own := r.conn.options.Tail, r.conn.options.Tail == nil
 	if own {
 		var err error
-		if tail, err = c.NewTail(); err != nil {
+		if tail, err = r.conn.NewTail(); err != nil {
 			return err
 		}
 	}
