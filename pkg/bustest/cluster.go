@@ -92,12 +92,15 @@ func (c *Cluster) RingWithoutDocuments(t testing.TB) {
 
 func (c *Cluster) provision(t testing.TB, conn *bus.Conn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
-	// A server that has not met the account yet answers that it has no JetStream.
 	s := bus.NewStreams(conn)
-	err := s.Provision(ctx, topology.Bus{Replicas: 3})
-	for ; err != nil && ctx.Err() == nil; err = s.Provision(ctx, topology.Bus{Replicas: 3}) {
+	// A server that has not met the account yet answers that it has no JetStream, and one without a leader not at all.
+	try := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return s.Provision(ctx, topology.Bus{Replicas: 3})
+	}
+	err := try()
+	for began := time.Now(); err != nil && time.Since(began) < 2*time.Minute; err = try() {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if err != nil {
