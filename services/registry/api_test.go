@@ -70,6 +70,7 @@ var wrongRequests = []struct {
 	{"ReportExternal", "NOT_REPORTER", &registryv1.ReportExternalRequest{Agent: "web"}},
 	{"ListExternals", "UNKNOWN_AGENT", &registryv1.ListExternalsRequest{Agent: "wep"}},
 	{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new"}}},
+	{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "executor", Kind: daemon}}},
 	{
 		"CreateAgent", "UNKNOWN_APPLICATION",
 		&registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}},

@@ -31,6 +31,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
@@ -169,6 +170,10 @@ func checkAgent(a *agentv1.Agent) error {
 	if _, ok := agentv1.Kind_name[int32(a.Kind)]; !ok || a.Kind == agentv1.Kind_KIND_UNSPECIFIED {
 		return request.Invalid(code.BadKind,
 			"agent %q: want one of the kinds daemon, oneshot, files, self, external", a.Name)
+	}
+	if a.Name == view.Executor && a.Kind != agentv1.Kind_KIND_SELF {
+		return request.Invalid(code.BadKind, "agent %q is the executor of each server, of kind self", a.Name).
+			Try("garrison agent create " + a.Name + " --kind self")
 	}
 	if refusal := external.CheckAgent(a); refusal != nil {
 		return fault.Refuse(fault.Invalid, refusal)
