@@ -96,6 +96,20 @@ func TestADamagedImageIsRepairedWithoutATask(t *testing.T) {
 	}
 }
 
+// A report says by when what it lists is repaired.
+func TestDamageIsRepairedAsLongAfterItsReportAsThatSays(t *testing.T) {
+	b := newBench(t)
+	r := b.run(func(c *Config) { c.CheckEvery = time.Hour }) // no other check finds it
+	m := b.image("gz-tools", "1.0.0", "", kind(agentv1.Kind_KIND_FILES))
+	outcome(t, r.do(b.want(m)), good)
+	b.settleDocument()
+	r.offer()
+	b.damage(m)
+	r.eventually("it is bad", func() bool { return r.the(m.Agent).GetHealth() == instancev1.Health_HEALTH_BAD })
+	r.checked <- struct{}{}
+	r.wholeAgain(m)
+}
+
 func TestARepairThatCannotFetchTouchesNothingAndIsToldWithItsReason(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
