@@ -5,6 +5,7 @@ package code
 const (
 	LinkMissing          = "LINK_MISSING"
 	LinkElsewhere        = "LINK_ELSEWHERE"
+	LinkBlocked          = "LINK_BLOCKED"
 	ImageLost            = "IMAGE_LOST"
 	ConfigurationChanged = "CONFIGURATION_CHANGED"
 	NotRunning           = "NOT_RUNNING"
@@ -48,7 +49,7 @@ var notRetried = map[string]bool{
 	UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
 	InvalidImage: true, BadTemplate: true, UnknownVariable: true, BadVariable: true, SecretMissing: true,
 	CannotConfine: true, BadSocket: true, ServerFull: true, RunsBeside: true, FilesStay: true, Mounted: true,
-	OtherSelf: true, ServiceDisabled: true,
+	OtherSelf: true, ServiceDisabled: true, LinkBlocked: true,
 }
 
 // RetryHelps reports whether asking for the same again may cure a difference with this cause.
@@ -79,6 +80,12 @@ var differences = []Entry{
 		LinkElsewhere, by(executor),
 		"The link by which the agent's version is current leads to something else than the installed image.",
 		explainAgent,
+	},
+	{
+		LinkBlocked, by(executor),
+		"A directory with files is where the link belongs by which the agent's version is current. Garrison deletes no " +
+			"files that it did not write.",
+		"move that directory away on the server, then garrison up AGENT --on SERVER",
 	},
 	{
 		ImageLost, by(executor),

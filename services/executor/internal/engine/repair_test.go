@@ -16,8 +16,11 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
 // damage changes a file of an image on the disk.
@@ -108,6 +111,31 @@ func TestDamageIsRepairedAsLongAfterItsReportAsThatSays(t *testing.T) {
 	r.eventually("it is bad", func() bool { return r.the(m.Agent).GetHealth() == instancev1.Health_HEALTH_BAD })
 	r.checked <- struct{}{}
 	r.wholeAgain(m)
+}
+
+func TestADirectoryWithFilesInPlaceOfTheLinkStopsAChangeBeforeItBegins(t *testing.T) {
+	b := newBench(t)
+	r := b.run()
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
+	pid, link := r.good("cn-agent", "1.0.0").GetPid(), b.root.Current("cn-agent")
+	file := filepath.Join(link, "of a person")
+	if err := errors.Join(os.Remove(link), os.Mkdir(link, 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if f := r.the("cn-agent"); f.GetCode() != code.LinkBlocked || f.GetHealth() == instancev1.Health_HEALTH_GOOD {
+		t.Errorf("found %v, want %s", f, code.LinkBlocked)
+	}
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready"))), taskv1.State_STATE_UNDONE)
+	if o.GetCode() != code.LinkBlocked {
+		t.Errorf("the upgrade ended with %v, want %s", o, code.LinkBlocked)
+	}
+	if !slices.Contains(b.pids(), int(pid)) {
+		t.Errorf("process %d of before was ended", pid)
+	}
+	if err := errors.Join(os.RemoveAll(link), layout.SyncDir(filepath.Dir(link))); err != nil {
+		t.Fatal(err)
+	}
+	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "ready"))), good)
 }
 
 func TestARepairThatCannotFetchTouchesNothingAndIsToldWithItsReason(t *testing.T) {

@@ -102,6 +102,7 @@ func newSteps(
 			known,
 			steps.CheckImage{Trust: cfg.Trust},
 			steps.CheckSelf{Self: cfg.Self, Journal: cfg.Journal},
+			steps.CheckLink{Root: cfg.Root},
 			steps.CheckConfiguration{Root: cfg.Root, Configs: m.configs, Whole: m.observe.Whole},
 			steps.CheckConfinement{Processes: m.processes},
 			steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal},
@@ -161,6 +162,7 @@ func (s stepSet) withAdoption(cfg Config, m rooms, restore steps.RestoreOld) ste
 			steps.CheckAdoption{
 				Root: cfg.Root, Journal: cfg.Journal, Members: cfg.Supervisor.Members, Services: services,
 			},
+			steps.CheckLink{Root: cfg.Root},
 			steps.CheckConfiguration{Root: cfg.Root, Configs: m.configs, Whole: m.observe.Whole},
 			steps.CheckConfinement{Processes: m.processes},
 			steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal},

@@ -109,6 +109,16 @@ func Link(target, path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
+// Blocked reports whether a directory with files is where Link would make a link. Link does not delete it.
+func Blocked(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	entries, err := os.ReadDir(path)
+	return err != nil || len(entries) > 0
+}
+
 // TemporaryPrefix starts the name of every file that is not finished.
 const TemporaryPrefix = ".garrison-tmp-"
 

@@ -113,6 +113,8 @@ func (o *Observer) linkLost(agent string) (why, reason string) {
 		return code.LinkElsewhere, printable("its link leads to " + target)
 	case errors.Is(err, fs.ErrNotExist):
 		return code.LinkMissing, "its link is missing"
+	case layout.Blocked(o.Root.Current(agent)):
+		return code.LinkBlocked, "directory " + o.Root.Current(agent) + " with files is in the place of its link"
 	}
 	return code.LinkElsewhere, "something else is in the place of its link"
 }

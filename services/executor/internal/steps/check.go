@@ -125,6 +125,17 @@ func (s CheckConfiguration) Do(_ context.Context, r *Run) error {
 	return nil
 }
 
+// CheckLink refuses to change an agent whose link cannot be made, before anything of it is stopped.
+type CheckLink struct{ Root layout.Root }
+
+// Do implements Step.
+func (s CheckLink) Do(_ context.Context, r *Run) error {
+	if link := s.Root.Current(r.Agent); layout.Blocked(link) {
+		return refuse(code.LinkBlocked, "directory %s with files is in the place of the link of %s", link, r.Agent)
+	}
+	return nil
+}
+
 // CheckConfinement refuses limits and sandboxes that the server cannot keep.
 type CheckConfinement struct{ Processes *agent.Processes }
 
