@@ -83,8 +83,8 @@ var differences = []Entry{
 	},
 	{
 		LinkBlocked, by(executor),
-		"A directory with files is where the link belongs by which the agent's version is current. Garrison deletes no " +
-			"files that it did not write.",
+		"A directory with files is where the link belongs by which the agent's version is current. Garrison deletes " +
+			"no files that it did not write.",
 		"move that directory away on the server, then garrison up AGENT --on SERVER",
 	},
 	{

@@ -226,8 +226,8 @@ func (e *Engine) offered(ctx, looks context.Context, d *desiredv1.Document) erro
 	return errors.Join(err, e.ahead.begin(looks, e.document))
 }
 
-// agentsChanged handles a wake-up: an agent's process changed its state, or the health of all was checked. What it finds
-// damaged is healed when its report says so: HealAfter from now, and not from the next check.
+// agentsChanged handles a wake-up: an agent's process changed its state, or the health of all was checked. What it
+// finds damaged is healed when its report says so: HealAfter from now, and not from the next check.
 func (e *Engine) agentsChanged(ctx context.Context) error {
 	if err := e.reports.sayAgents("", false); err != nil {
 		return err

@@ -70,8 +70,8 @@ program that lists them has succeeded.`,
 				return err
 			}
 			if complete && len(found) == 0 && !empty {
-				return cli.Usage("the report is empty, and every recorded instance would be gone. Did the program that " +
-					"lists them fail? If there are none: --empty")
+				return cli.Usage("the report is empty, and every recorded instance would be gone. Did the program " +
+					"that lists them fail? If there are none: --empty")
 			}
 			return report(c.Context(), env, a[0], found, complete)
 		},
