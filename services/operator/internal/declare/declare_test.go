@@ -17,6 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 )
@@ -281,9 +282,13 @@ func TestAWrongFileIsRefusedWithItsLine(t *testing.T) {
 			"format: 1\nenvironments: {x: {defaults: {a: {image: {version: 1.0.0, channel: c}}}}}",
 			"has both version and channel",
 		},
-		"an alias":    {"format: 1\nagents: {x: &a {}, y: *a}", "anchors and aliases"},
-		"a merge key": {"format: 1\nagents: {x: {<<: {kind: files}}}", "merge key"},
-		"a tag":       {"format: 1\nagents: !!map {x: {}}", "tag"},
+		"an alias":                  {"format: 1\nagents: {x: &a {}, y: *a}", "anchors and aliases"},
+		"a merge key":               {"format: 1\nagents: {x: {<<: {kind: files}}}", "merge key"},
+		"a tag of JSON for a field": {"format: 1\nagents: {x: {description: !json 5}}", "it is for values of metadata"},
+		"no JSON":                   {"format: 1\nagents: {x: {metadata: {a: !json x}}}", "not valid JSON"},
+		"JSON with a list as a key": {"format: 1\nagents: {x: {metadata: {a: {[b]: c}}}}", "a key is not a single value"},
+		"JSON with a key twice":     {"format: 1\nagents: {x: {metadata: {a: {b: 1, b: 2}}}}", "twice"},
+		"a tag":                     {"format: 1\nagents: !!map {x: {}}", "tag"},
 		"a deep file": {
 			"format: 1\nagents: " + strings.Repeat("[", 40) + strings.Repeat("]", 40),
 			"more than 16 levels",
@@ -306,8 +311,44 @@ func TestAWrongFileIsRefusedWithItsLine(t *testing.T) {
 	}
 }
 
+func TestMetadataThatIsJSONIsYAMLInAFile(t *testing.T) {
+	const file = `format: 1
+environments:
+  e:
+    metadata:
+      count: !json 12345678901234567890
+      hosts:
+        - a
+        - "5"
+        - 1.5
+        - null
+        - {}
+      log:
+        keep: 5
+        old: true
+      none: !json null
+      text: "5"
+`
+	set := read(t, file)
+	values := set.Objects[0].Record.(*environmentv1.Environment).Metadata
+	for name, want := range map[string]string{
+		"count": `12345678901234567890`, "hosts": `["a","5",1.5,null,{}]`, "log": `{"keep":5,"old":true}`, "none": "null",
+	} {
+		if value, err := metadata.FromJSON(want); err != nil || values[name] != value {
+			t.Errorf("%s is %q, want %q (%v)", name, values[name], value, err)
+		}
+	}
+	if values["text"] != "5" {
+		t.Errorf("text is %q", values["text"])
+	}
+	if again, err := declare.Write(set.Objects); err != nil || string(again) != file {
+		t.Errorf("it is written as\n%s\nwant\n%s(%v)", again, file, err)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(fleet)
+	f.Add("format: 1\nenvironments: {e: {metadata: {a: {b: [1, x, null, ~, 0x1F, 2001-01-01]}, c: !json true}}}")
 	f.Add("format: 1\nagents: {x: &a {}, y: *a}")
 	f.Add("format: 1\nenvironments: {e: {metadata: {a: \"x\\ny\", b: '#', c: null, d: ' '}}}")
 	f.Fuzz(func(t *testing.T, text string) {

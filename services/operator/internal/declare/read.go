@@ -93,7 +93,7 @@ func (r *reader) plain(n *yaml.Node, depth int) error {
 		return r.wrong(n, "anchors and aliases are not accepted; write the value out")
 	case n.Tag == "!!merge":
 		return r.wrong(n, "the merge key << is not accepted; write the values out")
-	case n.Style&yaml.TaggedStyle != 0:
+	case n.Style&yaml.TaggedStyle != 0 && n.Tag != jsonTag:
 		return r.wrong(n, "the tag %s is not accepted; quote a text that looks like a number", n.Tag)
 	}
 	for _, c := range n.Content {

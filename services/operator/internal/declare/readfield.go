@@ -73,7 +73,7 @@ func (r *reader) field(n *yaml.Node, what string, m protoreflect.Message, f prot
 	case f.IsMap():
 		to := m.Mutable(f).Map()
 		return r.pairs(n, what, func(key, value *yaml.Node) error {
-			v, err := r.value(value, what+"."+key.Value, f.MapValue(), to.NewValue)
+			v, err := r.entry(value, what+"."+key.Value, f, to.NewValue)
 			if err == nil {
 				to.Set(protoreflect.ValueOfString(key.Value).MapKey(), v)
 			}
@@ -87,6 +87,20 @@ func (r *reader) field(n *yaml.Node, what string, m protoreflect.Message, f prot
 	return err
 }
 
+// entry reads a value of a map.
+func (r *reader) entry(
+	n *yaml.Node, what string, f protoreflect.FieldDescriptor, blank func() protoreflect.Value,
+) (v protoreflect.Value, err error) {
+	if !isMetadata(f) || !isJSON(n) {
+		return r.value(n, what, f.MapValue(), blank)
+	}
+	text, err := readJSON(n)
+	if err != nil {
+		return v, r.wrong(n, "%s: %v", what, err)
+	}
+	return protoreflect.ValueOfString(text), nil
+}
+
 // value reads a single value of the kind of a field.
 func (r *reader) value(
 	n *yaml.Node, what string, f protoreflect.FieldDescriptor, blank func() protoreflect.Value,
@@ -94,6 +108,9 @@ func (r *reader) value(
 	if f.Kind() == protoreflect.MessageKind {
 		v = blank()
 		return v, r.nested(n, what, v.Message())
+	}
+	if n.Tag == jsonTag {
+		return v, r.wrong(n, "the tag %s is not accepted; it is for values of metadata", n.Tag)
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return v, r.wrong(n, "%s is not a single value", what)

@@ -15,6 +15,8 @@ import (
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
@@ -97,7 +99,7 @@ func fieldNode(v protoreflect.Value, f protoreflect.FieldDescriptor) (*yaml.Node
 	case f.IsMap():
 		out := mapping()
 		for _, key := range keysOf(v.Map()) {
-			n, err := valueNode(v.Map().Get(key), f.MapValue())
+			n, err := entryNode(v.Map().Get(key), f)
 			if err != nil {
 				return nil, err
 			}
@@ -106,6 +108,14 @@ func fieldNode(v protoreflect.Value, f protoreflect.FieldDescriptor) (*yaml.Node
 		return out, nil
 	}
 	return valueNode(v, f)
+}
+
+// entryNode returns a value of a map.
+func entryNode(v protoreflect.Value, f protoreflect.FieldDescriptor) (*yaml.Node, error) {
+	if isMetadata(f) && metadata.IsNested(v.String()) {
+		return jsonNode(v.String())
+	}
+	return valueNode(v, f.MapValue())
 }
 
 // keysOf returns the keys of a map in their order.

@@ -3,7 +3,7 @@ package inventory
 import (
 	"strings"
 
-	"github.com/garrison-fleet/garrison/pkg/secret"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
@@ -36,7 +36,7 @@ var Listing = output.Listing[Row]{
 }
 
 // Rows returns the lines of a plan: one for each field that changes, and one for an object without any. Of a secret
-// they show only that it is one.
+// they show only that it is one, and JSON of metadata without its mark.
 func Rows(plan *declare.Plan) []Row {
 	out := []Row{}
 	for _, c := range plan.Changes {
@@ -45,7 +45,7 @@ func Rows(plan *declare.Plan) []Row {
 			out = append(out, Row{Action: row.Action, Kind: row.Kind, Name: row.Name, Note: c.Note})
 		}
 		for _, f := range c.Fields {
-			row.Field, row.Before, row.After, row.Note = f.Path, secret.Text(f.Before), secret.Text(f.After), f.Note
+			row.Field, row.Before, row.After, row.Note = f.Path, metadata.Text(f.Before), metadata.Text(f.After), f.Note
 			out = append(out, row)
 		}
 	}
