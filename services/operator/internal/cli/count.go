@@ -64,7 +64,7 @@ func ShowCounts(env *Env, answer proto.Message, counts *registryv1.Counts) error
 		return err
 	}
 	if counts.GetOtherGroups() > 0 {
-		env.Say("%d rows in %s more are not shown; raise --top", counts.GetOthers(),
+		env.Say("%d more rows in %s are not shown; raise --top", counts.GetOthers(),
 			output.Plural(int(counts.GetOtherGroups()), "group"))
 	}
 	return nil

@@ -74,7 +74,7 @@ var Servers = output.Listing[Server]{
 		output.Wide("SYSTEM", func(s Server) string { return s.GetSysinfo().GetDistribution() }),
 		output.Wide("KERNEL", func(s Server) string { return s.GetSysinfo().GetKernel() }),
 		output.Wide("EXECUTOR", func(s Server) string { return s.GetSysinfo().GetExecutorVersion() }),
-		{Title: "CONFIRMED", Wide: true, Value: serverConfirmed},
+		output.Wide("CONFIRMED", serverConfirmed),
 		output.Wide("CLOCK", clock),
 		{Title: "CREDENTIALS", Wide: true, Value: credentialsLine},
 		output.Wide("ENROLLED", func(s Server) string { return output.Stamp(s.GetEnrolledAt()) }),
@@ -87,15 +87,15 @@ func Managed(s Server) bool {
 	return s.GetLife() == serverv1.Life_LIFE_ALIVE || s.GetLife() == serverv1.Life_LIFE_DYING
 }
 
-// serverConfirmed returns when a server under management last confirmed its inventory, and how long ago that is.
-func serverConfirmed(v output.View, s Server) string {
+// serverConfirmed returns when a server under management last confirmed its inventory.
+func serverConfirmed(s Server) string {
 	switch at := s.GetInventoryConfirmedAt(); {
 	case !Managed(s):
 		return ""
 	case at == nil:
 		return "unknown"
 	default:
-		return output.Stamp(at) + " (" + confirmedAge(v, at) + " ago)"
+		return output.Stamp(at)
 	}
 }
 

@@ -47,6 +47,9 @@ agent's record, so garrison export and apply have them too, under the key wanted
 			key := "all"
 			switch {
 			case environment != "":
+				if err := exists(c.Context(), env, environment); err != nil && !unset {
+					return err
+				}
 				key = "env=" + environment
 			case name != "":
 				key = name
@@ -59,6 +62,15 @@ agent's record, so garrison export and apply have them too, under the key wanted
 	cli.TextVar(c.Flags(), &name, "name", cli.NotEmpty("name"), "only of the instance of this `NAME`")
 	c.Flags().BoolVar(&unset, "unset", false, "want no version there any more")
 	return c
+}
+
+// exists returns the registry's refusal of an environment that it does not know. An agent's record may name one that is
+// still to come, as in a file that declares both.
+func exists(ctx context.Context, env *cli.Env, environment string) error {
+	_, err := cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{
+		Environment: environment, Page: &apiv1.Page{Limit: 1},
+	})
+	return err
 }
 
 // want sets or unsets the version that is wanted at a key, on the revision that was read.
