@@ -11,6 +11,7 @@ import (
 // The causes of alarms.
 const (
 	ServerAway     = "server-away"
+	NoMajority     = "no-majority"
 	NoLeader       = "no-leader"
 	StreamNoLeader = "stream-without-leader"
 	StreamStalled  = "stream-stalled"
@@ -80,13 +81,42 @@ func (f *finder) replicas(s *accessv1.BusStream, is faults) {
 	}
 }
 
-func (f *finder) servers(all []*accessv1.BusServer) {
-	var versions []string
-	leads := false
+// quorum adds the servers that are away, and whether those that are left can write. A leader is believed to lead for
+// some seconds after its majority is gone.
+func (f *finder) quorum(all []*accessv1.BusServer) {
+	answer, leads := 0, false
 	for _, s := range all {
-		if leads = leads || s.Leads; !s.Answers {
-			f.add(ServerAway, s.Name, "start the server, or look at its log and its network",
-				"the server does not answer; nothing is lost, but fewer servers may fail now")
+		if s.Answers {
+			answer++
+			leads = leads || s.Leads
+		}
+	}
+	majority := len(all)/2 + 1
+	for _, s := range all {
+		if s.Answers {
+			continue
+		}
+		text := "the server does not answer"
+		if answer >= majority {
+			text += "; nothing is lost, but fewer servers may fail now"
+		}
+		f.add(ServerAway, s.Name, "start the server, or look at its log and its network", "%s", text)
+	}
+	switch {
+	case answer < majority:
+		f.add(NoMajority, "cluster", "start servers that are away",
+			"%d of %d servers answer; nothing is written until %d do", answer, len(all), majority)
+	case !leads:
+		f.add(NoLeader, "cluster", "look at the logs of the servers and the network between them",
+			"no server leads the cluster; no stream can be made or changed")
+	}
+}
+
+func (f *finder) servers(all []*accessv1.BusServer) {
+	f.quorum(all)
+	var versions []string
+	for _, s := range all {
+		if !s.Answers {
 			continue
 		}
 		if !slices.Contains(versions, s.Version) {
@@ -104,10 +134,6 @@ func (f *finder) servers(all []*accessv1.BusServer) {
 			f.add(StorageFull, s.Name, "make room, and raise max_file_store",
 				"%d%% of the storage is used; a full bus refuses writes", s.UsedBytes*100/all)
 		}
-	}
-	if !leads {
-		f.add(NoLeader, "cluster", "start the servers that are away: a majority is needed",
-			"no server leads the cluster; no stream can be made or changed")
 	}
 	if len(versions) > 1 {
 		slices.Sort(versions)

@@ -133,7 +133,11 @@ var faults = map[string]struct {
 			s[1].Streams[0].Leader = ""
 			return s[1:2]
 		},
-		want: []string{"server-away a", "server-away c", "no-leader cluster", "stream-without-leader LEDGER"},
+		want: []string{"server-away a", "server-away c", "no-majority cluster", "stream-without-leader LEDGER"},
+	},
+	"one of three answers, and leads for a while yet": {
+		change: func(s []busstate.ServerState) []busstate.ServerState { return s[:1] },
+		want:   []string{"server-away b", "server-away c", "no-majority cluster"},
 	},
 	"a leader commits nothing": {
 		groups: `{"state": "LEADER", "pindex": 9, "committed": 8}`,
