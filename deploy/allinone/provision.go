@@ -137,10 +137,28 @@ func (p Provisioning) as(ctx context.Context, a *trust.Authority, user string, d
 		return err
 	}
 	defer c.Close()
-	if err := c.WaitConnected(ctx); err != nil {
+	if err := p.waitConnected(ctx, c); err != nil {
 		return err
 	}
 	return do(c)
+}
+
+// sayAway is how often it is printed that a bus cannot be reached.
+const sayAway = 5 * time.Second
+
+// waitConnected waits until the bus can be reached, and prints why it cannot.
+func (p Provisioning) waitConnected(ctx context.Context, c *bus.Conn) error {
+	for {
+		once, cancel := context.WithTimeout(ctx, sayAway)
+		err := c.WaitConnected(once)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if away := c.Away(); away != nil && p.Log != nil {
+			fmt.Fprintf(p.Log, "waiting for the bus at %s: %v\n", p.URL, away)
+		}
+	}
 }
 
 // checkSync reports whether every server acknowledges writes only when they are on its disk.

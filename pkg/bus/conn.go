@@ -63,6 +63,7 @@ type Conn struct {
 	wasLost atomic.Bool // a connection was lost since Dial
 
 	mu     sync.Mutex
+	away   error         // why the last connect failed; nil while the bus is there
 	back   []func()      // called when the bus is there, again or for the first time
 	up     chan struct{} // closed when the bus is there, and then replaced
 	access Access
@@ -182,6 +183,11 @@ func (c *Conn) sayAway() func(*nats.Conn, error) {
 	return func(_ *nats.Conn, err error) {
 		err = c.explain(err)
 		c.refused(err)
+		c.mu.Lock()
+		if c.away == nil || !errors.Is(err, nats.ErrNoServers) { // which sums up the errors before
+			c.away = err
+		}
+		c.mu.Unlock()
 		if err.Error() == reason && time.Since(said) < sayAwayEvery {
 			return
 		}
@@ -231,6 +237,16 @@ func (c *Conn) Name() string { return c.name }
 // Connected reports whether the bus can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
+// Away returns why the last try to reach the bus failed; nil while it is there, and before the first try ended.
+func (c *Conn) Away() error {
+	if c.nc.IsConnected() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away
+}
+
 // WaitConnected waits until the bus can be reached or ctx is done.
 func (c *Conn) WaitConnected(ctx context.Context) error {
 	for {
@@ -242,7 +258,10 @@ func (c *Conn) WaitConnected(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Unavailable, "wait for the bus: %w (last: %v)", ctx.Err(), c.nc.LastError())
+			if away := c.Away(); away != nil {
+				return fault.New(fault.Unavailable, "wait for the bus: %w (last: %w)", ctx.Err(), away)
+			}
+			return fault.New(fault.Unavailable, "wait for the bus: %w", ctx.Err())
 		case <-up:
 		}
 	}
