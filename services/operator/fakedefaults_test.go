@@ -49,7 +49,6 @@ func (f *fakes) defaults(t testing.TB, s *bus.Service) {
 	handle(t, f, s, "ListDefaults", f.listDefaults)
 	handle(t, f, s, "CountInstances", countInstances)
 	handle(t, f, s, "ListAvailable", listAvailable)
-	handle(t, f, s, "PlanRollout", planRollout)
 	handle(t, f, s, "MoveServers", func(q *registryv1.MoveServersRequest) (*registryv1.MoveServersResponse, error) {
 		if string(q.GetPlanSha256()) != "plan" {
 			return nil, fault.Refuse(fault.Conflict, planStale)

@@ -62,6 +62,7 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	f.groups(t, s)
 	f.environments(t, s)
 	f.defaults(t, s)
+	f.rollouts(t, s)
 	f.cleanUps(t, s)
 	f.standings(t, s)
 	f.candidates(t, s)

@@ -2,6 +2,7 @@ package display
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
@@ -32,10 +33,25 @@ var Rollouts = output.Listing[Rollout]{
 		output.Col("OWED", func(r Rollout) string {
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_OWED)
 		}).Numeric(),
+		{Title: waitsFor, Value: func(v output.View, r Rollout) string { return rollout.NeedText(r, v.At) }},
 		output.Col("BY", Rollout.GetActor),
 		output.Col("BRINGS", RolloutTitle),
 		output.Wide("REASON", func(r Rollout) string { return Reason(r.GetReason()) }),
 	},
+}
+
+// waitsFor is the title of what a rollout waits for: in a list, of a person alone.
+const waitsFor = "WAITS FOR"
+
+// RolloutPage is the columns of the page of one rollout, with everything that it waits for.
+func RolloutPage(r *registryv1.GetRolloutResponse) output.Listing[Rollout] {
+	page := output.Listing[Rollout]{Name: Rollouts.Name, Columns: slices.Clone(Rollouts.Columns)}
+	for n, c := range page.Columns {
+		if c.Title == waitsFor && r.GetWaitsFor() != "" {
+			page.Columns[n] = output.Col(waitsFor, func(Rollout) string { return r.GetWaitsFor() })
+		}
+	}
+	return page
 }
 
 // RolloutTitle returns what a rollout brings, marked when it goes the emergency lane, and with its start until it
@@ -173,7 +189,6 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]s
 		add("STARTS", output.Stamp(ro.GetStartAt()))
 	}
 	add("WAVES", strings.Join(waves, "\n"))
-	add("WAITS FOR", r.GetWaitsFor())
 	add("FETCHED AHEAD", FetchedAheadText(ro))
 	if n := r.GetUnused(); n > 0 {
 		add("NOT USED", fmt.Sprintf("%s may keep at most %s that were fetched ahead, for 30 days at most; to free it: "+

@@ -1,28 +1,68 @@
 package rollout
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 )
 
-// control returns a command that does one thing to a rollout.
-func control(env *cli.Env, q *registryv1.ControlRolloutRequest, c *cobra.Command, done string) *cobra.Command {
+// control returns a command that does one thing to a rollout, and prints what became of it.
+func control(
+	env *cli.Env, q *registryv1.ControlRolloutRequest, c *cobra.Command, done func(display.Rollout, time.Time) string,
+) *cobra.Command {
 	c.Args, c.PreRunE = cli.Exactly("ROLLOUT"), cli.Prints(env, display.Rollouts)
 	c.RunE = func(c *cobra.Command, a []string) error {
 		q.RolloutId = a[0]
-		r, err := cli.Call[*registryv1.ControlRolloutResponse](c.Context(), env, q)
+		answer, err := cli.Call[*registryv1.ControlRolloutResponse](c.Context(), env, q)
 		if err != nil {
 			return err
 		}
-		return cli.Changed(env, display.Rollouts, r.GetRollout(), "rollout %s %s; to follow: garrison rollout watch %s",
-			r.GetRollout().GetId(), done, r.GetRollout().GetId())
+		r, at := answer.GetRollout(), env.Now()
+		return cli.Changed(env, display.Rollouts, r, "rollout %s %s; %s", r.GetId(), done(r, at), nextOf(r, at))
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
 	return c
+}
+
+// always returns a text that holds for every rollout.
+func always(text string) func(display.Rollout, time.Time) string {
+	return func(display.Rollout, time.Time) string { return text }
+}
+
+// goesOn returns whether a rollout that was resumed goes on, and how far.
+func goesOn(r display.Rollout, at time.Time) string {
+	text := "goes on"
+	if need := rollout.NeedText(r, at); need != "" {
+		text = "does not go on yet: it waits for " + need
+	}
+	if n := r.GetUntilWave(); n > 0 {
+		text += fmt.Sprintf(", and stops after wave %d of %d", n, len(r.GetWaves()))
+	}
+	return text
+}
+
+// nextOf returns what a person can do with a rollout, with the command.
+func nextOf(r display.Rollout, at time.Time) string {
+	switch need := rollout.NeedAt(r, at); {
+	case need == rollout.NeedsApprove:
+		return "to approve it: garrison rollout approve " + r.GetId()
+	case need != rollout.NeedsNothing:
+		return "to go on: garrison rollout resume " + r.GetId()
+	case r.GetState() != rolloutv1.State_STATE_ABORTED:
+		return "to follow: garrison rollout watch " + r.GetId()
+	case display.Changed(r) > 0:
+		return "to take it back: garrison rollout undo " + r.GetId()
+	}
+	return "to see it: garrison rollout show " + r.GetId()
 }
 
 func pauseCommand(env *cli.Env) *cobra.Command {
@@ -30,7 +70,7 @@ func pauseCommand(env *cli.Env) *cobra.Command {
 	return control(env, q, &cobra.Command{
 		Use: "pause ROLLOUT", Example: "  garrison rollout pause 1a2b3c4d -m lunch",
 		Short: "Begin nothing new until the rollout is resumed.",
-	}, "is paused; what has begun ends by itself")
+	}, always("is paused, and what has begun ends by itself"))
 }
 
 func resumeCommand(env *cli.Env) *cobra.Command {
@@ -38,7 +78,7 @@ func resumeCommand(env *cli.Env) *cobra.Command {
 	c := control(env, q, &cobra.Command{
 		Use: "resume ROLLOUT", Example: "  garrison rollout resume 1a2b3c4d --until-wave 2",
 		Short: "Let a rollout that is paused or halted go on; what is broken by now does not count again.",
-	}, "goes on")
+	}, goesOn)
 	countVar(c.Flags(), &q.UntilWave, "until-wave", "stop again after this `WAVE`")
 	c.Flags().BoolVar(&q.Override, "override", false, "from now on, change servers also while their environment is "+
 		"frozen or outside its windows; also for a rollout that waits for a window; it is recorded")
@@ -50,7 +90,7 @@ func stepCommand(env *cli.Env) *cobra.Command {
 	return control(env, q, &cobra.Command{
 		Use: "step ROLLOUT", Example: "  garrison rollout step 1a2b3c4d",
 		Short: "Let a rollout go on to the end of one wave: the one that is open, or the next one.",
-	}, "goes on for one wave")
+	}, goesOn)
 }
 
 func abortCommand(env *cli.Env) *cobra.Command {
@@ -58,5 +98,5 @@ func abortCommand(env *cli.Env) *cobra.Command {
 	return control(env, q, &cobra.Command{
 		Use: "abort ROLLOUT", Example: "  garrison rollout abort 1a2b3c4d -m \"the wrong build\"",
 		Short: "End a rollout; what has begun ends by itself, and what was changed stays until it is undone.",
-	}, "has ended")
+	}, always("has ended, and what has begun ends by itself"))
 }

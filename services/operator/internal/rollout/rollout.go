@@ -53,7 +53,7 @@ func showCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			findSlow(c.Context(), env, r)
-			return output.ShowOne(env.Output, env.Output.View(), display.Rollouts, r.GetRollout(),
+			return output.ShowOne(env.Output, env.Output.View(), display.RolloutPage(r), r.GetRollout(),
 				display.RolloutPairs(env.Output.View(), r)...)
 		},
 	}

@@ -289,7 +289,7 @@ func (w *watcher) once(text string) {
 // conclude prints the rollout and what can be done now, and returns the exit code.
 func (w *watcher) conclude(ctx context.Context) error {
 	r := w.last.GetRollout()
-	if err := output.ShowOne(w.env.Output, w.env.Output.View(), display.Rollouts, r,
+	if err := output.ShowOne(w.env.Output, w.env.Output.View(), display.RolloutPage(w.last), r,
 		display.RolloutPairs(w.env.Output.View(), w.last)...); err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 )
 
 // Fleet is the whole answer. Its JSON is promised: keys are only added.
@@ -128,6 +130,13 @@ func (f *Fleet) attention(a answers, suspended int) {
 	}
 	add(len(a.halted.GetRollouts()), "rollout is halted", "rollouts are halted",
 		"garrison rollout list --state halted")
+	approve, resume := a.needing(rollout.NeedsApprove), a.needing(rollout.NeedsResume)
+	add(len(approve), "rollout waits for an approval", "rollouts wait for an approval",
+		oneOr(approve, "garrison rollout approve ", "garrison rollout list --state running"))
+	add(len(resume), "rollout stopped after a wave, as it was asked to", "rollouts stopped after a wave, as asked",
+		oneOr(resume, "garrison rollout resume ", "garrison rollout list --state running"))
+	add(len(a.paused.GetRollouts()), "rollout is paused", "rollouts are paused",
+		"garrison rollout list --state paused")
 	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
 	add(suspended, "executor is suspended", "executors are suspended",
 		"garrison server list --condition suspended")
@@ -145,6 +154,24 @@ func (f *Fleet) attention(a answers, suspended int) {
 	add(int(a.found.GetCounts().GetTotal()), "server has agents that Garrison did not install",
 		"servers have agents that Garrison did not install",
 		"garrison server list --found")
+}
+
+// needing returns the ids of the rollouts that run and wait for a person to do one thing.
+func (a answers) needing(what rollout.Need) (ids []string) {
+	for _, r := range a.running.GetRollouts() {
+		if rollout.NeedAt(r, a.at) == what {
+			ids = append(ids, r.GetId())
+		}
+	}
+	return ids
+}
+
+// oneOr returns the command for the only id, or the command for several.
+func oneOr(ids []string, one, several string) string {
+	if len(ids) == 1 {
+		return one + ids[0]
+	}
+	return several
 }
 
 // waiting lists what ends by itself, at a limit at the latest.

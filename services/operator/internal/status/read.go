@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
@@ -22,6 +23,7 @@ const versionsRead = 1000
 
 // answers is what the services answered.
 type answers struct {
+	at                     time.Time
 	servers, leaked, found *registryv1.CountServersResponse
 	presence               *registryv1.ListServersResponse
 	versions, states       *registryv1.CountInstancesResponse
@@ -32,13 +34,14 @@ type answers struct {
 	lobby                  *registryv1.ListLobbyResponse
 	environments           *registryv1.ListEnvironmentsResponse
 	blocks                 *registryv1.ListBlocksResponse
-	halted                 *registryv1.ListRolloutsResponse
+	halted, running        *registryv1.ListRolloutsResponse
+	paused                 *registryv1.ListRolloutsResponse
 }
 
 // read asks the services side by side. What grows with the fleet is counted at the services; of the lists that do not,
 // and of the servers that are ahead after a restore, every part is read.
 func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, error) {
-	var a answers
+	a := answers{at: env.Now()}
 	if _, err := env.Client(ctx); err != nil {
 		return a, err
 	}
@@ -83,9 +86,14 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 		collect(ctx, g, env, &a.blocks, func(p *apiv1.Page) proto.Message {
 			return &registryv1.ListBlocksRequest{Page: p}
 		})
-		collect(ctx, g, env, &a.halted, func(p *apiv1.Page) proto.Message {
-			return &registryv1.ListRolloutsRequest{Page: p, State: rolloutv1.State_STATE_HALTED}
-		})
+		for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
+			rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
+			rolloutv1.State_STATE_RUNNING: &a.running,
+		} {
+			collect(ctx, g, env, to, func(p *apiv1.Page) proto.Message {
+				return &registryv1.ListRolloutsRequest{Page: p, State: state}
+			})
+		}
 	}
 	err := g.Wait() // before a is read
 	return a, err

@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
 func counted(groups ...*registryv1.CountGroup) *registryv1.Counts {
@@ -77,6 +79,33 @@ NEEDS A PERSON
         garrison server list --standing quarantined
 `
 	if d := cmp.Diff(want, f.text(false)); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
+func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
+	passed := &rolloutv1.Wave{
+		OpenedAt: &timestamppb.Timestamp{}, PassedAt: &timestamppb.Timestamp{},
+		Counts: map[uint32]uint32{uint32(rolloutv1.TargetState_TARGET_STATE_SUCCEEDED): 1},
+	}
+	running := func(id string, approve bool, until uint32) *rolloutv1.Rollout {
+		return &rolloutv1.Rollout{
+			Id: id, State: rolloutv1.State_STATE_RUNNING, Waves: []*rolloutv1.Wave{passed, {}}, UntilWave: until,
+			Strategy: &rolloutv1.Strategy{Approve: approve},
+		}
+	}
+	f := fleetOf(answers{
+		running: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{
+			running("r-1", true, 0), running("r-2", false, 1), running("r-3", true, 1), running("r-4", false, 0),
+		}},
+		paused: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{{Id: "r-5"}}},
+	})
+	want := []AttentionPoint{
+		{1, "rollout waits for an approval", "garrison rollout approve r-1"},
+		{2, "rollouts stopped after a wave, as asked", "garrison rollout list --state running"},
+		{1, "rollout is paused", "garrison rollout list --state paused"},
+	}
+	if d := cmp.Diff(want, f.Attention); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}
 }

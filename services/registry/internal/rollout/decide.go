@@ -80,10 +80,8 @@ func Decide(in Input) Decision {
 		return serveLate(in)
 	case rolloutv1.State_STATE_PLANNED:
 		return Decision{Waits: fmt.Sprintf("the rest of its plan: %d of %d parts are recorded", r.Parts, r.OfParts)}
-	case rolloutv1.State_STATE_PAUSED:
-		return Decision{Waits: "a person to resume it: it is paused"}
-	case rolloutv1.State_STATE_HALTED:
-		return Decision{Waits: "a person to resume, abort or undo it: it halted"}
+	case rolloutv1.State_STATE_PAUSED, rolloutv1.State_STATE_HALTED:
+		return Decision{Waits: rollouts.NeedText(r, in.Now)}
 	default:
 		return Decision{}
 	}
@@ -114,7 +112,7 @@ func run(in Input) (d Decision) {
 	}
 	w := rollouts.Wave(r, wave)
 	if w.OpenedAt == nil {
-		return begin(in, d, wave, w)
+		return begin(in, d, wave)
 	}
 	if d = gate(in, d, wave, w); d.Pass > 0 {
 		return d
@@ -178,13 +176,8 @@ func (d *Decision) waitFor(what string) {
 }
 
 // begin opens the next wave, unless something is to happen before.
-func begin(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
-	switch r := in.Rollout; {
-	case r.UntilWave > 0 && wave > r.UntilWave:
-		d.Waits = fmt.Sprintf("a person to resume it: it was to stop after wave %d", r.UntilWave)
-	case NeedsApproval(r, wave) && w.ApprovedBy == "":
-		d.Waits = approval(r, wave)
-	default:
+func begin(in Input, d Decision, wave uint32) Decision {
+	if d.Waits = rollouts.NeedText(in.Rollout, in.Now); d.Waits == "" {
 		d.Open = wave
 		return d
 	}

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
@@ -153,36 +153,8 @@ func soakOf(r *rolloutv1.Rollout, wave uint32) time.Duration {
 	return r.Strategy.GetSoak().AsDuration()
 }
 
-// NeedsApproval reports whether a wave begins only after an approval: its strategy says so, or the wave before passed
-// and no server of it succeeded.
-func NeedsApproval(r *rolloutv1.Rollout, wave uint32) bool {
-	return !r.Strategy.GetEmergency() && (asksApproval(r, wave) || untried(r, wave))
-}
-
-// asksApproval reports whether the strategy asks for an approval of a wave.
-func asksApproval(r *rolloutv1.Rollout, wave uint32) bool {
-	if n := int(wave); n <= len(r.Strategy.GetStages()) && r.Strategy.Stages[n-1].Approve {
-		return true
-	}
-	return wave > 1 && (r.Strategy.GetApprove() || r.Strategy.GetApproveByOther())
-}
-
-// untried reports whether the wave before passed, and no server of it succeeded.
-func untried(r *rolloutv1.Rollout, wave uint32) bool {
-	return wave > 1 && r.Waves[wave-2].PassedAt != nil && countOf(r.Waves[wave-2], succeeded) == 0
-}
-
-// approval returns which approval a wave waits for.
-func approval(r *rolloutv1.Rollout, wave uint32) string {
-	text := fmt.Sprintf("an approval of wave %d", wave)
-	if r.Strategy.GetApproveByOther() {
-		text += " by another than " + r.Actor
-	}
-	if !asksApproval(r, wave) {
-		text += ": no server of the wave before succeeded"
-	}
-	return text
-}
+// NeedsApproval reports whether a wave begins only after an approval.
+func NeedsApproval(r *rolloutv1.Rollout, wave uint32) bool { return rollouts.NeedsApproval(r, wave) }
 
 func silenceOf(r *rolloutv1.Rollout) time.Duration {
 	if d := r.Strategy.GetSilence().AsDuration(); d > 0 {
