@@ -53,6 +53,11 @@ func (f *fakes) rollouts(t testing.TB, s *bus.Service) {
 				return r, nil
 			}
 		}
+		if in := f.intent(id); in.GetIntent().GetRollout() != nil { // one that was started goes on for ever
+			r := rollouts()[1]
+			r.Id, r.UntilWave, r.Waves[1].OpenedAt = in.GetId(), 0, ago(0)
+			return r, nil
+		}
 		return nil, unknown("UNKNOWN_ROLLOUT", "rollout", id, "")
 	}
 	handle(t, f, s, "PlanRollout", planRollout)

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -27,8 +29,16 @@ func (env *Env) Left(ctx context.Context, err error, how string) error {
 		return Exit{Code: ExitTimeout, Err: ErrWaited}
 	case errors.Is(err, context.Canceled):
 		env.Say("left the view; the work continues; to return: %s", how)
-		env.Say("to cancel changes that have not begun: garrison intent cancel INTENT, or garrison task cancel TASK")
+		env.Say("%s", stopping(how))
 		return Ended(ExitInterrupted)
 	}
 	return err
+}
+
+// stopping returns how to stop work, by the command that returns to it.
+func stopping(how string) string {
+	if id, ok := strings.CutPrefix(how, "garrison rollout watch "); ok {
+		return fmt.Sprintf("to begin nothing more: garrison rollout pause %s; to end it: garrison rollout abort %s", id, id)
+	}
+	return "to cancel changes that have not begun: garrison intent cancel INTENT, or garrison task cancel TASK"
 }

@@ -81,6 +81,21 @@ func TestAnIntentIsShownAsItsCommandLine(t *testing.T) {
 			Source: &intentv1.Source{Environment: "prod"},
 			Ask:    &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: "web", On: all}},
 		},
+		"rollout start web@1.2.3 --configure db --set a=b --title 'a and b' --on all": {Ask: &intentv1.Intent_Rollout{
+			Rollout: &intentv1.Rollout{On: all, Title: "a and b", Steps: []*intentv1.Step{
+				{Change: &intentv1.Step_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "web", Image: version}}},
+				{Change: &intentv1.Step_Configure{
+					Configure: &intentv1.Configure{Agent: "db", Set: map[string]string{"a": "b"}},
+				}},
+			}},
+		}},
+		"rollout start web db --remove --on all": {Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
+			On: all, Steps: []*intentv1.Step{
+				{Change: &intentv1.Step_Remove{Remove: &intentv1.Remove{Agent: "web"}}},
+				{Change: &intentv1.Step_Remove{Remove: &intentv1.Remove{Agent: "db"}}},
+			},
+		}}},
+		"rollout undo 42": {Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: "42"}}},
 		"server decommission web-1 --lost": {Ask: &intentv1.Intent_Decommission{
 			Decommission: &intentv1.Decommission{Server: "web-1", Lost: true},
 		}},

@@ -145,6 +145,8 @@ func askWords(i *intentv1.Intent) (words []string) {
 		words = []string{"server reinstall", ask.Reinstall.GetServer()}
 	case *intentv1.Intent_Undo:
 		words = []string{"undo", ask.Undo.GetIntentId()}
+	case *intentv1.Intent_Rollout:
+		words = rolloutWords(ask.Rollout)
 	case *intentv1.Intent_Decommission:
 		words = []string{"server decommission", ask.Decommission.GetServer()}
 		if on := ask.Decommission.GetOn(); on != nil {
@@ -155,6 +157,41 @@ func askWords(i *intentv1.Intent) (words []string) {
 		}
 	}
 	return words
+}
+
+// rolloutWords returns the command that asks for a rollout, without its strategy.
+func rolloutWords(q *intentv1.Rollout) []string {
+	if q.GetUndoOf() != "" {
+		return []string{"rollout undo", q.GetUndoOf()}
+	}
+	words, flags := []string{"rollout start"}, []string{}
+	for _, s := range q.GetSteps() {
+		word, flag := stepWords(s)
+		words = append(words, word)
+		if flag != "" && !slices.Contains(flags, flag) {
+			flags = append(flags, flag)
+		}
+	}
+	if q.GetTitle() != "" {
+		flags = append(flags, "--title "+output.Quote(q.GetTitle()))
+	}
+	return append(append(words, flags...), selector.Args(q.GetOn()))
+}
+
+// stepWords returns the arguments that ask for a step of a rollout, and the flag for all steps of its kind.
+func stepWords(s *intentv1.Step) (words, flag string) {
+	switch c := s.GetChange().(type) {
+	case *intentv1.Step_Install:
+		return ChoiceText(c.Install.GetAgent(), c.Install.GetImage()), "--install"
+	case *intentv1.Step_Remove:
+		return c.Remove.GetAgent(), "--remove"
+	case *intentv1.Step_Configure:
+		if c.Configure.GetRepair() {
+			return c.Configure.GetAgent(), "--repair"
+		}
+		return strings.TrimSpace("--configure " + c.Configure.GetAgent() + " " + configureArgs(c.Configure)), ""
+	}
+	return ChoiceText(s.GetUpgrade().GetAgent(), s.GetUpgrade().GetImage()), ""
 }
 
 // purgeVerb is the command that deletes the versions which servers keep for a way back.

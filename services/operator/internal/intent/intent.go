@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
@@ -44,6 +46,9 @@ func show(ctx context.Context, env *cli.Env, id string) error {
 		if p != nil {
 			pairs = append(pairs, [2]string{"PROGRESS", display.ProgressText(p.GetCounts())})
 		}
+	}
+	if r.GetIntent().GetRollout() != nil && r.GetState() == intentv1.State_STATE_ACCEPTED {
+		pairs = append(pairs, [2]string{"PROGRESS", "garrison rollout show " + r.GetId()})
 	}
 	if r.GetWithdrawnAt() != nil {
 		withdrawn := fmt.Sprintf("%s by %s %s", output.Stamp(r.GetWithdrawnAt()), r.GetWithdrawnBy(),
