@@ -14,8 +14,13 @@ func (env *Env) Live() *output.Live {
 		columns, _ := terminalSize(env.Err)
 		return columns
 	}
+	height := func() int {
+		_, lines := terminalSize(env.Err)
+		return lines
+	}
 	return &output.Live{
-		W: env.Err, On: IsTerminal(env.Err) && env.Getenv("TERM") != "dumb", Width: width, Paint: env.paints(env.Err),
+		W: env.Err, On: IsTerminal(env.Err) && env.Getenv("TERM") != "dumb", Width: width, Height: height,
+		Paint: env.paints(env.Err),
 	}
 }
 

@@ -121,13 +121,49 @@ func count(r Rollout, s rolloutv1.TargetState) (n uint32) {
 
 // WaveText returns a wave as a bar with its counts.
 func WaveText(number uint32, w *rolloutv1.Wave, of int) string {
+	text := fmt.Sprintf("wave %d/%d %s %s", number, of, output.Bar(uint64(ended(w)), uint64(w.GetServers())),
+		output.Plural(int(w.GetServers()), "server"))
+	return text + countsText(func(s rolloutv1.TargetState) uint32 { return w.GetCounts()[uint32(s)] })
+}
+
+// WaveBar returns a wave as a bar with how many of its servers ended, short enough for a narrow terminal.
+func WaveBar(number int, w *rolloutv1.Wave, of int) string {
+	text := fmt.Sprintf("wave %d/%d %s %d of %d", number, of,
+		output.Bar(uint64(ended(w)), uint64(w.GetServers())), ended(w), w.GetServers())
+	switch {
+	case w.GetPassedAt() != nil:
+		text += ", passed"
+	case w.GetOpenedAt() == nil:
+		text += ", has not begun"
+	}
+	return text
+}
+
+// CountsText returns how many servers a rollout has, and how many are in each state.
+func CountsText(r Rollout) string {
+	return output.Plural(int(servers(r)), "server") +
+		countsText(func(s rolloutv1.TargetState) uint32 { return count(r, s) })
+}
+
+// Ended returns how many servers of a rollout have nothing more to do.
+func Ended(r Rollout) (n uint32) {
+	for _, w := range allWaves(r) {
+		n += ended(w)
+	}
+	return n
+}
+
+// ended returns how many servers of a wave are neither pending nor under way.
+func ended(w *rolloutv1.Wave) uint32 {
 	open := w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_PENDING)] +
 		w.GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_REACHED)]
-	text := fmt.Sprintf("wave %d/%d %s %s", number, of,
-		output.Bar(uint64(w.GetServers()-min(open, w.GetServers())), uint64(w.GetServers())),
-		output.Plural(int(w.GetServers()), "server"))
+	return w.GetServers() - min(open, w.GetServers())
+}
+
+// countsText returns the counts above 0, each behind a comma.
+func countsText(count func(rolloutv1.TargetState) uint32) (text string) {
 	for s := rolloutv1.TargetState_TARGET_STATE_PENDING; s <= rolloutv1.TargetState_TARGET_STATE_GONE; s++ {
-		if n := w.GetCounts()[uint32(s)]; n > 0 {
+		if n := count(s); n > 0 {
 			text += fmt.Sprintf(", %d %s", n, output.Word(s))
 		}
 	}
@@ -195,7 +231,7 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]s
 			"garrison purge-undo --on SELECTOR", output.Plural(int(n), "server"), output.Size(r.GetUnusedBytes())))
 	}
 	add("THEN", thenState(ro))
-	add("LEFT", LeftText(r))
+	add("LEFT", LeftText(r, v.At))
 	var slow []string
 	for _, s := range r.GetSlow() {
 		slow = append(slow, SlowText(s))

@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -120,13 +122,25 @@ func TightBudget(b *registryv1.TightBudget) string {
 		group, b.GetWorking(), b.GetAll(), b.GetNeeded(), b.GetChanges(), spare)
 }
 
-// LeftText returns how long a rollout goes on; empty when that is not known.
-func LeftText(r *registryv1.GetRolloutResponse) string {
-	if r.GetLeft_50() == nil {
+// LeftText returns how long a rollout goes on from a time; empty when that is not known, and once it halted or ended.
+// What a person is to do may come at any time.
+func LeftText(r *registryv1.GetRolloutResponse, at time.Time) string {
+	left50, left90 := r.GetLeft_50().AsDuration(), r.GetLeft_90().AsDuration()
+	switch need := rollout.NeedAt(r.GetRollout(), at); {
+	case rollout.Ended(r.GetRollout().GetState()) || need == rollout.NeedsDecision:
 		return ""
+	case need != rollout.NeedsNothing:
+		return "unknown: it waits for a person"
+	case r.GetLeft_50() == nil:
+		return ""
+	case left90 < time.Second && r.GetSlowCount() > 0:
+		return "unknown: " + output.Plural(int(r.GetSlowCount()), "change") + " longer under way than usual"
+	case left90 < time.Second:
+		return "soon"
+	case left50 < time.Second:
+		return fmt.Sprintf("at most %s (90 %%)", output.Span(left90))
 	}
-	return fmt.Sprintf("%s (50 %%) to %s (90 %%)", output.Span(r.GetLeft_50().AsDuration()),
-		output.Span(r.GetLeft_90().AsDuration()))
+	return fmt.Sprintf("%s (50 %%) to %s (90 %%)", output.Span(left50), output.Span(left90))
 }
 
 // SlowText returns a server that takes long.

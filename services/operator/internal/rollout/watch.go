@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -60,6 +58,7 @@ type watcher struct {
 	looked time.Time                      // when deferred and slow changes were last looked for
 	ahead  time.Time                      // when it was last asked how long the rollout goes on
 	left   *registryv1.GetRolloutResponse // the answer
+	pace   pace
 }
 
 // Follow follows a rollout until it ends or halts, and prints how it went. A quiet one shows nothing before.
@@ -122,45 +121,13 @@ func (w *watcher) show(ctx context.Context) {
 		}
 	}
 	w.sayServers(ctx)
-	text := progress(w.last, leftAfter(w.left, time.Since(w.ahead)))
-	w.line.Set("%s", text)
+	left := leftAfter(w.last, w.left, time.Since(w.ahead), w.env.Now())
+	w.pace.add(time.Now(), display.Ended(r))
+	w.line.SetLines(screen(w.last, w.pace.text(), left)...)
 	if !w.line.On && time.Since(w.lined) > lineEvery {
 		w.lined = time.Now()
-		w.line.Say("%s", text)
+		w.line.Say("%s", progress(w.last, left))
 	}
-}
-
-// progress returns the line of a rollout that goes on. A narrow terminal cuts off its end, so what it waits for comes
-// before how long it goes on.
-func progress(r *registryv1.GetRolloutResponse, left string) string {
-	waves := r.GetRollout().GetWaves()
-	now := rollout.Current(r.GetRollout())
-	if now == 0 {
-		now = uint32(len(waves))
-	}
-	text := display.WaveText(now, rollout.Wave(r.GetRollout(), now), len(waves))
-	if r.GetWaitsFor() != "" {
-		text += "; waits for " + strings.TrimPrefix(r.GetWaitsFor(), fmt.Sprintf("wave %d: ", now))
-	}
-	if ahead := display.FetchedAheadText(r.GetRollout()); ahead != "" {
-		text += "; fetched ahead: " + ahead
-	}
-	if left != "" && !over(r) {
-		text += "; " + left + " left"
-	}
-	return text
-}
-
-// leftAfter returns how long a rollout goes on when some time has gone by since the answer; empty when that is not
-// known.
-func leftAfter(answer *registryv1.GetRolloutResponse, gone time.Duration) string {
-	if answer.GetLeft_50() == nil {
-		return ""
-	}
-	rest := func(d *durationpb.Duration) *durationpb.Duration { return durationpb.New(max(0, d.AsDuration()-gone)) }
-	return display.LeftText(&registryv1.GetRolloutResponse{
-		Left_50: rest(answer.GetLeft_50()), Left_90: rest(answer.GetLeft_90()),
-	})
 }
 
 // sayServers prints, once each, why servers are broken and which ones are slow.
