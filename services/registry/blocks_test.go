@@ -143,7 +143,7 @@ func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.
 		return r.GetState() == rolloutv1.State_STATE_HALTED && s.r.records.View.BlockCount() == 1
 	})
 	b := s.blocks()[0]
-	if b.RolloutId != id || b.Failed != 2 {
+	if b.RolloutId != id || b.Failed != 2 || !strings.Contains(b.Reason, id) {
 		t.Errorf("blocked %v", b)
 	}
 	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)

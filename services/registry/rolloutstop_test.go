@@ -29,7 +29,8 @@ func TestAHaltWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
 	bustest.Eventually(t, "what the halted rollout released is withdrawn", func() (withdrawn bool) {
 		s.r.follower.Read(func() {
 			in, _ := s.r.records.View.Intent(due[1].IntentId)
-			withdrawn = in.GetState() == intentv1.State_STATE_WITHDRAWN && in.WithdrawnBy == ledger.Registry
+			withdrawn = in.GetState() == intentv1.State_STATE_WITHDRAWN && in.WithdrawnBy == ledger.Registry &&
+				in.WithdrawnReason == "its rollout "+id+" is halted"
 		})
 		return withdrawn
 	})

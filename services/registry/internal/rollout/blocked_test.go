@@ -52,7 +52,7 @@ func TestOwedServersThatABlockHoldsBackAreNamed(t *testing.T) {
 	y := tell(t, &rolloutv1.Strategy{})
 	y.expect("open", "release a1 b1", underWay)
 	y.ends(true, "a1", "b1")
-	y.expect("pass", "open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.expect("pass", "open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 	y.ends(true, "c2", "d2")
 	y.expect("pass", "succeed", "")
 	y.Apply("o0", rollout.Event{Kind: rollout.Back, At: y.now})

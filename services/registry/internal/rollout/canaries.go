@@ -116,7 +116,10 @@ func Uncovered(candidates []Candidate, s *rolloutv1.Strategy, l Layout) []string
 }
 
 func tooManyCanaries(n uint32, servers int) error {
-	return fault.Refusef(fault.Invalid, code.CanariesExceedWave,
-		"%d canaries were asked for, but only %d servers can be canaries", n, servers).
+	can := some(servers) + " can be canaries"
+	if servers == 1 {
+		can = "1 server can be a canary"
+	}
+	return fault.Refusef(fault.Invalid, code.CanariesExceedWave, "%d canaries were asked for, but only %s", n, can).
 		Try(fmt.Sprintf("--canaries %d, or a selector that matches more servers", servers))
 }

@@ -85,7 +85,7 @@ func (y *story) expect(want ...string) {
 	}
 }
 
-const underWay = "wave 1: 0 of 2 servers succeeded, 2 are under way, 0 are pending"
+const underWay = "the servers of wave 1: 0 of 2 succeeded, 2 under way"
 
 func TestWavesFollowEachOtherAndTheOwedServerIsServedLast(t *testing.T) {
 	y := tell(t, &rolloutv1.Strategy{Soak: durationpb.New(time.Minute)})
@@ -93,7 +93,7 @@ func TestWavesFollowEachOtherAndTheOwedServerIsServedLast(t *testing.T) {
 	y.ends(true, "a1", "b1")
 	y.expect("the servers of wave 1 to stay healthy until 1970-01-01T00:17:40Z")
 	y.now = y.now.Add(time.Minute)
-	y.expect("pass", "open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.expect("pass", "open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 	y.ends(true, "c2", "d2")
 	y.now = y.now.Add(time.Minute)
 	y.ends(true, "c2", "d2")
@@ -110,7 +110,7 @@ func TestAWaveInWhichNoServerSucceededNeedsAnApproval(t *testing.T) {
 	}
 	y.expect("pass", "an approval of wave 2: no server of the wave before succeeded")
 	y.fact(&rolloutv1.Approved{Wave: 2})
-	y.expect("open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.expect("open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 }
 
 func TestAServerThatReturnsAfterAllSoaksLikeTheOthers(t *testing.T) {
@@ -135,7 +135,7 @@ func TestARolloutHaltsAsSoonAsItMust(t *testing.T) {
 		},
 		"enough can succeed": {
 			&rolloutv1.Strategy{MaxBroken: broke(9), SuccessPercent: 50},
-			[]string{"wave 1: 0 of 2 servers succeeded, 1 are under way, 0 are pending"},
+			[]string{"the servers of wave 1: 0 of 2 succeeded, 1 under way"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,19 +152,19 @@ func TestAWaveThatBreaksAllItsServersHaltsBelowTheBudget(t *testing.T) {
 	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(9)})
 	y.expect("open", "release a1 b1", underWay)
 	y.ends(false, "a1")
-	y.expect("wave 1: 0 of 2 servers succeeded, 1 are under way, 0 are pending")
+	y.expect("the servers of wave 1: 0 of 2 succeeded, 1 under way")
 	y.ends(false, "b1")
 	y.expect(code.TooFewSucceed, halted)
 	y.fact(&rolloutv1.Resumed{})
 	y.expect("pass", "an approval of wave 2: no server of the wave before succeeded")
 	y.fact(&rolloutv1.Approved{Wave: 2})
-	y.expect("open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.expect("open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 	y.ends(false, "c2", "d2")
 	y.expect("pass", "succeed", "") // no wave follows, and the budget holds
 	hurried := tell(t, &rolloutv1.Strategy{MaxBroken: broke(9), Emergency: true})
 	hurried.expect("open", "release a1 b1", underWay)
 	hurried.ends(false, "a1", "b1")
-	hurried.expect("pass", "open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	hurried.expect("pass", "open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 }
 
 const halted = "a person to resume, abort or undo it: it halted"
@@ -177,7 +177,7 @@ func TestAWavePassesOnceItsVerdictIsCertain(t *testing.T) {
 	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(9), SuccessPercent: 50})
 	y.expect("open", "release a1 b1", underWay)
 	y.ends(true, "a1")
-	y.expect("pass", "open", "release c2", "wave 2: 0 of 2 servers succeeded, 1 are under way, 1 are pending")
+	y.expect("pass", "open", "release c2", "the servers of wave 2: 0 of 2 succeeded, 1 under way, 1 pending")
 	y.ends(true, "c2")
 	y.expect("pass", "release d2", "2 servers under way")
 	y.ends(false, "b1", "d2")
@@ -203,7 +203,7 @@ func TestWhatAPersonResumedDoesNotHaltAgain(t *testing.T) {
 	y.ends(true, "b1")
 	y.expect("pass", "a person to resume it: it was to stop after wave 1")
 	y.fact(&rolloutv1.Resumed{})
-	y.expect("open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.expect("open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 	y.ends(false, "c2")
 	y.expect(code.TooManyBroken, halted)
 }
@@ -217,11 +217,11 @@ func TestAnApprovalIsAwaitedButNotInAnEmergency(t *testing.T) {
 			y.now = y.now.Add(time.Hour)
 			y.expect("pass", "an approval of wave 2")
 			y.fact(&rolloutv1.Approved{Wave: 2})
-			y.expect("open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+			y.expect("open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 			continue
 		}
 		y.expect("pass", "open", "release c2 d2",
-			"wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+			"the servers of wave 2: 0 of 2 succeeded, 2 under way")
 	}
 }
 

@@ -52,8 +52,7 @@ func gate(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
 		return d
 	}
 	if w.SettledAt == nil {
-		d.Waits = fmt.Sprintf("wave %d: %d of %d servers succeeded, %d are under way, %d are pending",
-			wave, countOf(w, succeeded), w.Servers, countOf(w, reached), countOf(w, pending))
+		d.Waits = unsettled(wave, w)
 		return d
 	}
 	end := w.SettledAt.AsTime().Add(soakOf(in.Rollout, wave))
@@ -64,6 +63,22 @@ func gate(in Input, d Decision, wave uint32, w *rolloutv1.Wave) Decision {
 	}
 	d.Pass = wave
 	return d
+}
+
+// unsettled returns how far the servers of a wave are.
+func unsettled(wave uint32, w *rolloutv1.Wave) string {
+	text := fmt.Sprintf("the servers of wave %d: ", wave)
+	if w.Servers == 1 {
+		text = fmt.Sprintf("the server of wave %d: ", wave)
+	}
+	text += fmt.Sprintf("%d of %d succeeded", countOf(w, succeeded), w.Servers)
+	if n := countOf(w, reached); n > 0 {
+		text += fmt.Sprintf(", %d under way", n)
+	}
+	if n := countOf(w, pending); n > 0 {
+		text += fmt.Sprintf(", %d pending", n)
+	}
+	return text
 }
 
 // enough reports whether the rollout may end although servers are left: the strategy's share of its servers succeeded,

@@ -144,7 +144,7 @@ func (w *Work) Due(id string, s *blockv1.Suspect) *blockv1.Set {
 	}
 	switch {
 	case s.RolloutId != "" && failed >= min(haltedBy, w.most):
-		set.Reason = fmt.Sprintf("it failed on %s and halted rollout %s", servers(failed), ident.Short(s.RolloutId))
+		set.Reason = fmt.Sprintf("it failed on %s and halted rollout %s", servers(failed), s.RolloutId)
 		return set
 	case failed < w.most || w.seen[id] == w.records.View.LastFailure(id):
 		return nil

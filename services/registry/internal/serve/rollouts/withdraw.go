@@ -65,7 +65,7 @@ func (w *Work) mayWithdraw(t *rolloutv1.Target, change int) bool {
 // withdraw drafts that what a rollout released before it stopped is withdrawn: the dispatcher ends what no server
 // began. It must run inside Read.
 func (w *Work) withdraw(r *rolloutv1.Rollout, at time.Time) (drafts []ledger.Draft) {
-	reason := "its rollout " + ident.Short(r.Id) + " is " +
+	reason := "its rollout " + r.Id + " is " +
 		strings.ToLower(strings.TrimPrefix(r.State.String(), "STATE_"))
 	for _, id := range w.released(r) {
 		f := w.records.Own(ledger.Intent, id, &intentv1.Withdrawn{Reason: reason}, ledger.CausedByIntent(r.Id))
