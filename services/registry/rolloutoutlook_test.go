@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,24 @@ func TestAPlanNamesWhatNoCanaryCovers(t *testing.T) {
 	in.GetRollout().Strategy.Stages = nil
 	if p := ask(); p.Refusal != nil || len(p.Uncovered) != 0 {
 		t.Errorf("without canaries: %q, %v", p.Uncovered, p.Refusal)
+	}
+}
+
+func TestAPlanNamesTheLabelsThatNoneOfItsServersHas(t *testing.T) {
+	s := rolledOut(t, 2)
+	s.append(fact(ledger.Server, s.first(1).Servers[0], &serverv1.Changed{
+		Environment: "default", Labels: map[string]string{"rack": "a"},
+	}))
+	keeps := func(field string) *rolloutv1.Keep {
+		return &rolloutv1.Keep{Field: field, Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}}
+	}
+	in := waves(&rolloutv1.Strategy{
+		Spread: "label.zone", Cover: []string{"env", "label.rack"},
+		Keep: []*rolloutv1.Keep{keeps("label.rak"), keeps("label.rack"), keeps("platform")},
+	})
+	p := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
+	if want := []string{"label.rak", "label.zone"}; p.Refusal != nil || !slices.Equal(p.Unlabelled, want) {
+		t.Errorf("have %q, want %q; %v", p.Unlabelled, want, p.Refusal)
 	}
 }
 

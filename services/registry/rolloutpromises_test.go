@@ -259,6 +259,11 @@ func TestARolloutStopsAfterTheWaveThatItWasResumedTo(t *testing.T) {
 	if c := s.code("ControlRollout", q); c != code.BadStrategy {
 		t.Errorf("a resume to a wave that does not exist: %s", c)
 	}
+	if c := s.code("ListRolloutTargets", &registryv1.ListRolloutTargetsRequest{
+		RolloutId: id, Wave: new(uint32(9)),
+	}); c != code.BadStrategy {
+		t.Errorf("the servers of a wave that does not exist: %s", c)
+	}
 }
 
 func TestARolloutBringsAConfigurationInWavesAndTakesItBack(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -130,6 +131,31 @@ func TestAForecastSaysInHowManyRunsARolloutDoesNotEnd(t *testing.T) {
 		if have != want {
 			t.Errorf("%v: have %q, want %q", f, have, want)
 		}
+	}
+}
+
+func TestAPlanThatDoesNotEndSaysSo(t *testing.T) {
+	for want, f := range map[string]*registryv1.ForecastRolloutResponse{
+		"": {},
+		"does not end in any of 20 runs: look at the budgets and gates":                          {Runs: 20},
+		"succeeds in none of 20 runs, and halts in 8 of them: garrison rollout forecast has why": {Runs: 20, Halted: 8},
+		"takes 0s (50 %), 0s (90 %) once it has begun; from 9 tasks of the last 7 days": {
+			Runs: 20, Succeeded: 1, Tasks: 9,
+		},
+	} {
+		if have := TakesText(f); have != want {
+			t.Errorf("have %q, want %q", have, want)
+		}
+	}
+}
+
+func TestAReasonWithoutACodeIsItsText(t *testing.T) {
+	if have := Reason(&apiv1.Refusal{Message: "lunch"}); have != "lunch" {
+		t.Errorf("what a person said is %q", have)
+	}
+	r := &registryv1.RolloutReason{Count: 1, ServerNames: []string{"c-2"}}
+	if have, want := RolloutReason(r), "1 × no reason is recorded (c-2)"; have != want {
+		t.Errorf("have %q, want %q", have, want)
 	}
 }
 

@@ -233,10 +233,10 @@ func ReasonLines(reasons []*intentv1.Reason) []string {
 	return out
 }
 
-// Reason formats a refusal as CODE: message.
+// Reason formats a refusal as CODE: message, and what a person said, which has no code, as the message alone.
 func Reason(r *apiv1.Refusal) string {
-	if r == nil {
-		return ""
+	if r.GetCode() == "" {
+		return r.GetMessage()
 	}
 	return r.GetCode() + ": " + r.GetMessage()
 }

@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,7 +177,7 @@ func RolloutReason(r *registryv1.RolloutReason) string {
 	if r.GetCode() != "" {
 		text += r.GetCode() + ": "
 	}
-	text += r.GetFirst()
+	text += cmp.Or(r.GetFirst(), "no reason is recorded")
 	names := strings.Join(r.GetServerNames()[:min(3, len(r.GetServerNames()))], ", ")
 	if more := int(r.GetCount()) - 3; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
@@ -248,6 +249,7 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]s
 	add("STEERED BY", ro.GetSteeredBy())
 	add("UNDOES", ro.GetUndoes())
 	add("UNDONE BY", ro.GetUndoneBy())
+	add("HISTORY", "garrison events --id "+ro.GetId()+" --noun rollout")
 	return pairs
 }
 

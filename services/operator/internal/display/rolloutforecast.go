@@ -86,16 +86,24 @@ func tally[K uint32 | string](counts map[K]uint32, name func(K) string) string {
 	return strings.Join(parts, ", ")
 }
 
-// TakesText returns how long a planned rollout takes, in one line; empty when that is not known.
+// TakesText returns how long a planned rollout takes, or that it does not end, in one line; empty when that is not
+// known.
 func TakesText(f *registryv1.ForecastRolloutResponse) string {
-	if f.GetSucceeded() == 0 {
+	runs := output.Plural(int(f.GetRuns()), "run")
+	switch {
+	case f.GetRuns() == 0:
 		return ""
+	case f.GetSucceeded() == 0 && f.GetHalted() == 0:
+		return "does not end in any of " + runs + ": look at the budgets and gates"
+	case f.GetSucceeded() == 0:
+		return fmt.Sprintf("succeeds in none of %s, and halts in %d of them: garrison rollout forecast has why",
+			runs, f.GetHalted())
 	}
 	rests := fmt.Sprintf("from %s of the last 7 days", output.Plural(int(f.GetTasks()), "task"))
 	if f.GetTasks() == 0 {
 		rests = "no task was recorded in the last 7 days, so 20 s for each server were assumed"
 	}
-	return fmt.Sprintf("takes %s (50 %%), %s (90 %%) once it is approved%s; %s",
+	return fmt.Sprintf("takes %s (50 %%), %s (90 %%) once it has begun%s; %s",
 		output.Span(f.GetTook_50().AsDuration()), output.Span(f.GetTook_90().AsDuration()), atOnce(f), rests)
 }
 

@@ -228,11 +228,7 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 	if p.GetRefusal() != nil && len(p.GetWaves()) == 0 {
 		return
 	}
-	servers := p.GetOwed()
-	for _, n := range p.GetWaves() {
-		servers += n
-	}
-	env.Say("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(servers), "server"), wavesText(p))
+	env.Say("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(serversOf(p)), "server"), wavesText(p))
 	env.Say("  %s", strategyText(p.GetStrategy()))
 	if at := p.GetIntent().GetRollout().GetStartAt(); at != nil {
 		env.Say("  begins %s; servers and versions are those of this plan", output.Stamp(at))
@@ -257,18 +253,38 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 		}
 	}
 	sayOthers(env, p)
-	for _, step := range p.GetSteps() {
-		for _, r := range step.GetReasons() {
-			env.Say("  %s: %d %s: %s", step.GetAgent(), r.GetCount(), output.Word(r.GetEffect()),
-				display.Reason(r.GetFirst()))
-		}
-	}
+	sayUnchanged(env, p)
 	for _, v := range p.GetValues() {
 		env.Say("  %s", display.ValueChange(v))
 	}
 	if n := p.GetMoreValues(); n > 0 {
 		env.Say("  … and %d more changes of values", n)
 	}
+}
+
+// sayUnchanged prints why servers do not change, and the labels that none of those that do has.
+func sayUnchanged(env *cli.Env, p *registryv1.PlanRolloutResponse) {
+	for _, field := range p.GetUnlabelled() {
+		env.Say("  note: none of these servers has %s", field)
+	}
+	for _, step := range p.GetSteps() {
+		if n := step.GetAlready(); n > 0 {
+			env.Say("  %s: %d up to date", step.GetAgent(), n)
+		}
+		for _, r := range step.GetReasons() {
+			env.Say("  %s: %d %s: %s", step.GetAgent(), r.GetCount(), output.Word(r.GetEffect()),
+				display.Reason(r.GetFirst()))
+		}
+	}
+}
+
+// serversOf returns how many servers a plan changes, with those that are owed.
+func serversOf(p *registryv1.PlanRolloutResponse) uint32 {
+	servers := p.GetOwed()
+	for _, n := range p.GetWaves() {
+		servers += n
+	}
+	return servers
 }
 
 // sayOthers prints what a plan shares with other rollouts, and the keep budgets that hold part of it back.

@@ -284,7 +284,9 @@ type PlanRolloutResponse struct {
 	// Keep budgets of environments that hold part of the rollout back, the tightest first; at most 20.
 	Budgets []*TightBudget `protobuf:"bytes,132,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// When the rollout would begin; unset means at once, and by a registry of a release that knows no start.
-	StartAt       *timestamppb.Timestamp `protobuf:"bytes,133,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
+	StartAt *timestamppb.Timestamp `protobuf:"bytes,133,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
+	// Labels that the strategy names to cover, spread or keep, and that none of the servers has, as label.NAME; sorted.
+	Unlabelled    []string `protobuf:"bytes,134,rep,name=unlabelled,proto3" json:"unlabelled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -469,6 +471,13 @@ func (x *PlanRolloutResponse) GetBudgets() []*TightBudget {
 func (x *PlanRolloutResponse) GetStartAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.StartAt
+	}
+	return nil
+}
+
+func (x *PlanRolloutResponse) GetUnlabelled() []string {
+	if x != nil {
+		return x.Unlabelled
 	}
 	return nil
 }
@@ -2223,7 +2232,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\aexclude\x18\x03 \x03(\tR\aexclude\x12)\n" +
 	"\x04page\x18\x04 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x1a\n" +
 	"\bforecast\x18< \x01(\bR\bforecast\x12\x17\n" +
-	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\"\xd4\a\n" +
+	"\x06repair\x18\xaa\x01 \x01(\bR\x06repair\"\xf5\a\n" +
 	"\x13PlanRolloutResponse\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12.\n" +
 	"\x05steps\x18\x02 \x03(\v2\x18.garrison.intent.v1.PlanR\x05steps\x12\x14\n" +
@@ -2248,7 +2257,10 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\bforecast\x18< \x01(\v2-.garrison.registry.v1.ForecastRolloutResponseR\bforecast\x12<\n" +
 	"\x06beside\x18\x83\x01 \x03(\v2#.garrison.registry.v1.BesideRolloutR\x06beside\x12<\n" +
 	"\abudgets\x18\x84\x01 \x03(\v2!.garrison.registry.v1.TightBudgetR\abudgets\x126\n" +
-	"\bstart_at\x18\x85\x01 \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\"r\n" +
+	"\bstart_at\x18\x85\x01 \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\x12\x1f\n" +
+	"\n" +
+	"unlabelled\x18\x86\x01 \x03(\tR\n" +
+	"unlabelled\"r\n" +
 	"\rBesideRollout\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x14\n" +

@@ -88,6 +88,7 @@ func (a *API) plan(
 		}
 		if p.Refusal == nil && q.Page.GetCursor() == "" {
 			a.addOthers(resp, p)
+			a.addUnlabelled(resp, p)
 		}
 		err = a.planPage(resp, p.Targets, q.Page.GetCursor(), limit)
 		resp = proto.CloneOf(resp) // its parts belong to the view
@@ -248,6 +249,9 @@ func (a *API) reasons(id string) (out []*registryv1.RolloutReason) {
 					State: state, Code: t.GetReason().GetCode(), Component: t.GetReason().GetComponent(),
 					First: t.GetReason().GetMessage(), Step: t.FailedStep,
 				}
+				if r.First == "" {
+					r.First = unserved(t)
+				}
 				byCode[key], out = r, append(out, r)
 			}
 			if r.Count++; len(r.ServerNames) < namedByRolloutReason {
@@ -257,6 +261,17 @@ func (a *API) reasons(id string) (out []*registryv1.RolloutReason) {
 	}
 	slices.SortStableFunc(out, func(x, y *registryv1.RolloutReason) int { return int(y.Count) - int(x.Count) })
 	return out
+}
+
+// unserved returns why a server without a reason of its own is owed; "" for one in another state.
+func unserved(t *rolloutv1.Target) string {
+	switch {
+	case t.State != rolloutv1.TargetState_TARGET_STATE_OWED:
+		return ""
+	case t.Wave == 0:
+		return t.Because
+	}
+	return "not changed before the rollout ended"
 }
 
 // List lists rollouts, the newest first. The cursor is the id of the last one.
@@ -300,6 +315,10 @@ func (a *API) Targets(
 		if r, err = a.find(q.RolloutId); err != nil {
 			return
 		}
+		if n := q.GetWave(); n > uint32(len(r.Waves)) {
+			err = noWave(r, n)
+			return
+		}
 		size := 0
 		for t := range a.records.View.Targets(r.Id, q.Page.GetCursor()) {
 			if len(q.States) > 0 && !slices.Contains(q.States, t.State) || q.Wave != nil && t.Wave != *q.Wave {
@@ -315,6 +334,16 @@ func (a *API) Targets(
 		resp = proto.CloneOf(resp)
 	})
 	return request.Answer(resp, err)
+}
+
+// noWave refuses the number of a wave that a rollout does not have.
+func noWave(r *rolloutv1.Rollout, wave uint32) error {
+	have := "1 wave"
+	if n := len(r.Waves); n != 1 {
+		have = fmt.Sprintf("%d waves", n)
+	}
+	return fault.Refusef(fault.Invalid, code.BadStrategy, "there is no wave %d: rollout %s has %s", wave, r.Id, have).
+		Try("garrison rollout show " + r.Id)
 }
 
 // notFit refuses to do something to a rollout in its state.

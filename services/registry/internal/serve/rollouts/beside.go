@@ -3,6 +3,7 @@ package rollouts
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -59,6 +60,26 @@ func (a *API) addOthers(resp *registryv1.PlanRolloutResponse, p rolling.Planned)
 			cmp.Compare(x.Keep.Field, y.Keep.Field), cmp.Compare(x.Value, y.Value))
 	})
 	resp.Budgets = resp.Budgets[:min(mostTight, len(resp.Budgets))]
+}
+
+// addUnlabelled adds to a plan the labels that its strategy names and none of its servers has, which a mistyped name
+// leads to. It must run inside Read.
+func (a *API) addUnlabelled(resp *registryv1.PlanRolloutResponse, p rolling.Planned) {
+	named := append(slices.Clone(p.Strategy.GetCover()), p.Strategy.GetSpread())
+	for _, k := range p.Strategy.GetKeep() {
+		named = append(named, k.GetField())
+	}
+	slices.Sort(named)
+	for _, field := range slices.Compact(named) {
+		label, is := strings.CutPrefix(field, "label.")
+		has := func(t *rolloutv1.Target) bool {
+			s, _ := a.records.View.Server(t.ServerId)
+			return s.GetLabels()[label] != ""
+		}
+		if is && len(p.Targets) > 0 && !slices.ContainsFunc(p.Targets, has) {
+			resp.Unlabelled = append(resp.Unlabelled, field)
+		}
+	}
 }
 
 // addUnused adds what servers of a rollout that was aborted or undone fetched ahead, and it does not bring them any

@@ -103,7 +103,7 @@ func controlled(r *rolloutv1.Rollout, actor string, q *registryv1.ControlRollout
 func resumed(r *rolloutv1.Rollout, q *registryv1.ControlRolloutRequest) (proto.Message, error) {
 	running, overrides := r.State == rolloutv1.State_STATE_RUNNING, q.Override && !r.Strategy.GetOverride()
 	if q.UntilWave > uint32(len(r.Waves)) {
-		return nil, request.Invalid(code.BadStrategy, "wave %d; the rollout has %d", q.UntilWave, len(r.Waves))
+		return nil, noWave(r, q.UntilWave)
 	}
 	if running && overrides {
 		return &rolloutv1.Resumed{
