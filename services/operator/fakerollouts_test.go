@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
@@ -13,9 +14,16 @@ import (
 
 // planRollout answers as a registry of a release that knows no start of rollouts: the intent comes back as it was.
 func planRollout(q *registryv1.PlanRolloutRequest) (*registryv1.PlanRolloutResponse, error) {
-	return &registryv1.PlanRolloutResponse{
+	resp := &registryv1.PlanRolloutResponse{
 		Intent: q.GetIntent(), Title: "upgrade beacon to 2.0.0", Waves: []uint32{1, 2},
-	}, nil
+	}
+	if n := len(q.GetIntent().GetRollout().GetStrategy().GetKeep()); n > 0 { // it does not end
+		resp.Forecast = &registryv1.ForecastRolloutResponse{Runs: 20}
+		resp.Unlabelled, resp.NextCursor = []string{"label.rak"}, "more"
+		resp.Steps = []*intentv1.Plan{{Agent: "beacon", Already: 5}}
+		resp.Intent.Guard = &intentv1.Guard{Changed: 3}
+	}
+	return resp, nil
 }
 
 // The rollouts of the fake registry.

@@ -47,6 +47,20 @@ func TestEveryFlagRefusesWhatMeansNothing(t *testing.T) {
 	}
 }
 
+// Help shows "value" for a flag whose text names none, and "(default 0s)" for one whose text says what it is without.
+func TestTheHelpOfEveryFlagNamesItsValue(t *testing.T) {
+	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if name, _ := pflag.UnquoteUsage(f); name == "value" {
+				t.Errorf("%s --%s names no value: %s", c.CommandPath(), f.Name, f.Usage)
+			}
+			if f.DefValue == "0s" {
+				t.Errorf("%s --%s is 0s by default: %s", c.CommandPath(), f.Name, f.Usage)
+			}
+		})
+	})
+}
+
 func TestEveryCommandHasAnExampleAndAShortHelpThatIsASentence(t *testing.T) {
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
 		if c.HasSubCommands() || c.Name() == "help" || c.IsAdditionalHelpTopicCommand() {

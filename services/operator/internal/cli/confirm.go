@@ -12,13 +12,21 @@ import (
 
 // Confirm asks for confirmation. When standard input is not a terminal, only --yes confirms.
 func (env *Env) Confirm(ctx context.Context, yes bool, question string) error {
+	return env.ConfirmOr(ctx, yes, question, "--dry-run to preview")
+}
+
+// ConfirmOr is Confirm for a command without --dry-run: preview is what shows the change without making it; "" where
+// nothing does.
+func (env *Env) ConfirmOr(ctx context.Context, yes bool, question, preview string) error {
 	if yes {
 		return nil
 	}
 	if !IsTerminal(env.In) {
-		return Usage(
-			"stdin is not a terminal, cannot ask for confirmation. Try: --yes, or --dry-run to preview",
-		)
+		try := "--yes"
+		if preview != "" {
+			try += ", or " + preview
+		}
+		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: %s", try)
 	}
 	fmt.Fprintf(env.Err, "%s [y/N] ", output.Visible(question))
 	answered := make(chan string, 1)

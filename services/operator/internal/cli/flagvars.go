@@ -54,7 +54,15 @@ func TimeVar(f *pflag.FlagSet, to *time.Duration, name string, usual, longest ti
 			return usual, fmt.Errorf("%q is too long; the maximum is %s", text, longest)
 		}
 		return d, nil
-	}, time.Duration.String), name, help)
+	}, timeShown), name, help)
+}
+
+// timeShown returns a duration as help shows it: none for 0, which stands for what the help says.
+func timeShown(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
 }
 
 // UnconfirmedVar adds --unconfirmed.

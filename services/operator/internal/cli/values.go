@@ -41,7 +41,7 @@ func (v *Values) Add(f *pflag.FlagSet, whose string) {
 
 // AddAs adds a second name for --set.
 func (v *Values) AddAs(f *pflag.FlagSet, name string) {
-	f.Var(appendTo(&v.set), name, "the same as --set")
+	f.Var(appendTo(&v.set), name, "`NAME=VALUE`, the same as --set")
 }
 
 // AddChanges adds the flags that delete values.

@@ -99,7 +99,7 @@ rollout halts.`,
 		},
 	}
 	q.add(c)
-	countVar(c.Flags(), &f.Runs, "runs", "how many runs, at most 1,000; large fleets get fewer (default 100)")
+	countVar(c.Flags(), &f.Runs, "runs", "do this many `RUNS`, at most 1,000; large fleets get fewer (default 100)")
 	countVar(c.Flags(), &f.BrokenPermille, "broken", "assume that the new version breaks `N` of 1,000 servers")
 	return c
 }

@@ -23,6 +23,7 @@ import (
 type doing struct {
 	yes, detach bool
 	timeout     time.Duration
+	preview     string // what shows the whole plan and changes nothing; "" where nothing more does
 }
 
 func (d *doing) add(c *cobra.Command) {
@@ -34,7 +35,7 @@ func (d *doing) add(c *cobra.Command) {
 
 func startCommand(env *cli.Env) *cobra.Command {
 	var q asked
-	var d doing
+	d := doing{preview: "garrison rollout plan with the same arguments"}
 	c := &cobra.Command{
 		Use:   "start [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… --on SELECTOR",
 		Short: "Start a rollout: plan, confirm, do exactly that, and watch.",
@@ -104,7 +105,7 @@ once with --at-once. Servers that others changed since stay as they are.`,
 			q := &registryv1.PlanRolloutRequest{
 				Intent: &intentv1.Intent{AtOnce: atOnce, Ask: &intentv1.Intent_Rollout{Rollout: ask}},
 			}
-			if !list {
+			if d.preview = "garrison rollout undo " + id + " --list"; !list {
 				return propose(c.Context(), env, d, q, "Undo it?")
 			}
 			p, err := planned(c.Context(), env, cli.PageFlags{}, q)
@@ -182,10 +183,8 @@ func propose(
 	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, p.GetTargets()); err != nil {
 		return err
 	}
-	if p.GetNextCursor() != "" {
-		env.Say("… and more; garrison rollout plan lists all")
-	}
-	if err := env.Confirm(ctx, d.yes, question); err != nil {
+	sayUnlisted(env, p, d.preview)
+	if err := env.ConfirmOr(ctx, d.yes, question, d.preview); err != nil {
 		return err
 	}
 	id, _, err := env.Decide(ctx, p.GetIntent(), "garrison rollout watch")
@@ -208,6 +207,19 @@ func propose(
 		return output.ShowOne(env.Output, env.Output.View(), display.Rollouts, r.GetRollout())
 	}
 	return Follow(ctx, env, id, d.timeout, false)
+}
+
+// sayUnlisted prints how many servers of a plan are not shown, and what lists them all.
+func sayUnlisted(env *cli.Env, p *registryv1.PlanRolloutResponse, list string) {
+	more := int(serversOf(p)) - len(p.GetTargets())
+	if p.GetNextCursor() == "" || more <= 0 {
+		return
+	}
+	text := "… and " + output.Plural(more, "more server")
+	if list != "" {
+		text += "; to list all: " + list
+	}
+	env.Say("%s", text)
 }
 
 // sayMoved prints what a stale plan would do now.

@@ -78,7 +78,7 @@ func (b *batches) Upgrade(ctx context.Context, q *registryv1.PlanRolloutRequest,
 	if w.DryRun {
 		return b.show(ctx, q)
 	}
-	d := doing{yes: w.Yes, detach: w.Detach, timeout: w.Timeout}
+	d := doing{yes: w.Yes, detach: w.Detach, timeout: w.Timeout, preview: "--dry-run with the same arguments"}
 	return propose(ctx, b.env, d, q, "Start this rollout?")
 }
 
