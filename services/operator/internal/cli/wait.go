@@ -38,7 +38,8 @@ func (env *Env) Left(ctx context.Context, err error, how string) error {
 // stopping returns how to stop work, by the command that returns to it.
 func stopping(how string) string {
 	if id, ok := strings.CutPrefix(how, "garrison rollout watch "); ok {
-		return fmt.Sprintf("to begin nothing more: garrison rollout pause %s; to end it: garrison rollout abort %s", id, id)
+		return fmt.Sprintf("to begin nothing more: garrison rollout pause %s; to end it: garrison rollout abort %s",
+			id, id)
 	}
 	return "to cancel changes that have not begun: garrison intent cancel INTENT, or garrison task cancel TASK"
 }

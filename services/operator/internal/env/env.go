@@ -50,8 +50,8 @@ func environmentFlags(f *pflag.FlagSet, said *record.Edits[environment], update 
 	if update {
 		named, help = cli.OrEmpty(named), help+"; an empty value selects the default channel"
 	}
-	record.EditVar(f, said, "drift", "what is done about agents that something else than a task changed on a server: `POLICY` "+
-		strings.Join(output.Words(environmentv1.DriftPolicy(0).Descriptor()), ", "),
+	record.EditVar(f, said, "drift", "what is done about agents that something else than a task changed on a server: "+
+		"`POLICY` "+strings.Join(output.Words(environmentv1.DriftPolicy(0).Descriptor()), ", "),
 		output.ParseWord[environmentv1.DriftPolicy],
 		func(e environment, v environmentv1.DriftPolicy) { e.Drift = v })
 	record.EditVar(f, said, "drift-brake",

@@ -122,7 +122,10 @@ func awaitWithdrawal(ctx context.Context, env *cli.Env, f cancelFlags, r display
 // progressOf returns the progress of an intent, or nil for one that changes nothing or ended long ago, and for a
 // rollout, which changes servers by intents of its own.
 func progressOf(ctx context.Context, env *cli.Env, r display.Record) (display.Progress, error) {
-	if r.GetIntent().GetRollout() != nil || r.GetChanged() == 0 || r.GetIntent().GetDryRun() || r.GetState() == intentv1.State_STATE_REFUSED {
+	if r.GetIntent().GetRollout() != nil {
+		return nil, nil
+	}
+	if r.GetChanged() == 0 || r.GetIntent().GetDryRun() || r.GetState() == intentv1.State_STATE_REFUSED {
 		return nil, nil
 	}
 	p, err := fleet.Progress(ctx, env, r.GetId(), watch.NamedEnds)
