@@ -148,13 +148,19 @@ func askWords(i *intentv1.Intent) (words []string) {
 	case *intentv1.Intent_Rollout:
 		words = rolloutWords(ask.Rollout)
 	case *intentv1.Intent_Decommission:
-		words = []string{"server decommission", ask.Decommission.GetServer()}
-		if on := ask.Decommission.GetOn(); on != nil {
-			words = []string{"server decommission", selector.Args(on)}
-		}
-		if ask.Decommission.GetLost() {
-			words = append(words, "--lost")
-		}
+		words = decommissionWords(ask.Decommission)
+	}
+	return words
+}
+
+// decommissionWords returns the command that asks for a decommission.
+func decommissionWords(q *intentv1.Decommission) []string {
+	words := []string{"server decommission", q.GetServer()}
+	if on := q.GetOn(); on != nil {
+		words[1] = selector.Args(on)
+	}
+	if q.GetLost() {
+		words = append(words, "--lost")
 	}
 	return words
 }
