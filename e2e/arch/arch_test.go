@@ -150,6 +150,7 @@ var cores = []string{
 	"services/access/internal",
 	"services/executor/internal/change",
 	"services/executor/internal/lifecycle",
+	"pkg/archive",
 	"pkg/ledger",
 	"pkg/noun",
 	"pkg/fsm",

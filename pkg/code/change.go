@@ -155,9 +155,9 @@ var changes = []Entry{
 		"garrison image build DIR",
 	},
 	{
-		LinkEscapes, by(executor),
-		"A link in the image leads out of it. Nothing was changed.",
-		"relative links within the directory, then garrison image build DIR",
+		LinkEscapes, by(cli, executor),
+		"A link in the image leads out of it, nowhere or in a circle. Nothing was changed.",
+		"relative links to files and directories of the image, then garrison image build DIR",
 	},
 	{
 		DuplicateName, by(executor),
@@ -170,7 +170,7 @@ var changes = []Entry{
 		"chmod u-s,g-s,-t FILE, then garrison image build DIR",
 	},
 	{
-		ReservedName, by(executor),
+		ReservedName, by(cli, executor),
 		"A file in the image has a name that Garrison reserves. Nothing was changed.",
 		"another name, then garrison image build DIR",
 	},

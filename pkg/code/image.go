@@ -158,8 +158,8 @@ var images = []Entry{
 	},
 	{
 		Outside, by(cli),
-		"A path or a symbolic link leads out of the directory.",
-		"relative links that stay within the directory",
+		"A path leads out of the directory, or the image file would be inside it.",
+		"relative paths that stay within the directory, and an image file elsewhere",
 	},
 	{
 		BadManifest, by(cli, catalog),

@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
 )
 
 // A look at an image (tree.go) reads no content, so it misses a change that keeps a file's size and time. CheckContent
@@ -30,7 +30,7 @@ func contentOf(ctx context.Context, dir string, read func(context.Context, int) 
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		if err != nil || name == unpack.Reserved {
+		if err != nil || name == archive.Reserved {
 			return err
 		}
 		sum, err := sumOf(ctx, path, piece, read)

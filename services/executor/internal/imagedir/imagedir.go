@@ -18,6 +18,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
@@ -56,7 +57,7 @@ func (s *Images) Mark(digest []byte) (Mark, error) { return markIn(s.root.Image(
 
 func markIn(dir string, digest []byte) (Mark, error) {
 	var m Mark
-	data, err := os.ReadFile(filepath.Join(dir, unpack.Reserved))
+	data, err := os.ReadFile(filepath.Join(dir, archive.Reserved))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, fault.New(fault.NotFound, "image %x is not on the disk", digest)
 	}
@@ -66,7 +67,7 @@ func markIn(dir string, digest []byte) (Mark, error) {
 	if err := json.Unmarshal(data, &m); err != nil || m.Digest != hex.EncodeToString(digest) {
 		return m, fault.New(fault.Internal, "the mark of image %x is damaged", digest)
 	}
-	return m, Format.Check(filepath.Join(dir, unpack.Reserved), m.Stamp)
+	return m, Format.Check(filepath.Join(dir, archive.Reserved), m.Stamp)
 }
 
 // Verify compares the cached chunks, put together, with the blob's digest.
@@ -150,7 +151,7 @@ func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writ
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, unpack.Reserved), mark, 0o444); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, archive.Reserved), mark, 0o444); err != nil {
 		return err
 	}
 	return errors.Join(os.Chmod(dir, 0o555), layout.SyncAll(dir))

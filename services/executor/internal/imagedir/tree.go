@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
+	"github.com/garrison-fleet/garrison/pkg/archive"
 )
 
 // treeOf digests the listing of a directory: name, type, mode, size and time of every
@@ -21,7 +21,7 @@ func treeOf(dir string) (string, error) {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		if err != nil || name == unpack.Reserved {
+		if err != nil || name == archive.Reserved {
 			return err
 		}
 		info, err := d.Info()

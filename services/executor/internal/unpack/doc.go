@@ -3,7 +3,8 @@
 // Guarantees:
 //
 //  1. Nothing is made outside the directory: every call goes through os.Root, names are
-//     checked as well, and a link must lead to something within the image.
+//     checked as well, and a link must lead to something within the image. The rules are
+//     those of pkg/archive, which the build applies too.
 //  2. Only directories, regular files, symbolic links and hard links are made; never a
 //     device, a fifo, or anything setuid, setgid or sticky. Owners in the archive are ignored.
 //  3. No name is made twice, and no file is written through a link.

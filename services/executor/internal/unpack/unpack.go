@@ -10,22 +10,18 @@ import (
 	"os"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// Reserved is the name, at the top of an image, of the mark that seals it.
-const Reserved = ".garrison-image"
-
 const (
 	maxWindow   = 8 << 20  // what zstd's own levels up to 19 need
-	maxName     = 4 << 10  // the longest path
 	perEntry    = 16 << 10 // what an entry's headers may take beside its content
 	specialMode = 0o7000   // setuid, setgid, sticky
 )
@@ -62,7 +58,7 @@ func Unpack(ctx context.Context, src io.Reader, dir string, l Limits) error {
 		ctx:    ctx,
 		root:   root,
 		limits: l,
-		made:   map[string]byte{".": tar.TypeDir},
+		made:   archive.NewTree(),
 		buffer: make([]byte, 256<<10),
 	}
 	// Padding and headers are bounded too, or an archive of headers alone would never end.
@@ -81,8 +77,7 @@ type unpacker struct {
 	limits  Limits
 	entries uint32
 	bytes   uint64
-	made    map[string]byte // the type of everything that was made, by name
-	links   []string
+	made    *archive.Tree // everything that was made
 	buffer  []byte
 }
 
@@ -113,14 +108,14 @@ func (u *unpacker) all() error {
 }
 
 func (u *unpacker) one(h *tar.Header) error {
-	name, err := checkName(h.Name)
+	name, err := archive.CheckName(h.Name)
 	if err != nil {
 		return err
 	}
 	if h.Mode&specialMode != 0 {
 		return refuse(code.SpecialMode, "%q is setuid, setgid or sticky", h.Name)
 	}
-	if was, ok := u.made[name]; ok {
+	if was, ok := u.made.Type(name); ok {
 		if name == "." && h.Typeflag == tar.TypeDir {
 			return nil // the archive's own top
 		}
@@ -129,7 +124,7 @@ func (u *unpacker) one(h *tar.Header) error {
 	if err := u.parents(name); err != nil {
 		return err
 	}
-	u.made[name] = h.Typeflag
+	u.made.Add(name, h.Typeflag)
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return u.wrap(name, u.root.Mkdir(name, 0o755))
@@ -148,40 +143,11 @@ func (u *unpacker) one(h *tar.Header) error {
 	)
 }
 
-// checkName returns the clean form of an entry's name.
-func checkName(name string) (string, error) {
-	switch {
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, isControl):
-		return "", refuse(code.BadName, "the name %q is not printable UTF-8", name)
-	case len(name) > maxName:
-		return "", refuse(code.BadName, "the name %.40q… has %d bytes", name, len(name))
-	}
-	clean := path.Clean(name)
-	if name == "" || path.IsAbs(name) || !fs.ValidPath(clean) || hasDotDot(name) {
-		return "", refuse(code.UnsafePath, "the name %q does not stay within the image", name)
-	}
-	if clean == Reserved || strings.HasPrefix(clean, Reserved+"/") {
-		return "", refuse(code.ReservedName, "the name %q is Garrison's own", name)
-	}
-	return clean, nil
-}
-
-func isControl(r rune) bool { return r < 0x20 || r == 0x7f }
-
-func hasDotDot(name string) bool {
-	for part := range strings.SplitSeq(name, "/") {
-		if part == ".." {
-			return true
-		}
-	}
-	return false
-}
-
 // parents makes the directories above name. One that is not a directory that was made
 // here is refused, so nothing is ever written through a link.
 func (u *unpacker) parents(name string) error {
 	dir := path.Dir(name)
-	kind, ok := u.made[dir]
+	kind, ok := u.made.Type(dir)
 	if ok && kind == tar.TypeDir {
 		return nil
 	}
@@ -191,10 +157,10 @@ func (u *unpacker) parents(name string) error {
 	if err := u.parents(dir); err != nil {
 		return err
 	}
-	if len(u.made) > 4*int(u.limits.Entries)+1024 {
+	if u.made.Len() > 4*int(u.limits.Entries)+1024 {
 		return refuse(code.TooManyEntries, "the archive implies more directories than its entries explain")
 	}
-	u.made[dir] = tar.TypeDir
+	u.made.Add(dir, tar.TypeDir)
 	return u.wrap(dir, u.root.Mkdir(dir, 0o755))
 }
 
@@ -224,20 +190,18 @@ func (u *unpacker) file(name string, h *tar.Header) error {
 func fileMode(h *tar.Header) fs.FileMode { return fs.FileMode(h.Mode)&0o555 | 0o400 }
 
 func (u *unpacker) symlink(name string, h *tar.Header) error {
-	target := h.Linkname
-	if !utf8.ValidString(target) || target == "" || len(target) > maxName || path.IsAbs(target) {
-		return refuse(code.LinkEscapes, "%q is a link to %q; only relative links are unpacked", name, target)
+	if err := u.made.AddLink(name, h.Linkname); err != nil {
+		return err
 	}
-	u.links = append(u.links, name)
-	return u.wrap(name, u.root.Symlink(target, name))
+	return u.wrap(name, u.root.Symlink(h.Linkname, name))
 }
 
 func (u *unpacker) hardLink(name string, h *tar.Header) error {
-	target, err := checkName(h.Linkname)
+	target, err := archive.CheckName(h.Linkname)
 	if err != nil {
 		return err
 	}
-	if u.made[target] != tar.TypeReg {
+	if kind, _ := u.made.Type(target); kind != tar.TypeReg {
 		return refuse(code.LinkEscapes, "%q is a hard link to %q, which is no file before it", name, h.Linkname)
 	}
 	return u.wrap(name, u.root.Link(target, name))
@@ -246,9 +210,12 @@ func (u *unpacker) hardLink(name string, h *tar.Header) error {
 // checkLinks follows every symbolic link to its end. The end must be there and within
 // the image: in a sealed image a link that leads nowhere never will lead anywhere.
 func (u *unpacker) checkLinks() error {
-	for _, name := range u.links {
-		if _, err := u.root.Stat(name); err != nil {
-			return refuse(code.LinkEscapes, "the link %q does not lead to anything within the image: %v", name, err)
+	for _, name := range u.made.Links() {
+		if err := u.ctx.Err(); err != nil {
+			return err
+		}
+		if err := u.made.Follow(name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
@@ -63,6 +65,10 @@ var dishonest = map[string]struct {
 	"link to root": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "/etc/passwd", 0)}},
 	"link out":     {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "../x", 0)}},
 	"link nowhere": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "x", 0)}},
+	"link loop": {
+		code.LinkEscapes,
+		[]imagetest.File{entry(tar.TypeSymlink, "l", "m", 0), entry(tar.TypeSymlink, "m", "l", 0)},
+	},
 	"link out by a link": {
 		code.LinkEscapes,
 		[]imagetest.File{
@@ -85,7 +91,7 @@ var dishonest = map[string]struct {
 		code.DuplicateName,
 		[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeDir, "l", "", 0o755)},
 	},
-	"reserved":  {code.ReservedName, []imagetest.File{file(unpack.Reserved)}},
+	"reserved":  {code.ReservedName, []imagetest.File{file(archive.Reserved)}},
 	"not UTF-8": {code.BadName, []imagetest.File{file("a\xff")}},
 	"new line":  {code.BadName, []imagetest.File{file("a\nb")}},
 	"too many": {
@@ -119,6 +125,9 @@ func TestWhatADishonestArchiveHoldsIsRefusedWithItsCode(t *testing.T) {
 			err := unpack.Unpack(context.Background(), bytes.NewReader(imagetest.Pack(t, c.files...)), in, roomy)
 			if code := fault.RefusalOf(err).GetCode(); code != c.code {
 				t.Errorf("got %v, want %s", err, c.code)
+			}
+			if strings.Contains(fmt.Sprint(err), "statat") {
+				t.Errorf("%v: the kernel's words", err)
 			}
 			if _, err := os.Lstat(outside); err == nil {
 				t.Error("something was made outside")
