@@ -42,6 +42,15 @@ func Apply(have *agentv1.Agent, f ledger.Fact) (*agentv1.Agent, bool) {
 	return next, true
 }
 
+// kindWords are the words of the kinds, as recipes and the CLI have them.
+var kindWords = map[agentv1.Kind]string{
+	agentv1.Kind_KIND_DAEMON: "daemon", agentv1.Kind_KIND_ONESHOT: "oneshot", agentv1.Kind_KIND_FILES: "files",
+	agentv1.Kind_KIND_SELF: "self", agentv1.Kind_KIND_EXTERNAL: "external",
+}
+
+// KindWord returns the word of a kind, such as daemon; an unspecified or unknown kind has none.
+func KindWord(k agentv1.Kind) string { return kindWords[k] }
+
 // body returns the record in a fact, or nil.
 func body(m proto.Message) *agentv1.Agent {
 	switch b := m.(type) {

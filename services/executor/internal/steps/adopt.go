@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/detect"
@@ -38,7 +39,8 @@ func (s CheckAdoption) Do(_ context.Context, r *Run) error {
 	case r.From != nil:
 		return refuse(code.AlreadyInstalled, "agent %s is installed already, as instance %s", r.Agent, r.From.ID)
 	case !r.To.IsDaemon():
-		return refuse(code.NotAdoptable, "the image is of %s, and no process that runs can be that", r.To.GetKind())
+		return refuse(code.NotAdoptable, "the image is of kind %s, and no process that runs can be that",
+			agentnoun.KindWord(r.To.GetKind()))
 	case len(r.To.GetRun().GetSockets()) > 0:
 		return refuse(code.NotAdoptable, "the image names sockets, which Garrison opens itself")
 	}

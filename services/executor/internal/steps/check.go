@@ -14,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
@@ -60,7 +61,8 @@ func (s CheckImage) Do(_ context.Context, r *Run) error {
 		return nil
 	}
 	return refuse(code.UnsupportedKind,
-		"an agent of %s is not run by this executor; it runs daemon, oneshot, files and self", r.To.GetKind())
+		"an agent of kind %s is not run by this executor; it runs daemon, oneshot, files and self",
+		agentnoun.KindWord(r.To.GetKind()))
 }
 
 // CheckSelf refuses a program of the executor where it cannot be one.
@@ -72,8 +74,8 @@ type CheckSelf struct {
 // Do implements Step.
 func (s CheckSelf) Do(_ context.Context, r *Run) error {
 	if r.From != nil && r.From.Image.IsSelf() != r.To.IsSelf() {
-		return refuse(code.InvalidImage, "the image is of %s; what is installed is of %s", r.To.GetKind(),
-			r.From.Image.GetKind())
+		return refuse(code.InvalidImage, "the image is of kind %s; what is installed is of kind %s",
+			agentnoun.KindWord(r.To.GetKind()), agentnoun.KindWord(r.From.Image.GetKind()))
 	}
 	if !r.To.IsSelf() {
 		return nil

@@ -15,6 +15,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
@@ -167,7 +168,8 @@ func check(w Want, found *imagev1.Image) *apiv1.Refusal {
 		return refuse(code.WrongPlatform, name+" does not run on "+platform(w.Platform), list(m.Agent))
 	case m.Kind != w.Agent.Kind:
 		return refuse(code.WrongKind,
-			fmt.Sprintf("%s is of kind %s, but agent %q is of kind %s", name, m.Kind, w.Agent.Name, w.Agent.Kind),
+			fmt.Sprintf("%s is of kind %s, but agent %q is of kind %s", name, agentnoun.KindWord(m.Kind), w.Agent.Name,
+				agentnoun.KindWord(w.Agent.Kind)),
 			"garrison agent show "+m.Agent)
 	case found.State == imagev1.State_STATE_DISABLED:
 		return refuse(code.NotActive, name+" is disabled: "+found.Reason, list(m.Agent))

@@ -160,3 +160,14 @@ func TestAVersionThatIsImportedAndNotActivatedIsNamedWithTheCommandThatActivates
 		}
 	}
 }
+
+func TestAnImageOfAnotherKindIsRefusedInTheWordsOfTheKinds(t *testing.T) {
+	_, refusal := Choose(stock(), Want{
+		Agent:    &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_ONESHOT},
+		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
+	})
+	want := `image w2 (web 2.0.0 for linux/amd64) is of kind daemon, but agent "web" is of kind oneshot`
+	if refusal.GetCode() != code.WrongKind || refusal.GetMessage() != want {
+		t.Errorf("%v; want %s: %s", refusal, code.WrongKind, want)
+	}
+}

@@ -7,10 +7,10 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	instancenoun "github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
@@ -137,7 +137,7 @@ var (
 	executorWord  = wordsOf[serverv1.ExecutorState]()
 	stateWord     = wordsOf[instancev1.State]()
 	healthWord    = wordsOf[instancev1.Health]()
-	agentKindWord = wordsOf[agentv1.Kind]()
+	agentKindWord = agentnoun.KindWord
 )
 
 // wordsOf returns a function that returns the word of an enum's value; empty for the unspecified one.

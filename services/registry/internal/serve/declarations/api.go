@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/keep"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
+	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -190,7 +191,8 @@ func checkAgent(a *agentv1.Agent) error {
 func agentFits(r *records.Records, have, next *agentv1.Agent) error {
 	if have != nil && have.Kind != next.Kind {
 		return request.Invalid(code.KindFixed,
-			"agent %q is of kind %s and stays so; it cannot become %s", next.Name, have.Kind, next.Kind)
+			"agent %q is of kind %s and stays so; it cannot become %s", next.Name, agentnoun.KindWord(have.Kind),
+			agentnoun.KindWord(next.Kind))
 	}
 	if next.Application != "" {
 		if _, ok := r.View.Application(next.Application); !ok {
