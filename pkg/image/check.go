@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -198,6 +199,9 @@ func checkRun(m *imagev1.Manifest) error {
 	if err := checkExec("run.ready.exec", r.GetReady().GetExec()); err != nil {
 		return err
 	}
+	if err := checkHTTP(r.GetReady().GetHttp()); err != nil {
+		return err
+	}
 	if _, ok := imagev1.Takeover_name[int32(r.Takeover)]; !ok {
 		return refuse(code.BadManifest, "run.takeover %d is not known (want restart or overlap)", r.Takeover)
 	}
@@ -211,6 +215,24 @@ func checkRun(m *imagev1.Manifest) error {
 		}
 	}
 	return checkWords(r)
+}
+
+// checkHTTP refuses a probe that is not a URL of http or https with a host. Its scheme, too, may be a variable.
+func checkHTTP(probe string) error {
+	if probe == "" {
+		return nil
+	}
+	scheme, rest, _ := strings.Cut(probe, "://")
+	if variable.MatchString(scheme) {
+		scheme = "http"
+	}
+	// 00 stands for the values: it can be in a host and a port, and behind a %.
+	u, err := url.Parse(scheme + "://" + variable.ReplaceAllString(rest, "00"))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return refuse(code.BadManifest,
+			"run.ready.http %q is not a URL of http or https with a host, such as http://127.0.0.1:8080/", probe)
+	}
+	return nil
 }
 
 // checkWords checks every text that may contain variables.
