@@ -103,7 +103,7 @@ func imageFile(t testing.TB) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "beacon.gimg")
-	if _, err := image.Build(image.BuildOptions{Dir: dir, Out: out, At: noon}); err != nil {
+	if _, err := image.Build(t.Context(), image.BuildOptions{Dir: dir, Out: out, At: noon}); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,8 +40,9 @@ func FileName(m *imagev1.Manifest) string {
 		"-") + Extension
 }
 
-// Build packs a directory into an image file and returns its manifest.
-func Build(o BuildOptions) (*imagev1.Manifest, error) {
+// Build packs a directory into an image file and returns its manifest. When ctx is done before the file is whole, it
+// returns the error of ctx, and leaves nothing behind.
+func Build(ctx context.Context, o BuildOptions) (*imagev1.Manifest, error) {
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("build image: %w", err)
@@ -57,7 +56,7 @@ func Build(o BuildOptions) (*imagev1.Manifest, error) {
 	if err := outsideOf(o.Dir, out); err != nil {
 		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
 	}
-	if err := buildFile(root, m, out, o.Key); err != nil {
+	if err := buildFile(ctx, root, m, out, o.Key); err != nil {
 		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
 	}
 	return m, nil
@@ -105,17 +104,6 @@ func checkCommand(root *os.Root, what, command string) error {
 	return nil
 }
 
-// unreadable says why a file of the directory cannot be read, without the name of the system call.
-func unreadable(err error) string {
-	if errors.Is(err, fs.ErrNotExist) {
-		return "is not in the directory"
-	}
-	if at := new(fs.PathError); errors.As(err, &at) {
-		err = at.Err
-	}
-	return fmt.Sprintf("cannot be read: %v", err)
-}
-
 // outsideOf refuses an output inside the directory: it would become part of the next build.
 func outsideOf(dir, out string) error {
 	dir, err := realPath(dir)
@@ -143,14 +131,14 @@ func realPath(p string) (string, error) {
 
 // buildFile packs into a temporary blob next to the output, because the manifest comes
 // first in the file and needs the digests.
-func buildFile(root *os.Root, m *imagev1.Manifest, out string, key []byte) error {
+func buildFile(ctx context.Context, root *os.Root, m *imagev1.Manifest, out string, key []byte) error {
 	blob, err := os.CreateTemp(filepath.Dir(out), ".garrison-blob-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = blob.Close(); _ = os.Remove(blob.Name()) }()
 	d := newDigester(blob)
-	p, err := pack(root, d)
+	p, err := pack(ctx, root, d)
 	if err != nil {
 		return err
 	}
@@ -168,7 +156,7 @@ func buildFile(root *os.Root, m *imagev1.Manifest, out string, key []byte) error
 	if err := Check(m); err != nil {
 		return err
 	}
-	return Write(context.Background(), out, m,
+	return Write(ctx, out, m,
 		func(_ context.Context, n int) ([]byte, error) { return readChunk(blob, 0, m.Blob, n) })
 }
 
@@ -200,7 +188,11 @@ func (d *digester) Write(p []byte) (int, error) {
 	}
 	d.whole.Write(p)
 	d.size += uint64(len(p))
-	return d.file.Write(p)
+	n, err := d.file.Write(p)
+	if err != nil {
+		err = fmt.Errorf("the image cannot be written: %w", reason(err))
+	}
+	return n, err
 }
 
 func (d *digester) endChunk() {

@@ -95,27 +95,26 @@ func checkConfig(c *imagev1.Config, taken map[string]bool) error {
 // checkTemplates refuses a template that is missing from the directory or is not valid.
 func checkTemplates(root *os.Root, m *imagev1.Manifest) error {
 	for _, c := range m.GetRun().GetConfigs() {
-		f, err := root.Open(filepath.FromSlash(path.Clean(c.Template)))
+		text, err := readTemplate(root, c.Template)
 		if err != nil {
 			return refuse(code.BadTemplate, "template %q %s", c.Template, unreadable(err))
 		}
-		info, err := f.Stat()
-		if err == nil && !info.Mode().IsRegular() {
-			err = refuse(code.BadTemplate, "template %q is not a file", c.Template)
-		}
-		var text []byte
-		if err == nil {
-			text, err = io.ReadAll(io.LimitReader(f, render.MaxTemplate+1))
-		}
-		_ = f.Close()
-		if err != nil {
-			return err
-		}
-		if _, err := render.Parse(c.Template, string(text)); err != nil {
+		if _, err := render.Parse(c.Template, text); err != nil {
 			return refuse(code.BadTemplate, "%v", err)
 		}
 	}
 	return nil
+}
+
+// readTemplate returns the text of a template, cut off behind the longest that is valid.
+func readTemplate(root *os.Root, name string) (string, error) {
+	f, err := openRegular(root, filepath.FromSlash(path.Clean(name)))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, render.MaxTemplate+1))
+	return string(text), err
 }
 
 // metadata is a variable whose value is merged for each instance.

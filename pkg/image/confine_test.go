@@ -83,7 +83,7 @@ func TestLimitsAndSandboxesAreRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := image.Build(image.BuildOptions{Dir: dirOf(t, c.text), Out: t.TempDir() + "/a.gimg"})
+			_, err := image.Build(t.Context(), image.BuildOptions{Dir: dirOf(t, c.text), Out: t.TempDir() + "/a.gimg"})
 			r := fault.RefusalOf(err)
 			if r.GetCode() != c.code || !strings.Contains(r.GetMessage(), c.says) {
 				t.Errorf("got %v, want %s that says %q", err, c.code, c.says)

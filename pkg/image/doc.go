@@ -5,7 +5,7 @@
 // .gimg) is a tar archive of two entries, manifest.json (protobuf JSON) and blob, so
 // that one file carries an image to a site without a network.
 //
-//	m, err := image.Build(image.BuildOptions{Dir: "./cn-agent", Out: "cn-agent.gimg", At: time.Now()})
+//	m, err := image.Build(ctx, image.BuildOptions{Dir: "./cn-agent", Out: "cn-agent.gimg", At: time.Now()})
 //
 //	f, err := image.Open("cn-agent.gimg")
 //	defer f.Close()
@@ -17,9 +17,9 @@
 //     for byte, and the same id, on any machine and at any time. Only BuildOptions.At shows
 //     in the manifest, and the id does not depend on it.
 //  2. A file that Build or Write returned from without an error is whole; otherwise
-//     nothing new is at its path.
-//  3. No entry of a blob that Build made leads out of the directory in which it is
-//     unpacked: names are inside, symbolic links too, and there are no devices.
+//     nothing new is at its path or beside it, also when the context ended.
+//  3. An executor can unpack every blob that Build made: names and symbolic links keep the
+//     rules of package archive, and there are no devices.
 //  4. A chunk that Chunk returns has the digest in the manifest.
 //  5. A manifest that Check lets pass has sizes and counts within the bounds below, and
 //     an id that fits its content.

@@ -14,3 +14,8 @@ func ReadBytes(ctx context.Context, data []byte) error {
 	}
 	return (&File{file: r, manifest: m, offset: offset}).Verify(ctx)
 }
+
+// Unlisted packs an entry whose directory could not be read.
+func Unlisted(name string, err error) error {
+	return (&packer{ctx: context.Background()}).entry(name, nil, err)
+}

@@ -101,7 +101,7 @@ func FuzzOpen(f *testing.F) {
 		}
 	}
 	out := filepath.Join(f.TempDir(), "x.gimg")
-	if _, err := image.Build(image.BuildOptions{Dir: dir, Out: out}); err != nil {
+	if _, err := image.Build(f.Context(), image.BuildOptions{Dir: dir, Out: out}); err != nil {
 		f.Fatal(err)
 	}
 	whole, err := os.ReadFile(out)

@@ -95,7 +95,7 @@ func noise(n int) string {
 func build(t *testing.T, o image.BuildOptions) (*imagev1.Manifest, string) {
 	t.Helper()
 	o.Out = filepath.Join(t.TempDir(), "out.gimg")
-	m, err := image.Build(o)
+	m, err := image.Build(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,17 +325,17 @@ func TestWriteLeavesNothingBehindWhenAChunkIsWrong(t *testing.T) {
 
 func TestAnAgentWithoutFilesAndOneOfKindExternalAreRefused(t *testing.T) {
 	files := tree(t, map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: files\n"}})
-	_, err := image.Build(image.BuildOptions{Dir: files, Out: filepath.Join(t.TempDir(), "x.gimg")})
+	_, err := image.Build(t.Context(), image.BuildOptions{Dir: files, Out: filepath.Join(t.TempDir(), "x.gimg")})
 	wantCode(t, err, code.Empty)
 	external := tree(t,
 		map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: external\n"}, "f": {text: "x"}})
-	_, err = image.Build(image.BuildOptions{Dir: external, Out: filepath.Join(t.TempDir(), "x.gimg")})
+	_, err = image.Build(t.Context(), image.BuildOptions{Dir: external, Out: filepath.Join(t.TempDir(), "x.gimg")})
 	wantCode(t, err, code.UnsupportedKind)
 }
 
 func TestBuildRefusesAnOutputInsideTheDirectory(t *testing.T) {
 	dir := agentTree(t)
-	_, err := image.Build(image.BuildOptions{Dir: dir, Out: filepath.Join(dir, "etc", "x.gimg")})
+	_, err := image.Build(t.Context(), image.BuildOptions{Dir: dir, Out: filepath.Join(dir, "etc", "x.gimg")})
 	wantCode(t, err, code.Outside)
 }
 

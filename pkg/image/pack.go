@@ -2,17 +2,15 @@ package image
 
 import (
 	"archive/tar"
-	"fmt"
+	"context"
 	"io"
 	"io/fs"
 	"os"
-	"path"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
@@ -22,17 +20,21 @@ type packed struct {
 	entries  uint32
 }
 
-// pack writes everything in root but the recipe to w, as a zstd-compressed tar archive.
+// pack writes everything in root but the recipe to w, as a zstd-compressed tar archive, until ctx is done.
 // The output depends on names, contents, the executable bit and nothing else.
-func pack(root *os.Root, w io.Writer) (packed, error) {
+func pack(ctx context.Context, root *os.Root, w io.Writer) (packed, error) {
 	// One encoder goroutine: with more, the output could depend on the machine.
 	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {
 		return packed{}, err
 	}
-	p := &packer{root: root, tar: tar.NewWriter(z)}
+	p := &packer{ctx: ctx, root: root, tar: tar.NewWriter(z), tree: archive.NewTree()}
 	// WalkDir goes in the order of names, directories before their contents.
 	if err := fs.WalkDir(root.FS(), ".", p.entry); err != nil {
+		_ = z.Close()
+		return packed{}, err
+	}
+	if err := p.checkLinks(); err != nil {
 		_ = z.Close()
 		return packed{}, err
 	}
@@ -43,52 +45,71 @@ func pack(root *os.Root, w io.Writer) (packed, error) {
 }
 
 type packer struct {
+	ctx  context.Context
 	root *os.Root
 	tar  *tar.Writer
+	tree *archive.Tree // everything that was packed
 	packed
 }
 
 func (p *packer) entry(name string, d fs.DirEntry, err error) error {
+	if done := p.ctx.Err(); done != nil {
+		return done
+	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("pack %s: %w", name, err)
+		return notPacked(name, err)
 	case name == "." || name == RecipeName:
 		return nil
-	case !utf8.ValidString(name) || strings.ContainsAny(name, "\\\x00"):
-		return refuse(code.SpecialFile, "the name %q is not UTF-8 or holds a backslash", name)
 	case p.entries == MaxEntries:
 		return refuse(code.TooLarge, "the directory has more than %d entries", MaxEntries)
 	}
-	p.entries++
-	switch d.Type() {
-	case 0:
-		return p.file(name)
-	case fs.ModeDir:
-		return p.tar.WriteHeader(header(tar.TypeDir, name+"/", 0o755))
-	case fs.ModeSymlink:
-		return p.symlink(name)
+	h, err := headerOf(name, d.Type())
+	if err != nil {
+		return err
 	}
-	return refuse(code.SpecialFile, "%s is neither a file, a directory nor a symbolic link (%s)", name, d.Type())
+	clean, err := archive.CheckName(h.Name)
+	if err != nil {
+		return err
+	}
+	p.entries++
+	p.tree.Add(clean, h.Typeflag)
+	switch h.Typeflag {
+	case tar.TypeReg:
+		return p.file(name, h)
+	case tar.TypeSymlink:
+		return p.symlink(name, h)
+	}
+	return p.tar.WriteHeader(h)
+}
+
+// headerOf returns the header of an entry without its size or target.
+func headerOf(name string, kind fs.FileMode) (*tar.Header, error) {
+	switch kind {
+	case 0:
+		return header(tar.TypeReg, name, 0o644), nil
+	case fs.ModeDir:
+		return header(tar.TypeDir, name+"/", 0o755), nil
+	case fs.ModeSymlink:
+		return header(tar.TypeSymlink, name, 0o777), nil
+	}
+	return nil, refuse(code.SpecialFile, "%q is neither a file, a directory nor a symbolic link (%s)", name, kind)
 }
 
 func header(kind byte, name string, mode int64) *tar.Header {
 	return &tar.Header{Typeflag: kind, Name: name, Mode: mode, ModTime: time.Unix(0, 0)}
 }
 
-func (p *packer) file(name string) error {
-	f, err := p.root.Open(name)
+func (p *packer) file(name string, h *tar.Header) error {
+	f, err := openRegular(p.root, name)
 	if err != nil {
-		return fmt.Errorf("pack %s: %w", name, err)
+		return notPacked(name, err)
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("pack %s: %w", name, err)
+		return notPacked(name, err)
 	}
-	if !info.Mode().IsRegular() {
-		return refuse(code.Changed, "%s changed while it was packed", name)
-	}
-	h := header(tar.TypeReg, name, 0o644)
 	if info.Mode()&0o111 != 0 {
 		h.Mode = 0o755
 	}
@@ -98,52 +119,43 @@ func (p *packer) file(name string) error {
 		return refuse(code.TooLarge, "the files have more than %d bytes", int64(MaxUnpacked))
 	}
 	if err := p.tar.WriteHeader(h); err != nil {
-		return fmt.Errorf("pack %s: %w", name, err)
+		return err
 	}
 	return p.content(f, name, h.Size)
 }
 
 // content copies a file that must not change its size meanwhile.
 func (p *packer) content(f io.Reader, name string, size int64) error {
-	n, err := io.Copy(p.tar, io.LimitReader(f, size))
+	n, err := io.Copy(p.tar, io.LimitReader(&contentReader{p.ctx, f, name}, size))
 	if err != nil {
-		return fmt.Errorf("pack %s: %w", name, err)
+		return err
 	}
 	if more, _ := f.Read(make([]byte, 1)); n != size || more > 0 {
-		return refuse(code.Changed, "%s changed while it was packed", name)
+		return changed(name)
 	}
 	return nil
 }
 
-func (p *packer) symlink(name string) error {
-	target, err := p.root.Readlink(name)
-	if err != nil {
-		return fmt.Errorf("pack %s: %w", name, err)
+func (p *packer) symlink(name string, h *tar.Header) error {
+	var err error
+	if h.Linkname, err = p.root.Readlink(name); err != nil {
+		return notPacked(name, err)
 	}
-	if !linkInside(name, target) {
-		return refuse(code.Outside,
-			"symbolic link %s leads to %q; want a relative path inside the directory, with .. only at its start", name,
-			target)
+	if err := p.tree.AddLink(name, h.Linkname); err != nil {
+		return err
 	}
-	h := header(tar.TypeSymlink, name, 0o777)
-	h.Linkname = target
 	return p.tar.WriteHeader(h)
 }
 
-// linkInside reports whether a symbolic link at name stays inside wherever it is unpacked.
-// ".." is allowed only at the start. After a name it is resolved from the target of that name, which may be
-// another link, so the text of the link alone cannot decide.
-func linkInside(name, target string) bool {
-	if target == "" || path.IsAbs(target) || !utf8.ValidString(target) || strings.ContainsAny(target, "\\\x00") {
-		return false
-	}
-	down := false
-	for e := range strings.SplitSeq(target, "/") {
-		if e == ".." && down {
-			return false
+// checkLinks refuses a symbolic link that leads to nothing that was packed.
+func (p *packer) checkLinks() error {
+	for _, name := range p.tree.Links() {
+		if err := p.ctx.Err(); err != nil {
+			return err
 		}
-		down = down || (e != ".." && e != "." && e != "")
+		if err := p.tree.Follow(name); err != nil {
+			return err
+		}
 	}
-	to := path.Join(path.Dir(name), target)
-	return to != ".." && !strings.HasPrefix(to, "../")
+	return nil
 }

@@ -132,7 +132,7 @@ var keys = map[string][]string{
 
 // readRecipe reads garrison.yaml in root.
 func readRecipe(root *os.Root) (*recipe, error) {
-	f, err := root.Open(RecipeName)
+	f, err := openRegular(root, RecipeName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
 			Code: code.NoRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build " +
@@ -140,12 +140,12 @@ func readRecipe(root *os.Root) (*recipe, error) {
 		})
 	}
 	if err != nil {
-		return nil, err
+		return nil, refuse(code.BadRecipe, "%s %s", RecipeName, unreadable(err))
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxRecipe+1))
 	if err != nil {
-		return nil, err
+		return nil, refuse(code.BadRecipe, "%s %s", RecipeName, unreadable(err))
 	}
 	if len(data) > maxRecipe {
 		return nil, refuse(code.BadRecipe, "%s has more than %d bytes", RecipeName, maxRecipe)

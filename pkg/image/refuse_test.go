@@ -38,7 +38,8 @@ func refuseBuilds(t *testing.T, refusals map[string]refusal) {
 				files["garrison.yaml"] = entry{text: c.recipe}
 			}
 			out := t.TempDir()
-			_, err := image.Build(image.BuildOptions{Dir: tree(t, files), Out: filepath.Join(out, "x.gimg")})
+			_, err := image.Build(t.Context(),
+				image.BuildOptions{Dir: tree(t, files), Out: filepath.Join(out, "x.gimg")})
 			wantCode(t, err, c.code)
 			if !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("%q does not name %q", err, c.says)
@@ -63,7 +64,19 @@ var badRecipes = map[string]refusal{
 	"an unknown key":            {"colour: red", run, code.UnknownKey, "colour"},
 	"an unknown key in run":     {"run: {comand: x}", run, code.UnknownKey, "run.comand"},
 	"a key in other letters":    {"Agent: a", run, code.UnknownKey, "Agent"},
-	"a value of another type":   {"agent: [a]", run, code.BadRecipe, "agent is of type list, want text"},
+	"a recipe in a circle": {
+		"",
+		map[string]entry{"run": run["run"], "garrison.yaml": {link: "garrison.yaml"}},
+		code.BadRecipe,
+		"garrison.yaml cannot be read: too many levels of symbolic links",
+	},
+	"a recipe that is a directory": {
+		"",
+		map[string]entry{"run": run["run"], "garrison.yaml/x": {}},
+		code.BadRecipe,
+		"garrison.yaml is not a regular file",
+	},
+	"a value of another type": {"agent: [a]", run, code.BadRecipe, "agent is of type list, want text"},
 	"a version without quotes": {
 		"agent: a\nversion: 1.10",
 		run,
@@ -227,6 +240,12 @@ func TestBuildRefusesProbes(t *testing.T) {
 			run,
 			code.BadManifest,
 			"run.ready.exec.command",
+		},
+		"a probe that is not of HTTP": {
+			daemon("ready: {http: 'file:///etc/passwd'}"),
+			run,
+			code.BadManifest,
+			`run.ready.http "file:///etc/passwd" is not a URL of http or https`,
 		},
 		"a probe outside": {daemon("ready: {exec: {command: ../x}}"), run, code.Outside, "../x"},
 		"a probe that is not there": {

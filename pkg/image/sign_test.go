@@ -116,7 +116,8 @@ func TestAKeyThatIsNoneSignsNothing(t *testing.T) {
 		wantCode(t, err, code.BadImageKey)
 		wantCode(t, seal.Sign(m, seed), code.BadImageKey)
 	}
-	_, err = image.Build(image.BuildOptions{Dir: agentTree(t), Out: filepath.Join(t.TempDir(), "x.gimg"), Key: user})
+	_, err = image.Build(t.Context(),
+		image.BuildOptions{Dir: agentTree(t), Out: filepath.Join(t.TempDir(), "x.gimg"), Key: user})
 	wantCode(t, err, code.BadImageKey)
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file was changed: %v", err)

@@ -28,7 +28,7 @@ const (
 )
 
 // Write writes an image file from a manifest and its chunks, each asked for once and in
-// order. Chunks are checked, and the whole; on any error nothing new is at path.
+// order, until ctx is done. Chunks are checked, and the whole; on any error nothing new is at path.
 func Write(
 	ctx context.Context,
 	path string,
@@ -96,6 +96,9 @@ func writeBlob(
 ) error {
 	whole := sha256.New()
 	for n := range b.ChunkDigests {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		data, err := chunk(ctx, n)
 		if err != nil {
 			return fmt.Errorf("chunk %d: %w", n, err)

@@ -205,7 +205,7 @@ func built(t *testing.T, size int) *image.File {
 		}
 	}
 	out := filepath.Join(t.TempDir(), "x.gimg")
-	if _, err := image.Build(image.BuildOptions{Dir: dir, Out: out}); err != nil {
+	if _, err := image.Build(t.Context(), image.BuildOptions{Dir: dir, Out: out}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := image.Open(out)

@@ -4,9 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha1" // the digest that the manifest has
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,7 +112,7 @@ func archive(t *testing.T, more string, entries ...entry) apm.Options {
 // refused fails the test unless an agent is refused for a reason, and no image is left.
 func refused(t *testing.T, o apm.Options, want string) {
 	t.Helper()
-	_, err := apm.Convert(o)
+	_, err := apm.Convert(t.Context(), o)
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v; want %q", err, want)
 	}
@@ -121,7 +123,7 @@ func refused(t *testing.T, o apm.Options, want string) {
 
 func TestAnAgentOfTritonBecomesAnImageWithWhatItsServiceSays(t *testing.T) {
 	o := archive(t, `, "requirements": {"min_platform": {"7.0": "20151126T062538Z"}}, "channels": ["dev"]`, agent()...)
-	r, err := apm.Convert(o)
+	r, err := apm.Convert(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,12 +179,12 @@ func TestHowAnAgentIsRunCanBeSaid(t *testing.T) {
 	noService := append([]entry{}, agent()[:3]...)
 	noService = append(noService, agent()[4:]...)
 	o := archive(t, "", noService...)
-	r, err := apm.Convert(o)
+	r, err := apm.Convert(t.Context(), o)
 	if err != nil || r.Image.GetKind() != agentv1.Kind_KIND_FILES || r.Image.GetRun() != nil {
 		t.Errorf("without a service: %v, %v", r.Image, err)
 	}
 	o.Run = []string{"node/bin/node", "bin/net-agent.js"}
-	r, err = apm.Convert(o)
+	r, err = apm.Convert(t.Context(), o)
 	if err != nil || r.Image.GetKind() != agentv1.Kind_KIND_DAEMON || r.Image.GetRun().GetCommand() != "node/bin/node" {
 		t.Errorf("with a program: %v, %v", r.Image, err)
 	}
@@ -196,7 +198,7 @@ func TestHowAnAgentIsRunCanBeSaid(t *testing.T) {
 	if err := os.WriteFile(o.Recipe, []byte(recipe), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err = apm.Convert(o); err != nil || r.Image.GetVersion() != version {
+	if r, err = apm.Convert(t.Context(), o); err != nil || r.Image.GetVersion() != version {
 		t.Errorf("with a recipe: %v, %v", r.Image, err)
 	}
 }
@@ -267,11 +269,24 @@ func TestAHostileArchiveWritesNothingOutside(t *testing.T) {
 		{{"net-agent/out", out, 0o777, tar.TypeSymlink}, {"net-agent/out/evil", "x", 0o644, tar.TypeReg}},
 		{{"net-agent/up", "../../..", 0o777, tar.TypeSymlink}, {"net-agent/up/evil", "x", 0o644, tar.TypeReg}},
 	} {
-		if r, err := apm.Convert(archive(t, "", append(agent(), hostile...)...)); err == nil {
+		if r, err := apm.Convert(t.Context(), archive(t, "", append(agent(), hostile...)...)); err == nil {
 			t.Errorf("%v became %v", hostile, r.Image)
 		}
 	}
 	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
 		t.Errorf("written outside: %v, %v", left, err)
+	}
+}
+
+func TestAConversionStopsWhenItsContextIsDone(t *testing.T) {
+	o := archive(t, "", agent()...)
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := apm.Convert(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v; want %v", err, context.Canceled)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/bzip2"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,10 @@ func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	head, err := b.Peek(6)
 	switch {
-	case err != nil:
+	case errors.Is(err, io.EOF):
 		return nil, wrong("the archive has less than 6 bytes")
+	case err != nil:
+		return nil, err
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return gzip.NewReader(b)
 	case bytes.HasPrefix(head, []byte("BZh")):
@@ -35,14 +38,14 @@ func decompress(r io.Reader) (io.Reader, error) {
 }
 
 // unpack unpacks the archive of an agent into a directory, without the directory that holds everything in the archive,
-// and returns the name of that.
-func unpack(file string, into *os.Root) (top string, err error) {
+// and returns the name of that. It stops when ctx is done.
+func unpack(ctx context.Context, file string, into *os.Root) (top string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	r, err := decompress(f)
+	r, err := decompress(&reader{ctx, f})
 	if err != nil {
 		return "", damaged(file, err)
 	}
@@ -74,6 +77,20 @@ func damaged(file string, err error) error {
 		}
 	}
 	return fmt.Errorf("unpack %s: %w", file, err)
+}
+
+// reader reads until its context is done.
+type reader struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(b)
 }
 
 // unpacking is an archive that is being unpacked.

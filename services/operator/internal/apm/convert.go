@@ -2,6 +2,7 @@ package apm
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,13 +52,13 @@ type conversion struct {
 	skipped  []declare.Skipped
 }
 
-// Convert builds the image of an agent.
-func Convert(o Options) (r Result, err error) {
+// Convert builds the image of an agent, until ctx is done. What it unpacked on the way is deleted in any case.
+func Convert(ctx context.Context, o Options) (r Result, err error) {
 	c := &conversion{Options: o}
 	if c.manifest, err = ReadManifest(o.Manifest); err != nil {
 		return r, err
 	}
-	if err := c.manifest.check(o.Archive); err != nil {
+	if err := c.manifest.check(ctx, o.Archive); err != nil {
 		return r, err
 	}
 	if c.dir, err = os.MkdirTemp("", "garrison-apm-"); err != nil {
@@ -68,7 +69,7 @@ func Convert(o Options) (r Result, err error) {
 		return r, err
 	}
 	defer func() { _ = c.root.Close() }()
-	if err := c.read(); err != nil {
+	if err := c.read(ctx); err != nil {
 		return r, err
 	}
 	if err := c.writeRecipe(); err != nil {
@@ -76,7 +77,7 @@ func Convert(o Options) (r Result, err error) {
 	}
 	c.leaveOut()
 	c.Build.Dir = c.dir
-	if r.Image, err = image.Build(c.Build); err != nil {
+	if r.Image, err = image.Build(ctx, c.Build); err != nil {
 		return r, err
 	}
 	r.Skipped = c.skipped
@@ -84,8 +85,8 @@ func Convert(o Options) (r Result, err error) {
 }
 
 // read unpacks the archive, and reads what says how the agent is run.
-func (c *conversion) read() error {
-	top, err := unpack(c.Archive, c.root)
+func (c *conversion) read(ctx context.Context) error {
+	top, err := unpack(ctx, c.Archive, c.root)
 	if err != nil {
 		return err
 	}

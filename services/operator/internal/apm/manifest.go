@@ -1,6 +1,7 @@
 package apm
 
 import (
+	"context"
 	"crypto/sha1" // the digest that the manifest has
 	"encoding/hex"
 	"encoding/json"
@@ -68,7 +69,7 @@ func ReadManifest(path string) (m Manifest, err error) {
 }
 
 // check refuses an archive that is not the manifest's.
-func (m Manifest) check(path string) error {
+func (m Manifest) check(ctx context.Context, path string) error {
 	if len(m.Files) == 0 {
 		return nil // it was not activated; image_uuid is compared all the same
 	}
@@ -78,7 +79,7 @@ func (m Manifest) check(path string) error {
 	}
 	defer func() { _ = f.Close() }()
 	sum := sha1.New()
-	n, err := io.Copy(sum, f)
+	n, err := io.Copy(sum, &reader{ctx, f})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}

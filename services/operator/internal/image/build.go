@@ -26,7 +26,7 @@ func buildCommand(env *cli.Env) *cobra.Command {
 		Long:  recipeText,
 		Example: "  garrison image build ./beacon\n" +
 			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg",
-		RunE: func(_ *cobra.Command, a []string) error {
+		RunE: func(c *cobra.Command, a []string) error {
 			o.Dir, o.At = a[0], env.Now()
 			err := cli.FirstError(cli.CheckTarget(o.Out), cli.CheckDirectory(o.Dir,
 				"garrison image build --help, which shows a directory"))
@@ -38,7 +38,7 @@ func buildCommand(env *cli.Env) *cobra.Command {
 					return err
 				}
 			}
-			m, err := image.Build(o)
+			m, err := image.Build(c.Context(), o)
 			if err != nil {
 				return err
 			}

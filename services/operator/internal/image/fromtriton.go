@@ -34,7 +34,7 @@ func fromTritonCommand(env *cli.Env) *cobra.Command {
 		Long:  fromTritonLong,
 		Example: "  garrison image from-triton net-agent.imgmanifest net-agent.tgz\n" +
 			"  garrison image from-triton agent.json agent.tgz --run 'bin/agent -f etc/agent.json' -o agent.gimg",
-		RunE: func(_ *cobra.Command, a []string) (err error) {
+		RunE: func(c *cobra.Command, a []string) (err error) {
 			if err := cli.CheckTarget(o.Build.Out); err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func fromTritonCommand(env *cli.Env) *cobra.Command {
 					return err
 				}
 			}
-			r, err := apm.Convert(o)
+			r, err := apm.Convert(c.Context(), o)
 			if err != nil {
 				return err
 			}

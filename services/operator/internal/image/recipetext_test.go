@@ -29,7 +29,7 @@ func TestTheRecipeThatTheHelpShowsIsBuilt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m, err := image.Build(
+	m, err := image.Build(t.Context(),
 		image.BuildOptions{Dir: dir, Out: filepath.Join(t.TempDir(), "out.gimg"), At: time.Unix(0, 0)})
 	if err != nil || m.GetAgent() != "beacon" || m.GetRun().GetReady().GetHttp() == "" {
 		t.Errorf("built %v, %v, from\n%s", m, err, recipe.String())
