@@ -39,7 +39,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// unreadable says why a file of the directory cannot be read, without the name of the system call.
+// unreadable returns why a file of the directory cannot be read, without the name of the system call.
 func unreadable(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
