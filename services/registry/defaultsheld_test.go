@@ -74,6 +74,17 @@ func TestADefaultThatBecomesDueOnManyServersTogetherIsHeld(t *testing.T) {
 	if n := s.with("late"); n != 0 {
 		t.Fatalf("it came to %d servers", n)
 	}
+	if part := s.check(&registryv1.CheckFleetRequest{Agent: "late"}); len(part.Differences) == 0 ||
+		part.Differences[0].Cause != code.TooWide || part.Differences[0].Cure != try {
+		t.Errorf("the check found %d differences, %v", len(part.Differences), part.Causes)
+	}
+	if all := s.check(&registryv1.CheckFleetRequest{Agent: "late", CountOnly: true}).Causes; len(all) != 1 ||
+		all[0].Count != many {
+		t.Errorf("the check counts %v; want %d servers", all, many)
+	}
+	if n := s.waitingServers(); n != many {
+		t.Errorf("%d servers wait for a default; want %d", n, many)
+	}
 	one := s.join("new", "prod")
 	s.untilInstalled("late", one) // a server that joins did not wait
 

@@ -70,7 +70,10 @@ func (r *Registry) answerAll(api *bus.Service) error {
 	decisions := intents.NewAPI(r.records, r.lookup)
 	defaults := environments.NewDefaults(r.records, r.defaults)
 	rows := instances.NewAPI(r.records, r.presence, r.externals)
-	check := instances.NewChecks(r.records, r.presence, r.duties, r.unknown, r.externals)
+	check := instances.Checks{
+		Records: r.records, Presence: r.presence, Duties: r.duties, Unknown: r.unknown, Externals: r.externals,
+		Defaults: r.defaults,
+	}
 	candidates := reports.NewCandidates(r.records, r.cfg.Conn)
 	return errors.Join(
 		r.serveServers(api),
@@ -123,6 +126,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 // serveServers registers the methods about servers.
 func (r *Registry) serveServers(api *bus.Service) error {
 	requests := servers.NewAPI(r.records, r.duties, r.presence, r.admission, r.cfg.Log)
+	requests.Refused = r.defaults.Refused
 	return errors.Join(
 		bus.Handle(api, "ListServers", requests.List),
 		bus.Handle(api, "GetServer", requests.Get),

@@ -123,6 +123,8 @@ func (f *Fleet) attention(a answers, suspended int) {
 	add(f.Instances.Health["bad"], "instance is not healthy", "instances are not healthy",
 		"garrison instance list --health bad")
 	add(f.Instances.State["drifted"], "instance drifted", "instances drifted", "garrison check")
+	add(int(a.defaults.GetCounts().GetTotal()), "server waits for a default", "servers wait for a default",
+		"garrison env default list")
 	names := braked(a.environments.GetEnvironments())
 	if len(names) > 0 {
 		add(len(names), "environment heals no drift: "+names[0],

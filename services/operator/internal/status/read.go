@@ -25,6 +25,7 @@ const versionsRead = 1000
 type answers struct {
 	at                     time.Time
 	servers, leaked, found *registryv1.CountServersResponse
+	defaults               *registryv1.CountServersResponse // those on which a default waits
 	presence               *registryv1.ListServersResponse
 	versions, states       *registryv1.CountInstancesResponse
 	tasks, slow            *dispatcherv1.CountTasksResponse
@@ -55,6 +56,9 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 	})
 	ask(ctx, g, env, &a.found, &registryv1.CountServersRequest{
 		Filter: &registryv1.ListServersRequest{Found: true, On: on},
+	})
+	ask(ctx, g, env, &a.defaults, &registryv1.CountServersRequest{
+		Filter: &registryv1.ListServersRequest{WaitsForDefault: true, On: on},
 	})
 	ask(ctx, g, env, &a.presence, &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1}})
 	instances := &registryv1.ListInstancesRequest{On: on}

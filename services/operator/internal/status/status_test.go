@@ -41,7 +41,8 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 		tasks: &dispatcherv1.CountTasksResponse{Groups: []*dispatcherv1.TaskGroup{
 			{Values: []string{"queued"}, Count: 4}, {Values: []string{"running"}, Count: 1},
 		}},
-		slow: &dispatcherv1.CountTasksResponse{Total: 1},
+		defaults: &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 40}},
+		slow:     &dispatcherv1.CountTasksResponse{Total: 1},
 		environments: &registryv1.ListEnvironmentsResponse{Environments: []*environmentv1.Environment{
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
@@ -71,6 +72,8 @@ NEEDS A PERSON
         garrison instance list --health bad
      1  instance drifted
         garrison check
+    40  servers wait for a default
+        garrison env default list
      1  environment heals no drift: prod
         garrison env show prod
      1  executor is suspended

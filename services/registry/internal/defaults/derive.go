@@ -20,6 +20,7 @@ type Derived struct {
 	Drafts  []ledger.Draft // at most one atomic batch
 	Changed uint32         // how many servers get the agent
 	Waiting []string       // the ids of servers on which it is due and cannot be installed now, or a rollout brings it
+	Refused []string       // of those, the ids of servers that no rollout serves
 	Held    []string       // of those, the ids of servers that it would reach together with too many others
 }
 
@@ -55,11 +56,10 @@ func Derive(r Reader, name, agent string, servers []string, waited map[string]bo
 	if len(ask.Due) == 0 {
 		return out
 	}
-	var left []string
-	ask.Due, left = split(intent.Plan(r, ask))
-	out.Waiting = append(out.Waiting, left...)
+	ask.Due, out.Refused = split(intent.Plan(r, ask))
 	ask.Due, out.Held = hold(r, ask, waited)
-	out.Waiting = append(out.Waiting, out.Held...)
+	out.Refused = append(out.Refused, out.Held...)
+	out.Waiting = append(out.Waiting, out.Refused...)
 	if len(ask.Due) == 0 {
 		return out
 	}

@@ -23,6 +23,7 @@ type Situation struct {
 	Server      *serverv1.Server
 	Duties      []*serverv1.Duty // what its end waits for
 	Instances   iter.Seq[*instancev1.Instance]
+	Defaults    []Default                              // of its environment that wait, by agent
 	Externals   iter.Seq[External]                     // those on the server; nil for none
 	Image       func(id string) (*imagev1.Image, bool) // in the catalog
 	Now         time.Time
@@ -46,8 +47,8 @@ type Scope struct {
 	Servers, Agents bool
 }
 
-// Of returns the differences of one server, the server's own first and then those of its agents by name, and how many
-// agents were compared.
+// Of returns the differences of one server, the server's own first, then those of its agents by name and those of the
+// defaults that wait, and how many agents were compared.
 func Of(s Situation, scope Scope) (out []*registryv1.Difference, agents int) {
 	if scope.Servers && scope.Agent == "" {
 		for _, d := range s.ofServer() {
@@ -68,6 +69,12 @@ func Of(s Situation, scope Scope) (out []*registryv1.Difference, agents int) {
 			d.Observed = cmp.Or(d.Observed, i.Observed.GetVersion(), "nothing")
 			s.block(d, i)
 			out = append(out, s.complete(d))
+		}
+	}
+	for _, w := range s.Defaults {
+		if scope.Agent == "" || w.Agent == scope.Agent {
+			agents++
+			out = append(out, s.complete(s.ofDefault(w)))
 		}
 	}
 	for _, d := range s.unmanaged(scope.Agent) {

@@ -34,6 +34,7 @@ type ServerFilter struct {
 	On          selector.Query
 	Unconfirmed *Unconfirmed
 	Shown       func(*serverv1.Server) bool // another test, which is not of the view; nil for none
+	Among       []string                    // only servers with these ids, sorted; nil means all
 }
 
 // InstanceFilter selects instances. All fields that are set must match.
@@ -126,6 +127,9 @@ func (v *search) serverTerms(q ServerFilter) []term[*serverv1.Server] {
 	for label, value := range q.Labels {
 		terms = append(terms, v.labelTerm(label, value))
 	}
+	if q.Among != nil {
+		terms = append(terms, v.amongTerm(q.Among))
+	}
 	if q.Shown != nil {
 		terms = append(terms, unindexed(q.Shown))
 	}
@@ -164,6 +168,14 @@ func (v *search) labelTerm(label, value string) term[*serverv1.Server] {
 		return ok && have == value
 	}
 	return inGroups(&v.serverBy, match, labelGroup(label, value))
+}
+
+// amongTerm returns the term of servers with listed ids.
+func (v *search) amongTerm(ids []string) term[*serverv1.Server] {
+	return among(ids, func(s *serverv1.Server) bool {
+		_, found := slices.BinarySearch(ids, s.GetId())
+		return found
+	})
 }
 
 // selectorTerms returns the terms of a selector: its own test, and an index of each part that has one.

@@ -561,8 +561,11 @@ type ListServersRequest struct {
 	// Only servers under management that did not confirm their inventory within this time, as this replica of the
 	// registry knows it; a server whose confirmation is unknown is among them.
 	UnconfirmedFor *durationpb.Duration `protobuf:"bytes,23,opt,name=unconfirmed_for,json=unconfirmedFor,proto3" json:"unconfirmed_for,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Only living servers on which a default of their environment is due and could not be installed when this replica of
+	// the registry last looked at them, but for those to which a rollout brings it.
+	WaitsForDefault bool `protobuf:"varint,24,opt,name=waits_for_default,json=waitsForDefault,proto3" json:"waits_for_default,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ListServersRequest) Reset() {
@@ -677,6 +680,13 @@ func (x *ListServersRequest) GetUnconfirmedFor() *durationpb.Duration {
 		return x.UnconfirmedFor
 	}
 	return nil
+}
+
+func (x *ListServersRequest) GetWaitsForDefault() bool {
+	if x != nil {
+		return x.WaitsForDefault
+	}
+	return false
 }
 
 // ListServersResponse is one part of the servers.
@@ -7212,7 +7222,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"public_key\x18\x02 \x01(\tR\tpublicKey\"A\n" +
 	"\rRenewResponse\x12\x19\n" +
 	"\buser_jwt\x18\x01 \x01(\tR\auserJwt\x12\x15\n" +
-	"\x06bus_ca\x18\x02 \x01(\tR\x05busCa\"\x83\x05\n" +
+	"\x06bus_ca\x18\x02 \x01(\tR\x05busCa\"\xaf\x05\n" +
 	"\x12ListServersRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12 \n" +
 	"\venvironment\x18\x02 \x01(\tR\venvironment\x12L\n" +
@@ -7225,7 +7235,8 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x02on\x18\x14 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x128\n" +
 	"\bstanding\x18\x15 \x01(\x0e2\x1c.garrison.server.v1.StandingR\bstanding\x12?\n" +
 	"\tcondition\x18\x16 \x01(\x0e2!.garrison.server.v1.ExecutorStateR\tcondition\x12B\n" +
-	"\x0funconfirmed_for\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x0eunconfirmedFor\x1a9\n" +
+	"\x0funconfirmed_for\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x0eunconfirmedFor\x12*\n" +
+	"\x11waits_for_default\x18\x18 \x01(\bR\x0fwaitsForDefault\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xea\x01\n" +

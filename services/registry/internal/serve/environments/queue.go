@@ -35,7 +35,7 @@ func (d *Work) note(f ledger.Fact) {
 		if id, _, _ := strings.Cut(f.Key, "."); d.waiting[id] {
 			d.next[id] = true
 		}
-	case *environmentv1.DefaultSet, *environmentv1.Changed:
+	case *environmentv1.DefaultSet, *environmentv1.DefaultUnset, *environmentv1.Changed:
 		d.environments[f.Key] = true
 	}
 	switch f.Noun {
@@ -182,13 +182,19 @@ func (d *Work) Held(environment, agent string, servers []string) (all int, some 
 }
 
 // looked records on which servers a default waits. After a failure all of them are looked at again.
-func (d *Work) looked(servers []string, waiting map[string]bool, failed bool) {
+func (d *Work) looked(servers []string, seen looks, failed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.again = d.again || failed
 	for _, id := range servers {
-		if !failed && !waiting[id] {
+		if failed {
+			continue
+		}
+		if !seen.waiting[id] {
 			delete(d.waiting, id)
+		}
+		if delete(d.refused, id); seen.refused[id] {
+			d.refused[id] = true
 		}
 	}
 }

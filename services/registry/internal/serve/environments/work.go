@@ -42,6 +42,7 @@ type Work struct {
 	waiting      map[string]bool             // ids of servers on which a default is due that could not be installed
 	again        bool                        // something changed that may end the waiting
 	held         map[heldKey]map[string]bool // ids of servers of those that too many others wait with
+	refused      map[string]bool             // ids of those of waiting that no rollout serves
 }
 
 // heldKey is a default of an environment, of which servers are held; see defaults.Held.
@@ -52,6 +53,7 @@ func NewWork(r *records.Records, log zerolog.Logger) *Work {
 	return &Work{
 		records: r, log: log, wake: wakeup.New(), next: map[string]bool{}, later: map[string]bool{},
 		environments: map[string]bool{}, waiting: map[string]bool{}, held: map[heldKey]map[string]bool{},
+		refused: map[string]bool{},
 	}
 }
 
@@ -84,10 +86,10 @@ func (d *Work) Run(ctx context.Context) error {
 // Look derives everything that is due on some servers, at most defaults.Batch.
 func (d *Work) Look(ctx context.Context, servers []string) {
 	waited := d.expect(servers)
-	waiting, err := map[string]bool{}, d.records.Decider.CatchUp(ctx)
+	seen, err := looks{map[string]bool{}, map[string]bool{}}, d.records.Decider.CatchUp(ctx)
 	if err == nil {
 		for _, group := range d.groups(servers) {
-			if err = d.derive(ctx, group, waited, waiting); err != nil {
+			if err = d.derive(ctx, group, waited, seen); err != nil {
 				break
 			}
 		}
@@ -95,8 +97,11 @@ func (d *Work) Look(ctx context.Context, servers []string) {
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn().Err(err).Int(logs.Count, len(servers)).Msg("defaults put off")
 	}
-	d.looked(servers, waiting, err != nil)
+	d.looked(servers, seen, err != nil)
 }
+
+// looks is on which of the servers that were looked at a default waits, and on which of those it was refused or held.
+type looks struct{ waiting, refused map[string]bool }
 
 // defaultsGroup is servers of one environment and the agents of its defaults, in the order of installation.
 type defaultsGroup struct {
@@ -132,7 +137,7 @@ func (d *Work) groups(servers []string) []defaultsGroup {
 
 // derive records the intents that are due on the servers of one environment. It is safe to run twice: what is recorded
 // is not due any more, and a decision on an outdated view fails its guards.
-func (d *Work) derive(ctx context.Context, g defaultsGroup, waited, waiting map[string]bool) error {
+func (d *Work) derive(ctx context.Context, g defaultsGroup, waited map[string]bool, seen looks) error {
 	for _, agent := range g.agents {
 		var derived defaults.Derived
 		_, err := d.records.Decider.Do(ctx, func() ([]ledger.Draft, error) {
@@ -143,7 +148,10 @@ func (d *Work) derive(ctx context.Context, g defaultsGroup, waited, waiting map[
 			return err
 		}
 		for _, id := range derived.Waiting {
-			waiting[id] = true
+			seen.waiting[id] = true
+		}
+		for _, id := range derived.Refused {
+			seen.refused[id] = true
 		}
 		d.keepHeld(heldKey{g.environment, agent}, g.servers, derived.Held)
 		if derived.Intent != "" {

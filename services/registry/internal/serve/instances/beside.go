@@ -90,7 +90,7 @@ func (c *checking) addUnplaced() {
 	if c.from.server == unplaced {
 		first = c.from.row
 	}
-	for x := range c.api.externals.on("") {
+	for x := range c.api.Externals.on("") {
 		if c.ask.Agent != "" && x.Instance.Agent != c.ask.Agent {
 			continue
 		}

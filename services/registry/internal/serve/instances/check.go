@@ -22,10 +22,12 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/defaults"
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/environments"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/servers"
@@ -34,19 +36,12 @@ import (
 
 // Checks compares what is wanted with what is there.
 type Checks struct {
-	records  *records.Records
-	presence *beats.Watch
-	duties   *servers.Duties
-	unknown  *beats.Unknown
-
-	externals *Externals
-}
-
-// NewChecks returns what lists the differences between what is wanted and what is there.
-func NewChecks(
-	r *records.Records, p *beats.Watch, d *servers.Duties, u *beats.Unknown, e *Externals,
-) *Checks {
-	return &Checks{records: r, presence: p, duties: d, unknown: u, externals: e}
+	Records   *records.Records
+	Presence  *beats.Watch
+	Duties    *servers.Duties
+	Unknown   *beats.Unknown
+	Externals *Externals
+	Defaults  *environments.Work
 }
 
 // ServersAPart bounds how many servers one part looks at, so that no check holds up facts for long: with ten agents
@@ -67,10 +62,10 @@ func (a *Checks) Fleet(
 	}
 	c := checking{
 		api: a, ask: q, limit: limit, from: from, causes: map[string]uint32{},
-		drift: map[string]bool{}, hearing: a.presence.HearingSince(),
-		resp: &registryv1.CheckFleetResponse{PresenceHeld: a.presence.Held()},
+		drift: map[string]bool{}, hearing: a.Presence.HearingSince(),
+		resp: &registryv1.CheckFleetResponse{PresenceHeld: a.Presence.Held()},
 	}
-	err = a.records.Decider.Query(ctx, c.run)
+	err = a.Records.Decider.Query(ctx, c.run)
 	return request.Answer(c.resp, err)
 }
 
@@ -105,12 +100,13 @@ type checking struct {
 	causes  map[string]uint32
 	drift   map[string]bool // environments whose policy the answer names
 	merged  func(*instancev1.Instance) ([]byte, *apiv1.Refusal)
+	waiting map[string][]defaults.Waiting // by the server's id
 	bytes   int
 }
 
 // run must be called inside Query.
 func (c *checking) run() error {
-	v := c.api.records.View
+	v := c.api.Records.View
 	if _, ok := v.Agent(c.ask.Agent); c.ask.Agent != "" && c.ask.Agent != view.Executor && !ok {
 		return request.NotFound(intent.UnknownAgent(v, c.ask.Agent))
 	}
@@ -118,14 +114,22 @@ func (c *checking) run() error {
 	if refusal != nil {
 		return request.NotFound(refusal)
 	}
-	c.merged = intent.Merged(v, c.api.records.Secrets)
-	looked := 0
+	c.merged = intent.Merged(v, c.api.Records.Secrets)
+	looked, part := 0, []*serverv1.Server{}
 	for s := range v.ServersNear(query, c.from.server) {
 		if looked++; looked > ServersAPart {
 			c.resp.NextCursor = checkCursor{server: s.Id}.String()
 			break
 		}
-		if query.Match(s) && !c.compare(s) {
+		if query.Match(s) {
+			part = append(part, s)
+		}
+	}
+	if c.ask.Scope != registryv1.CheckScope_CHECK_SCOPE_SERVERS {
+		c.waiting = c.api.Defaults.WaitingOn(part, c.ask.Agent)
+	}
+	for _, s := range part {
+		if !c.compare(s) {
 			break
 		}
 	}
@@ -152,7 +156,7 @@ func (c *checking) compare(s *serverv1.Server) bool {
 	if c.countsExecutor(s) {
 		agents++
 	}
-	if e, ok := c.api.records.View.Environment(s.Environment); ok && (len(rows) > 0 || e.Braked != nil) {
+	if e, ok := c.api.Records.View.Environment(s.Environment); ok && (len(rows) > 0 || e.Braked != nil) {
 		c.drift[e.Name] = true
 	}
 	first := 0
@@ -175,7 +179,7 @@ func (c *checking) compare(s *serverv1.Server) bool {
 // what is wrong with it is a difference of its server.
 func (c *checking) countsExecutor(s *serverv1.Server) bool {
 	return c.ask.Scope != registryv1.CheckScope_CHECK_SCOPE_SERVERS &&
-		(c.ask.Agent == "" || c.ask.Agent == view.Executor) && c.api.records.View.ExecutorByHand(s) != nil
+		(c.ask.Agent == "" || c.ask.Agent == view.Executor) && c.api.Records.View.ExecutorByHand(s) != nil
 }
 
 // add adds a difference; false when the part has no room for it.
@@ -193,7 +197,7 @@ func (c *checking) add(d *registryv1.Difference) bool {
 }
 
 func (c *checking) situation(s *serverv1.Server) drift.Situation {
-	view, instances := c.api.records.View, c.api.records.View.InstancesOf(s.Id)
+	view, instances := c.api.Records.View, c.api.Records.View.InstancesOf(s.Id)
 	if c.ask.Agent != "" {
 		instances = func(yield func(*instancev1.Instance) bool) {
 			if i, ok := view.Instance(s.Id, c.ask.Agent); ok {
@@ -201,16 +205,19 @@ func (c *checking) situation(s *serverv1.Server) drift.Situation {
 			}
 		}
 	}
-	clock := c.api.presence.ClockOf(s)
+	clock := c.api.Presence.ClockOf(s)
 	at := drift.Situation{
 		ClockAhead: clock.Ahead(), ClockSince: clock.DiffersSince(),
-		Server: s, Instances: instances, Image: view.Image, Now: c.api.records.Now(),
-		Externals:   c.api.externals.on(s.Id),
-		ConfirmedAt: c.api.presence.SettledAt(s.Id), Listening: c.hearing, Beat: c.api.presence.Interval,
+		Server: s, Instances: instances, Image: view.Image, Now: c.api.Records.Now(),
+		Externals:   c.api.Externals.on(s.Id),
+		ConfirmedAt: c.api.Presence.SettledAt(s.Id), Listening: c.hearing, Beat: c.api.Presence.Interval,
 		Heals: healsNow(view, s), Merged: c.merged, Blocked: intent.BlockedOn(view, s),
 	}
+	for _, w := range c.waiting[s.Id] {
+		at.Defaults = append(at.Defaults, drift.Default{Agent: w.Agent, Why: w.Why, Since: w.Since})
+	}
 	if s.Life == serverv1.Life_LIFE_DYING || s.Life == serverv1.Life_LIFE_DEAD || s.Reinstall != nil {
-		at.Duties = c.api.duties.Left(s)
+		at.Duties = c.api.Duties.Left(s)
 	}
 	return at
 }
@@ -224,7 +231,7 @@ func healsNow(v *view.View, s *serverv1.Server) bool {
 // addDrift adds what is done about drift in the environments of the servers that differ.
 func (c *checking) addDrift() {
 	for _, name := range slices.Sorted(maps.Keys(c.drift)) {
-		e, _ := c.api.records.View.Environment(name)
+		e, _ := c.api.Records.View.Environment(name)
 		c.resp.Drift = append(c.resp.Drift, &registryv1.EnvironmentDrift{
 			Environment: name, Policy: environment.DriftPolicy(e), BrakePercent: environment.DriftBrake(e),
 			Braked: proto.CloneOf(e.GetBraked()),
@@ -238,7 +245,7 @@ func (c *checking) addUnknown() {
 	if c.ask.On != nil || c.ask.Agent != "" || c.ask.Scope == registryv1.CheckScope_CHECK_SCOPE_AGENTS {
 		return
 	}
-	rows, _ := c.api.unknown.Rows()
+	rows, _ := c.api.Unknown.Rows()
 	for _, u := range rows {
 		c.resp.Servers++
 		c.add(&registryv1.Difference{

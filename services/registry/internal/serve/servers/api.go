@@ -40,6 +40,8 @@ type API struct {
 	presence  *beats.Watch
 	admission *admission.Desk
 	log       zerolog.Logger
+
+	Refused func() []string // the ids of the servers on which a default was refused or is held, sorted
 }
 
 // NewAPI returns what answers requests about servers.
@@ -99,6 +101,9 @@ func (a *API) filter(q *registryv1.ListServersRequest) (view.ServerFilter, error
 	filter := view.ServerFilter{
 		Environment: q.Environment, Labels: q.Labels, Life: q.Life, Presence: recordedPresence(q.Presence),
 		Standing: q.Standing, Condition: q.Condition, Leaked: q.Leaked, Found: q.Found, Token: q.Token,
+	}
+	if q.WaitsForDefault {
+		filter.Life, filter.Among = cmp.Or(q.Life, serverv1.Life_LIFE_ALIVE), a.Refused()
 	}
 	if recordedPresence(q.Presence) == serverv1.Presence_PRESENCE_ONLINE {
 		filter.Shown = func(s *serverv1.Server) bool { return a.isShown(s, q.Presence) }
