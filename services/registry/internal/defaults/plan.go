@@ -10,6 +10,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	"github.com/garrison-fleet/garrison/pkg/secret"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -79,19 +81,31 @@ func (p *Planned) add(r Reader, e *environmentv1.Environment, agent string, serv
 // PlanSet returns what a default would install if it were set now.
 func PlanSet(r Reader, q *registryv1.SetDefaultRequest) *Planned {
 	have, _ := r.Environment(q.Environment)
+	o := afterSet(r, q)
+	e := o.environment
+	p := &Planned{sum: []string{fmt.Sprintf("set %s %d", e.Name, have.Defaults[q.Agent].GetRevision())}}
+	var servers []*serverv1.Server
+	members(r, e.Name, func(s *serverv1.Server) { servers = append(servers, s) })
+	p.Servers = len(servers)
+	p.add(o, e, q.Agent, values(servers))
+	return p
+}
+
+// Broken returns how the values of a default break the schema of its agent in a way in which the metadata did not
+// before, or nil.
+func Broken(r Reader, q *registryv1.SetDefaultRequest, key *secret.Key) *apiv1.Refusal {
+	return intent.Broken(r, afterSet(r, q), q.Agent, q.Environment, key)
+}
+
+// afterSet returns the view as it were with a default, in an environment that there is.
+func afterSet(r Reader, q *registryv1.SetDefaultRequest) *overlay {
+	have, _ := r.Environment(q.Environment)
 	e := proto.CloneOf(have)
 	if e.Defaults == nil {
 		e.Defaults = map[string]*environmentv1.Default{}
 	}
-	before := have.Defaults[q.Agent]
-	e.Defaults[q.Agent] = environment.WithDefault(before, SetFact(q), later)
-	p := &Planned{sum: []string{fmt.Sprintf("set %s %d", e.Name, before.GetRevision())}}
-	var servers []*serverv1.Server
-	members(r, e.Name, func(s *serverv1.Server) { servers = append(servers, s) })
-	p.Servers = len(servers)
-	o := &overlay{Reader: r, environment: e}
-	p.add(o, e, q.Agent, values(servers))
-	return p
+	e.Defaults[q.Agent] = environment.WithDefault(have.Defaults[q.Agent], SetFact(q), later)
+	return &overlay{Reader: r, environment: e}
 }
 
 // SetFact returns the fact that a request to set a default leads to, without owners.

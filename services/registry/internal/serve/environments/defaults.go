@@ -177,6 +177,9 @@ func (a *Defaults) fits(q *registryv1.SetDefaultRequest) (*environmentv1.Default
 	if err := metadata.CheckKeptSecret(have.GetMetadata(), q.Metadata); err != nil {
 		return nil, err
 	}
+	if refusal := defaults.Broken(view, q, a.records.Secrets); refusal != nil {
+		return nil, fault.Refuse(fault.Invalid, refusal)
+	}
 	return have, a.choiceExists(e, agent, q)
 }
 
