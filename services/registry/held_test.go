@@ -7,8 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -64,6 +69,44 @@ func (h *herd) until(what string, is func(*registryv1.ListServersResponse) bool)
 	})
 }
 
+// install gives each server an instance.
+func (h *herd) install(agent string) {
+	var drafts []ledger.Draft
+	for _, id := range h.ids {
+		key := ledger.Key(id, agent)
+		drafts = append(drafts, fact(ledger.Instance, key, &instancev1.Wanted{
+			InstanceId: key, Generation: 1, Image: &imagev1.Ref{Id: "image", Version: "1.0.0"},
+		}))
+	}
+	h.s.append(drafts...)
+}
+
+// countsLate checks that counts of servers and of their instances have the presence that lists show.
+func (h *herd) countsLate(late, online uint64) {
+	h.s.t.Helper()
+	want := []*registryv1.CountGroup{{Values: []string{"late"}, Count: late}, {Values: []string{"online"}, Count: online}}
+	by := []string{"presence"}
+	servers := must[*registryv1.CountServersResponse](h.s, "CountServers", &registryv1.CountServersRequest{By: by})
+	if diff := cmp.Diff(want, servers.Counts.Groups, protocmp.Transform()); diff != "" {
+		h.s.t.Errorf("servers: %s", diff)
+	}
+	instances := must[*registryv1.CountInstancesResponse](h.s, "CountInstances",
+		&registryv1.CountInstancesRequest{By: by})
+	if diff := cmp.Diff(want, instances.Counts.Groups, protocmp.Transform()); diff != "" {
+		h.s.t.Errorf("instances: %s", diff)
+	}
+	listed := uint64(0)
+	list := &registryv1.ListInstancesRequest{}
+	for _, row := range must[*registryv1.ListInstancesResponse](h.s, "ListInstances", list).Instances {
+		if row.Presence == serverv1.Presence_PRESENCE_LATE {
+			listed++
+		}
+	}
+	if listed != late {
+		h.s.t.Errorf("%d instances are listed on late servers, want %d", listed, late)
+	}
+}
+
 // count returns how many servers are shown with a presence.
 func (h *herd) count(r *registryv1.ListServersResponse, want serverv1.Presence) (n int) {
 	for _, s := range r.Servers {
@@ -91,6 +134,7 @@ func TestManyServersThatFallSilentTogetherAreLateAndHeldBeforeTheyAreOffline(t *
 	every := 400 * time.Millisecond
 	s := startBeating(t, every)
 	h := startHerd(s, 30)
+	h.install("web")
 	h.silent.Store(18)
 	h.until("eighteen are late and held", func(r *registryv1.ListServersResponse) bool {
 		held := r.PresenceHeld
@@ -102,6 +146,7 @@ func TestManyServersThatFallSilentTogetherAreLateAndHeldBeforeTheyAreOffline(t *
 			t.Errorf("%d servers are listed as %v, want %d", len(r.Servers), presence, want)
 		}
 	}
+	h.countsLate(18, 12)
 	time.Sleep(2 * presence.Silence(every)) // beyond the limit of one server
 	h.silent.Store(0)
 	h.until("all are online and none is held", func(r *registryv1.ListServersResponse) bool {

@@ -29,7 +29,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 	f := fleetOf(answers{
 		servers: &registryv1.CountServersResponse{Counts: counted(
 			group(10, "alive", "online", "enrolled", "running"), group(2, "alive", "offline", "enrolled", "running"),
-			group(1, "alive", "online", "quarantined", "suspended"), group(3, "invited", "", "", ""),
+			group(1, "alive", "online", "quarantined", "suspended"), group(3, "invited", "", "", ""), group(4, "alive", "late", "enrolled", "running"),
 			group(2, "alive", "online", "enrolled", "busy"),
 		)},
 		versions: &registryv1.CountInstancesResponse{Counts: counted(
@@ -47,7 +47,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
 	})
-	want := `servers        18  13 online, 2 offline; 3 invited; 1 quarantined
+	want := `servers        22  13 online, 4 late, 2 offline; 3 invited; 1 quarantined
 instances      13  11 converged, 1 drifted, 1 failed; 12 good, 1 bad
 tasks           5  1 running, 4 queued
 holds           0

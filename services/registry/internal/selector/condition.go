@@ -165,6 +165,9 @@ func checkCondition(r Reader, c *intentv1.Condition) *apiv1.Refusal {
 		return refusal
 	case len(c.Values) == 0 || slices.Contains(c.Values, ""):
 		return badSelector(text+": the value is missing", "NAME=VALUE, or NAME in (VALUE,VALUE)")
+	case c.Field == "presence" && slices.Contains(c.Values, "late"): // each registry must decide an intent the same
+		return badSelector(text+": a selector compares the recorded presence, and a late server is recorded as "+
+			"online until it is offline", "garrison server list --presence late; presence=online")
 	case c.Operator == intentv1.Operator_OPERATOR_IN, c.Operator == intentv1.Operator_OPERATOR_NOT_IN:
 		return unknownEnvironments(r, c)
 	case c.Operator == intentv1.Operator_OPERATOR_UNSPECIFIED:

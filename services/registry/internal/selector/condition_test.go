@@ -83,6 +83,8 @@ func TestConditionsSelectByLabelAndBySysinfo(t *testing.T) {
 		{"only without", &intentv1.Selector{Not: []*intentv1.Selector{{Servers: []string{"a"}}}}, "EMPTY_SELECTOR"},
 		{"not without", without(&intentv1.Selector{All: true, Not: []*intentv1.Selector{{All: true}}}), "BAD_SELECTOR"},
 		{"no such field", where(is("kernle", in, "6.12")), "BAD_SELECTOR"},
+		{"a presence that is not recorded", where(is("presence", in, "late")), "BAD_SELECTOR"},
+		{"without one that is not", where(is("presence", notIn, "online", "late")), "BAD_SELECTOR"},
 		{"no value", where(is("os", in)), "BAD_SELECTOR"},
 		{"no operator", where(is("os", 0, "linux")), "BAD_SELECTOR"},
 		{"no order", where(is("os", less, "linux")), "BAD_SELECTOR"},

@@ -25,6 +25,20 @@ const betweenValues = "\x00"
 // add counts rows whose values are the results of value.
 func (t *tally) add(rows uint64, value func(field string) string) {
 	t.total += rows
+	t.groups[string(t.keyOf(value))] += rows
+}
+
+// remove takes back one row that was counted.
+func (t *tally) remove(value func(field string) string) {
+	t.total--
+	key := string(t.keyOf(value))
+	if t.groups[key]--; t.groups[key] == 0 {
+		delete(t.groups, key)
+	}
+}
+
+// keyOf returns the key of the group with some values; the next call overwrites it.
+func (t *tally) keyOf(value func(field string) string) []byte {
 	t.key = t.key[:0]
 	for n, field := range t.by {
 		if n > 0 {
@@ -32,7 +46,7 @@ func (t *tally) add(rows uint64, value func(field string) string) {
 		}
 		t.key = append(t.key, value(field)...)
 	}
-	t.groups[string(t.key)] += rows
+	return t.key
 }
 
 // addValues counts rows with the values of all fields, in their order.
@@ -76,6 +90,7 @@ func (v *search) CountServers(q ServerFilter, by []string, top int) *registryv1.
 			t.add(1, func(field string) string { return serverValue(s, field) })
 		}
 	}
+	v.addLate(t, q)
 	return t.counts(top)
 }
 
@@ -117,5 +132,6 @@ func (v *search) tallyInstances(q InstanceFilter, by []string) *tally {
 			t.add(1, func(field string) string { return v.instanceValue(f.instance, f.server, field) })
 		}
 	}
+	v.addLateInstances(t, q)
 	return t
 }

@@ -138,7 +138,11 @@ func (v *search) CountWithExternals(
 	t := v.tallyInstances(q, by)
 	for _, x := range v.ExternalsLike(q, "", confirmed) {
 		i, s := AsInstance(x), row(v.servers, x.GetFound().GetServer())
-		t.add(1, func(field string) string { return v.instanceValue(i, s, field) })
+		value := func(field string) string { return v.instanceValue(i, s, field) }
+		t.add(1, value)
+		if slices.Contains(by, byPresence) && isAmong(q.Late, s) {
+			t.moveToLate(value)
+		}
 	}
 	return t.counts(top)
 }

@@ -35,6 +35,7 @@ type ServerFilter struct {
 	Unconfirmed *Unconfirmed
 	Shown       func(*serverv1.Server) bool // another test, which is not of the view; nil for none
 	Among       []string                    // only servers with these ids, sorted; nil means all
+	Late        []string                    // ids of those that counts show as late, sorted
 }
 
 // InstanceFilter selects instances. All fields that are set must match.
@@ -52,6 +53,8 @@ type InstanceFilter struct {
 	Executors   bool           // also the executors that were installed on their machines
 	On          selector.Query // of the server
 	Unconfirmed *Unconfirmed
+	Late        []string // ids of the servers that counts show as late, sorted
+	onLate      bool     // only instances on those
 }
 
 // Unconfirmed selects the servers under management, and their instances, that were not confirmed since a time. Who
@@ -172,10 +175,12 @@ func (v *search) labelTerm(label, value string) term[*serverv1.Server] {
 
 // amongTerm returns the term of servers with listed ids.
 func (v *search) amongTerm(ids []string) term[*serverv1.Server] {
-	return among(ids, func(s *serverv1.Server) bool {
-		_, found := slices.BinarySearch(ids, s.GetId())
-		return found
-	})
+	return among(ids, func(s *serverv1.Server) bool { return isAmong(ids, s) })
+}
+
+func isAmong(ids []string, s *serverv1.Server) bool {
+	_, found := slices.BinarySearch(ids, s.GetId())
+	return found
 }
 
 // selectorTerms returns the terms of a selector: its own test, and an index of each part that has one.
@@ -302,6 +307,9 @@ func (v *search) instanceServerTerms(q InstanceFilter) []term[*serverv1.Server] 
 	}
 	if q.On.Active() {
 		terms = append(terms, v.selectorTerms(q.On)...)
+	}
+	if q.onLate {
+		terms = append(terms, v.amongTerm(q.Late))
 	}
 	return append(terms, v.unconfirmedTerms(q.Unconfirmed)...)
 }

@@ -141,20 +141,22 @@ func TestAFilteredListEqualsAScan(t *testing.T) {
 		}
 		after := maybe(t, "after", "s1", "s2")
 		sq := drawServerFilter(t, v)
+		sq.Late = drawLate(t, v)
 		if diff := gocmp.Diff(scanServers(v, sq, after), keysOf(v.Servers(sq, after))); diff != "" {
 			t.Fatalf("servers %+v:\n%s", sq, diff)
 		}
 		by := fieldsToCountBy(t, false)
-		if diff := gocmp.Diff(scannedCounts(v, scanServers(v, sq, ""), by, false), v.CountServers(sq, by, 2),
+		if diff := gocmp.Diff(scannedCounts(v, scanServers(v, sq, ""), by, sq.Late, false), v.CountServers(sq, by, 2),
 			protocmp.Transform()); diff != "" {
 			t.Fatalf("count of servers %+v:\n%s", sq, diff)
 		}
 		after, iq := maybe(t, "after", "s1.db", "s1.web", "s2.web"), drawInstanceFilter(t, v)
+		iq.Late = sq.Late
 		if diff := gocmp.Diff(scanInstances(v, iq, after), keysOf(v.Instances(iq, after))); diff != "" {
 			t.Fatalf("instances %+v:\n%s", iq, diff)
 		}
 		by = fieldsToCountBy(t, true)
-		if diff := gocmp.Diff(scannedCounts(v, scanInstances(v, iq, ""), by, true), v.CountInstances(iq, by, 2),
+		if diff := gocmp.Diff(scannedCounts(v, scanInstances(v, iq, ""), by, iq.Late, true), v.CountInstances(iq, by, 2),
 			protocmp.Transform()); diff != "" {
 			t.Fatalf("count of instances %+v:\n%s", iq, diff)
 		}
@@ -166,8 +168,19 @@ func fieldsToCountBy(t *rapid.T, ofInstances bool) []string {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(append(names, "label.rack")), 0, 4, rapid.ID).Draw(t, "by")
 }
 
+// drawLate draws some of the servers that are recorded as online.
+func drawLate(t *rapid.T, v *View) (late []string) {
+	for s := range v.AllServers() {
+		if s.Presence == serverv1.Presence_PRESENCE_ONLINE && rapid.Bool().Draw(t, "late") {
+			late = append(late, s.Id)
+		}
+	}
+	slices.Sort(late)
+	return late
+}
+
 // scannedCounts counts rows one by one.
-func scannedCounts(v *View, keys, by []string, ofInstances bool) *registryv1.Counts {
+func scannedCounts(v *View, keys, by, late []string, ofInstances bool) *registryv1.Counts {
 	c := &registryv1.Counts{Total: uint64(len(keys)), By: by}
 	if len(by) == 0 {
 		return c
@@ -176,7 +189,9 @@ func scannedCounts(v *View, keys, by []string, ofInstances bool) *registryv1.Cou
 	for _, key := range keys {
 		g := &registryv1.CountGroup{}
 		for _, field := range by {
-			if s, _ := v.servers.Get(serverOf(key)); ofInstances {
+			if s, _ := v.servers.Get(serverOf(key)); field == byPresence && slices.Contains(late, serverOf(key)) {
+				g.Values = append(g.Values, "late")
+			} else if ofInstances {
 				i := scanned(v, true)[key]
 				g.Values = append(g.Values, v.instanceValue(i, s, field))
 			} else {

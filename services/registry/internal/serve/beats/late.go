@@ -3,6 +3,7 @@ package beats
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -65,6 +66,20 @@ func (p *Watch) PresenceOf(s *serverv1.Server) (serverv1.Presence, time.Time) {
 		return serverv1.Presence_PRESENCE_LATE, since
 	}
 	return s.GetPresence(), time.Time{}
+}
+
+// Late returns the ids of the servers that are shown as late, sorted. It must run inside Read.
+func (p *Watch) Late() (out []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.records.Now()
+	for s := range p.records.View.AllServers() {
+		if !p.lateSince(s, now).IsZero() {
+			out = append(out, s.Id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // LastBeat returns when this process last received a beat of a server; zero when it received none.

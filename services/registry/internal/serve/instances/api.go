@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +21,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
@@ -66,7 +68,7 @@ func (a *API) List(
 		found := page.Map(a.records.View.Instances(filter, after),
 			func(_ string, i *instancev1.Instance) *registryv1.InstanceRow { return a.row(i, holds) })
 		if q.WithExternal {
-			found = a.externals.behind(found, filter, after)
+			found = a.externals.behind(found, filter, after, a.presenceOf)
 		}
 		part := page.Take(found, limit)
 		resp.Instances, resp.NextCursor, resp.LeftOut = part.Rows, page.Cursor(q, part.Next), part.LeftOut
@@ -80,7 +82,8 @@ func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.Instance
 	s, _ := a.records.View.Server(i.ServerId)
 	row := rows.Get().(*registryv1.InstanceRow)
 	shallow.Into(row.Instance, i)
-	row.ServerName, row.Presence, row.ByHand = s.GetName(), s.GetPresence(), view.ByHand(i)
+	row.ServerName, row.ByHand = s.GetName(), view.ByHand(i)
+	row.Presence = a.presenceOf(s)
 	if h := holds.On(s, i.Agent); h != nil {
 		row.Hold = proto.CloneOf(h)
 	}
@@ -89,6 +92,15 @@ func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.Instance
 	}
 	row.Instance.ConfirmedAt = confirmedAt(i, a.presence.ConfirmedAt(i.ServerId))
 	return row
+}
+
+// presenceOf returns the presence that is shown of a server, which may be nil. It must run inside Read.
+func (a *API) presenceOf(s *serverv1.Server) serverv1.Presence {
+	if s == nil {
+		return serverv1.Presence_PRESENCE_UNSPECIFIED
+	}
+	shown, _ := a.presence.PresenceOf(s)
+	return shown
 }
 
 // rows keeps the rows of answers that were sent, to be filled again: a page of 100 would leave 60 KB of garbage.
@@ -125,6 +137,9 @@ func (a *API) Count(
 	resp := &registryv1.CountInstancesResponse{}
 	err = a.records.Decider.Query(ctx, func() error {
 		filter, err := a.filter(cmp.Or(q.Filter, &registryv1.ListInstancesRequest{}))
+		if slices.Contains(by, "presence") {
+			filter.Late = a.presence.Late()
+		}
 		switch {
 		case err != nil:
 		case q.Filter.GetWithExternal():

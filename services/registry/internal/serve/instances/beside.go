@@ -8,6 +8,7 @@ import (
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/external"
@@ -22,6 +23,7 @@ const behindInstances = "~"
 // must run inside Read.
 func (e *Externals) behind(
 	rows iter.Seq2[string, *registryv1.InstanceRow], q view.InstanceFilter, after string,
+	presenceOf func(*serverv1.Server) serverv1.Presence,
 ) iter.Seq2[string, *registryv1.InstanceRow] {
 	after, external := strings.CutPrefix(after, behindInstances)
 	if !external {
@@ -36,7 +38,7 @@ func (e *Externals) behind(
 			}
 		}
 		for key, x := range e.records.View.ExternalsLike(q, after, e.confirmedAt) {
-			if !yield(behindInstances+key, e.instanceRow(key, x)) {
+			if !yield(behindInstances+key, e.instanceRow(key, x, presenceOf)) {
 				return
 			}
 		}
@@ -44,9 +46,11 @@ func (e *Externals) behind(
 }
 
 // instanceRow returns the row of an external instance in a list of instances. It must run inside Read.
-func (e *Externals) instanceRow(key string, x *externalv1.External) *registryv1.InstanceRow {
+func (e *Externals) instanceRow(
+	key string, x *externalv1.External, presenceOf func(*serverv1.Server) serverv1.Presence,
+) *registryv1.InstanceRow {
 	s, _ := e.records.View.Server(x.GetFound().GetServer())
-	row := &registryv1.InstanceRow{ServerName: s.GetName(), Presence: s.GetPresence(), External: e.row(key, x)}
+	row := &registryv1.InstanceRow{ServerName: s.GetName(), Presence: presenceOf(s), External: e.row(key, x)}
 	row.Instance = view.AsInstance(row.External.External)
 	if wanted := row.External.Wanted; wanted != "" {
 		row.Instance.Wanted = &imagev1.Ref{Version: wanted}

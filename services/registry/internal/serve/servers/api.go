@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -89,6 +90,9 @@ func (a *API) Count(
 	err = a.records.Decider.Query(ctx, func() error {
 		filter, err := a.filter(cmp.Or(q.Filter, &registryv1.ListServersRequest{}))
 		if err == nil {
+			if slices.Contains(by, "presence") {
+				filter.Late = a.presence.Late()
+			}
 			resp.Counts = a.records.View.CountServers(filter, by, top)
 		}
 		return err
