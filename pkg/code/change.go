@@ -136,7 +136,8 @@ var changes = []Entry{
 	{
 		UnknownVariable, by(executor, cli),
 		"The image uses a ${variable} that the server does not have, such as a label.",
-		"garrison server label SERVER LABEL=VALUE; garrison image build --help lists the variables",
+		"garrison server label SERVER LABEL=VALUE, then garrison up AGENT@VERSION --on SERVER; garrison image build " +
+			"--help lists the variables",
 	},
 	{
 		BadVariable, by(executor),

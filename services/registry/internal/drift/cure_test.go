@@ -1,0 +1,31 @@
+package drift
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+)
+
+// The cure of UNKNOWN_VARIABLE named neither the server nor the label, and ended before the change that it allows.
+func TestTheCureOfWhatARetryDoesNotHelpNamesWhatIsKnown(t *testing.T) {
+	for _, c := range []struct{ cause, reason, want string }{
+		{code.UnknownVariable, "the image's run uses ${label.rack}; known here: port",
+			"garrison server label one rack=VALUE, then garrison up web@1.0.0 --on one; "},
+		{code.UnknownVariable, "the image's run uses ${metadata.level}; known here: port",
+			"garrison agent update web --set level=VALUE, then garrison up web@1.0.0 --on one"},
+		{code.UnknownVariable, "the image's run uses ${hostname}; known here: port", "a version without it"},
+		{code.BadTemplate, "label.rack is missing", "garrison configure web --set NAME=VALUE --on one"},
+	} {
+		d := &registryv1.Difference{
+			Agent: "web", ServerName: "one", Cause: c.cause, Reason: c.reason, Remedy: up,
+			Image: &imagev1.Ref{Id: "image", Version: "1.0.0"},
+		}
+		cure(d)
+		if d.Remedy != person || !strings.Contains(d.Cure, c.want) || strings.Contains(d.Cure, "SERVER") {
+			t.Errorf("%s: %s, %s", c.reason, d.Remedy, d.Cure)
+		}
+	}
+}
