@@ -36,6 +36,9 @@ func (s Situation) ofInstance(i *instancev1.Instance) *registryv1.Difference {
 	if i.Wanted == nil { // its removal ended badly
 		d := ended(i)
 		d.Remedy = registryv1.Remedy_REMEDY_REMOVE
+		if s.Server.Life == serverv1.Life_LIFE_DYING { // no intent changes its agents
+			d.Remedy, d.Cure = person, "garrison server decommission "+s.Server.Name
+		}
 		return d
 	}
 	if d := seen(i); d != nil {
