@@ -50,6 +50,11 @@ func TestAnExecutorIsInTheInventoryFromItsJoinToItsInstance(t *testing.T) {
 		t.Errorf("%d instances are counted, %d of the agent", n, v.InstancesOn(Executor))
 	}
 
+	differs := InstanceFilter{Executors: true, NotAtWanted: true}
+	if n := v.CountInstances(differs, nil, 0).Total; n != 0 || len(keysOf(v.Instances(differs, ""))) != 0 {
+		t.Errorf("%d executors are not at what is wanted, of which nothing is wanted", n)
+	}
+
 	tell(ledger.Agent, "self", &agentv1.Created{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_SELF}})
 	wanted := &instancev1.Wanted{InstanceId: "x", Generation: 1, Image: &imagev1.Ref{Id: "i", Version: "2.0.0"}}
 	tell(ledger.Instance, "s1.self", wanted)

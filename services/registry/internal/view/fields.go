@@ -64,8 +64,9 @@ func wayBack(i *instancev1.Instance) string {
 }
 
 // notAtWanted reports whether another image is there than the wanted one, or none, or one although none is wanted.
+// An executor that was installed on its machine never differs: nothing is wanted of it.
 func notAtWanted(i *instancev1.Instance) bool {
-	return !instancenoun.SameImage(i.GetWanted(), i.GetObserved())
+	return !ByHand(i) && !instancenoun.SameImage(i.GetWanted(), i.GetObserved())
 }
 
 // aliases are other names of fields.
