@@ -62,3 +62,20 @@ func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
 		t.Errorf("an owner that is no name: %q", got)
 	}
 }
+
+// An invited server has an environment and gets no label from a rule.
+func TestALabelRuleCountsOnlyServersUnderManagement(t *testing.T) {
+	s := defaulted(t)
+	s.join("one", "prod")
+	must[*registryv1.InviteServerResponse](s, "InviteServer",
+		&registryv1.InviteServerRequest{Name: "two", Environment: "prod"})
+	resp := must[*registryv1.SetLabelRuleResponse](s, "SetLabelRule", &registryv1.SetLabelRuleRequest{
+		Name: "production", Labels: map[string]string{"tier": "high"},
+		When: []*intentv1.Condition{{
+			Field: "env", Operator: intentv1.Operator_OPERATOR_IN, Values: []string{"prod"},
+		}},
+	})
+	if resp.Matches != 1 {
+		t.Errorf("the rule matches %d servers; want the one that joined", resp.Matches)
+	}
+}

@@ -122,7 +122,7 @@ type SetLabelRuleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The rule.
 	Rule *v12.LabelRule `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
-	// How many servers meet its conditions.
+	// How many servers under management meet its conditions.
 	Matches       uint32 `protobuf:"varint,2,opt,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

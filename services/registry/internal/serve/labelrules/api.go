@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -55,7 +56,7 @@ func (a *API) Set(
 		}
 		resp.Matches = 0
 		for s := range r.View.AllServers() {
-			if selector.MeetsAll(s, q.When) {
+			if server.Managed(s) && selector.MeetsAll(s, q.When) { // the others get no label
 				resp.Matches++
 			}
 		}
