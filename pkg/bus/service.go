@@ -258,20 +258,25 @@ func Call[R proto.Message](
 	q proto.Message,
 ) (R, error) {
 	return exchange[R](ctx, c, CallSubject(service, method, c.name), q,
-		func(err error) error { return callError(service, err) })
+		func(err error) error { return callError(service, AccessOf(method) != "read", err) })
 }
 
 // absentAfter is when a call may be repeated that no process of a service took.
 const absentAfter = 100 * time.Millisecond
 
-// callError says when a call may be repeated only if no process took it: any other may have been carried out.
-func callError(service string, err error) error {
+// callError says when a call may be repeated only if no process took it: any other that writes may have been carried
+// out, and says so.
+func callError(service string, writes bool, err error) error {
 	refusal := &apiv1.Refusal{Code: code.NoAnswer, Component: "bus"}
-	if errors.Is(err, nats.ErrNoResponders) {
+	absent := errors.Is(err, nats.ErrNoResponders)
+	if absent {
 		refusal.RetryAfterMs = uint32(absentAfter.Milliseconds())
 	}
 	err = requestError(err)
 	refusal.Message = fmt.Sprintf("%s does not answer: %v", service, err)
+	if writes && !absent {
+		refusal.Message += "; what was asked may have been done, or be done yet"
+	}
 	return fault.Refuse(fault.KindOf(err), refusal)
 }
 

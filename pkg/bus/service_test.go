@@ -3,11 +3,14 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -90,6 +93,32 @@ func TestACallNobodyAnswersEndsWithItsDeadline(t *testing.T) {
 	_, err := bus.Call[*registryv1.GetServerResponse](ctx, c, "registry", getServer, &registryv1.GetServerRequest{})
 	if !fault.Is(err, fault.Unavailable) || fault.RefusalOf(err).GetCode() != "NO_ANSWER" {
 		t.Errorf("%v, want unavailable with a code", err)
+	}
+}
+
+func TestACallThatWritesAndHasNoAnswerMayHaveBeenCarriedOut(t *testing.T) {
+	b := bustest.Start(t)
+	c, silent := b.Dial(t, "alice"), b.Dial(t, "registry")
+	createAgent := registryService.Methods().ByName("CreateAgent")
+	says := func(method protoreflect.MethodDescriptor, q proto.Message) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := bus.Call[*registryv1.CreateAgentResponse](ctx, c, "registry", method, q)
+		if fault.RefusalOf(err).GetCode() != "NO_ANSWER" {
+			t.Errorf("%v, want no answer", err)
+		}
+		return strings.Contains(fault.RefusalOf(err).GetMessage(), "may have been done")
+	}
+	if says(createAgent, &registryv1.CreateAgentRequest{}) {
+		t.Error("nothing took the call")
+	}
+	for _, m := range []protoreflect.MethodDescriptor{createAgent, getServer} { // taken, and never answered
+		if _, err := silent.Subscribe(bus.CallSubject("registry", m, "alice"), func(bus.Message) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !says(createAgent, &registryv1.CreateAgentRequest{}) || says(getServer, &registryv1.GetServerRequest{}) {
+		t.Error("only a call that writes may have been carried out")
 	}
 }
 
