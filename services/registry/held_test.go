@@ -69,7 +69,7 @@ func (h *herd) until(what string, is func(*registryv1.ListServersResponse) bool)
 	})
 }
 
-// install gives each server an instance.
+// install makes an instance on each server.
 func (h *herd) install(agent string) {
 	var drafts []ledger.Draft
 	for _, id := range h.ids {
