@@ -244,6 +244,16 @@ func locked(path string, how int, within time.Duration) (*os.File, error) {
 	}
 }
 
+// Held reports whether an executor has the journal at path open. It does not wait, and changes nothing.
+func Held(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
 // still reports whether f is what is at path: it may have been set aside before the lock.
 func still(f *os.File, path string) bool {
 	own, err := f.Stat()

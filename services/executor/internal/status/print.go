@@ -21,6 +21,8 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 	state, bus := s.State, "disconnected"
 	if s.Connected {
 		bus = "connected"
+	} else if s.outdated {
+		bus = "unknown"
 	}
 	fmt.Fprintf(out, "server    %s (cell %s)\nexecutor  %s, version %s, status %s old\n", s.ServerID, s.Cell, state,
 		s.Version, now.Sub(s.At).Round(time.Second))
@@ -47,11 +49,14 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "AGENT\tVERSION\tHEALTH\tPID\tSINCE\tSTEP\tREASON")
 	for _, a := range s.Agents {
-		since := "-"
+		pid, since := "-", "-"
+		if a.Pid != 0 {
+			pid = fmt.Sprint(a.Pid)
+		}
 		if !a.StartedAt.IsZero() {
 			since = a.StartedAt.Local().Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", a.Agent, cmp.Or(a.Version, "-"), a.Health, a.Pid, since,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Agent, cmp.Or(a.Version, "-"), a.Health, pid, since,
 			cmp.Or(a.Step, "-"), cmp.Or(a.Reason, "-"))
 	}
 	return w.Flush()

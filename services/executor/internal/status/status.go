@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/removal"
 )
@@ -50,10 +51,14 @@ type Status struct {
 	NextTry   time.Time `json:"next_try,omitzero"` // to connect
 	Applied   uint64    `json:"document_generation"`
 	Outbox    int       `json:"outbox_length"`
-	Note      string    `json:"note,omitempty"`  // why it does not run the program of its image
+	Note      string    `json:"note,omitempty"`  // why it does not run the program of its image, or why this is outdated
 	Busy      []string  `json:"busy,omitempty"`  // the critical sections that last
 	Ahead     []string  `json:"ahead,omitempty"` // the images that were fetched ahead of their changes
 	Agents    []Agent   `json:"agents"`
+
+	root     layout.Root // where it was read
+	touched  time.Time   // when its file was last written, or could not be written
+	outdated bool        // its executor runs and has not written it
 }
 
 // Agent is the state of one agent.
@@ -77,7 +82,7 @@ func Read(root string) (Status, error) {
 	if err != nil {
 		return s, err
 	}
-	data, err := os.ReadFile(r.Status())
+	data, touched, err := readFile(r.Status())
 	if server, e := removal.Marked(r); errors.Is(err, fs.ErrNotExist) && e == nil && server != "" {
 		return Status{
 			ServerID: server,
@@ -90,11 +95,12 @@ func Read(root string) (Status, error) {
 		return neverRan(r)
 	}
 	if err != nil {
-		return s, fmt.Errorf("read status: %w", err)
+		return s, err
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("read status: %w", err)
 	}
+	s.root, s.touched = r, touched
 	if s.State == "quarantined" { // in earlier versions
 		s.State = Suspended
 	}
@@ -109,11 +115,22 @@ func (s Status) AsOf(now time.Time) Status {
 	}
 	s.Reason = fmt.Sprintf("it ended without a stop; its last state was %s", s.State)
 	s.State, s.Code, s.Since, s.Connected, s.NextTry = Gone, "", s.At, false, time.Time{}
+	if s.unwritten(now) {
+		s.State, s.process, s.Reason, s.outdated = Running, process{}, "", true
+		s.Note = fmt.Sprintf("it runs, and has not written its status since %s: on a full disk it cannot",
+			s.At.Local().Format(time.DateTime))
+	}
 	s.Agents = slices.Clone(s.Agents)
 	for i := range s.Agents {
 		s.Agents[i].Health, s.Agents[i].Pid, s.Agents[i].StartedAt = "unknown", 0, time.Time{}
 	}
 	return s
+}
+
+// unwritten reports whether an executor runs at a time that cannot write its status: it holds the journal, and its
+// tries to write changed the time of the file.
+func (s Status) unwritten(at time.Time) bool {
+	return s.root != "" && at.Sub(s.touched) <= freshFor && journal.Held(s.root.Journal())
 }
 
 // neverRan returns the status of a server without one.
@@ -143,6 +160,8 @@ const freshFor = 30 * time.Second
 func (s Status) Healthy(at time.Time) error {
 	age := at.Sub(s.At)
 	switch {
+	case s.lives() && (age > freshFor || s.gone()) && s.unwritten(at):
+		return nil // what the status says is of an earlier time; a restart would not help
 	case s.lives() && s.gone():
 		return fault.New(fault.Unavailable, "the executor (process %d) is gone; %s ago its state was %s",
 			s.Pid, age.Round(time.Second), s.State)
@@ -167,15 +186,6 @@ func modified(path string) time.Time {
 		return time.Time{}
 	}
 	return info.ModTime()
-}
-
-func write(root layout.Root, s Status) error {
-	s.Stamp = fileFormat.Stamp()
-	data, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	return layout.WriteVolatile(root.Status(), append(data, '\n'), 0o644)
 }
 
 // WasDecommissioned returns the server that was decommissioned under a root, if one was. An executor
