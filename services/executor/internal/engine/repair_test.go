@@ -99,6 +99,27 @@ func TestADamagedImageIsRepairedWithoutATask(t *testing.T) {
 	}
 }
 
+// A damaged image does not end the process that runs from it, and the report names that.
+func TestTheProcessOfADamagedAgentIsReported(t *testing.T) {
+	b := newBench(t)
+	m := b.image("cn-agent", "1.0.0", "ready")
+	g := &gate{Shelf: imagetest.Shelf{From: b.shelf, To: b.root}, open: make(chan struct{})}
+	r := b.run()
+	outcome(t, r.do(b.want(m)), good)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r = b.run(func(c *Config) { c.Fetcher = g })
+	r.eventually("it was taken over", func() bool { return r.the("cn-agent").GetPid() != 0 })
+	was := r.good("cn-agent", "1.0.0")
+	b.damage(m)
+	r.eventually("it is bad", func() bool { return r.the("cn-agent").GetHealth() == instancev1.Health_HEALTH_BAD })
+	if f := r.the("cn-agent"); f.GetCode() != code.Damaged || f.GetPid() != was.GetPid() || f.GetStartedAt() == nil {
+		t.Errorf("found %v, want process %d", f, was.GetPid())
+	}
+	close(g.open)
+}
+
 // A report says by when what it lists is repaired.
 func TestDamageIsRepairedAsLongAfterItsReportAsThatSays(t *testing.T) {
 	b := newBench(t)

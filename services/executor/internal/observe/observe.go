@@ -167,11 +167,25 @@ func (o *Observer) agent(i *change.Instance, changing bool, whole WholeFunc) *re
 		f.Reason = secret.Scrub(f.Reason, i.Secrets)
 		o.noteNext(i, f)
 	}()
+	if !o.files(i, f, changing, whole) {
+		o.noteProcess(i, f)
+		return f
+	}
+	if i.Image.IsDaemon() && !o.process(i, f) || i.Image.IsSelf() && !o.Self(i, f) {
+		return f
+	}
+	f.Health = instancev1.Health_HEALTH_GOOD
+	return f
+}
+
+// files reports whether the link, the image, the configuration and the directories of an agent are in place, and notes
+// the image.
+func (o *Observer) files(i *change.Instance, f *reportv1.Found, changing bool, whole WholeFunc) bool {
 	digest := Linked(o.Root, i.Agent)
 	if digest == nil {
 		f.Health = instancev1.Health_HEALTH_ABSENT
 		f.Code, f.Reason = o.linkLost(i.Agent)
-		return f
+		return false
 	}
 	mark, err := whole(digest)
 	if mark.Digest != "" {
@@ -185,22 +199,18 @@ func (o *Observer) agent(i *change.Instance, changing bool, whole WholeFunc) *re
 		if fault.Is(err, fault.Conflict) {
 			f.Code = code.Damaged
 		}
-		return f
+		return false
 	}
 	f.ConfigurationDigest = i.ConfigurationDigest
 	if why := o.Configs.Check(i); why != nil && !changing {
 		f.Code, f.Reason = code.ConfigurationChanged, change.OneLine(why)
-		return f
+		return false
 	}
 	if dir := o.missingDir(i.Agent); dir != "" && !changing {
 		f.Code, f.Reason = code.DirectoryMissing, "its directory "+dir+" is missing"
-		return f
+		return false
 	}
-	if i.Image.IsDaemon() && !o.process(i, f) || i.Image.IsSelf() && !o.Self(i, f) {
-		return f
-	}
-	f.Health = instancev1.Health_HEALTH_GOOD
-	return f
+	return true
 }
 
 // noteNext notes when the damage of an agent is repaired again. A stopped process is continued without a rest.
@@ -252,6 +262,18 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 		}
 	}
 	return f.Reason == ""
+}
+
+// noteProcess notes the process of an agent whose files are damaged, if it runs.
+func (o *Observer) noteProcess(i *change.Instance, f *reportv1.Found) {
+	if !i.Image.IsDaemon() {
+		return
+	}
+	if u := o.Processes.Known(i.Agent, i.Image.GetId()); u != nil {
+		if s := u.Status(); s.Pid != 0 {
+			f.Pid, f.StartedAt = uint32(s.Pid), timestamppb.New(s.StartedAt)
+		}
+	}
 }
 
 // nextStart returns when a process that keeps ending is started again; nil when that is not to come.

@@ -23,3 +23,15 @@ func TestASuspendedExecutorPrintsWhatToDoWithItsServer(t *testing.T) {
 		t.Errorf("want %q in\n%s", want, out.String())
 	}
 }
+
+func TestAnAgentWithoutAProcessHasADashForItsPID(t *testing.T) {
+	now := time.Now()
+	s := Status{State: Running, At: now, process: thisProcess(), Agents: []Agent{{Agent: "app", Version: "1", Health: "bad"}}}
+	var out strings.Builder
+	if err := s.Print(&out, now); err != nil {
+		t.Fatal(err)
+	}
+	if want := "app    1        bad     -    -      -     -\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("want %q in\n%s", want, out.String())
+	}
+}
