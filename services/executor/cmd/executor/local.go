@@ -48,6 +48,10 @@ func (f *flags) resetGeneration(context.Context) error {
 	return err
 }
 
+func (f *flags) journalOnly() {
+	f.BoolVar(&f.secrets, "secrets", false, "print the values of secrets in clear")
+}
+
 // showJournal prints the records of the journal.
 func (f *flags) showJournal(context.Context) error {
 	root, err := layout.New(f.root)
@@ -55,7 +59,15 @@ func (f *flags) showJournal(context.Context) error {
 		return err
 	}
 	out := json.NewEncoder(os.Stdout)
-	err = journal.Show(root.Journal(), func(l journal.Line) error { return out.Encode(l) })
+	out.SetEscapeHTML(false)
+	err = journal.Show(root.Journal(), func(l journal.Line) (err error) {
+		if !f.secrets {
+			if l, err = l.Masked(); err != nil {
+				return err
+			}
+		}
+		return out.Encode(l)
+	})
 	if fault.Is(err, fault.Conflict) {
 		return fault.Refusef(fault.Conflict, code.ExecutorRuns, "an executor holds %s", root.Journal()).
 			Try("stop the executor, or: executor status --root " + f.root).From("executor")

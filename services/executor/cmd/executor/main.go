@@ -56,8 +56,8 @@ var commands = []command{
 		(*flags).uninstallOnly, (*flags).remove,
 	},
 	{
-		"journal show", "print the records of the journal as JSON lines; refused while an executor runs", nil,
-		(*flags).showJournal,
+		"journal show", "print the records of the journal as JSON lines; refused while an executor runs",
+		(*flags).journalOnly, (*flags).showJournal,
 	},
 	{
 		"reset-generation", "forget which document was taken last, so that the next one is taken; for a server that\n" +
@@ -137,6 +137,7 @@ type flags struct {
 	journal, debugSocket     string
 	metricsSocket            string
 	stopAgents, dryRun       bool
+	secrets                  bool
 	allowPlain, lobby        bool
 	busCA                    string
 	invitation               invitation

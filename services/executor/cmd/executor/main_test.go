@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
@@ -154,10 +156,38 @@ func TestTheJournalIsShownAndAMissingOneRefused(t *testing.T) {
 	if err := f.showJournal(t.Context()); fault.RefusalOf(err).GetCode() != "EXECUTOR_RUNS" {
 		t.Errorf("beside an executor: %v", err)
 	}
-	if err := j.Close(); err != nil {
+	err = j.Update(func(tx *journal.Tx) error {
+		return tx.PutInstance(&change.Instance{Agent: "app", Secrets: map[string]string{"password": "hunter2"}})
+	})
+	if err = errors.Join(err, j.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := execute(t.Context(), []string{"journal", "show", "--root", f.root}); err != nil {
-		t.Errorf("a journal: %v", err)
+	for option, clear := range map[string]bool{"--secrets=false": false, "--secrets": true} {
+		out := printed(t, "journal", "show", "--root", f.root, option)
+		if !strings.Contains(out, `"agent":"app"`) || strings.Contains(out, "hunter2") != clear ||
+			strings.Contains(out, "<secret password>") == clear {
+			t.Errorf("%s prints\n%s", option, out)
+		}
 	}
+}
+
+// printed returns what a command prints.
+func printed(t *testing.T, args ...string) string {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := os.Stdout
+	os.Stdout = file
+	err = execute(t.Context(), args)
+	os.Stdout = before
+	if err = errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
 }

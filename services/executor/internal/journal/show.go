@@ -26,7 +26,7 @@ type Line struct {
 	Value  json.RawMessage `json:"value"`
 }
 
-// Show calls f with each record of the journal at path, and changes nothing. An error is NotFound
+// Show calls f with each record of the journal at path, secrets included, and changes nothing. An error is NotFound
 // without a journal, Conflict while an executor holds it, and ErrDamaged when it cannot be read.
 func Show(path string, f func(Line) error) error {
 	if layout.Missing(path) {

@@ -81,3 +81,36 @@ func TestAJournalIsShownRecordByRecord(t *testing.T) {
 		t.Errorf("the journal changed, %v", err)
 	}
 }
+
+func TestARecordIsMaskedInItsSecretsAndItsTexts(t *testing.T) {
+	value, err := json.Marshal(&change.Record{
+		Agent: "app", Generation: 1 << 60, Metadata: map[string]string{"secrets": "mine", "size": "7"},
+		Secrets: map[string]string{"password": "hunter2", "pin": "7"},
+		From:    &change.Instance{Secrets: map[string]string{"password": "hunter1"}},
+		Failure: &change.Failure{Reason: "no login", LogTail: "hunter2, and before that hunter1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := journal.Line{Record: "changes", Key: "app", Value: value}.Masked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(l.Value)
+	for _, want := range []string{
+		`"secrets":{"password":"<secret password>","pin":"<secret pin>"}`, `"secrets":{"password":"<secret password>"}`,
+		`"log_tail":"<secret password>, and before that <secret password>"`, `"generation":1152921504606846976`,
+		`"metadata":{"secrets":"mine","size":"7"}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("without %s:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "hunter") {
+		t.Errorf("a secret in clear:\n%s", text)
+	}
+	plain := journal.Line{Record: "meta", Key: "applied", Value: []byte("7")}
+	if l, err := plain.Masked(); err != nil || string(l.Value) != "7" {
+		t.Errorf("a record without secrets became %s, %v", l.Value, err)
+	}
+}
