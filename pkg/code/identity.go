@@ -79,7 +79,8 @@ var identities = []Entry{
 	{
 		UsedToken, by(registry),
 		"The token was already used with another key: by this machine before it lost its key, or by another one. " +
-			"Void that key and create a new token; the server keeps its id and its agents.",
+			"Void that key and create a new token; the server keeps its id and its agents. Five minutes after its " +
+			"use the bus rejects the token itself, as LOGIN_REFUSED.",
 		"garrison server revoke NAME, then garrison server enroll NAME",
 	},
 	{
@@ -119,9 +120,11 @@ var identities = []Entry{
 	},
 	{
 		IdentityUnreadable, by(executor),
-		"The executor cannot read its identity or key. Its agents keep running, and nothing is removed. Restore " +
-			"the file, or join again with the same key.",
-		"executor status there",
+		"The executor cannot read its identity or key. Its agents keep running, and nothing is removed. Its reason " +
+			"names the file. A copy of the file is enough; without one the server joins again with another key, as " +
+			"soon as identity.json and key.seed are moved away. The executor goes on by itself then.",
+		"put back the file that the reason names; or garrison server revoke NAME, garrison server enroll NAME, move " +
+			"executor/identity.json and executor/key.seed away there, and executor join --token-file FILE",
 	},
 	{
 		LoginDenied, by(executor),

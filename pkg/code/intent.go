@@ -104,7 +104,8 @@ var intents = []Entry{
 	},
 	{
 		AlreadyInstalled, by(registry, executor),
-		"The targets already have the agent, at another image. Change it with garrison up.",
+		"The agent is wanted on the targets already, at another image; it may not run there, as after an install " +
+			"that was undone. Change it with garrison up.",
 		"garrison up AGENT --on SELECTOR",
 	},
 	{
@@ -186,7 +187,8 @@ var intents = []Entry{
 		NotPlaced, by(registry),
 		"The wanted version never reached the server and no other version runs there. There is nothing to " +
 			"configure.",
-		"garrison up AGENT@VERSION --on SELECTOR, or garrison remove AGENT --on SELECTOR",
+		"garrison up AGENT@VERSION --on SELECTOR, where it lacks a value after garrison agent update AGENT --set " +
+			"NAME=VALUE; or garrison remove AGENT --on SELECTOR",
 	},
 	{
 		ChangedSince, by(registry),

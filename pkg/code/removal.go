@@ -73,7 +73,8 @@ var removals = []Entry{
 		NoTombstone, by(executor),
 		"A document declares the server dead without the tombstone that its registry signs. It is ignored, and " +
 			"agents keep running.",
-		"executor status there",
+		"garrison server show SERVER; when it is to go: garrison server tombstone SERVER > FILE, then there executor " +
+			"uninstall --tombstone FILE",
 	},
 	{
 		BadTombstone, by(executor),
@@ -85,7 +86,8 @@ var removals = []Entry{
 		OtherTombstone, by(executor),
 		"A document declares the server dead with the tombstone of another server. It is ignored, and agents keep" +
 			" running.",
-		"executor status there",
+		"garrison server show SERVER; when it is to go: garrison server tombstone SERVER > FILE, then there executor " +
+			"uninstall --tombstone FILE",
 	},
 	{
 		NoExecutor, by(executor),

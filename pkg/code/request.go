@@ -34,15 +34,16 @@ const (
 var requests = []Entry{
 	{
 		BusAway, by(cli, executor),
-		"The bus cannot be reached at the address of the context. Nothing was requested. Check that the bus runs " +
-			"and that the address is right.",
-		"garrison context list",
+		"The bus cannot be reached at the address of the context, or of the server's join. Nothing was requested. " +
+			"Check that the bus runs and that the address is right. Agents of a server keep running, and its " +
+			"executor retries.",
+		"garrison context list; for a server: executor status there",
 	},
 	{
 		LoginRefused, by(cli, executor),
 		"The bus rejects the credentials of the context or the token: they belong to another Garrison, or are " +
-			"revoked.",
-		"garrison context list",
+			"revoked. A token is rejected also five minutes after it was used up.",
+		"garrison context list; for a token: garrison server show NAME, garrison server enroll NAME",
 	},
 	{
 		LoginOver, by(cli),

@@ -52,10 +52,10 @@ func TestADryRunShowsTheDecisionAndAllThatItIsMadeFrom(t *testing.T) {
 	says(t, h.dryRun(), "DECISION the executor stays and works", "ownership manual", "life in the document alive",
 		"tombstone none", "login in", "bus connected yes", "executor running no", "agents left none",
 		"open changes none", h.root.Identity()+" is removed", string(h.root)+" is removed")
-	if err := executor.Remove(t.Context(), h.config(), executor.Removal{}); fault.RefusalOf(err).
-		GetCode() !=
-		"NOT_UNINSTALLED" ||
-		len(h.missing()) > 1 {
+	err := executor.Remove(t.Context(), h.config(), executor.Removal{})
+	r := fault.RefusalOf(err)
+	if r.GetCode() != "NOT_UNINSTALLED" || r.GetMessage() != "the server is alive" ||
+		r.GetTry() != "garrison server decommission "+h.who.ServerID || len(h.missing()) > 1 {
 		t.Fatalf("a living server: %v, missing %v", err, h.missing())
 	}
 
@@ -64,6 +64,11 @@ func TestADryRunShowsTheDecisionAndAllThatItIsMadeFrom(t *testing.T) {
 	h.g.Stop()
 	says(t, h.dryRun(), "DECISION the executor stays and works, BUS_AWAY", "login away", "bus connected no",
 		"life in the document unknown")
+	err = executor.Remove(t.Context(), h.config(), executor.Removal{})
+	want := "the executor stays and works, BUS_AWAY: the bus is unreachable"
+	if r := fault.RefusalOf(err); r.GetMessage() != want {
+		t.Errorf("without the bus %v, want %q", err, want)
+	}
 	h.g.Start(t)
 
 	h.write(h.root.Path("notes"), []byte("theirs"))

@@ -278,6 +278,7 @@ func explainLogin(err error, token trust.Token, url string, at time.Time) error 
 				token.ServerID).From("bus")
 	}
 	return fault.Refusef(fault.Denied, code.LoginRefused,
-		"the bus at %s rejects the token; it may be of another control plane", url).
-		Try("a new token: garrison server enroll NAME").From("bus")
+		"the bus at %s rejects the token: it was used up or revoked, has expired by the clock of the bus, or is of "+
+			"another control plane", url).
+		Try("garrison server show NAME; a new token: garrison server enroll NAME").From("bus")
 }

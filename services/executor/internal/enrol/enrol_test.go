@@ -40,6 +40,9 @@ func TestARefusedLoginIsExplained(t *testing.T) {
 			if r.GetCode() != c.code {
 				t.Errorf("code %q, want %q", r.GetCode(), c.code)
 			}
+			if c.code == "LOGIN_REFUSED" && !strings.Contains(r.GetMessage(), "was used up") {
+				t.Errorf("%q does not say that the token may have been used", r.GetMessage())
+			}
 			clock := c.at.UTC().Format(time.RFC3339) + " by this machine's clock" // which may be what is wrong
 			if c.code == "EXPIRED_TOKEN" && !strings.Contains(r.GetMessage(), clock) {
 				t.Errorf("%q does not say what time it is there", r.GetMessage())

@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -186,8 +184,8 @@ func (m *Monitor) Decide() (lifecycle.Facts, lifecycle.Outcome) {
 		if o.Action == lifecycle.Work {
 			line = m.cfg.Log.Info()
 		}
-		if e, ok := code.Lookup(o.Code); ok {
-			line = line.Str("try", strings.ReplaceAll(e.Remedy, "SERVER", m.cfg.Identity.ServerID))
+		if try := lifecycle.Remedy(o.Code, m.cfg.Identity.ServerID); try != "" {
+			line = line.Str("try", try)
 		}
 		line.Str(logs.State, o.Action.String()).Str(logs.Code, o.Code).Str(logs.Reason, o.Why()).
 			Msg("lifecycle decision changed")

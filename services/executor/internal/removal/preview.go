@@ -20,6 +20,17 @@ func (f *facts) why() string {
 	return f.outcome.Why()
 }
 
+// notUninstalled returns why the executor stays and what to try, or else a given advice.
+func (f *facts) notUninstalled(otherwise string) (text, try string) {
+	switch {
+	case f.outcome.Code != "":
+		return decisions[f.outcome.Action] + ", " + f.outcome.Code + ": " + f.why(), otherwise
+	case f.Life == serverv1.Life_LIFE_ALIVE:
+		return "the server is alive", "garrison server decommission " + f.who.ServerID
+	}
+	return decisions[f.outcome.Action] + "; the life of the server is " + lifeOf(f.Life), otherwise
+}
+
 // print writes the decision, every fact behind it, and every path, for a person.
 func (f *facts) print(out io.Writer, c Config) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -236,7 +236,7 @@ func (r *remover) refuse(f *facts, reason string) error {
 	case reason == code.NotProven:
 		text = "this identity is older than tombstones and has no key to check one with"
 	case reason == code.NotUninstalled:
-		text = "the decision is " + f.outcome.Action.String() + ": " + f.outcome.Code + " " + f.outcome.Why()
+		text, try = f.notUninstalled(try)
 	default:
 		text = f.why()
 	}

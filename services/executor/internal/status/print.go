@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lifecycle"
 )
 
 // Print writes the status for a person.
@@ -39,8 +38,8 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 	if s.Code != "" && s.lives() {
 		fmt.Fprintf(out, "reason    %s since %s: %s\n", s.Code, s.Since.Local().Format(time.DateTime), s.Reason)
 	}
-	if e, ok := code.Lookup(s.Code); ok && s.lives() {
-		fmt.Fprintf(out, "try       %s\n", strings.ReplaceAll(e.Remedy, "SERVER", s.ServerID))
+	if try := lifecycle.Remedy(s.Code, s.ServerID); try != "" && s.lives() {
+		fmt.Fprintf(out, "try       %s\n", try)
 	}
 	if !s.NextTry.IsZero() && s.lives() {
 		fmt.Fprintf(out, "retry     %s\n", s.NextTry.Local().Format(time.DateTime))

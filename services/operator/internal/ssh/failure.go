@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strings"
 
@@ -36,19 +37,32 @@ func (m *Host) failure(ctx context.Context, failed error, stderr string) *apiv1.
 	}
 	switch exit := exitOf(failed); exit {
 	case exitSSH:
-		r.Code, r.Message, r.Try = code.SshFailed, fmt.Sprintf("cannot reach %s by ssh: %v: %s", m.To, failed,
-			last), m.Command+" "+m.To
+		r.Code, r.Message, r.Try = code.SshFailed, fmt.Sprintf("cannot reach %s by ssh: %v", m.To, failed),
+			m.Command+" "+m.To
+		if unstarted(failed) {
+			r.Message, r.Try = fmt.Sprintf("cannot start the ssh command: %v", failed), "--ssh-command COMMAND"
+		}
 	case exitNotUploaded:
 		r.Code, r.Message = code.NotUploaded, fmt.Sprintf(
-			"%s did not arrive whole in a temporary directory at %s, and was not run: %s", m.Upload, m.To, last)
+			"%s did not arrive whole in a temporary directory at %s, and was not run", m.Upload, m.To)
 	case exitNoPermit, exitNoProgram, exitBadUsage:
 		r.Code, r.Message = code.NoProgram, fmt.Sprintf(
-			"%s has no executor program %q that can do this: exit code %d: %s", m.To, m.Program, exit, last)
+			"%s has no executor program %q that can do this: exit code %d", m.To, m.Program, exit)
 		r.Try = "--executor PROGRAM, or --upload FILE with a current one for that machine"
 	default:
-		r.Code, r.Message = code.NotCleaned, fmt.Sprintf("no receipt came from %s: exit code %d: %s", m.To, exit, last)
+		r.Code, r.Message = code.NotCleaned, fmt.Sprintf("no receipt came from %s: exit code %d", m.To, exit)
+	}
+	if last != "" {
+		r.Message += ": " + last
 	}
 	return r
+}
+
+// unstarted reports whether a command failed because it could not be started.
+func unstarted(failed error) bool {
+	_, unknown := errors.AsType[*exec.Error](failed)
+	_, unusable := errors.AsType[*fs.PathError](failed)
+	return unknown || unusable
 }
 
 // exitOf returns the exit code of a command over ssh. For a command that could not be started it returns ssh's own

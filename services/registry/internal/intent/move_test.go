@@ -1,6 +1,7 @@
 package intent_test
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -113,8 +114,9 @@ func TestConfigureDoesNotRetryAFailedInstall(t *testing.T) {
 	w := fleet(1)
 	w.decide("install", installAll().Intent)
 	w.task(w.on(0), &taskv1.Undone{})
-	if d := w.decide("configure", configure(values{"a": "b"})); d.Refusal.GetCode() != "NOT_PLACED" {
-		t.Errorf("%v; want NOT_PLACED", d.Refusal)
+	d := w.decide("configure", configure(values{"a": "b"}))
+	if d.Refusal.GetCode() != "NOT_PLACED" || !strings.Contains(d.Refusal.GetTry(), " --set NAME=VALUE") {
+		t.Errorf("%v; want NOT_PLACED, and how else the value is set", d.Refusal)
 	}
 }
 

@@ -21,7 +21,7 @@ func lacksAgent(agent string) *apiv1.Refusal {
 
 func alreadyInstalled(agent string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: code.AlreadyInstalled, Message: fmt.Sprintf("it has agent %q at another image", agent),
+		Code: code.AlreadyInstalled, Message: fmt.Sprintf("agent %q is wanted there at another image", agent),
 		Try: "garrison up " + agent + " --on SELECTOR",
 	}
 }
@@ -49,7 +49,8 @@ func notPlaced(have *instancev1.Instance) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code:    code.NotPlaced,
 		Message: fmt.Sprintf("%s %s is wanted but was never installed there, so nothing runs", have.Agent, v),
-		Try:     fmt.Sprintf("garrison up %s@%s --on SELECTOR, to try it again", have.Agent, v),
+		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR, to try it again; when it lacks a value, first garrison "+
+			"agent update %s --set NAME=VALUE", have.Agent, v, have.Agent),
 	}
 }
 
@@ -96,7 +97,7 @@ func (o *outcome) allPassedOver(n int) *apiv1.Refusal {
 	case first.Code == code.AlreadyInstalled:
 		return &apiv1.Refusal{
 			Code:    code.AlreadyInstalled,
-			Message: fmt.Sprintf("agent %q is on all selected servers; %d want another image", agent, n),
+			Message: fmt.Sprintf("agent %q is wanted on all selected servers; on %d at another image", agent, n),
 			Try:     first.First.Try,
 		}
 	case o.counts[already] > 0:
