@@ -197,7 +197,8 @@ var intents = []Entry{
 	},
 	{
 		NotUndoable, by(registry),
-		"The intent changed no instance, or the previous state is unknown.",
+		"The intent changed no instance, or the previous state is unknown; or another rollout undoes the rollout " +
+			"already.",
 		"garrison intent show INTENT",
 	},
 	{

@@ -7,7 +7,8 @@
 //
 //  1. A rollout runs once every part of its plan is recorded, and the parts come in order.
 //  2. A wave begins after the one before it passed, and passes once.
-//  3. Nothing begins while a rollout is paused or halted, and nothing happens after its end but that it is undone.
+//  3. Nothing begins while a rollout is paused or halted, and nothing happens after its end but that it is undone,
+//     again where an undo ended before it was done.
 //  4. An approval of the actor who asked for the rollout does not fit where the strategy wants that of another one.
 package rollout
 
@@ -53,7 +54,7 @@ var Life = fsm.Table[rolloutv1.State, string]{
 		"undone":   rolloutv1.State_STATE_UNDONE,
 	},
 	rolloutv1.State_STATE_ABORTED: {"undone": rolloutv1.State_STATE_UNDONE},
-	rolloutv1.State_STATE_UNDONE:  {},
+	rolloutv1.State_STATE_UNDONE:  {"undone": rolloutv1.State_STATE_UNDONE}, // once more, by another undo
 }
 
 // Apply folds a fact into a rollout's record, which is nil for an unknown one, and returns the record after it. Apply

@@ -81,7 +81,20 @@ func (in *input) pending(wave uint32) iter.Seq[string] {
 func (in *input) reverts(t *rolloutv1.Target) bool {
 	return slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool {
 		i, _ := in.reader.Instance(t.ServerId, c.Agent)
-		return i.GetWithdrawn()
+		return i.GetWithdrawn() || in.queued(i)
+	})
+}
+
+// queued reports whether an undo before this one, of the same rollout, was aborted while its change of an instance was
+// queued, which is about to be withdrawn.
+func (in *input) queued(i *instancev1.Instance) bool {
+	r, _ := in.reader.Rollout(in.id)
+	if r.GetUndoes() == "" {
+		return false
+	}
+	return slices.ContainsFunc(in.reader.RolloutsOn(i.GetServerId()), func(id string) bool {
+		other, _ := in.reader.Rollout(id)
+		return other.GetUndoes() == r.Undoes && queuedBy(in.reader, other, i)
 	})
 }
 

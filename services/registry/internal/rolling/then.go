@@ -244,8 +244,8 @@ func askedAt(r Reader, d *environmentv1.Default) uint64 {
 
 // TakeBack returns what an undo of a rollout takes back of what it ended with, unless it was changed since.
 func TakeBack(r Reader, past *rolloutv1.Rollout) (taken []*rolloutv1.Standing, beside []Standing) {
-	if !past.ThenRecorded {
-		return nil, nil // it had not recorded anything
+	if !past.ThenRecorded || past.State == rolloutv1.State_STATE_UNDONE {
+		return nil, nil // it had not recorded anything, or the undo before took it back
 	}
 	for _, s := range past.Then {
 		if d := s.GetDefault(); d != nil {

@@ -18,6 +18,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
@@ -56,30 +57,68 @@ func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 		return p.undoIntent(p.ask.Undone)
 	case !ok:
 		return UnknownRollout(q.UndoOf)
-	case past.State == rolloutv1.State_STATE_UNDONE:
-		return &apiv1.Refusal{
-			Code: code.NotUndoable, Message: fmt.Sprintf("rollout %s was undone by rollout %s", past.Id, past.UndoneBy),
-			Try: "garrison rollout show " + past.UndoneBy,
-		}
+	}
+	before, why := p.undoBefore(past)
+	if why != nil {
+		return why
 	}
 	p.inherit(past)
 	p.Agents, p.Title = past.Agents, "undo of "+past.Title
 	plan := &intentv1.Plan{}
 	p.Steps = append(p.Steps, plan)
 	for t := range p.reader.Targets(past.Id, "") {
-		p.undoTarget(t, plan)
+		if !p.owedBy(before, t.ServerId) {
+			p.undoTarget(t, before, plan)
+		}
 	}
 	if len(p.byServer) == 0 {
-		r := &apiv1.Refusal{
-			Code: code.NothingLeft, Message: "no server is as rollout " + past.Id + " left it",
-			Try: "garrison rollout show " + past.Id,
-		}
-		if !rolloutnoun.Ended(past.State) { // a halt took its broken servers back
-			r.Try = "garrison rollout abort " + past.Id
-		}
-		return r
+		return nothingToUndo(past)
 	}
 	return nil
+}
+
+// undoBefore returns the rollout that undoes another one already; nil when there is none, or the view does not keep it.
+// It refuses a second undo while the first one has not ended.
+func (p *planner) undoBefore(past *rolloutv1.Rollout) (*rolloutv1.Rollout, *apiv1.Refusal) {
+	before, ok := p.reader.Rollout(past.UndoneBy)
+	if past.State != rolloutv1.State_STATE_UNDONE || !ok {
+		return nil, nil
+	}
+	if rolloutnoun.Ended(before.State) {
+		return before, nil
+	}
+	return nil, &apiv1.Refusal{
+		Code: code.NotUndoable, Message: fmt.Sprintf(
+			"rollout %s is being undone by rollout %s, which is %s", past.Id, before.Id, stateWord(before.State)),
+		Try: fmt.Sprintf("garrison rollout show %s, or rollout abort %s and the undo again", before.Id, before.Id),
+	}
+}
+
+func stateWord(s rolloutv1.State) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "STATE_"))
+}
+
+// owedBy reports whether an undo that succeeded still reaches a server once that is back.
+func (p *planner) owedBy(before *rolloutv1.Rollout, server string) bool {
+	t, _ := p.reader.Target(before.GetId(), server)
+	return before.GetState() == rolloutv1.State_STATE_SUCCEEDED &&
+		t.GetState() == rolloutv1.TargetState_TARGET_STATE_OWED
+}
+
+// nothingToUndo refuses the undo of a rollout that no server is as it left it.
+func nothingToUndo(past *rolloutv1.Rollout) *apiv1.Refusal {
+	r := &apiv1.Refusal{
+		Code: code.NothingLeft, Message: "no server is as rollout " + past.Id + " left it",
+		Try: "garrison rollout show " + past.Id,
+	}
+	switch {
+	case past.State == rolloutv1.State_STATE_UNDONE:
+		r.Code, r.Message = code.NotUndoable, fmt.Sprintf("rollout %s was undone by rollout %s", past.Id, past.UndoneBy)
+		r.Try = "garrison rollout show " + past.UndoneBy
+	case !rolloutnoun.Ended(past.State): // a halt took its broken servers back
+		r.Try = "garrison rollout abort " + past.Id
+	}
+	return r
 }
 
 // inherit sets the strategy of an undo that has none of its own: that of the rollout that it undoes, with what is said
@@ -128,7 +167,8 @@ func (p *planner) undoIntent(past *intentv1.Record) *apiv1.Refusal {
 	}
 }
 
-func (p *planner) undoTarget(t *rolloutv1.Target, plan *intentv1.Plan) {
+// undoTarget plans the way back of one server. before is the undo that ended before it was done, or nil.
+func (p *planner) undoTarget(t *rolloutv1.Target, before *rolloutv1.Rollout, plan *intentv1.Plan) {
 	s, ok := p.reader.Server(t.ServerId)
 	if !ok || s.Life != serverv1.Life_LIFE_ALIVE || t.RestoredBy != "" {
 		return
@@ -143,7 +183,7 @@ func (p *planner) undoTarget(t *rolloutv1.Target, plan *intentv1.Plan) {
 			continue
 		}
 		have, there := p.reader.Instance(t.ServerId, c.Agent)
-		if there && have.IntentId != id {
+		if there && p.askedBy(before, have) != id {
 			id = "" // it is asked for anew, where what the rollout brought is wanted again
 		}
 		if !there && c.To != nil || id == "" && !asLeft(have, c) || c.Repair {
@@ -157,6 +197,29 @@ func (p *planner) undoTarget(t *rolloutv1.Target, plan *intentv1.Plan) {
 	if p.byServer[t.ServerId] != nil {
 		plan.Changed++
 	}
+}
+
+// askedBy returns the intent that asked for what is wanted of an instance. Where that is withdrawn, or about to be
+// since the undo before was aborted, it is the intent whose change is wanted again then.
+func (p *planner) askedBy(before *rolloutv1.Rollout, have *instancev1.Instance) string {
+	if have.GetWithdrawn() || queuedBy(p.reader, before, have) {
+		return have.GetLastBegun().GetIntentId()
+	}
+	return have.GetIntentId()
+}
+
+// queuedBy reports whether what is wanted of an instance is a change that a rollout asked for before it was aborted,
+// and that no server began: it is about to be withdrawn.
+func queuedBy(r Reader, aborted *rolloutv1.Rollout, i *instancev1.Instance) bool {
+	if aborted.GetState() != rolloutv1.State_STATE_ABORTED || i == nil || i.Begun {
+		return false
+	}
+	switch i.TaskState {
+	case taskv1.State_STATE_UNSPECIFIED, taskv1.State_STATE_QUEUED:
+		t, _ := r.Target(aborted.Id, i.ServerId)
+		return slices.Contains(t.GetIntentIds(), i.IntentId)
+	}
+	return false
 }
 
 // backwards returns the changes of a target that were asked for, by position, the last step first.
