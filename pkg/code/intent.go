@@ -31,6 +31,7 @@ const (
 	FailedBefore      = "FAILED_BEFORE"
 	NotPlaced         = "NOT_PLACED"
 	ChangedSince      = "CHANGED_SINCE"
+	AskedLater        = "ASKED_LATER"
 	NotUndoable       = "NOT_UNDOABLE"
 	NotAccepted       = "NOT_ACCEPTED"
 	NotWithdrawable   = "NOT_WITHDRAWABLE"
@@ -194,6 +195,12 @@ var intents = []Entry{
 		ChangedSince, by(registry),
 		"Another intent has changed the instance since, so this intent is not undone there.",
 		"garrison instance show SERVER AGENT",
+	},
+	{
+		AskedLater, by(registry),
+		"A person, or a rollout that was planned later, asked for something else of the agent since the rollout was " +
+			"planned, so the rollout leaves the server as it is.",
+		"garrison instance show SERVER AGENT; garrison rollout start, to change it after all",
 	},
 	{
 		NotUndoable, by(registry),

@@ -22,6 +22,8 @@ const (
 	mostJoin = 500
 	// mostWaves bounds the waves that servers which join add to a rollout.
 	mostWaves = 200
+	// late is why a server that joined is in its wave.
+	late = "late"
 )
 
 // JoinsAt returns the wave that servers which come to a rollout's selector join: the last one while it has not begun,
@@ -103,7 +105,7 @@ func (p *planner) extension(record *rolloutv1.Rollout, wave uint32) *rolloutv1.E
 			continue // it joins once it is healthy and the other rollout ended
 		}
 		t := p.byServer[id]
-		t.Wave, t.Because, t.Place = wave, "late", place
+		t.Wave, t.Because, t.Place = wave, late, place
 		if size += proto.Size(t) + 8; len(out.Targets) == mostJoin || len(out.Targets) > 0 && size > partBytes {
 			break
 		}

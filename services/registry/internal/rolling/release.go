@@ -1,6 +1,7 @@
 package rolling
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -38,6 +40,7 @@ type Run struct {
 type group struct {
 	change  int // by position
 	servers []string
+	kept    *apiv1.Refusal // why the servers are left as they are; nil when the change is made
 }
 
 // Release returns the drafts that a decision releases, and the servers that they change: as many as fit in one atomic
@@ -45,13 +48,16 @@ type group struct {
 func Release(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, taken []string) {
 	wave, servers := d.Wave, d.Release
 	groups := map[string]*group{}
-	room := mostDrafts
+	room, step := mostDrafts, max(d.Step, 1)
 	for _, id := range servers {
 		t, ok := r.Target(run.Rollout.Id, id)
 		if !ok {
 			break
 		}
-		keys := keysOf(t, max(d.Step, 1))
+		keys, kept := keysOf(t, step), map[string]*apiv1.Refusal{}
+		if whole := run.keeps(r, t, step); whole != nil || len(t.UndoIntentIds) > 0 {
+			keys, kept = run.splitKept(r, t, keys, whole)
+		}
 		for key := range keys {
 			if groups[key] == nil {
 				room-- // its answer
@@ -63,7 +69,7 @@ func Release(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, take
 		taken = append(taken, id)
 		for key, n := range keys {
 			if groups[key] == nil {
-				groups[key] = &group{change: n}
+				groups[key] = &group{change: n, kept: kept[key]}
 			}
 			groups[key].servers = append(groups[key].servers, id)
 		}
@@ -72,11 +78,26 @@ func Release(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, take
 		g := groups[key]
 		first, _ := r.Target(run.Rollout.Id, g.servers[0])
 		if in := run.intent(first, g); in != nil {
-			drafts = append(drafts, run.derive(r, in, wave, g.servers)...)
+			drafts = append(drafts, run.derive(r, in, wave, g)...)
 			run.Under = ledger.Guard{}
 		}
 	}
 	return drafts, taken
+}
+
+// splitKept gives the changes of a target that are not made keys of their own, with the reason: whole of all of them.
+func (run Run) splitKept(r Reader, t *rolloutv1.Target, keys map[string]int, whole *apiv1.Refusal) (
+	map[string]int, map[string]*apiv1.Refusal,
+) {
+	out, kept := map[string]int{}, map[string]*apiv1.Refusal{}
+	for key, n := range keys {
+		if why := cmp.Or(whole, run.keepsAlone(r, t, n)); why != nil {
+			key += " " + t.ServerId
+			kept[key] = why
+		}
+		out[key] = n
+	}
+	return out, kept
 }
 
 // every matches each fact about each rollout.
@@ -175,11 +196,12 @@ func undoOf(id string, on *intentv1.Selector) *intentv1.Intent {
 	return &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: id, On: on}}}
 }
 
-// derive decides a derived intent. Its id follows from what it is about, so that two registries derive one.
-func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, servers []string) []ledger.Draft {
+// derive decides a derived intent about a group of servers. Its id follows from what it is about, so that two
+// registries derive one.
+func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, g *group) []ledger.Draft {
 	in.Source = &intentv1.Source{RolloutId: run.Rollout.Id, Wave: wave}
 	ask := intent.Ask{
-		Actor: run.Rollout.Actor, Intent: in, At: run.At, Due: slices.Sorted(slices.Values(servers)),
+		Actor: run.Rollout.Actor, Intent: in, At: run.At, Due: slices.Sorted(slices.Values(g.servers)),
 		Back: run.Rollout.Undoes != "", Under: run.Under,
 	}
 	ask.Verb = intent.Verb(in)
@@ -202,6 +224,9 @@ func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, servers []stri
 		parts = append(parts, id, agent, strconv.FormatUint(r.Sequence(ledger.Instance, ledger.Key(id, agent)), 10))
 	}
 	ask.ID = ident.From(parts...)
+	if g.kept != nil {
+		return []ledger.Draft{intent.Answer(ask, &intentv1.Refused{Intent: in, Refusal: g.kept})}
+	}
 	return intent.Decide(Ahead(r, run.Ask.GetThen()), ask).Drafts
 }
 
@@ -244,7 +269,7 @@ func Restore(r Reader, run Run, broken []*rolloutv1.Target) (drafts []ledger.Dra
 	}
 	for _, id := range slices.Sorted(maps.Keys(byIntent)) {
 		in := undoOf(id, &intentv1.Selector{Servers: slices.Sorted(slices.Values(byIntent[id]))})
-		drafts = append(drafts, run.derive(r, in, wave, byIntent[id])...)
+		drafts = append(drafts, run.derive(r, in, wave, &group{servers: byIntent[id]})...)
 	}
 	return drafts
 }

@@ -113,7 +113,7 @@ func (v *reach) release(
 	if left && why == nil {
 		why = refusal(ledger.Registry, code.ChangedSince, "it changed since the plan was made")
 	}
-	if left && len(t.Changes) == 1 {
+	if left && (len(t.Changes) == 1 || why.GetCode() == code.AskedLater) {
 		v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.LeftOut, Reason: why})
 		return
 	}
