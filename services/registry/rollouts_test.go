@@ -400,3 +400,16 @@ func TestAnUndoTakesBackWhatTheOneBeforeHadQueuedWhenItWasAborted(t *testing.T) 
 		t.Errorf("versions %v; want 1.0.0 everywhere", have)
 	}
 }
+
+// The plan shows from what each server changes, so it holds for nothing else.
+func TestAPlanIsStaleOnceAServerWouldChangeFromAnotherVersion(t *testing.T) {
+	s := rolledOut(t, 2)
+	s.image("web", "0.9.0", "release")
+	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
+		&registryv1.PlanRolloutRequest{Intent: inOneWave(&rolloutv1.Strategy{})})
+	s.accepted(topology.VerbUpgrade, upTo("0.9.0", s.serverIDs()[0]))
+	s.eventually("web is downgraded", nil, func() bool { return s.converged("web") == 2 })
+	if have := s.outcome(s.publish(topology.VerbRollout, plan.Intent)); have.Refusal.GetCode() != code.PlanStale {
+		t.Errorf("a plan from 1.0.0 where 0.9.0 runs: %v; want %s", have.Refusal, code.PlanStale)
+	}
+}

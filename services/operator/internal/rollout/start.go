@@ -167,17 +167,18 @@ func propose(
 	if err != nil {
 		return err
 	}
+	if p.GetRefusal().GetCode() == code.PlanStale {
+		sayMoved(ctx, env, q)
+		return client.Refused(p.GetRefusal())
+	}
 	sayPlan(env, p)
 	at := p.GetIntent().GetRollout().GetStartAt()
 	if at != nil && p.GetStartAt() == nil && p.GetRefusal() == nil {
 		return cli.Usage("the registry is of a release that begins every rollout at once. Try: no --at; or garrison " +
 			"versions, and a newer release")
 	}
-	if r := p.GetRefusal(); r != nil {
-		if r.GetCode() == code.PlanStale {
-			sayMoved(ctx, env, q)
-		}
-		return client.Refused(r)
+	if err := refusedPlan(p); err != nil {
+		return err
 	}
 	columns, _ := output.Chosen(nil, false, display.RolloutTargets.Columns)
 	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, p.GetTargets()); err != nil {

@@ -36,8 +36,8 @@ func (p *planner) place() *apiv1.Refusal {
 			ServerID: id, Fields: p.fields(s), Owed: p.owed(s), Stages: stages(s),
 		})
 		for _, c := range p.byServer[id].Changes {
-			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s %d", id, c.Agent, c.To.GetId(), c.ToConfiguration,
-				rollout.StepOf(c)))
+			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s to %s %s %d", id, c.Agent, c.From.GetId(),
+				c.FromConfiguration, c.To.GetId(), c.ToConfiguration, rollout.StepOf(c)))
 		}
 	}
 	layout, err := p.waves(candidates)
