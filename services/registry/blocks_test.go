@@ -147,7 +147,8 @@ func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.
 		t.Errorf("blocked %v", b)
 	}
 	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
-	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE) // no server of the first wave succeeded
+	s.waits(id, "an approval of wave 2") // no server of the first wave succeeded
+	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE)
 	s.eventually("it halts again, because the build is blocked", everywhere, func() bool {
 		r, _ := s.r.records.View.Rollout(id)
 		return r.GetState() == rolloutv1.State_STATE_HALTED && r.GetReason().GetCode() == code.Blocked

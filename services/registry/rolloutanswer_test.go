@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -123,18 +126,65 @@ func TestAWaveThatWaitsForNoApprovalCannotBeRejected(t *testing.T) {
 	}
 }
 
-// A wave that is approved ahead is the one that a second approval means: a command that is sent twice opens one wave.
-func TestAnApprovalThatIsSentTwiceApprovesOneWave(t *testing.T) {
+// An approval that names no wave means the one that waits, so a command that is sent twice approves one wave.
+func TestAnApprovalWithoutAWaveApprovesOnlyTheOneThatWaits(t *testing.T) {
 	s := rolledOut(t, 6)
 	in := staged(taking(1), taking(1), taking(1))
 	in.GetRollout().Strategy.Approve, in.GetRollout().StartAt = true, timestamppb.New(time.Now().Add(time.Hour))
 	id := s.accepted(topology.VerbRollout, in).Id
 	yes := &registryv1.AnswerRolloutRequest{RolloutId: id, Answer: approve}
-	for range 2 {
-		resp := must[*registryv1.AnswerRolloutResponse](s, "AnswerRollout", yes)
-		if resp.Wave != 2 || resp.Rollout.Waves[1].ApprovedBy != "alice" || resp.Rollout.Waves[2].ApprovedBy != "" {
-			t.Errorf("it approved wave %d: %v", resp.Wave, resp.Rollout.Waves)
+	_, err := bus.Call[*emptypb.Empty](t.Context(), s.ops, ledger.Registry, methods.ByName("AnswerRollout"), yes)
+	if codeOf(err) != code.RolloutNotFit || !strings.Contains(fmt.Sprint(fault.RefusalOf(err)), "--wave 2") {
+		t.Errorf("an approval while no wave waits: %v; want a refusal that names the wave to approve ahead", err)
+	}
+	ahead := &registryv1.AnswerRolloutRequest{RolloutId: id, Answer: approve, Wave: 2}
+	must[*registryv1.AnswerRolloutResponse](s, "AnswerRollout", ahead)
+	resp := must[*registryv1.AnswerRolloutResponse](s, "AnswerRollout", yes)
+	if resp.Wave != 2 || !resp.Already || resp.Rollout.Waves[2].ApprovedBy != "" {
+		t.Errorf("sent twice, it approved wave %d: %v", resp.Wave, resp)
+	}
+	now := fact(ledger.Rollout, id, &rolloutv1.Opened{Wave: 1})
+	s.append(now, fact(ledger.Rollout, id, &rolloutv1.Passed{Wave: 1}))
+	s.append(fact(ledger.Rollout, id, &rolloutv1.Opened{Wave: 2}))
+	resp = must[*registryv1.AnswerRolloutResponse](s, "AnswerRollout", yes)
+	if resp.Wave != 2 || !resp.Already || resp.Rollout.Waves[2].ApprovedBy != "" {
+		t.Errorf("while wave 2 is under way, it approved wave %d: %v", resp.Wave, resp)
+	}
+	s.append(fact(ledger.Rollout, id, &rolloutv1.Passed{Wave: 2}))
+	if have := s.answer("qa", ahead); have != code.RolloutNotFit {
+		t.Errorf("an approval of a wave that passed: %q", have)
+	}
+	resp = must[*registryv1.AnswerRolloutResponse](s, "AnswerRollout", yes)
+	if resp.Wave != 3 || resp.Already || resp.Rollout.Waves[2].ApprovedBy != "alice" {
+		t.Errorf("once wave 2 passed, it approved wave %d: %v", resp.Wave, resp)
+	}
+	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT)
+	for _, wave := range []uint32{0, 3} {
+		yes.Wave = wave
+		if have := s.answer("qa", yes); have != code.RolloutNotFit {
+			t.Errorf("an approval of wave %d of a rollout that ended: %q", wave, have)
 		}
+	}
+}
+
+func TestAnApprovalThatNoWaveWaitsForIsRefused(t *testing.T) {
+	s := rolledOut(t, 6)
+	in := staged(taking(1), taking(1), taking(1))
+	in.GetRollout().StartAt = timestamppb.New(time.Now().Add(time.Hour))
+	id := s.accepted(topology.VerbRollout, in).Id
+	refused := func(wave uint32) {
+		t.Helper()
+		q := &registryv1.AnswerRolloutRequest{RolloutId: id, Answer: approve, Wave: wave}
+		if have := s.answer("qa", q); have != code.RolloutNotFit {
+			t.Errorf("an approval of wave %d: %q", wave, have)
+		}
+	}
+	for _, wave := range []uint32{0, 3, 9} {
+		refused(wave)
+	}
+	s.append(fact(ledger.Rollout, id, &rolloutv1.Halted{Wave: 1, Reason: &apiv1.Refusal{Code: code.TooManyBroken}}))
+	for _, wave := range []uint32{0, 3, 9} {
+		refused(wave)
 	}
 }
 

@@ -73,6 +73,10 @@ func TestWavesFollowTheConditionsOfStagesAndThePlanIsFixed(t *testing.T) {
 	in.GetRollout().Strategy.Approve = true
 	id := s.accepted(topology.VerbRollout, in).Id
 	s.append(fact(ledger.Server, ids[4], &serverv1.Changed{Labels: map[string]string{"ring": "b"}}))
+	s.eventually("the first wave passed", nil, func() bool {
+		r, _ := s.r.records.View.Rollout(id)
+		return r.GetWaves()[0].PassedAt != nil
+	})
 	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE)
 	s.eventually("the second wave passed", nil, func() bool {
 		r, _ := s.r.records.View.Rollout(id)

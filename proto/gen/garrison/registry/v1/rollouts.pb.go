@@ -1464,7 +1464,7 @@ type ControlRolloutRequest struct {
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// With resume: stop again after this wave; 0 means no.
 	UntilWave uint32 `protobuf:"varint,4,opt,name=until_wave,json=untilWave,proto3" json:"until_wave,omitempty"`
-	// With approve: the wave; 0 means the next one.
+	// With approve: the wave; 0 means what it means in an AnswerRolloutRequest.
 	Wave uint32 `protobuf:"varint,5,opt,name=wave,proto3" json:"wave,omitempty"`
 	// With resume: from now on, change servers also while their environment is frozen or outside its windows.
 	Override      bool `protobuf:"varint,60,opt,name=override,proto3" json:"override,omitempty"`
@@ -1597,7 +1597,8 @@ type AnswerRolloutRequest struct {
 	RolloutId string `protobuf:"bytes,1,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
 	// The answer.
 	Answer RolloutAnswer `protobuf:"varint,2,opt,name=answer,proto3,enum=garrison.registry.v1.RolloutAnswer" json:"answer,omitempty"`
-	// The wave; 0 means the next one.
+	// The wave. 0 means, of an approval, the one that waits for it now; without one, and while the last approved wave is
+	// under way, that one, of which it changes nothing. Of a rejection it means the next one.
 	Wave uint32 `protobuf:"varint,3,opt,name=wave,proto3" json:"wave,omitempty"`
 	// Why; at most 1,000 bytes. A rejection needs one.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1669,7 +1670,9 @@ type AnswerRolloutResponse struct {
 	// The rollout.
 	Rollout *v12.Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	// The wave that was approved or rejected, from 1.
-	Wave          uint32 `protobuf:"varint,2,opt,name=wave,proto3" json:"wave,omitempty"`
+	Wave uint32 `protobuf:"varint,2,opt,name=wave,proto3" json:"wave,omitempty"`
+	// The answer held before the request, which changed nothing.
+	Already       bool `protobuf:"varint,3,opt,name=already,proto3" json:"already,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1716,6 +1719,13 @@ func (x *AnswerRolloutResponse) GetWave() uint32 {
 		return x.Wave
 	}
 	return 0
+}
+
+func (x *AnswerRolloutResponse) GetAlready() bool {
+	if x != nil {
+		return x.Already
+	}
+	return false
 }
 
 // ReplayRolloutRequest names a rollout.
@@ -2359,10 +2369,11 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12;\n" +
 	"\x06answer\x18\x02 \x01(\x0e2#.garrison.registry.v1.RolloutAnswerR\x06answer\x12\x12\n" +
 	"\x04wave\x18\x03 \x01(\rR\x04wave\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"c\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"}\n" +
 	"\x15AnswerRolloutResponse\x126\n" +
 	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\x12\x12\n" +
-	"\x04wave\x18\x02 \x01(\rR\x04wave\"I\n" +
+	"\x04wave\x18\x02 \x01(\rR\x04wave\x12\x18\n" +
+	"\aalready\x18\x03 \x01(\bR\aalready\"I\n" +
 	"\x14ReplayRolloutRequest\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x12\n" +

@@ -32,25 +32,27 @@ func (a *API) Answer(
 	ctx context.Context, c bus.Caller, q *registryv1.AnswerRolloutRequest,
 ) (*registryv1.AnswerRolloutResponse, error) {
 	resp := &registryv1.AnswerRolloutResponse{}
-	r, err := a.steer(ctx, c, steering{q.RolloutId, q.Reason, func(r *rolloutv1.Rollout) (proto.Message, error) {
-		g := gate{c.Actor, cmp.Or(q.Wave, toApprove(r)), q.Reason}
-		resp.Wave = g.wave
+	r, err := a.steer(ctx, c, steering{q.RolloutId, q.Reason, func(r *rolloutv1.Rollout) (body proto.Message, err error) {
+		g := gate{c.Actor, q.Wave, q.Reason}
 		switch q.Answer {
 		case registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE:
-			return approved(r, g)
+			body, g.wave, err = approved(r, g)
 		case registryv1.RolloutAnswer_ROLLOUT_ANSWER_REJECT:
-			return rejected(r, g)
+			g.wave = cmp.Or(q.Wave, toReject(r))
+			body, err = rejected(r, g)
+		default:
+			return nil, request.Invalid(code.Malformed, "the request neither approves nor rejects")
 		}
-		return nil, request.Invalid(code.Malformed, "the request neither approves nor rejects")
+		resp.Wave, resp.Already = g.wave, body == nil
+		return body, err
 	}})
 	resp.Rollout = r
 	return request.Answer(resp, err)
 }
 
-// toApprove returns the first wave that has not begun and needs an approval, whether it has one or not, so that an
-// approval that is sent twice approves one wave. Without such a wave it returns the first that has not begun; 0 when
-// all have.
-func toApprove(r *rolloutv1.Rollout) (first uint32) {
+// toReject returns the first wave that has not begun and needs an approval, whether it has one or not. Without such a
+// wave it returns the first that has not begun; 0 when all have.
+func toReject(r *rolloutv1.Rollout) (first uint32) {
 	for n, w := range r.Waves {
 		wave := uint32(n) + 1
 		if w.OpenedAt == nil && (w.ApprovedBy != "" || rollout.NeedsApproval(r, wave)) {
@@ -63,22 +65,66 @@ func toApprove(r *rolloutv1.Rollout) (first uint32) {
 	return first
 }
 
-// approved returns the fact of an approval; nil when it holds already.
-func approved(r *rolloutv1.Rollout, g gate) (proto.Message, error) {
+// toApprove returns the wave that an approval means which names none: the one that waits for it now. Without one it
+// returns the last approved wave until that passed, so that an approval that is sent twice approves one wave. It never
+// returns a wave behind one that has not passed and has no approval: a person names that one.
+func toApprove(r *rolloutv1.Rollout) (uint32, error) {
+	next := rollouts.Current(r)
+	w := rollouts.Wave(r, next)
+	if w != nil && w.OpenedAt == nil && w.ApprovedBy == "" && rollout.NeedsApproval(r, next) &&
+		r.State != rolloutv1.State_STATE_HALTED {
+		return next, nil
+	}
+	ahead := uint32(0)
+	for n := uint32(len(r.Waves)); n > 0; n-- {
+		switch w := rollouts.Wave(r, n); {
+		case w.ApprovedBy != "" && w.PassedAt == nil:
+			return n, nil
+		case w.OpenedAt == nil && rollout.NeedsApproval(r, n):
+			ahead = n
+		}
+	}
+	if ahead == 0 {
+		return 0, notFit(r, "no wave waits for an approval")
+	}
+	return 0, notFitTry(r, "no wave waits for an approval now; to approve one ahead, name it",
+		fmt.Sprintf("garrison rollout approve %s --wave %d", r.Id, ahead))
+}
+
+// approved returns the fact of an approval, and the wave that it means; nil when it holds already.
+func approved(r *rolloutv1.Rollout, g gate) (body proto.Message, wave uint32, err error) {
+	if rollouts.Ended(r.State) {
+		return nil, g.wave, notFit(r, "no wave begins any more")
+	}
+	if g.wave == 0 {
+		if g.wave, err = toApprove(r); err != nil {
+			return nil, 0, err
+		}
+	}
+	body, err = approvedWave(r, g)
+	return body, g.wave, err
+}
+
+// approvedWave returns the fact of an approval of the wave that it names; nil when it holds already.
+func approvedWave(r *rolloutv1.Rollout, g gate) (proto.Message, error) {
 	w := rollouts.Wave(r, g.wave)
 	switch {
 	case w == nil:
-		return nil, notFit(r, "no wave is left to approve")
+		return nil, notFit(r, fmt.Sprintf("it has no wave %d; its last one is wave %d", g.wave, len(r.Waves)))
+	case w.PassedAt != nil:
+		return nil, notFit(r, fmt.Sprintf("wave %d has passed", g.wave))
 	case w.ApprovedBy != "":
 		return nil, nil
 	case w.OpenedAt != nil:
-		return nil, notFit(r, "the wave has begun")
+		return nil, notFit(r, fmt.Sprintf("wave %d has begun", g.wave))
 	case !rollouts.MayApprove(r, g.actor):
 		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{
 			Code: code.ApproverStarted, Component: ledger.Registry, Message: fmt.Sprintf(
 				"%s started rollout %s, and its waves are approved by another", g.actor, r.Id),
 			Try: "garrison rollout approve " + r.Id + ", by another person or program",
 		})
+	case !rollout.NeedsApproval(r, g.wave):
+		return nil, notFit(r, fmt.Sprintf("wave %d waits for no approval", g.wave))
 	}
 	return &rolloutv1.Approved{Wave: g.wave, Reason: g.reason}, nil
 }

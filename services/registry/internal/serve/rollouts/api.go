@@ -348,7 +348,11 @@ func noWave(r *rolloutv1.Rollout, wave uint32) error {
 
 // notFit refuses to do something to a rollout in its state.
 func notFit(r *rolloutv1.Rollout, what string) error {
+	return notFitTry(r, what, "garrison rollout show "+r.Id)
+}
+
+// notFitTry is notFit with a command to use instead.
+func notFitTry(r *rolloutv1.Rollout, what, try string) error {
 	state := strings.ToLower(strings.TrimPrefix(r.State.String(), "STATE_"))
-	return fault.Refusef(fault.Conflict, code.RolloutNotFit, "rollout %s is %s: %s", r.Id, state, what).
-		Try(fmt.Sprintf("garrison rollout show %s", r.Id))
+	return fault.Refusef(fault.Conflict, code.RolloutNotFit, "rollout %s is %s: %s", r.Id, state, what).Try(try)
 }

@@ -93,7 +93,8 @@ func controlled(r *rolloutv1.Rollout, actor string, q *registryv1.ControlRollout
 		}
 		return &rolloutv1.Aborted{Reason: q.Reason}, nil
 	case registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE:
-		return approved(r, gate{actor, cmp.Or(q.Wave, toApprove(r)), q.Reason})
+		body, _, err := approved(r, gate{actor, q.Wave, q.Reason})
+		return body, err
 	}
 	return nil, request.Invalid(code.Malformed, "the request does not say what to do to the rollout")
 }
