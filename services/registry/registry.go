@@ -180,7 +180,7 @@ func (r *Registry) compose(v *view.View) {
 	r.externals = instances.NewExternals(r.records, log)
 	r.duties = servers.NewDuties(r.records, signer, log)
 	r.defaults = environments.NewWork(r.records, log)
-	r.rollouts = rollouts.NewWork(r.records, r.lookup, log)
+	r.rollouts = rollouts.NewWork(r.records, r.lookup, r.presence.Unsettled, log)
 	r.blocks = blocks.NewWork(r.records, r.cfg.BlockAfter, log)
 	r.brakes = environments.NewBrakes(r.records, log)
 	r.labels = labelrules.NewWork(r.records, log)

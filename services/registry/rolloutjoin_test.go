@@ -107,7 +107,7 @@ func TestServersThatJoinAreLookedForAfterAPauseUnlessTheFactIsRecorded(t *testin
 	in.GetRollout().On = &intentv1.Selector{All: true}
 	r := proto.CloneOf(s.rollout(id))
 	r.Strategy.JoinFor = durationpb.New(time.Hour)
-	w := rollouts.NewWork(s.r.records, s.r.lookup, zerolog.Nop())
+	w := rollouts.NewWork(s.r.records, s.r.lookup, nil, zerolog.Nop())
 	run := rolling.Run{Rollout: r, Ask: in.GetRollout(), At: s.r.records.Now()}
 	join := func() (n int) {
 		s.r.follower.Read(func() { n = len(w.Join(run, false)) })

@@ -65,7 +65,7 @@ func TestAPlanAndTheStateOfARolloutDoNotWaitForAReplay(t *testing.T) {
 	}}))
 	records, later := *s.r.records, time.Duration(0)
 	records.Now = func() time.Time { return s.r.records.Now().Add(later) }
-	api := rollouts.NewAPI(&records, s.r.lookup, zerolog.Nop())
+	api := rollouts.NewAPI(&records, s.r.lookup, nil, zerolog.Nop())
 	past := rollouts.NewPast(api, s.r.cfg.Conn, tasknoun.DefaultConcurrency)
 	in := waves(&rolloutv1.Strategy{})
 	ctx := context.Background()
@@ -134,7 +134,7 @@ func TestTheForecastOfAPlanCountsWhatIsUnderWayAtOnce(t *testing.T) {
 		Steps: []*taskv1.StepTime{{Step: taskv1.Step_STEP_FETCH, Took: durationpb.New(time.Hour)}},
 	}}))
 	plan := func(slots int, strategy *rolloutv1.Strategy) *registryv1.ForecastRolloutResponse {
-		past := rollouts.NewPast(rollouts.NewAPI(s.r.records, s.r.lookup, zerolog.Nop()), s.r.cfg.Conn, slots)
+		past := rollouts.NewPast(rollouts.NewAPI(s.r.records, s.r.lookup, nil, zerolog.Nop()), s.r.cfg.Conn, slots)
 		in := waves(&rolloutv1.Strategy{})
 		in.GetRollout().Strategy = strategy
 		resp, err := past.PlanAhead(t.Context(), bus.Caller{Actor: "alice"}, &registryv1.PlanRolloutRequest{

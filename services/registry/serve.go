@@ -143,7 +143,7 @@ func (r *Registry) serveServers(api *bus.Service) error {
 
 // serveRollouts registers the methods about rollouts.
 func (r *Registry) serveRollouts(api *bus.Service) error {
-	requests := rollouts.NewAPI(r.records, r.lookup, r.cfg.Log)
+	requests := rollouts.NewAPI(r.records, r.lookup, r.presence.Unsettled, r.cfg.Log)
 	past := rollouts.NewPast(requests, r.cfg.Conn, r.cfg.TaskConcurrency)
 	return errors.Join(
 		bus.Handle(api, "PlanRollout", past.PlanAhead),

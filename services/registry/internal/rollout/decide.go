@@ -86,6 +86,9 @@ func Decide(in Input) Decision {
 		return Decision{}
 	}
 	d := run(in)
+	if d.begins() {
+		d = d.Hold(r, doubt(in))
+	}
 	d.prime(in)
 	return d
 }

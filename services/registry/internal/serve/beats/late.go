@@ -116,10 +116,20 @@ func (p *Watch) Show(row *serverv1.Server) {
 
 // Held returns the hold on presence; nil without one.
 func (p *Watch) Held() *registryv1.PresenceHeld {
+	h := p.Unsettled()
+	if h == nil || !p.records.Now().Before(h.Until.AsTime()) {
+		return nil
+	}
+	return h
+}
+
+// Unsettled returns the hold on presence also after its limit, until those that stayed silent are recorded as offline;
+// nil without one.
+func (p *Watch) Unsettled() *registryv1.PresenceHeld {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hold
-	if !h.Holds(p.records.Now()) {
+	if h.Since.IsZero() {
 		return nil
 	}
 	return &registryv1.PresenceHeld{

@@ -17,7 +17,7 @@ import (
 )
 
 func TestALookThatPassedManyServersThatDoNotFetchAheadRests(t *testing.T) {
-	w := NewWork(&records.Records{Now: time.Now}, nil, zerolog.Nop())
+	w := NewWork(&records.Records{Now: time.Now}, nil, nil, zerolog.Nop())
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	pending := map[uint32]uint32{uint32(rolloutv1.TargetState_TARGET_STATE_PENDING): 1}
 	servers, looks, fetches := []string{}, 0, ""

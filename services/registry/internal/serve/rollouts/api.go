@@ -32,14 +32,15 @@ import (
 
 // API answers requests about rollouts.
 type API struct {
-	records *records.Records
-	lookup  *intents.Lookup
-	log     zerolog.Logger
+	records  *records.Records
+	lookup   *intents.Lookup
+	presence Presence
+	log      zerolog.Logger
 }
 
 // NewAPI returns what answers requests about rollouts.
-func NewAPI(r *records.Records, l *intents.Lookup, log zerolog.Logger) *API {
-	return &API{records: r, lookup: l, log: log}
+func NewAPI(r *records.Records, l *intents.Lookup, p Presence, log zerolog.Logger) *API {
+	return &API{records: r, lookup: l, presence: p, log: log}
 }
 
 // plan returns what a rollout would do if it were accepted now. It writes nothing.
@@ -221,7 +222,7 @@ func (a *API) get(
 		now := &rolloutv1.Basis{At: timestamppb.New(a.records.Now())}
 		in := rolling.Input(a.records.View, r, now)
 		in.Unprimed = nil // what is fetched ahead holds nothing up, and may take a look at all servers
-		d := rollout.Decide(in)
+		d := rollout.Decide(in).Hold(r, a.presence.held())
 		if resp.WaitsFor = d.Waits; !d.Next.IsZero() {
 			resp.NextAt = timestamppb.New(d.Next)
 		}

@@ -42,12 +42,13 @@ const (
 // Work runs rollouts: it asks the engine (package rollout) what is next, and records it. It decides on the view
 // rather than on facts, so a restart loses nothing, and every record is guarded, so two registries may both run it.
 type Work struct {
-	records *records.Records
-	lookup  *intents.Lookup
-	log     zerolog.Logger
-	wake    wakeup.Signal
-	active  atomic.Bool // there is a rollout that may go on
-	started time.Time   // when this registry began
+	records  *records.Records
+	lookup   *intents.Lookup
+	presence Presence
+	log      zerolog.Logger
+	wake     wakeup.Signal
+	active   atomic.Bool // there is a rollout that may go on
+	started  time.Time   // when this registry began
 
 	moved atomic.Uint64 // how many facts were folded that may bring a server to a rollout's selector
 
@@ -61,8 +62,9 @@ type Work struct {
 }
 
 // NewWork returns what runs rollouts.
-func NewWork(r *records.Records, l *intents.Lookup, log zerolog.Logger) *Work {
-	w := &Work{records: r, lookup: l, log: log, wake: wakeup.New(), past: map[string]*intentv1.Record{}}
+func NewWork(r *records.Records, l *intents.Lookup, p Presence, log zerolog.Logger) *Work {
+	w := &Work{records: r, lookup: l, presence: p, log: log, wake: wakeup.New()}
+	w.past = map[string]*intentv1.Record{}
 	w.looked, w.rested, w.withdrew = map[string]look{}, map[string]time.Time{}, map[string]time.Time{}
 	w.moved.Store(1)
 	w.active.Store(true)
@@ -205,6 +207,7 @@ func (w *Work) decide(
 	in, rest := w.rests(id, rolling.Input(view, r, basis))
 	d = rollout.Decide(in)
 	rest(d)
+	d = d.Hold(r, w.presence.held())
 	switch {
 	case len(d.Release) > 0:
 		run.Under = rolling.Alone(view, r)

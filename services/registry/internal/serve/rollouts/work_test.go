@@ -20,7 +20,7 @@ func TestAForecastIsOverBeforeItsClientGivesUp(t *testing.T) {
 }
 
 func TestWhatKeptAServerFromJoiningMayEndWithAFactAboutAnInstanceOrARollout(t *testing.T) {
-	w := NewWork(&records.Records{Now: time.Now}, nil, zerolog.Nop())
+	w := NewWork(&records.Records{Now: time.Now}, nil, nil, zerolog.Nop())
 	for _, noun := range []ledger.Noun{ledger.Instance, ledger.Intent, ledger.Rollout, ledger.Server} {
 		before := w.moved.Load()
 		if w.NoteFacts([]ledger.Fact{{Noun: noun}}); w.moved.Load() == before {
