@@ -85,7 +85,8 @@ func Release(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, take
 	return drafts, taken
 }
 
-// splitKept gives the changes of a target that are not made keys of their own, with the reason: whole of all of them.
+// splitKept puts the changes of a target that are not made under keys of their own, with the reason: whole of all of
+// them.
 func (run Run) splitKept(r Reader, t *rolloutv1.Target, keys map[string]int, whole *apiv1.Refusal) (
 	map[string]int, map[string]*apiv1.Refusal,
 ) {
