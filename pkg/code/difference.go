@@ -69,6 +69,9 @@ func Healed(code string) bool { return healed[code] }
 // Restarted reports whether what comes next, for a difference with this cause, is a start of the agent's process.
 func Restarted(code string) bool { return code == CrashLoop }
 
+// LacksVariable reports whether a difference with this cause ends when the server gets a value that its reason names.
+func LacksVariable(code string) bool { return code == UnknownVariable }
+
 const explainAgent = "garrison explain SERVER AGENT; garrison check --fix"
 
 var differences = []Entry{

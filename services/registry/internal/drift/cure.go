@@ -29,7 +29,7 @@ var (
 func remedy(d *registryv1.Difference) string {
 	e, _ := code.Lookup(d.Cause)
 	known := map[string]string{"SERVER": d.ServerName, "AGENT": d.Agent, "VERSION": d.Image.GetVersion()}
-	if d.Cause == code.UnknownVariable {
+	if code.LacksVariable(d.Cause) {
 		switch needed := nameNeeded.FindStringSubmatch(d.Reason); {
 		case needed == nil: // no operator can set it
 			return "garrison image build --help lists the variables; garrison up " + d.Agent + "@VERSION --on " +
