@@ -118,7 +118,8 @@ func TestAValueOfADefaultFitsTheSchemaOfItsAgent(t *testing.T) {
 	q := setDefault("web", reachNew)
 	q.Metadata = map[string]string{"level": "loud"}
 	want := "metadata.level: value must be one of 'info', 'debug' (set by the default of environment prod)"
-	if got := s.refusedCall("SetDefault", q); !strings.Contains(got, "SCHEMA_MISMATCH") || !strings.Contains(got, want) {
+	got := s.refusedCall("SetDefault", q)
+	if !strings.Contains(got, "SCHEMA_MISMATCH") || !strings.Contains(got, want) {
 		t.Errorf("set: %s", got)
 	}
 	plan := &registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Set{Set: q}}

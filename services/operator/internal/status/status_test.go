@@ -29,7 +29,8 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 	f := fleetOf(answers{
 		servers: &registryv1.CountServersResponse{Counts: counted(
 			group(10, "alive", "online", "enrolled", "running"), group(2, "alive", "offline", "enrolled", "running"),
-			group(1, "alive", "online", "quarantined", "suspended"), group(3, "invited", "", "", ""), group(4, "alive", "late", "enrolled", "running"),
+			group(1, "alive", "online", "quarantined", "suspended"), group(3, "invited", "", "", ""),
+			group(4, "alive", "late", "enrolled", "running"),
 			group(2, "alive", "online", "enrolled", "busy"),
 		)},
 		versions: &registryv1.CountInstancesResponse{Counts: counted(
