@@ -17,8 +17,8 @@
 //     reported as such and retried every Policy.Resting.
 //  5. The end of the executor does not affect the processes: their output goes to a file, not to a pipe, and they lead
 //     sessions of their own.
-//  6. An output file is cut at Policy.OutputBytes; the part before is kept in output.log.1. Its size is read every 2 s
-//     at least, and every 50 ms while it grows beyond that.
+//  6. An output file is cut when Policy.OutputBytes are found in it; the part before is kept in output.log.1. Its size
+//     is read every 2 s at least, and up to every 25 ms the faster it grows.
 //  7. Output is read by positions that stay valid when the file is cut (read.go). The files are opened without
 //     following links, so that an agent cannot have the executor read or write another file.
 //  8. Limits and confinements that it cannot enforce are refused before anything changes.

@@ -51,37 +51,60 @@ func OpenOutput(path string) (*os.File, error) {
 	return openOutput(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 }
 
-// BoundOutput keeps an output file below its bound until its process has ended, and marks when it grew.
+// BoundOutput keeps an output file near its bound until its process has ended, and marks when it grew.
 func (p Policy) BoundOutput(path string, ended <-chan struct{}, log zerolog.Logger) {
 	m := &marker{path: path}
-	for every := outputOften; Pause(ended, every); every = min(2*every, outputSeldom) {
-		if p.tendOutput(m, log) {
-			every = outputOften / 2
+	was, at := int64(0), time.Now()
+	for every := outputOften; Pause(ended, every); {
+		size, cut := p.tendOutput(m, log)
+		now := time.Now()
+		every = p.nextLook(growth{from: was, to: size, took: now.Sub(at)}, cut, every)
+		if was, at = size, now; cut {
+			was = 0
 		}
 	}
+}
+
+// growth is how an output file grew between two looks.
+type growth struct {
+	from, to int64
+	took     time.Duration
+}
+
+// nextLook returns the time until the next look at an output file: half of the time in which it reaches its bound when
+// it grows on as it did, and twice the last one at most.
+func (p Policy) nextLook(g growth, cut bool, last time.Duration) time.Duration {
+	next, room := min(2*last, outputSeldom), p.OutputBytes-g.to
+	if cut {
+		next, room = outputOften, p.OutputBytes
+	}
+	if grew := g.to - g.from; grew > 0 {
+		next = min(next, time.Duration(float64(g.took)*float64(room)/float64(2*grew)))
+	}
+	return max(next, outputOften/2)
 }
 
 // cutting is held while a file is cut or read: in an overlap two processes write to the same one.
 var cutting sync.Mutex
 
-// tendOutput cuts the output file when it is too large, and marks when it grew otherwise.
-func (p Policy) tendOutput(m *marker, log zerolog.Logger) (cut bool) {
+// tendOutput cuts the output file when it is too large, and marks when it grew otherwise. It returns the size before.
+func (p Policy) tendOutput(m *marker, log zerolog.Logger) (size int64, cut bool) {
 	cutting.Lock()
 	defer cutting.Unlock()
 	info, err := os.Lstat(m.path)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	if info.Size() < p.OutputBytes {
 		if err := m.mark(info.Size(), time.Now()); err != nil {
 			log.Debug().Err(err).Msg("growth of output not marked")
 		}
-		return false
+		return info.Size(), false
 	}
 	if err := p.cutOutput(m.path, info.Size()); err != nil {
 		log.Warn().Err(err).Msg("output not cut")
 	}
-	return true
+	return info.Size(), true
 }
 
 // cutOutput cuts an output file. The agent has it open for appending, so its end is copied and the file truncated;

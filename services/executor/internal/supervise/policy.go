@@ -9,7 +9,7 @@ type Policy struct {
 	Steady      time.Duration // a process that ran this long starts again with First
 	CrashLoop   int           // this many ends in a row, each before Steady, are a crash loop
 	Resting     time.Duration // the wait between tries in a crash loop
-	OutputBytes int64         // an output file is cut at this size
+	OutputBytes int64         // an output file is cut soon after it has this size
 }
 
 // DefaultPolicy is for production.

@@ -44,3 +44,32 @@ func TestASteadyProcessIsNoCrashLoop(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOutputFileIsLookedAtBeforeItCanReachItsBoundAgain(t *testing.T) {
+	const kib = 1 << 10
+	p := Policy{OutputBytes: 1000 * kib}
+	for name, c := range map[string]struct {
+		g    growth
+		cut  bool
+		last time.Duration
+		want time.Duration
+	}{
+		"nothing was written":         {growth{5, 5, time.Second}, false, time.Second, 2 * time.Second},
+		"it rests":                    {growth{5, 5, 2 * time.Second}, false, 2 * time.Second, 2 * time.Second},
+		"100 KiB a second, half full": {growth{400 * kib, 500 * kib, time.Second}, false, time.Second, 2 * time.Second},
+		"1 MiB a second, half full": {
+			growth{0, 500 * kib, time.Second / 2}, false, time.Second, time.Second / 4,
+		},
+		"it is nearly full":    {growth{0, 999 * kib, time.Second}, false, time.Second, outputOften / 2},
+		"cut, and it is slow":  {growth{999 * kib, 1000 * kib, time.Second}, true, time.Second, outputOften},
+		"cut, and it is fast":  {growth{0, 9000 * kib, time.Second / 2}, true, time.Second, outputOften / 2 * 10 / 9},
+		"it was cut elsewhere": {growth{999 * kib, 5, time.Second}, false, time.Second, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := p.nextLook(c.g, c.cut, c.last)
+			if d := got - c.want; d > time.Millisecond || d < -time.Millisecond {
+				t.Errorf("the next look is after %s, want %s", got, c.want)
+			}
+		})
+	}
+}
