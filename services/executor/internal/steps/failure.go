@@ -3,6 +3,8 @@ package steps
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
 // refuse returns a refusal of the change.
@@ -25,9 +28,22 @@ func Failure(step taskv1.Step, err error) *change.Failure {
 	case r != nil:
 		f.Code, f.Reason = r.GetCode(), strings.ToValidUTF8(r.GetMessage(), "?")
 	case errors.Is(err, syscall.ENOSPC):
-		f.Code = code.NoSpace
+		f.Code, f.Reason = code.NoSpace, noSpaceAt(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Code = code.TimedOut
 	}
 	return f
+}
+
+// noSpaceAt returns where a disk was full: the file, or the directory of one with a temporary name.
+func noSpaceAt(err error) string {
+	at, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return change.OneLine(err)
+	}
+	path := at.Path
+	if strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) {
+		path = filepath.Dir(path)
+	}
+	return strings.ToValidUTF8(at.Err.Error()+" at "+path, "?")
 }

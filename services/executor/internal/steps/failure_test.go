@@ -1,0 +1,36 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+)
+
+func TestAFullDiskIsNamedOnceByThePathThatItIsAt(t *testing.T) {
+	at := func(path string) error { return &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC} }
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a file": {
+			fmt.Errorf("unpack /r/images/d/app: %w", at("/r/images/d/app")),
+			"no space left on device at /r/images/d/app",
+		},
+		"a temporary one": {
+			fmt.Errorf("write /r/cache/7: %w", errors.Join(at("/r/cache/.garrison-tmp-42"), errors.New("close"))),
+			"no space left on device at /r/cache",
+		},
+		"no path": {fmt.Errorf("reserve: %w", syscall.ENOSPC), "reserve: no space left on device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := Failure(taskv1.Step_STEP_FETCH, c.err)
+			if f.Code != "NO_SPACE" || f.Reason != c.want {
+				t.Errorf("%s: %q, want %q", f.Code, f.Reason, c.want)
+			}
+		})
+	}
+}
