@@ -189,6 +189,46 @@ func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.
 	}
 }
 
+// Servers that moved on to another build do not show any more that the old one works, and it may be what they want back.
+func TestAnOldFailureIsNotJudgedByWhatServersHaveAfterARestart(t *testing.T) {
+	s := rolledOut(t, 16)
+	runs := func(version string, want int) {
+		t.Helper()
+		ids := s.first(3).Servers
+		bad := func(server string) bool { return slices.Contains(ids, server) }
+		s.eventually(version+" runs", bad, func() bool {
+			n := 0
+			for i := range s.r.records.View.InstancesOfAgent("web") {
+				if i.Observed.GetVersion() == version && i.Health == instancev1.Health_HEALTH_GOOD {
+					n++
+				}
+			}
+			return n == want
+		})
+	}
+	moved := s.first(16)
+	moved.Servers = moved.Servers[3:]
+	s.accepted(topology.VerbUpgrade, upWeb("1.1.0", moved))
+	runs("1.1.0", 13)
+	s.accepted(topology.VerbUpgrade, upWeb("1.1.0", s.first(3)))
+	s.eventually("it failed on three servers", func(string) bool { return true }, func() bool {
+		for _, suspect := range s.r.records.View.Suspects() {
+			return len(suspect.ServerIds) == 3
+		}
+		return false
+	})
+	s.image("web", "1.2.0", "release")
+	moved.Servers = moved.Servers[3:]
+	s.accepted(topology.VerbUpgrade, upWeb("1.2.0", moved))
+	runs("1.2.0", 10)
+	for range 2 {
+		blocks.NewWork(s.r.records, blocks.DefaultBlockAfter, zerolog.Nop()).Decide(t.Context())
+	}
+	if b := s.blocks(); len(b) != 0 {
+		t.Errorf("after a restart %v is blocked: %s", b[0].Build, b[0].Reason)
+	}
+}
+
 func TestWithTheMostBlocksASuspectIsCountedOnceAndBlockedOnceThereIsRoom(t *testing.T) {
 	s := rolledOut(t, 3)
 	var drafts []ledger.Draft

@@ -41,20 +41,30 @@ const (
 	blocksPause = 100 * time.Millisecond
 )
 
-// Work blocks builds that failed on several servers, or that halted a rollout. It decides on the view, so a
-// restart loses nothing; the guard of the block's key lets one of several registries win.
+// Work blocks builds that failed on several servers, or that halted a rollout. Each failure is judged once, against the
+// servers that have the build by then: what has it later says nothing about the failure, because servers move on. Of a
+// failure from before this process began it is unknown which servers had the build, so each server with the agent counts
+// as one on which it works. The guard of the block's key lets one of several registries win.
 type Work struct {
 	records *records.Records
 	most    int // 0 means never
 	log     zerolog.Logger
 	wake    wakeup.Signal
-	seen    map[string]uint64 // the last failure of each suspect, by sequence, when the servers with it were counted
-	full    bool              // it was logged that there are too many blocks
+	began   bool
+	from    uint64             // the position of the view when this process began
+	judged  map[string]verdict // of each suspect's last failure
+	full    bool               // it was logged that there are too many blocks
+}
+
+// verdict is what followed from a failure.
+type verdict struct {
+	failure uint64       // its sequence
+	block   *blockv1.Set // what is due, until it is recorded; nil for nothing
 }
 
 // NewWork returns what blocks builds that failed on most servers; 0 means never.
 func NewWork(r *records.Records, most int, log zerolog.Logger) *Work {
-	return &Work{records: r, most: most, log: log, wake: wakeup.New(), seen: map[string]uint64{}}
+	return &Work{records: r, most: most, log: log, wake: wakeup.New()}
 }
 
 // NoteFacts receives the facts that were just folded.
@@ -74,6 +84,7 @@ func (w *Work) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	w.begin()
 	for records.Sleep(ctx, blocksPause) {
 		w.Decide(ctx)
 		select {
@@ -84,22 +95,30 @@ func (w *Work) Run(ctx context.Context) error {
 	return nil
 }
 
+// begin notes which failures are older than this process.
+func (w *Work) begin() {
+	if !w.began {
+		w.began, w.from = true, w.records.Follower.Position()
+	}
+}
+
 // Decide records the blocks that are due. It is safe to run twice: the id of the fact follows from what it rests on.
 func (w *Work) Decide(ctx context.Context) {
-	due, seen := map[string]*blockv1.Set{}, map[string]uint64{}
+	w.begin()
+	due, judged := map[string]*blockv1.Set{}, w.judged
 	_, err := w.records.Decider.Do(ctx, func() (drafts []ledger.Draft, err error) {
 		clear(due) // it is taken again when another registry recorded first
-		clear(seen)
-		if w.full && w.room(0) {
-			clear(w.seen) // what was due meanwhile
-		}
+		judged = map[string]verdict{}
 		for id, s := range w.records.View.Suspects() {
 			if len(drafts) == mostBlocked {
 				w.wake.Wake()
-				break
+				if v, ok := w.judged[id]; ok {
+					judged[id] = v
+				}
+				continue
 			}
 			body := w.Due(id, s)
-			if seen[id] = w.records.View.LastFailure(id); body == nil || !w.room(len(due)) {
+			if judged[id] = (verdict{w.records.View.LastFailure(id), body}); body == nil || !w.room(len(due)) {
 				continue
 			}
 			due[id] = body
@@ -109,8 +128,7 @@ func (w *Work) Decide(ctx context.Context) {
 		}
 		return drafts, nil
 	})
-	if w.seen = seen; err != nil {
-		w.seen = map[string]uint64{} // counted again with the next fact
+	if w.judged = judged; err != nil { // what is due is recorded with the next fact
 		if ctx.Err() == nil {
 			w.log.Warn().Err(err).Msg("blocks put off")
 		}
@@ -146,10 +164,18 @@ func (w *Work) Due(id string, s *blockv1.Suspect) *blockv1.Set {
 	case s.RolloutId != "" && failed >= min(haltedBy, w.most):
 		set.Reason = fmt.Sprintf("it failed on %s and halted rollout %s", servers(failed), s.RolloutId)
 		return set
-	case failed < w.most || w.seen[id] == w.records.View.LastFailure(id):
+	case failed < w.most:
 		return nil
 	}
+	last := w.records.View.LastFailure(id)
+	if v, ok := w.judged[id]; ok && v.failure == last {
+		return v.block
+	}
 	failing, working := w.count(s.Build)
+	others := "works on"
+	if last <= w.from {
+		others, working = "was not seen to fail on", w.others(s)
+	}
 	if failed == view.MostFailed {
 		failed = max(failed, failing) // it names no more
 	}
@@ -157,7 +183,7 @@ func (w *Work) Due(id string, s *blockv1.Suspect) *blockv1.Set {
 		return nil
 	}
 	set.Failed = uint32(failed)
-	set.Reason = fmt.Sprintf("it failed on %s and works on %d", servers(failed), working)
+	set.Reason = fmt.Sprintf("it failed on %s and %s %d", servers(failed), others, working)
 	return set
 }
 
@@ -184,6 +210,16 @@ func (w *Work) count(b *blockv1.Build) (failing, working int) {
 		}
 	}
 	return failing, working
+}
+
+// others returns how many servers have the agent of a suspect, without those on which it failed. It must run inside Read.
+func (w *Work) others(s *blockv1.Suspect) (n int) {
+	for i := range w.records.View.InstancesOfAgent(s.Build.GetAgent()) {
+		if _, failed := slices.BinarySearch(s.ServerIds, i.ServerId); !failed {
+			n++
+		}
+	}
+	return n
 }
 
 // is reports whether an image and a configuration of an instance are a build, or have it.
