@@ -159,6 +159,19 @@ func channelOf(r Reader, w Want) (*channelv1.Channel, *apiv1.Refusal) {
 	return nil, refuse(code.NoMatch, "no channel is named, and no channel is the default", "garrison channel list")
 }
 
+// Withdrawn returns why an image of an agent that was chosen before must not be installed any more, or nil: it was
+// deleted or disabled.
+func Withdrawn(r Reader, agent string, ref *imagev1.Ref) *apiv1.Refusal {
+	name := fmt.Sprintf("image %s (%s %s)", ref.GetId(), agent, ref.GetVersion())
+	switch found, ok := r.Image(ref.GetId()); {
+	case !ok:
+		return refuse(code.NoMatch, name+" was deleted", list(agent))
+	case found.State == imagev1.State_STATE_DISABLED:
+		return refuse(code.NotActive, name+" is disabled: "+found.Reason, list(agent))
+	}
+	return nil
+}
+
 // check returns why an image must not be used, or nil.
 func check(w Want, found *imagev1.Image) *apiv1.Refusal {
 	m := found.Manifest

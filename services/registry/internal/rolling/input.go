@@ -16,6 +16,7 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
@@ -208,16 +209,21 @@ func (in *input) standing(server string) (out []rollout.Standing) {
 	return out
 }
 
-// refused returns why a block keeps a rollout from a server, or nil. An undo brings what ran before.
+// refused returns why a rollout must not come to a server any more, or nil: a block, or an image that was disabled or
+// deleted. An undo brings what ran before.
 func (in *input) refused(server string) *apiv1.Refusal {
 	t, _ := in.reader.Target(in.id, server)
 	if r, _ := in.reader.Rollout(in.id); r.GetUndoes() != "" {
 		return nil
 	}
 	s, _ := in.reader.Server(server)
-	for _, c := range t.GetChanges() {
+	for n, c := range t.GetChanges() {
 		if c.To == nil {
 			continue
+		}
+		done := n < len(t.Done) && t.Done[n]
+		if why := image.Withdrawn(in.reader, c.Agent, c.To); why != nil && !done && !instance.SameImage(c.From, c.To) {
+			return why
 		}
 		digest, _ := hex.DecodeString(c.ToConfiguration)
 		brings := block.Change{
