@@ -107,6 +107,33 @@ func TestAFailedStepBeginsNoLaterStep(t *testing.T) {
 	}
 }
 
+// The servers that the halt took back stay at the last version that succeeded, until the rollout is undone.
+func TestAnUndoTakesBrokenServersBackBeforeTheVersionsThatTheyCameBy(t *testing.T) {
+	s := rolledOut(t, 2)
+	s.image("web", "1.2.0", "release", func(m *imagev1.Manifest) { m.UpgradesFrom = []string{"1.1.0"} })
+	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
+	for _, i := range s.wantsOnAll(2, "1.1.0") {
+		s.append(worked(i, false)...)
+	}
+	for _, i := range s.wantsOnAll(2, "1.2.0") {
+		s.append(worked(i, true)...)
+	}
+	s.eventually("it halts and its servers go back", nil, func() bool {
+		r, _ := s.r.records.View.Rollout(id)
+		return r.GetState() == rolloutv1.State_STATE_HALTED && s.converged("web") == 2 &&
+			s.r.records.View.CountUnrestored(id) == 0
+	})
+	if have := s.versions(); have["1.1.0"] != 2 {
+		t.Fatalf("versions %v; want 1.1.0 on both", have)
+	}
+	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: id}}}
+	undoing := s.accepted(topology.VerbRollout, undo).Id
+	s.eventually("the undo succeeds", nil, s.is(undoing, rolloutv1.State_STATE_SUCCEEDED))
+	if have := s.versions(); have["1.0.0"] != 2 {
+		t.Errorf("versions %v; want 1.0.0 on both", have)
+	}
+}
+
 func TestAnIntentOfItsOwnNeitherWalksNorBreaksAPair(t *testing.T) {
 	s := paired(t, 1)
 	up := func(agent, version string) *intentv1.Intent {

@@ -170,19 +170,22 @@ func (p *planner) undoIntent(past *intentv1.Record) *apiv1.Refusal {
 // undoTarget plans the way back of one server. before is the undo that ended before it was done, or nil.
 func (p *planner) undoTarget(t *rolloutv1.Target, before *rolloutv1.Rollout, plan *intentv1.Plan) {
 	s, ok := p.reader.Server(t.ServerId)
-	if !ok || s.Life != serverv1.Life_LIFE_ALIVE || t.RestoredBy != "" {
+	if !ok || s.Life != serverv1.Life_LIFE_ALIVE {
 		return
 	}
 	later := map[string]bool{} // by agent: whether its later changes are undone
 	for _, n := range backwards(t) {
 		id, c := t.IntentIds[n], t.Changes[n]
+		have, there := p.reader.Instance(t.ServerId, c.Agent)
+		if t.RestoredBy != "" && asPlanned(have, c) {
+			continue // it was taken back already; what came before it is left
+		}
 		if back, known := later[c.Agent]; known { // it came by way of this image, and goes back so
 			if back {
 				p.goBack(t, n, "")
 			}
 			continue
 		}
-		have, there := p.reader.Instance(t.ServerId, c.Agent)
 		if there && p.askedBy(before, have) != id {
 			id = "" // it is asked for anew, where what the rollout brought is wanted again
 		}
@@ -194,8 +197,20 @@ func (p *planner) undoTarget(t *rolloutv1.Target, before *rolloutv1.Rollout, pla
 		later[c.Agent] = true
 		p.goBack(t, n, id)
 	}
-	if p.byServer[t.ServerId] != nil {
+	if undone := p.byServer[t.ServerId]; undone != nil {
 		plan.Changed++
+		fromFirstStep(undone)
+	}
+}
+
+// fromFirstStep numbers the steps of a target from 1 where the first ones are not to be made.
+func fromFirstStep(t *rolloutv1.Target) {
+	first := t.Changes[0].Step
+	for _, c := range t.Changes {
+		first = min(first, c.Step)
+	}
+	for _, c := range t.Changes {
+		c.Step -= first - 1
 	}
 }
 
