@@ -413,3 +413,19 @@ func TestAPlanIsStaleOnceAServerWouldChangeFromAnotherVersion(t *testing.T) {
 		t.Errorf("a plan from 1.0.0 where 0.9.0 runs: %v; want %s", have.Refusal, code.PlanStale)
 	}
 }
+
+func TestARolloutThatChangesNoServerIsRefusedForWhatLeavesThemOut(t *testing.T) {
+	s := rolledOut(t, 3)
+	ids := s.serverIDs()
+	s.accepted(topology.VerbUpgrade, upTo("1.1.0", ids[0]))
+	s.eventually("web is upgraded", nil, func() bool { return s.converged("web") == 3 })
+	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{
+		Agent: "web", On: &intentv1.Selector{Servers: ids[1:]}, Reason: "because",
+	})
+	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
+		&registryv1.PlanRolloutRequest{Intent: inOneWave(&rolloutv1.Strategy{})})
+	why := plan.GetRefusal()
+	if why.GetCode() != code.Held || !strings.Contains(why.Message, "2 HELD, 1 as asked already") {
+		t.Errorf("planned %v; want %s with the counts", why, code.Held)
+	}
+}

@@ -148,13 +148,7 @@ func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
 		return why
 	}
 	if len(p.byServer) == 0 {
-		last = cmp.Or(last, p.leftOut())
-	}
-	if len(p.byServer) == 0 {
-		return cmp.Or(last, &apiv1.Refusal{
-			Code: code.NothingLeft, Message: "every selected server is as asked already",
-			Try: "garrison instance list --agent " + p.Agents[0],
-		})
+		return cmp.Or(last, p.leftOut(), p.noneChanges())
 	}
 	return nil
 }

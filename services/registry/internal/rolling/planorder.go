@@ -3,6 +3,7 @@ package rolling
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -64,4 +65,40 @@ func (p *planner) leftOut() *apiv1.Refusal {
 		}
 	}
 	return nil
+}
+
+// noneChanges refuses a rollout that changes no server, with the reasons of those that are left out, counted.
+func (p *planner) noneChanges() *apiv1.Refusal {
+	why := &apiv1.Refusal{
+		Code: code.NothingLeft, Message: "every selected server is as asked already",
+		Try: "garrison instance list --agent " + p.Agents[0],
+	}
+	var counted []string
+	var first *intentv1.Reason
+	already, one := uint32(0), true
+	for _, plan := range p.Steps {
+		already += plan.Already
+		for _, r := range plan.Reasons {
+			if r.Effect != intentv1.Effect_EFFECT_LEFT_OUT {
+				continue
+			}
+			if first == nil {
+				first = r
+			}
+			one = one && r.Code == first.Code
+			counted = append(counted, fmt.Sprintf("%d %s", r.Count, r.Code))
+		}
+	}
+	if first == nil {
+		return why
+	}
+	if already > 0 {
+		counted = append(counted, fmt.Sprintf("%d as asked already", already))
+	}
+	why.Message = fmt.Sprintf("nothing can be changed: %s; the first: %s", strings.Join(counted, ", "),
+		first.First.GetMessage())
+	if why.Try = "garrison rollout plan, which lists the reasons"; one {
+		why.Code, why.Try = first.Code, first.First.GetTry()
+	}
+	return why
 }
