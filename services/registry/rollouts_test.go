@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -428,4 +429,34 @@ func TestARolloutThatChangesNoServerIsRefusedForWhatLeavesThemOut(t *testing.T) 
 	if why.GetCode() != code.Held || !strings.Contains(why.Message, "2 HELD, 1 as asked already") {
 		t.Errorf("planned %v; want %s with the counts", why, code.Held)
 	}
+}
+
+func TestAnEmergencyThatIsToSoakOrToWaitForApprovalsIsRefused(t *testing.T) {
+	s := rolledOut(t, 3)
+	soak := durationpb.New(time.Minute)
+	for name, c := range map[string]struct {
+		strategy *rolloutv1.Strategy
+		want     string
+	}{
+		"neither":             {&rolloutv1.Strategy{}, ""},
+		"soak":                {&rolloutv1.Strategy{Soak: soak}, "an emergency has no soak"},
+		"approval":            {&rolloutv1.Strategy{Approve: true}, "waits for no approval"},
+		"approval by another": {&rolloutv1.Strategy{Approve: true, ApproveByOther: true}, "waits for no approval"},
+		"soak of a stage":     {&rolloutv1.Strategy{Stages: []*rolloutv1.Stage{{Soak: soak}}}, "no soak"},
+	} {
+		c.strategy.Emergency = true
+		why := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
+			&registryv1.PlanRolloutRequest{Intent: waves(c.strategy)}).GetRefusal()
+		refused := why.GetCode() == code.BadStrategy && strings.Contains(why.GetMessage(), c.want)
+		if refused != (c.want != "") || c.want == "" && why != nil {
+			t.Errorf("%s: %v; want a refusal with %q", name, why, c.want)
+		}
+	}
+	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{Soak: soak, Approve: true})).Id
+	s.wantsOnAll(3, "1.1.0")
+	s.eventually("its servers are changed", nil, func() bool { return s.converged("web") == 3 })
+	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
+		UndoOf: id, Strategy: &rolloutv1.Strategy{Emergency: true},
+	}}}
+	s.accepted(topology.VerbRollout, undo)
 }

@@ -119,10 +119,11 @@ func strategyText(s *rolloutv1.Strategy) string {
 		}
 	}
 	add(s.GetSuccessPercent() > 0, "%d %% of a wave succeed", s.GetSuccessPercent())
-	add(durationOf(s.GetSoak()) > 0, "soak %s", durationOf(s.GetSoak()))
+	waits := !s.GetEmergency() // an undo in an emergency may have those of what it undoes
+	add(waits && durationOf(s.GetSoak()) > 0, "soak %s", durationOf(s.GetSoak()))
 	add(s.GetConcurrency() > 0, "%d at once", s.GetConcurrency())
-	add(s.GetApprove() && !s.GetApproveByOther(), "each later wave is approved")
-	add(s.GetApproveByOther(), "each later wave is approved by another than who started it")
+	add(waits && s.GetApprove() && !s.GetApproveByOther(), "each later wave is approved")
+	add(waits && s.GetApproveByOther(), "each later wave is approved by another than who started it")
 	for _, k := range s.GetKeep() {
 		add(true, "%s keep working for each %s", cli.LimitText(k.GetWorking()), k.GetField())
 	}

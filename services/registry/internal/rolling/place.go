@@ -22,7 +22,7 @@ import (
 // its guard have the same ones.
 func (p *planner) place() *apiv1.Refusal {
 	p.stageUndo()
-	if why := unknownField(p.Strategy); why != nil {
+	if why := cmp.Or(unknownField(p.Strategy), p.hurried()); why != nil {
 		return why
 	}
 	stages, why := p.grouped()
@@ -77,18 +77,37 @@ func (p *planner) waves(candidates []rollout.Candidate) (rollout.Layout, error) 
 func (p *planner) ungated(l rollout.Layout) *apiv1.Refusal {
 	s := p.Strategy
 	gated := len(l.Waves) > 1 || len(l.Stages) > 0 && l.Stages[0].Approve
-	if !s.GetApproveByOther() || p.inherited || len(p.byServer) == 0 || gated && !s.GetEmergency() {
+	if !s.GetApproveByOther() || p.inherited || len(p.byServer) == 0 || gated {
 		return nil
 	}
 	message, try := "bad strategy: all servers would be in one wave, which waits for no approval", "--waves '1; rest'"
-	switch {
-	case s.GetEmergency():
-		message, try = "bad strategy: an emergency waits for no approval", "the command without one of the two"
-	case len(l.Waves) == 0:
+	if len(l.Waves) == 0 {
 		message, try = "bad strategy: no server can be changed now, and those that come back wait for no approval",
 			"the command once a server is online"
 	}
 	return &apiv1.Refusal{Code: code.BadStrategy, Message: message, Try: try}
+}
+
+// hurried refuses an emergency that is to soak, or to wait for approvals: it does neither. An undo may
+// have them from the rollout that it undoes, and passes over them.
+func (p *planner) hurried() *apiv1.Refusal {
+	s := p.Strategy
+	if !s.GetEmergency() || p.inherited {
+		return nil
+	}
+	soaks := s.Soak.AsDuration() > 0
+	approved := s.Approve || s.ApproveByOther
+	for _, stage := range s.Stages {
+		soaks, approved = soaks || stage.Soak.AsDuration() > 0, approved || stage.Approve
+	}
+	message := "bad strategy: an emergency has no soak"
+	switch {
+	case approved:
+		message = "bad strategy: an emergency waits for no approval"
+	case !soaks:
+		return nil
+	}
+	return &apiv1.Refusal{Code: code.BadStrategy, Message: message, Try: "the command without one of the two"}
 }
 
 // unknownField refuses a strategy with a field that servers do not have: every server would have the same value of it.
