@@ -2,12 +2,10 @@ package registry
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -335,128 +333,4 @@ func TestARegistryThatIsKilledInEachWaveReachesEveryServerOnce(t *testing.T) {
 			t.Errorf("%s was changed %d times after its install", row.ServerName, n-1)
 		}
 	}
-}
-
-// undoAgain is the undo of a rollout, one server after the other.
-func undoAgain(id string) *intentv1.Intent {
-	return &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
-		UndoOf: id, Strategy: &rolloutv1.Strategy{
-			Approve: true, Stages: []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}},
-		},
-	}}}
-}
-
-func TestAnUndoThatWasAbortedCanBeRepeated(t *testing.T) {
-	s := rolledOut(t, 4)
-	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
-	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-
-	first := s.accepted(topology.VerbRollout, undoAgain(id)).Id
-	s.eventually("its first wave passed", nil, func() bool {
-		r, _ := s.r.records.View.Rollout(first)
-		return r.GetWaves()[0].PassedAt != nil
-	})
-	early := s.outcome(s.publish(topology.VerbRollout, undoAgain(id))).Refusal
-	if early.GetCode() != code.NotUndoable || !strings.Contains(early.Message, "is being undone by rollout "+first) {
-		t.Errorf("a second undo beside the first one: %v", early)
-	}
-	s.control(first, registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT)
-
-	in := undoAgain(id)
-	in.GetRollout().Strategy = &rolloutv1.Strategy{}
-	again := s.accepted(topology.VerbRollout, in).Id
-	if r := s.rollout(again); r.Waves[0].Servers != 3 {
-		t.Errorf("the second undo has waves %v; want the three servers that the first one did not reach", r.Waves)
-	}
-	s.eventually("the second undo succeeds", nil, s.is(again, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.0.0"] != 4 {
-		t.Errorf("versions %v; want 1.0.0 everywhere", have)
-	}
-	if r := s.rollout(id); r.State != rolloutv1.State_STATE_UNDONE || r.UndoneBy != again {
-		t.Errorf("the rollout is %s by %s; want it undone by %s", r.State, r.UndoneBy, again)
-	}
-	done := s.outcome(s.publish(topology.VerbRollout, undoAgain(id))).Refusal
-	if done.GetCode() != code.NotUndoable || !strings.Contains(done.Message, "was undone by rollout "+again) {
-		t.Errorf("a third undo: %v; want %s", done, code.NotUndoable)
-	}
-}
-
-// What the aborted undo queued is withdrawn, and belongs to the next undo even where that is not recorded yet.
-func TestAnUndoTakesBackWhatTheOneBeforeHadQueuedWhenItWasAborted(t *testing.T) {
-	s := rolledOut(t, 2)
-	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
-	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	in := undoAgain(id)
-	in.GetRollout().Strategy = &rolloutv1.Strategy{}
-	first := s.accepted(topology.VerbRollout, in).Id
-	queued := s.wantsOnAll(2, "1.0.0")
-	s.control(first, registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT)
-	again := s.accepted(topology.VerbRollout, in).Id
-	if r := s.rollout(again); r.Waves[0].Servers != 2 {
-		t.Errorf("the second undo has waves %v; want both servers", r.Waves)
-	}
-	s.cancelQueued(queued)
-	s.eventually("the second undo succeeds", nil, s.is(again, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.0.0"] != 2 {
-		t.Errorf("versions %v; want 1.0.0 everywhere", have)
-	}
-}
-
-// The plan shows from what each server changes, so it holds for nothing else.
-func TestAPlanIsStaleOnceAServerWouldChangeFromAnotherVersion(t *testing.T) {
-	s := rolledOut(t, 2)
-	s.image("web", "0.9.0", "release")
-	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
-		&registryv1.PlanRolloutRequest{Intent: inOneWave(&rolloutv1.Strategy{})})
-	s.accepted(topology.VerbUpgrade, upTo("0.9.0", s.serverIDs()[0]))
-	s.eventually("web is downgraded", nil, func() bool { return s.converged("web") == 2 })
-	if have := s.outcome(s.publish(topology.VerbRollout, plan.Intent)); have.Refusal.GetCode() != code.PlanStale {
-		t.Errorf("a plan from 1.0.0 where 0.9.0 runs: %v; want %s", have.Refusal, code.PlanStale)
-	}
-}
-
-func TestARolloutThatChangesNoServerIsRefusedForWhatLeavesThemOut(t *testing.T) {
-	s := rolledOut(t, 3)
-	ids := s.serverIDs()
-	s.accepted(topology.VerbUpgrade, upTo("1.1.0", ids[0]))
-	s.eventually("web is upgraded", nil, func() bool { return s.converged("web") == 3 })
-	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{
-		Agent: "web", On: &intentv1.Selector{Servers: ids[1:]}, Reason: "because",
-	})
-	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
-		&registryv1.PlanRolloutRequest{Intent: inOneWave(&rolloutv1.Strategy{})})
-	why := plan.GetRefusal()
-	if why.GetCode() != code.Held || !strings.Contains(why.Message, "2 HELD, 1 as asked already") {
-		t.Errorf("planned %v; want %s with the counts", why, code.Held)
-	}
-}
-
-func TestAnEmergencyThatIsToSoakOrToWaitForApprovalsIsRefused(t *testing.T) {
-	s := rolledOut(t, 3)
-	soak := durationpb.New(time.Minute)
-	for name, c := range map[string]struct {
-		strategy *rolloutv1.Strategy
-		want     string
-	}{
-		"neither":             {&rolloutv1.Strategy{}, ""},
-		"soak":                {&rolloutv1.Strategy{Soak: soak}, "an emergency has no soak"},
-		"approval":            {&rolloutv1.Strategy{Approve: true}, "waits for no approval"},
-		"approval by another": {&rolloutv1.Strategy{Approve: true, ApproveByOther: true}, "waits for no approval"},
-		"soak of a stage":     {&rolloutv1.Strategy{Stages: []*rolloutv1.Stage{{Soak: soak}}}, "no soak"},
-	} {
-		c.strategy.Emergency = true
-		why := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
-			&registryv1.PlanRolloutRequest{Intent: waves(c.strategy)}).GetRefusal()
-		refused := why.GetCode() == code.BadStrategy && strings.Contains(why.GetMessage(), c.want)
-		if refused != (c.want != "") || c.want == "" && why != nil {
-			t.Errorf("%s: %v; want a refusal with %q", name, why, c.want)
-		}
-	}
-	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{Soak: soak, Approve: true})).Id
-	s.wantsOnAll(3, "1.1.0")
-	s.eventually("its servers are changed", nil, func() bool { return s.converged("web") == 3 })
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
-		UndoOf: id, Strategy: &rolloutv1.Strategy{Emergency: true},
-	}}}
-	s.accepted(topology.VerbRollout, undo)
 }

@@ -48,9 +48,9 @@ func (run Run) keepsAlone(r Reader, t *rolloutv1.Target, n int) *apiv1.Refusal {
 	return why
 }
 
-// askedLater returns what was asked for of an agent after the rollout was planned, where that is not what the rollout's
-// change brings; nil for nothing. What the rollout itself and defaults asked for does not count, nor does an intent that
-// the view no longer keeps.
+// askedLater returns what was asked for of an agent after the rollout was planned, where that is not what the
+// rollout's change brings; nil for nothing. What the rollout itself and defaults asked for does not count, nor does an
+// intent that the view no longer keeps.
 func (run Run) askedLater(r Reader, t *rolloutv1.Target, c *rolloutv1.Change) *apiv1.Refusal {
 	i, ok := r.Instance(t.ServerId, c.Agent)
 	switch {

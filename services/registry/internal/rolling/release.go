@@ -85,8 +85,8 @@ func Release(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, take
 	return drafts, taken
 }
 
-// splitKept puts the changes of a target that are not made under keys of their own, with the reason: whole of all of
-// them.
+// splitKept returns the changes of a target by key, with keys of their own for those that are not made, and why these
+// are not: whole is the reason of all of them, or nil.
 func (run Run) splitKept(r Reader, t *rolloutv1.Target, keys map[string]int, whole *apiv1.Refusal) (
 	map[string]int, map[string]*apiv1.Refusal,
 ) {

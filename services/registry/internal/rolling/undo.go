@@ -77,8 +77,8 @@ func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 	return nil
 }
 
-// undoBefore returns the rollout that undoes another one already; nil without one, or when the view does not keep it.
-// It refuses a second undo while the first one has not ended.
+// undoBefore returns the rollout that undoes another one already; nil when the view keeps no such rollout. It refuses a
+// second undo while the first one has not ended.
 func (p *planner) undoBefore(past *rolloutv1.Rollout) (*rolloutv1.Rollout, *apiv1.Refusal) {
 	before, ok := p.reader.Rollout(past.UndoneBy)
 	if past.State != rolloutv1.State_STATE_UNDONE || !ok {
