@@ -84,7 +84,9 @@ func (h *herd) install(agent string) {
 // countsLate checks that counts of servers and of their instances have the presence that lists show.
 func (h *herd) countsLate(late, online uint64) {
 	h.s.t.Helper()
-	want := []*registryv1.CountGroup{{Values: []string{"late"}, Count: late}, {Values: []string{"online"}, Count: online}}
+	want := []*registryv1.CountGroup{
+		{Values: []string{"late"}, Count: late}, {Values: []string{"online"}, Count: online},
+	}
 	by := []string{"presence"}
 	servers := must[*registryv1.CountServersResponse](h.s, "CountServers", &registryv1.CountServersRequest{By: by})
 	if diff := cmp.Diff(want, servers.Counts.Groups, protocmp.Transform()); diff != "" {
