@@ -106,8 +106,8 @@ func (c *Client) ResumeRollout(ctx context.Context, id, reason string) (*rollout
 	return c.steer(ctx, id, reason, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
 }
 
-// ApproveRollout approves the wave that waits for it now. While the last approved wave has not passed and none waits, it
-// changes nothing; without either it returns an error with the code ROLLOUT_NOT_FIT.
+// ApproveRollout approves the wave that waits for it now. While the last approved wave has not passed and none waits,
+// it changes nothing; without either it returns an error with the code ROLLOUT_NOT_FIT.
 func (c *Client) ApproveRollout(ctx context.Context, id, reason string) (*rolloutv1.Rollout, error) {
 	return c.steer(ctx, id, reason, registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE)
 }

@@ -189,7 +189,8 @@ func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.
 	}
 }
 
-// Servers that moved on to another build do not show any more that the old one works, and it may be what they want back.
+// Servers that moved on to another build do not show any more that the old one works, and it may be what they want
+// back.
 func TestAnOldFailureIsNotJudgedByWhatServersHaveAfterARestart(t *testing.T) {
 	s := rolledOut(t, 16)
 	runs := func(version string, want int) {

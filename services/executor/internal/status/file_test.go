@@ -31,7 +31,8 @@ func fullDisk(t *testing.T) (root layout.Root, fill func()) {
 	if err := os.MkdirAll(root.Home(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	old := Status{ServerID: "s", State: Running, At: time.Now(), process: thisProcess(), Note: strings.Repeat("x", 1000)}
+	old := Status{ServerID: "s", State: Running, At: time.Now(), process: thisProcess()}
+	old.Note = strings.Repeat("x", 1000)
 	old.Started++ // no process has that id and that start
 	if err := write(root, old); err != nil {
 		t.Fatal(err)

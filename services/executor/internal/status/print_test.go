@@ -26,7 +26,8 @@ func TestASuspendedExecutorPrintsWhatToDoWithItsServer(t *testing.T) {
 
 func TestAnAgentWithoutAProcessHasADashForItsPID(t *testing.T) {
 	now := time.Now()
-	s := Status{State: Running, At: now, process: thisProcess(), Agents: []Agent{{Agent: "app", Version: "1", Health: "bad"}}}
+	s := Status{State: Running, At: now, process: thisProcess()}
+	s.Agents = []Agent{{Agent: "app", Version: "1", Health: "bad"}}
 	var out strings.Builder
 	if err := s.Print(&out, now); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ type Status struct {
 	NextTry   time.Time `json:"next_try,omitzero"` // to connect
 	Applied   uint64    `json:"document_generation"`
 	Outbox    int       `json:"outbox_length"`
-	Note      string    `json:"note,omitempty"`  // why it does not run the program of its image, or why this is outdated
+	Note      string    `json:"note,omitempty"`  // why it does not run its image's program, or why this is outdated
 	Busy      []string  `json:"busy,omitempty"`  // the critical sections that last
 	Ahead     []string  `json:"ahead,omitempty"` // the images that were fetched ahead of their changes
 	Agents    []Agent   `json:"agents"`

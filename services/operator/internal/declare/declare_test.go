@@ -286,9 +286,12 @@ func TestAWrongFileIsRefusedWithItsLine(t *testing.T) {
 		"a merge key":               {"format: 1\nagents: {x: {<<: {kind: files}}}", "merge key"},
 		"a tag of JSON for a field": {"format: 1\nagents: {x: {description: !json 5}}", "it is for values of metadata"},
 		"no JSON":                   {"format: 1\nagents: {x: {metadata: {a: !json x}}}", "not valid JSON"},
-		"JSON with a list as a key": {"format: 1\nagents: {x: {metadata: {a: {[b]: c}}}}", "a key is not a single value"},
-		"JSON with a key twice":     {"format: 1\nagents: {x: {metadata: {a: {b: 1, b: 2}}}}", "twice"},
-		"a tag":                     {"format: 1\nagents: !!map {x: {}}", "tag"},
+		"JSON with a list as a key": {
+			"format: 1\nagents: {x: {metadata: {a: {[b]: c}}}}",
+			"a key is not a single value",
+		},
+		"JSON with a key twice": {"format: 1\nagents: {x: {metadata: {a: {b: 1, b: 2}}}}", "twice"},
+		"a tag":                 {"format: 1\nagents: !!map {x: {}}", "tag"},
 		"a deep file": {
 			"format: 1\nagents: " + strings.Repeat("[", 40) + strings.Repeat("]", 40),
 			"more than 16 levels",
@@ -332,7 +335,8 @@ environments:
 	set := read(t, file)
 	values := set.Objects[0].Record.(*environmentv1.Environment).Metadata
 	for name, want := range map[string]string{
-		"count": `12345678901234567890`, "hosts": `["a","5",1.5,null,{}]`, "log": `{"keep":5,"old":true}`, "none": "null",
+		"count": `12345678901234567890`, "hosts": `["a","5",1.5,null,{}]`,
+		"log": `{"keep":5,"old":true}`, "none": "null",
 	} {
 		if value, err := metadata.FromJSON(want); err != nil || values[name] != value {
 			t.Errorf("%s is %q, want %q (%v)", name, values[name], value, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 )
 
-// answer returns a command that answers the gate of a rollout, and prints done with the wave and the rollout, or already
-// when the answer held before.
+// answer returns a command that answers the gate of a rollout, and prints done with the wave and the rollout, or
+// already when the answer held before.
 func answer(env *cli.Env, q *registryv1.AnswerRolloutRequest, c *cobra.Command, done, already string) *cobra.Command {
 	c.Args, c.PreRunE = cli.Exactly("ROLLOUT"), cli.Prints(env, display.Rollouts)
 	c.RunE = func(c *cobra.Command, a []string) error {

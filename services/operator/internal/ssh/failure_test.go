@@ -15,7 +15,8 @@ func TestAFailureNamesWhatFailedWithoutAnEmptyPart(t *testing.T) {
 	}{
 		"no such command": {
 			exec.Command("/nonexistent/ssh").Run(), "",
-			"cannot start the ssh command: fork/exec /nonexistent/ssh: no such file or directory", "--ssh-command COMMAND",
+			"cannot start the ssh command: fork/exec /nonexistent/ssh: no such file or directory",
+			"--ssh-command COMMAND",
 		},
 		"ssh fails": {
 			exec.Command("sh", "-c", "exit 255").Run(), "no route\n",

@@ -43,8 +43,8 @@ const (
 
 // Work blocks builds that failed on several servers, or that halted a rollout. Each failure is judged once, against the
 // servers that have the build by then: what has it later says nothing about the failure, because servers move on. Of a
-// failure from before this process began it is unknown which servers had the build, so each server with the agent counts
-// as one on which it works. The guard of the block's key lets one of several registries win.
+// failure from before this process began it is unknown which servers had the build, so each server with the agent
+// counts as one on which it works. The guard of the block's key lets one of several registries win.
 type Work struct {
 	records *records.Records
 	most    int // 0 means never
@@ -212,7 +212,8 @@ func (w *Work) count(b *blockv1.Build) (failing, working int) {
 	return failing, working
 }
 
-// others returns how many servers have the agent of a suspect, without those on which it failed. It must run inside Read.
+// others returns how many servers have the agent of a suspect, without those on which it failed. It must run inside
+// Read.
 func (w *Work) others(s *blockv1.Suspect) (n int) {
 	for i := range w.records.View.InstancesOfAgent(s.Build.GetAgent()) {
 		if _, failed := slices.BinarySearch(s.ServerIds, i.ServerId); !failed {

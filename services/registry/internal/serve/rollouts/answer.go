@@ -32,7 +32,7 @@ func (a *API) Answer(
 	ctx context.Context, c bus.Caller, q *registryv1.AnswerRolloutRequest,
 ) (*registryv1.AnswerRolloutResponse, error) {
 	resp := &registryv1.AnswerRolloutResponse{}
-	r, err := a.steer(ctx, c, steering{q.RolloutId, q.Reason, func(r *rolloutv1.Rollout) (body proto.Message, err error) {
+	answered := func(r *rolloutv1.Rollout) (body proto.Message, err error) {
 		g := gate{c.Actor, q.Wave, q.Reason}
 		switch q.Answer {
 		case registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE:
@@ -45,7 +45,8 @@ func (a *API) Answer(
 		}
 		resp.Wave, resp.Already = g.wave, body == nil
 		return body, err
-	}})
+	}
+	r, err := a.steer(ctx, c, steering{q.RolloutId, q.Reason, answered})
 	resp.Rollout = r
 	return request.Answer(resp, err)
 }
