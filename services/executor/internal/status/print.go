@@ -45,6 +45,11 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 		fmt.Fprintf(out, "retry     %s\n", s.NextTry.Local().Format(time.DateTime))
 	}
 	fmt.Fprintf(out, "bus       %s, document %d, %d reports waiting\n\n", bus, s.Applied, s.Outbox)
+	return s.printAgents(out)
+}
+
+// printAgents writes the table of the agents.
+func (s Status) printAgents(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "AGENT\tVERSION\tHEALTH\tPID\tSINCE\tSTEP\tREASON")
 	for _, a := range s.Agents {
