@@ -176,7 +176,7 @@ func (p *planner) undoTarget(t *rolloutv1.Target, before *rolloutv1.Rollout, pla
 	later := map[string]bool{} // by agent: whether its later changes are undone
 	for _, n := range backwards(t) {
 		id, c := t.IntentIds[n], t.Changes[n]
-		have, there := p.reader.Instance(t.ServerId, c.Agent)
+		have, _ := p.reader.Instance(t.ServerId, c.Agent)
 		if t.RestoredBy != "" && asPlanned(have, c) {
 			continue // it was taken back already; what came before it is left
 		}
@@ -186,10 +186,10 @@ func (p *planner) undoTarget(t *rolloutv1.Target, before *rolloutv1.Rollout, pla
 			}
 			continue
 		}
-		if there && p.askedBy(before, have) != id {
+		if have != nil && p.askedBy(before, have) != id {
 			id = "" // it is asked for anew, where what the rollout brought is wanted again
 		}
-		if !there && c.To != nil || id == "" && !asLeft(have, c) || c.Repair {
+		if c.Repair || movedOn(have, c, id) {
 			later[c.Agent] = false
 			plan.LeftOut++
 			continue
@@ -267,6 +267,12 @@ func (p *planner) goBack(t *rolloutv1.Target, n int, id string) {
 		ToConfiguration: c.FromConfiguration, Step: last + 1 - rollout.StepOf(c),
 	})
 	undone.UndoIntentIds = append(undone.UndoIntentIds, id)
+}
+
+// movedOn reports whether something else than a rollout's change is wanted of an instance by now; id is the intent of
+// the change where that asked for it, or empty.
+func movedOn(have *instancev1.Instance, c *rolloutv1.Change, id string) bool {
+	return have == nil && c.To != nil || id == "" && !asLeft(have, c)
 }
 
 // asLeft reports whether a rollout's change is what is wanted of an instance, and only its image has to go back.
