@@ -42,7 +42,7 @@ func TestAWaveDoesNotPassBeforeItIsKnownWhetherItsSilentServersAreBroken(t *test
 	y.now = y.now.Add(1)
 	y.expect("2 servers that it changed and that are" + waits)
 	y.moves(rollout.Back, "a1")
-	y.expect("pass", "open", "release c2 d2", "wave 2: 0 of 2 servers succeeded, 2 are under way, 0 are pending")
+	y.expect("pass", "open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 }
 
 func TestNothingBeginsWhilePresenceIsHeld(t *testing.T) {
