@@ -68,6 +68,7 @@ type Garrison struct {
 	lock      *os.File
 	server    *server.Server
 	reserved  *reservation  // the address, until the server listens there
+	routes    *reservation  // the address for the other members of a cluster, until the server listens there
 	listening chan struct{} // closed once it does
 	url       string        // for this host
 	joinURL   string        // for other hosts
@@ -100,7 +101,7 @@ func (g *Garrison) start(ctx context.Context) error {
 	if err := g.openData(); err != nil {
 		return err
 	}
-	if err := g.startBus(); err != nil {
+	if err := g.startBus(ctx); err != nil {
 		return fmt.Errorf("start the bus: %w", err)
 	}
 	g.certs.changed = g.writeContext
@@ -228,6 +229,7 @@ func (g *Garrison) Close() (err error) {
 		err = stop(g.server)
 	}
 	g.reserved.release()
+	g.routes.release()
 	if g.lock != nil {
 		_ = g.lock.Close()
 	}

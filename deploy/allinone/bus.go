@@ -1,6 +1,7 @@
 package allinone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,12 +36,12 @@ const noStoreLimit = 1 << 60
 
 // startBus starts the embedded nats-server in operator mode. It does not listen yet, unless it is one of a cluster: see
 // listen.
-func (g *Garrison) startBus() error {
+func (g *Garrison) startBus(ctx context.Context) error {
 	host, port, err := g.address()
 	if err != nil {
 		return err
 	}
-	if g.reserved, err = reserve(host, port); err != nil {
+	if err := g.reservePorts(host, port); err != nil {
 		return err
 	}
 	if err := g.openCerts(host); err != nil {
@@ -65,7 +66,8 @@ func (g *Garrison) startBus() error {
 	if g.server, err = server.NewServer(options); err != nil {
 		return err
 	}
-	g.server.SetLoggerV2(&serverLog{log: g.logger("bus")}, false, false, false)
+	log := &serverLog{log: g.logger("bus")}
+	g.server.SetLoggerV2(log, false, false, false)
 	// The server sets an account up when it meets it first, and then deletes the directory of its streams. Meet every
 	// account before Start: a connection must not lead to that while the streams are declared.
 	for public := range g.authority.Accounts {
@@ -74,10 +76,34 @@ func (g *Garrison) startBus() error {
 		}
 	}
 	g.server.Start()
-	if !g.server.ReadyForConnections(30 * time.Second) {
-		return errors.New("not ready for connections after 30 s")
+	if err := waitListening(ctx, g.server, log.fatal); err != nil {
+		return err
 	}
+	g.routes.release()
 	return g.keepAddress(host, g.reserved.port)
+}
+
+const (
+	// listensWithin is how long the embedded server has until it listens.
+	listensWithin = 30 * time.Second
+	// looksEvery is the pause between two looks whether it does.
+	looksEvery = 100 * time.Millisecond
+)
+
+// waitListening waits until a server is ready for connections. It ends early with ctx, and with the error after which
+// the server never is, which failed returns.
+func waitListening(
+	ctx context.Context, s interface{ ReadyForConnections(time.Duration) bool }, failed func() error,
+) error {
+	for began := time.Now(); !s.ReadyForConnections(looksEvery); {
+		if err := cmp.Or(ctx.Err(), failed()); err != nil {
+			return err
+		}
+		if time.Since(began) >= listensWithin {
+			return fmt.Errorf("not ready for connections after %s", listensWithin)
+		}
+	}
+	return nil
 }
 
 // serverOptions returns what the embedded server runs with, beside whom it trusts and its cluster.

@@ -1,6 +1,7 @@
 package allinone_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 )
 
 func TestMembersAreThreeDifferentHosts(t *testing.T) {
@@ -43,6 +45,7 @@ func TestAMemberThatDoesNotFitIsRefusedBeforeItStarts(t *testing.T) {
 		alone                        bool
 	}{
 		"no port":              {listen: "127.0.0.1:0", want: "needs a port"},
+		"one port for both":    {listen: "127.0.0.1:6222", want: "port 6222 is both for clients (--listen) and for"},
 		"not a member":         {listen: "127.0.0.4:4222", want: "the address of this garrisond, is not among"},
 		"advertised elsewhere": {listen: "127.0.0.1:4222", advertise: "bus", want: "bus, the address of this"},
 		"streams of its own":   {listen: "127.0.0.1:4222", has: "jetstream", want: "garrisond grow"},
@@ -68,5 +71,41 @@ func TestAMemberThatDoesNotFitIsRefusedBeforeItStarts(t *testing.T) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// The server itself would wait for routes that never come.
+func TestAMemberWhosePortForTheOthersIsTakenIsRefusedByItsName(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := allinone.ParseMembers(l.Addr().String() + ",127.0.0.2,127.0.0.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log buffer
+	g, err := allinone.Start(t.Context(), allinone.Config{
+		Data: t.TempDir(), Listen: freeport.Address(port), Cluster: members, Lazy: true, Log: zerolog.New(&log),
+	})
+	if err == nil {
+		g.Close()
+		t.Fatal("it started")
+	}
+	for _, want := range []string{
+		"listen for the other members at " + l.Addr().String() + ":", "address already in use", "a nats-server",
+		"127.0.0.1:PORT in --cluster",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+	if strings.Contains(log.String(), "routing") {
+		t.Errorf("the bus was started; it logged: %s", log.String())
 	}
 }

@@ -1,6 +1,7 @@
 package allinone
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,15 +16,42 @@ type reservation struct {
 	socket int
 }
 
-// reserve reserves a TCP address; port 0 means a free one. It fails at once when another process listens there: the
-// embedded server itself would retry silently until it times out. The caller calls release.
-func reserve(host string, port int) (*reservation, error) {
-	r, err := bind(host, port)
-	if err != nil {
-		address := net.JoinHostPort(host, strconv.Itoa(port))
-		return nil, fmt.Errorf("listen at %s: %w; choose an address with --listen HOST:PORT", address, err)
+// reservePorts reserves the address for clients and, of a member of a cluster, the one for the other members. It fails
+// at once when another process listens there: the embedded server itself would never be ready. Close releases them.
+func (g *Garrison) reservePorts(host string, port int) (err error) {
+	const clients = "choose an address with --listen HOST:PORT"
+	if len(g.config.Cluster) == 0 {
+		g.reserved, err = reserve("listen", host, port, clients)
+		return err
 	}
-	return r, nil
+	own, err := g.config.Cluster.own(host, g.config.Advertise)
+	if err != nil {
+		return err
+	}
+	if own.Port == port {
+		return fmt.Errorf("port %d is both for clients (--listen) and for the other members (--cluster); choose "+
+			"another one with --listen HOST:PORT, or with HOST:PORT in --cluster", port)
+	}
+	if g.reserved, err = reserve("listen", host, port, clients); err != nil {
+		return err
+	}
+	g.routes, err = reserve("listen for the other members", host, own.Port,
+		"choose another port with "+own.Host+":PORT in --cluster, on each member")
+	return err
+}
+
+// reserve reserves a TCP address; port 0 means a free one. An error begins with what the address is for and ends with
+// the way out. The caller calls release.
+func reserve(what, host string, port int, way string) (*reservation, error) {
+	r, err := bind(host, port)
+	if err == nil {
+		return r, nil
+	}
+	address := net.JoinHostPort(host, strconv.Itoa(port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		way = "another garrisond, a nats-server, or --metrics of this one may have it; " + way
+	}
+	return nil, fmt.Errorf("%s at %s: %w; %s", what, address, err, way)
 }
 
 func bind(host string, port int) (*reservation, error) {

@@ -235,7 +235,7 @@ func (x *restore) openStream(ctx context.Context, name string, from io.Reader) e
 	if err := x.closeStream(ctx); err != nil {
 		return err
 	}
-	if err := x.startBus(); err != nil {
+	if err := x.startBus(ctx); err != nil {
 		return fmt.Errorf("start the bus: %w", err)
 	}
 	s := &restoredStream{done: make(chan error, 1)}
@@ -282,7 +282,7 @@ func (x *restore) closeStream(ctx context.Context) error {
 }
 
 // startBus starts a bus in the new directory to which no client can connect.
-func (x *restore) startBus() error {
+func (x *restore) startBus(ctx context.Context) error {
 	if x.bus != nil {
 		return nil
 	}
@@ -296,7 +296,7 @@ func (x *restore) startBus() error {
 	if err := x.bus.openData(); err != nil {
 		return err
 	}
-	err := x.bus.startBus()
+	err := x.bus.startBus(ctx)
 	if err == nil {
 		x.conn, err = x.bus.dial(topology.UserProvision)
 	}

@@ -1,6 +1,8 @@
 package allinone
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -20,6 +22,7 @@ type serverLog struct {
 
 	mu     sync.Mutex
 	causes map[cause]int // in this minute: how many lines were left out
+	failed error         // the first error after which the server cannot do its work
 }
 
 // cause is who had a line written, and which.
@@ -35,9 +38,25 @@ const (
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug().Msg(fmt.Sprintf(format, v...)) }
 func (l *serverLog) Warnf(format string, v ...any)   { l.write(zerolog.WarnLevel, format, v...) }
 func (l *serverLog) Errorf(format string, v ...any)  { l.write(zerolog.ErrorLevel, format, v...) }
-func (l *serverLog) Fatalf(format string, v ...any)  { l.log.Error().Msg(fmt.Sprintf(format, v...)) }
 func (l *serverLog) Debugf(string, ...any)           {}
 func (l *serverLog) Tracef(string, ...any)           {}
+
+// Fatalf writes an error after which the server cannot do its work, and keeps the first one for fatal. The server runs
+// on.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.log.Error().Msg(text)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = cmp.Or(l.failed, errors.New(text))
+}
+
+// fatal returns the first error after which the server cannot do its work; nil without one.
+func (l *serverLog) fatal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
 
 func (l *serverLog) write(level zerolog.Level, format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
