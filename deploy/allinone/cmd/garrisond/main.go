@@ -367,6 +367,9 @@ const againAfter = 10 * time.Second
 // serve runs one Garrison until it ends.
 func serve(ctx context.Context, c allinone.Config, manager *sdnotify.Notifier, stdout io.Writer) error {
 	g, err := allinone.Start(ctx, c)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // a signal ended the start
+	}
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 )
 
 func TestAHandOutNeedsADirectory(t *testing.T) {
@@ -34,5 +39,35 @@ func TestADeadlineIsADurationAboveZero(t *testing.T) {
 				t.Errorf("--%s %s: exit code %d, %s", name, value, got, &stderr)
 			}
 		}
+	}
+}
+
+// The first start of a member waits for another one, which may be long away.
+func TestAMemberThatWaitsForTheOthersIsStoppedByASignal(t *testing.T) {
+	var ports [4]int
+	for n := range ports {
+		var err error
+		if ports[n], err = freeport.Take(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := t.TempDir()
+	ctx, signal := context.WithCancel(t.Context())
+	defer signal()
+	var stderr bytes.Buffer // read once it has ended
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{
+			"run", "--data", data, "--listen", freeport.Address(ports[0]), "--allow-lazy-sync",
+			"--cluster", fmt.Sprintf("127.0.0.1:%d,127.0.0.2:%d,127.0.0.3:%d", ports[1], ports[2], ports[3]),
+		}, io.Discard, &stderr)
+	}()
+	bustest.Eventually(t, "its bus listens", func() bool {
+		_, err := os.Stat(filepath.Join(data, "operator.json"))
+		return err == nil
+	})
+	signal()
+	if code := <-ended; code != 0 {
+		t.Errorf("exit code %d: %s", code, &stderr)
 	}
 }
