@@ -13,6 +13,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -65,6 +67,34 @@ func TestAGarrisondGrowsIntoThreeServers(t *testing.T) {
 	before, after := ledgerOf(t, data, g.URL()), ledgerOf(t, data, k.URL)
 	if after.LastSequence != before.LastSequence || !after.Created.Equal(before.Created) || after.LastSequence == 0 {
 		t.Errorf("the ledger of the cluster is %+v, want %+v", after, before)
+	}
+}
+
+// A move that waits for a bus that refuses connections names it.
+func TestAMoveNamesTheBusThatCannotBeReached(t *testing.T) {
+	port, err := freeport.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "tls://" + freeport.Address(port)
+	data := t.TempDir()
+	if err := allinone.WriteKeys(allinone.Keys{Data: data, URL: url}); err != nil {
+		t.Fatal(err)
+	}
+	var log buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- allinone.Grow(ctx, allinone.Growing{Data: data, URL: url, To: url, Replicas: 3, Log: &log})
+	}()
+	bustest.Eventually(t, "it prints which bus refuses connections", func() bool {
+		return strings.Contains(log.String(), "waiting for the bus at "+url) &&
+			strings.Contains(log.String(), "connection refused")
+	})
+	cancel()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("error %v, want that the connection was refused", err)
 	}
 }
 

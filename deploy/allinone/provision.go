@@ -143,21 +143,36 @@ func (p Provisioning) as(ctx context.Context, a *trust.Authority, user string, d
 	return do(c)
 }
 
-// sayAway is how often it is printed that a bus cannot be reached.
-const sayAway = 5 * time.Second
+const (
+	// sayAway is how often it is printed that a bus cannot be reached.
+	sayAway = 5 * time.Second
+	// sayAwayFirst is how long a bus has until that is printed for the first time.
+	sayAwayFirst = 500 * time.Millisecond
+)
 
-// waitConnected waits until the bus can be reached, and prints why it cannot.
-func (p Provisioning) waitConnected(ctx context.Context, c *bus.Conn) error {
-	for {
-		once, cancel := context.WithTimeout(ctx, sayAway)
+// waiter is a connection to wait for.
+type waiter interface {
+	WaitConnected(ctx context.Context) error
+	Away() error // why the last try failed; nil before the first one did
+}
+
+// waitConnected waits until the bus can be reached, and prints why it cannot: soon, and again while it waits.
+func (p Provisioning) waitConnected(ctx context.Context, c waiter) error {
+	for wait := sayAwayFirst; ; {
+		once, cancel := context.WithTimeout(ctx, wait)
 		err := c.WaitConnected(once)
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if away := c.Away(); away != nil && p.Log != nil {
+		away := c.Away()
+		if away == nil {
+			continue
+		}
+		if p.Log != nil {
 			fmt.Fprintf(p.Log, "waiting for the bus at %s: %v\n", p.URL, away)
 		}
+		wait = sayAway
 	}
 }
 

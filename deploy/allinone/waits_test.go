@@ -1,7 +1,9 @@
 package allinone
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,4 +52,34 @@ func TestTheWaitForAServerThatNeverListensEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// refuses is a bus that refuses connections.
+type refuses struct{}
+
+func (refuses) WaitConnected(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (refuses) Away() error { return errors.New("connection refused") }
+
+func TestABusThatCannotBeReachedIsNamedSoonAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for within, want := range map[time.Duration]int{
+			sayAwayFirst / 2: 0, time.Second: 1, time.Second + sayAway: 2, time.Second + 2*sayAway: 3,
+		} {
+			var out bytes.Buffer
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			err := Provisioning{URL: "tls://bus:4222", Log: &out}.waitConnected(ctx, refuses{})
+			cancel()
+			if err == nil {
+				t.Error("it is connected")
+			}
+			line := "waiting for the bus at tls://bus:4222: connection refused\n"
+			if out.String() != strings.Repeat(line, want) {
+				t.Errorf("within %s it printed %q, want %d lines", within, out.String(), want)
+			}
+		}
+	})
 }
