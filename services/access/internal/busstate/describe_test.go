@@ -244,3 +244,30 @@ func TestWhatTheLeaderSaysOfReplicasCounts(t *testing.T) {
 		t.Errorf("LEDGER at %d, led by %s: %v", s.GetLastSequence(), s.GetLeader(), have)
 	}
 }
+
+func TestServersThatAreAwayAreHarmlessOnlyWhileAMajorityAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer []busstate.ServerState
+		want   map[string][]string // the texts, by their causes
+	}{
+		"two of three": {healthy()[:2], map[string][]string{
+			"server-away": {"the server does not answer; nothing is lost, but fewer servers may fail now"},
+		}},
+		"the leader alone": {healthy()[:1], map[string][]string{
+			"server-away": {"the server does not answer", "the server does not answer"},
+			"no-majority": {"1 of 3 servers answer; nothing is written until 2 do"},
+		}},
+		"one that takes another for the leader yet": {healthy()[1:2], map[string][]string{
+			"server-away": {"the server does not answer", "the server does not answer"},
+			"no-majority": {"1 of 3 servers answer; nothing is written until 2 do"},
+		}},
+	} {
+		have := map[string][]string{}
+		for _, a := range busstate.Describe(test.answer, busstate.Suspects{}).GetAlarms() {
+			have[a.GetCause()] = append(have[a.GetCause()], a.GetText())
+		}
+		if diff := cmp.Diff(test.want, have); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
