@@ -69,7 +69,7 @@ func TestBuildRefusesANameThatIsTooLongToUnpack(t *testing.T) {
 	wantCode(t, err, code.BadName)
 }
 
-// A build that opened a pipe to read it would wait for a writer for ever.
+// A build that opened a pipe to read it would wait for a writer and never end.
 func TestBuildRefusesAPipeAndDoesNotWaitForIt(t *testing.T) {
 	for name, want := range map[string]struct{ code, says string }{
 		image.RecipeName: {code.BadRecipe, image.RecipeName + " is not a regular file"},

@@ -61,7 +61,7 @@ func (f *fakes) rollouts(t testing.TB, s *bus.Service) {
 				return r, nil
 			}
 		}
-		if in := f.intent(id); in.GetIntent().GetRollout() != nil { // one that was started goes on for ever
+		if in := f.intent(id); in.GetIntent().GetRollout() != nil { // one that was started never ends
 			r := rollouts()[1]
 			r.Id, r.UntilWave, r.Waves[1].OpenedAt = in.GetId(), 0, ago(0)
 			return r, nil

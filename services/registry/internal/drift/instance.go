@@ -102,7 +102,7 @@ func seen(i *instancev1.Instance) *registryv1.Difference {
 		d.Cause = known(i.ObservedCode, code.AgentLost)
 		d.Reason = cmp.Or(d.Reason, "the server does not list it any more")
 	case i.Observed.Id != i.Wanted.Id:
-		if i.TaskCode != "" || badEnd(i) {
+		if i.TaskCode != "" || instance.EndedBadly(i.TaskState) {
 			return nil // the task that was to replace it says why
 		}
 		d.Cause, d.Reason = code.WrongImage, "it has image "+i.Observed.Id+", and "+i.Wanted.Id+" is wanted"
@@ -112,7 +112,7 @@ func seen(i *instancev1.Instance) *registryv1.Difference {
 		d.Cause = known(i.ObservedCode, code.Unhealthy)
 		d.Reason = cmp.Or(d.Reason, "it is not healthy")
 	case !bytes.Equal(digest, i.ObservedConfigurationDigest):
-		if badEnd(i) {
+		if instance.EndedBadly(i.TaskState) {
 			return nil
 		}
 		d.Cause, d.Reason = code.ConfigurationDiffers, "it has another configuration than the one that is wanted"
@@ -137,15 +137,6 @@ func (s Situation) withNext(d *registryv1.Difference, i *instancev1.Instance) *r
 		d.Reason += what + at.AsTime().UTC().Format(time.RFC3339)
 	}
 	return d
-}
-
-func badEnd(i *instancev1.Instance) bool {
-	switch i.TaskState {
-	case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED,
-		taskv1.State_STATE_EXPIRED:
-		return true
-	}
-	return false
 }
 
 // ended returns the difference that follows from how the last task ended.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
@@ -152,9 +151,6 @@ func soakOf(r *rolloutv1.Rollout, wave uint32) time.Duration {
 	}
 	return r.Strategy.GetSoak().AsDuration()
 }
-
-// NeedsApproval reports whether a wave begins only after an approval.
-func NeedsApproval(r *rolloutv1.Rollout, wave uint32) bool { return rollouts.NeedsApproval(r, wave) }
 
 func silenceOf(r *rolloutv1.Rollout) time.Duration {
 	if d := r.Strategy.GetSilence().AsDuration(); d > 0 {

@@ -16,7 +16,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 )
 
@@ -56,7 +55,7 @@ func (a *API) Answer(
 func toReject(r *rolloutv1.Rollout) (first uint32) {
 	for n, w := range r.Waves {
 		wave := uint32(n) + 1
-		if w.OpenedAt == nil && (w.ApprovedBy != "" || rollout.NeedsApproval(r, wave)) {
+		if w.OpenedAt == nil && (w.ApprovedBy != "" || rollouts.NeedsApproval(r, wave)) {
 			return wave
 		}
 		if w.OpenedAt == nil && first == 0 {
@@ -72,7 +71,7 @@ func toReject(r *rolloutv1.Rollout) (first uint32) {
 func toApprove(r *rolloutv1.Rollout) (uint32, error) {
 	next := rollouts.Current(r)
 	w := rollouts.Wave(r, next)
-	if w != nil && w.OpenedAt == nil && w.ApprovedBy == "" && rollout.NeedsApproval(r, next) &&
+	if w != nil && w.OpenedAt == nil && w.ApprovedBy == "" && rollouts.NeedsApproval(r, next) &&
 		r.State != rolloutv1.State_STATE_HALTED {
 		return next, nil
 	}
@@ -81,7 +80,7 @@ func toApprove(r *rolloutv1.Rollout) (uint32, error) {
 		switch w := rollouts.Wave(r, n); {
 		case w.ApprovedBy != "" && w.PassedAt == nil:
 			return n, nil
-		case w.OpenedAt == nil && rollout.NeedsApproval(r, n):
+		case w.OpenedAt == nil && rollouts.NeedsApproval(r, n):
 			ahead = n
 		}
 	}
@@ -124,7 +123,7 @@ func approvedWave(r *rolloutv1.Rollout, g gate) (proto.Message, error) {
 				"%s started rollout %s, and its waves are approved by another", g.actor, r.Id),
 			Try: "garrison rollout approve " + r.Id + ", by another person or program",
 		})
-	case !rollout.NeedsApproval(r, g.wave):
+	case !rollouts.NeedsApproval(r, g.wave):
 		return nil, notFit(r, fmt.Sprintf("wave %d waits for no approval", g.wave))
 	}
 	return &rolloutv1.Approved{Wave: g.wave, Reason: g.reason}, nil
@@ -143,7 +142,7 @@ func rejected(r *rolloutv1.Rollout, g gate) (proto.Message, error) {
 		return nil, notFit(r, "the wave has begun; a person can pause or abort the rollout")
 	case r.State == rolloutv1.State_STATE_HALTED && r.Reason.GetCode() == code.WaveRejected:
 		return nil, nil
-	case !rollout.NeedsApproval(r, g.wave):
+	case !rollouts.NeedsApproval(r, g.wave):
 		return nil, notFit(r, fmt.Sprintf("wave %d waits for no approval; a person can pause or abort the rollout",
 			g.wave))
 	}

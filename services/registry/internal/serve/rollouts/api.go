@@ -222,7 +222,7 @@ func (a *API) get(
 		now := &rolloutv1.Basis{At: timestamppb.New(a.records.Now())}
 		in := rolling.Input(a.records.View, r, now)
 		in.Unprimed = nil // what is fetched ahead holds nothing up, and may take a look at all servers
-		d := rollout.Decide(in).Hold(r, a.presence.held())
+		d := rollout.Decide(in).Hold(r, a.presence.held(r))
 		if resp.WaitsFor = d.Waits; !d.Next.IsZero() {
 			resp.NextAt = timestamppb.New(d.Next)
 		}

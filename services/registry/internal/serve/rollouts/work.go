@@ -207,7 +207,7 @@ func (w *Work) decide(
 	in, rest := w.rests(id, rolling.Input(view, r, basis))
 	d = rollout.Decide(in)
 	rest(d)
-	d = d.Hold(r, w.presence.held())
+	d = d.Hold(r, w.presence.held(r))
 	switch {
 	case len(d.Release) > 0:
 		run.Under = rolling.Alone(view, r)
