@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/freeport"
 )
@@ -56,11 +58,12 @@ func TestAMemberThatWaitsForTheOthersIsStoppedByASignal(t *testing.T) {
 	defer signal()
 	var stderr bytes.Buffer // read once it has ended
 	ended := make(chan int, 1)
+	log := zerolog.SyncWriter(&stderr) // as with a file, its bus writes from several goroutines
 	go func() {
 		ended <- run(ctx, []string{
 			"run", "--data", data, "--listen", freeport.Address(ports[0]), "--allow-lazy-sync",
 			"--cluster", fmt.Sprintf("127.0.0.1:%d,127.0.0.2:%d,127.0.0.3:%d", ports[1], ports[2], ports[3]),
-		}, io.Discard, &stderr)
+		}, io.Discard, log)
 	}()
 	bustest.Eventually(t, "its bus listens", func() bool {
 		_, err := os.Stat(filepath.Join(data, "operator.json"))
