@@ -13,6 +13,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/secret"
@@ -53,9 +55,13 @@ func TestOnlyTheStoredDocumentHasASecretInClear(t *testing.T) {
 			if d := cmp.Diff(all, e.GetMetadata()); d != "" {
 				t.Errorf("metadata (-want +have):\n%s", d)
 			}
-			answer, err := bus.Call[*dispatcherv1.GetDocumentResponse](t.Context(), w.conn, ledger.Dispatcher,
-				client.Services[ledger.Dispatcher].Methods().ByName("GetDocument"),
-				&dispatcherv1.GetDocumentRequest{ServerId: server})
+			var answer *dispatcherv1.GetDocumentResponse
+			bustest.Eventually(t, "the service answers", func() bool { // it may write documents before it does
+				answer, err = bus.Call[*dispatcherv1.GetDocumentResponse](t.Context(), w.conn, ledger.Dispatcher,
+					client.Services[ledger.Dispatcher].Methods().ByName("GetDocument"),
+					&dispatcherv1.GetDocumentRequest{ServerId: server})
+				return fault.RefusalOf(err).GetCode() != code.NoAnswer
+			})
 			entries := answer.GetDocument().GetEntries()
 			if err != nil || len(entries) != 1 || strings.Contains(answer.String(), "hunter2") {
 				t.Errorf("the answer of GetDocument is %v (%v)", answer, err)
