@@ -19,7 +19,7 @@ var sessions = map[string]pages.Session{
 			"Restore": "garrison up beacon@1.1.0 --on web-1 --yes\n" +
 				"kill -STOP $(cat $pids/garrison-executor)\n",
 			"After a restore": "garrison restore status 2>&1 | " +
-				"grep -E 'possibly ahead too: 1 online server|web-1 .*offline'\n" +
+				"grep -E 'possibly ahead too: 1 server |web-1 .*offline'\n" +
 				"kill -CONT $(cat $pids/garrison-executor)\n" +
 				"until_ok ahead web-1\n",
 			"Move": "garrison instance list --no-headers --columns found | grep -x 1.1.0\n" +

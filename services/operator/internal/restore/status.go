@@ -62,19 +62,26 @@ func status(ctx context.Context, env *cli.Env, on *intentv1.Selector) (restoreSt
 // heardWithin is the time in which each server that is online confirms what it runs several times.
 const heardWithin = time.Minute
 
-// sayUnheard prints how many servers count as online and have not confirmed what they run, as shortly after a start of
-// the registry. They may be ahead of the ledger.
+// sayUnheard prints how many servers count as online or late and have not confirmed what they run, as shortly after a
+// start of the registry. They may be ahead of the ledger.
 func sayUnheard(ctx context.Context, env *cli.Env, on *intentv1.Selector) error {
-	resp, err := cli.Call[*registryv1.CountServersResponse](ctx, env, &registryv1.CountServersRequest{
-		Filter: &registryv1.ListServersRequest{
-			On: on, Presence: serverv1.Presence_PRESENCE_ONLINE, UnconfirmedFor: durationpb.New(heardWithin),
-		},
-	})
-	if n := resp.GetCounts().GetTotal(); err == nil && n > 0 {
-		env.Say("possibly ahead too: %s without a report of what runs there in the last minute; ask again, or "+
-			"garrison server list --presence online --unconfirmed 1m", output.Plural(int(n), "online server"))
+	unheard := 0
+	for _, is := range []serverv1.Presence{serverv1.Presence_PRESENCE_ONLINE, serverv1.Presence_PRESENCE_LATE} {
+		resp, err := cli.Call[*registryv1.CountServersResponse](ctx, env, &registryv1.CountServersRequest{
+			Filter: &registryv1.ListServersRequest{
+				On: on, Presence: is, UnconfirmedFor: durationpb.New(heardWithin),
+			},
+		})
+		if err != nil {
+			return err
+		}
+		unheard += int(resp.GetCounts().GetTotal())
 	}
-	return err
+	if unheard > 0 {
+		env.Say("possibly ahead too: %s without a report of what runs there in the last minute; ask again, or "+
+			"garrison server list --unconfirmed 1m", output.Plural(unheard, "server"))
+	}
+	return nil
 }
 
 // show prints what the ledger lost: in JSON and YAML the registry's response, in tables a row for each server and
