@@ -33,8 +33,8 @@ var rollouts = []Entry{
 	{
 		EmptyWave, by(registry),
 		"A stage of the strategy is for servers that meet conditions, and would have none: no server that the " +
-			"rollout changes meets them, all that do are offline or unhealthy, or earlier stages take all of them. " +
-			"What is behind the stage would begin without what it was to show.",
+			"rollout changes meets them, all that do are offline, unhealthy or failed before, or earlier stages take " +
+			"all of them. What is behind the stage would begin without what it was to show.",
 		"the command without that stage, or with other conditions; garrison server list --on SELECTOR lists the " +
 			"servers that meet them",
 	},

@@ -56,9 +56,15 @@ func (s *site) comeOnline() {
 	}
 }
 
-// eventually does the work of dispatcher and servers until so is true, which runs inside Read. The new version does not
-// start on servers that are bad.
+// eventually does the work of dispatcher and servers until so is true, which runs inside Read. The version 1.1.0 does
+// not start on servers that are bad.
 func (s *site) eventually(what string, bad func(server string) bool, so func() bool) {
+	s.t.Helper()
+	s.eventuallyBad("1.1.0", what, bad, so)
+}
+
+// eventuallyBad is eventually with another version that does not start on servers that are bad.
+func (s *site) eventuallyBad(version, what string, bad func(server string) bool, so func() bool) {
 	s.t.Helper()
 	bustest.Eventually(s.t, what, func() (met bool) {
 		var due []*instancev1.Instance
@@ -76,7 +82,7 @@ func (s *site) eventually(what string, bad func(server string) bool, so func() b
 		})
 		var drafts []ledger.Draft
 		for _, i := range due {
-			drafts = append(drafts, worked(i, bad != nil && i.Wanted.GetVersion() == "1.1.0" && bad(i.ServerId))...)
+			drafts = append(drafts, worked(i, bad != nil && i.Wanted.GetVersion() == version && bad(i.ServerId))...)
 		}
 		for part := range slices.Chunk(drafts, 500) {
 			s.append(part...)

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -30,10 +31,11 @@ func (p *planner) place() *apiv1.Refusal {
 		return why
 	}
 	var candidates []rollout.Candidate
+	failed := p.failedBefore()
 	for _, id := range p.serverIDs() {
 		s, _ := p.reader.Server(id)
 		candidates = append(candidates, rollout.Candidate{
-			ServerID: id, Fields: p.fields(s), Owed: p.owed(s), Stages: stages(s),
+			ServerID: id, Fields: p.fields(s), Owed: p.owed(s) || failed[id], Stages: stages(s),
 		})
 		for _, c := range p.byServer[id].Changes {
 			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s to %s %s %d", id, c.Agent, c.From.GetId(),
@@ -167,4 +169,29 @@ func (p *planner) owed(s *serverv1.Server) bool {
 		}
 	}
 	return false
+}
+
+// failedBefore returns the servers on which the last change of an agent failed before this one. They are owed, so that
+// what they do is no damage of the rollout. A rollout that would change no other server is for them, and tries them in
+// its waves.
+func (p *planner) failedBefore() map[string]bool {
+	out := map[string]bool{}
+	others := p.Undoes != ""
+	for _, id := range p.serverIDs() {
+		s, _ := p.reader.Server(id)
+		switch {
+		case p.owed(s):
+		case slices.ContainsFunc(p.byServer[id].Changes, func(c *rolloutv1.Change) bool {
+			i, _ := p.reader.Instance(id, c.Agent)
+			return !c.Repair && i.GetState() == instancev1.State_STATE_FAILED
+		}):
+			out[id] = true
+		default:
+			others = true
+		}
+	}
+	if !others || p.Undoes != "" {
+		return nil
+	}
+	return out
 }

@@ -74,7 +74,8 @@ func (p *planner) empty(l rollout.Layout) *apiv1.Refusal {
 			return refusal
 		}
 	case e.Owed == e.Meet:
-		why = fmt.Sprintf("no server of %s can be changed now: %d, all offline or unhealthy before", text, e.Meet)
+		why = fmt.Sprintf("no server of %s can be changed now: %d, all offline, unhealthy or failed before", text,
+			e.Meet)
 	default:
 		why = fmt.Sprintf("earlier stages take every server of %s: %d", text, e.Meet-e.Owed)
 	}

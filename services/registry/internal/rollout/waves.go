@@ -16,7 +16,7 @@ import (
 type Candidate struct {
 	ServerID string
 	Fields   map[string]string // by field of servers: platform, env, agents, label.NAME and so on
-	Owed     bool              // it is offline, or was unhealthy before
+	Owed     bool              // it is offline, or was unhealthy or failed before
 	Stages   []uint32          // the stages, from 1, whose conditions it meets
 }
 
@@ -40,7 +40,7 @@ type Layout struct {
 type Empty struct {
 	Stage   uint32 // from 1
 	Meet    int    // how many servers meet the conditions
-	Owed    int    // of them, how many are offline, or were unhealthy before
+	Owed    int    // of them, how many are offline, or were unhealthy or failed before
 	Earlier int    // of them, how many an earlier stage took
 }
 
@@ -103,7 +103,7 @@ func Waves(candidates []Candidate, s *rolloutv1.Strategy, id string) (Layout, er
 		l.add(rest, slices.Repeat([]string{"the rest"}, len(rest)))
 	}
 	for _, o := range owed {
-		l.Placements = append(l.Placements, Placement{o.ServerID, 0, "offline, or unhealthy before"})
+		l.Placements = append(l.Placements, Placement{o.ServerID, 0, "offline, or unhealthy or failed before"})
 	}
 	return l, nil
 }

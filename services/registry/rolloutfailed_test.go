@@ -1,0 +1,55 @@
+package registry
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+)
+
+// Where the upgrade of web failed before, and fails again, no rollout is to blame.
+func TestServersWhoseLastChangeFailedComeLastAndCountForNothing(t *testing.T) {
+	s := rolledOut(t, 6)
+	ids := s.serverIDs()
+	bad := ids[:2]
+	s.accepted(topology.VerbUpgrade, &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
+		Agent: "web", On: &intentv1.Selector{Servers: bad},
+	}}})
+	fails := func(server string) bool { return slices.Contains(bad, server) }
+	s.eventually("the upgrade failed on two servers", fails, func() bool {
+		n := 0
+		for i := range s.r.records.View.InstancesOfAgent("web") {
+			if i.State == instancev1.State_STATE_FAILED {
+				n++
+			}
+		}
+		return n == 2
+	})
+	s.image("web", "1.2.0", "release")
+
+	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
+		&registryv1.PlanRolloutRequest{Intent: waves(&rolloutv1.Strategy{})})
+	if plan.Refusal != nil || plan.Owed != 2 || !slices.Equal(plan.Waves, []uint32{1, 1, 2}) {
+		t.Fatalf("planned %v", plan)
+	}
+	of := waves(&rolloutv1.Strategy{})
+	of.GetRollout().On = &intentv1.Selector{Servers: bad}
+	alone := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: of})
+	if alone.Refusal != nil || alone.Owed != 0 || len(alone.Targets) != 2 {
+		t.Errorf("a rollout for the failed servers alone: %v; want both in waves", alone)
+	}
+
+	id := s.accepted(topology.VerbRollout, plan.Intent).Id
+	s.eventuallyBad("1.2.0", "every server was tried", fails, func() bool {
+		r, _ := s.r.records.View.Rollout(id)
+		return r.GetOwed().GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN)] > 0
+	})
+	r := s.rollout(id)
+	if r.State != rolloutv1.State_STATE_SUCCEEDED || s.versions()["1.2.0"] < 4 {
+		t.Errorf("%s (%v), versions %v; want success on the other four", r.State, r.Reason.GetCode(), s.versions())
+	}
+}
