@@ -253,3 +253,46 @@ func TestARolloutWaitsForAWindow(t *testing.T) {
 		t.Errorf("in an emergency after %s; want 20 s", r.Took)
 	}
 }
+
+func TestTheStepsOfAServerFollowEachOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps []int
+		slots int
+		want  time.Duration
+	}{
+		"two agents at once":        {[]int{2}, 20, 20 * time.Second},
+		"two hops":                  {[]int{1, 1}, 20, 40 * time.Second},
+		"three hops":                {[]int{1, 1, 1}, 20, time.Minute},
+		"two agents, one slot each": {[]int{2}, 4, 40 * time.Second},
+		"two hops in a queue":       {[]int{1, 1}, 2, 80 * time.Second},
+	} {
+		w := alike(4)
+		w.Slots = c.slots
+		for n := range w.Servers {
+			w.Servers[n].Steps = c.steps
+		}
+		if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took != c.want {
+			t.Errorf("%s: %s after %s; want success after %s", name, r.State, r.Took, c.want)
+		}
+	}
+}
+
+func TestAServerOnItsWayMakesTheStepsThatAreLeft(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	w := alike(1)
+	x := &rolloutv1.Target{
+		ServerId: "s0", Wave: 1, State: rolloutv1.TargetState_TARGET_STATE_REACHED, Step: 2,
+		TakenAt: timestamppb.New(now.Add(-time.Second)),
+		Changes: []*rolloutv1.Change{{Agent: "a", Step: 1}, {Agent: "a", Step: 2}, {Agent: "a", Step: 3}},
+	}
+	w.Servers[0].Steps = forecast.StepsOf(x)
+	w.From = &forecast.Point{Now: now, Targets: []*rolloutv1.Target{x}, Rollout: &rolloutv1.Rollout{
+		Id: "r", State: rolloutv1.State_STATE_RUNNING, Strategy: w.Strategy, Owed: &rolloutv1.Wave{},
+		Waves: []*rolloutv1.Wave{{Servers: 1, OpenedAt: x.TakenAt, Counts: map[uint32]uint32{
+			uint32(rolloutv1.TargetState_TARGET_STATE_REACHED): 1,
+		}}},
+	}}
+	if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took != 39*time.Second {
+		t.Errorf("%s after %s; want success after 39 s", r.State, r.Took)
+	}
+}

@@ -58,7 +58,12 @@ func (s *simulation) goOn(i int, queued bool) {
 		took = s.rest(s.From.Now.Sub(s.From.Targets[i].TakenAt.AsTime()))
 	}
 	took += s.slots.wait(s.Slots, s.now, took)
-	s.at(took, i, rollout.Event{Kind: rollout.Ended, OK: s.random.Float64() >= s.Fails})
+	ok := s.random.Float64() >= s.Fails
+	if next := max(1, int(s.From.Targets[i].Step)); ok && next < len(s.Servers[i].Steps) {
+		s.stepIn(took, i, next)
+		return
+	}
+	s.at(took, i, rollout.Event{Kind: rollout.Ended, OK: ok})
 }
 
 // tries is how often a duration that is longer than what has passed is drawn.

@@ -32,6 +32,7 @@ type happening struct {
 	number int // the order of happenings at the same time
 	server int
 	event  rollout.Event
+	step   int  // the step of its changes, from 0, that begins; with 0 the event happens
 	frees  bool // the change of another one ends there; nothing else happens
 }
 

@@ -43,17 +43,47 @@ func (s *simulation) duration() time.Duration {
 
 // release begins the change of a server.
 func (s *simulation) release(i int) {
-	server := s.Servers[i]
 	s.touched++
 	s.change(i, func() { s.busy[i] = true })
-	took := s.duration()
-	if server.Slow {
-		took *= 10
+	s.step(i, 0)
+}
+
+// step begins a step of a server's changes, from 0: all at once, as far as there are slots.
+func (s *simulation) step(i, step int) {
+	server, took, ok := s.Servers[i], time.Duration(0), true
+	for range server.changes(step) {
+		one := s.duration()
+		if server.Slow {
+			one *= 10
+		}
+		s.giveWay()
+		took = max(took, one+s.slots.wait(s.Slots, s.now, one))
+		ok = s.random.Float64() >= s.Fails && ok
 	}
-	s.giveWay()
-	took += s.slots.wait(s.Slots, s.now, took)
-	ok := s.random.Float64() >= s.Fails
-	if f := s.Fault; (f.Field == "" || server.Fields[f.Field] == f.Value) && s.random.Float64() < f.Share {
+	if ok && step+1 < len(server.Steps) {
+		s.stepIn(took, i, step+1)
+		return
+	}
+	s.end(i, took, ok)
+}
+
+// changes returns how many changes a step has.
+func (s Server) changes(step int) int {
+	if step >= len(s.Steps) {
+		return 1
+	}
+	return s.Steps[step]
+}
+
+// stepIn puts the begin of a later step on the agenda.
+func (s *simulation) stepIn(in time.Duration, server, step int) {
+	s.number++
+	heap.Push(&s.agenda, happening{at: s.now.Add(in), number: s.number, server: server, step: step})
+}
+
+// end puts the end of a server's changes on the agenda, and what the fault of the new version does.
+func (s *simulation) end(i int, took time.Duration, ok bool) {
+	if f := s.Fault; (f.Field == "" || s.Servers[i].Fields[f.Field] == f.Value) && s.random.Float64() < f.Share {
 		if s.random.Float64() < f.Late {
 			s.at(took+s.after(lateWithin), i, rollout.Event{Kind: rollout.Unhealthy})
 		} else {
@@ -67,6 +97,10 @@ func (s *simulation) release(i int) {
 func (s *simulation) happen(h happening) {
 	if h.frees {
 		s.change(h.server, func() { delete(s.other, h.server) })
+		return
+	}
+	if h.step > 0 {
+		s.goOnWith(h)
 		return
 	}
 	h.event.At = s.now
@@ -86,6 +120,15 @@ func (s *simulation) happen(h happening) {
 		s.change(h.server, func() { s.broken[h.server] = true })
 	}
 	s.book.Apply(s.Servers[h.server].ServerID, h.event)
+}
+
+// goOnWith begins a later step of a server's changes, once the server is online.
+func (s *simulation) goOnWith(h happening) {
+	if s.absent[h.server] {
+		s.stepIn(time.Minute, h.server, h.step)
+		return
+	}
+	s.step(h.server, h.step)
 }
 
 // working reports whether a server is online, healthy and not under way, by the rollout or by others.

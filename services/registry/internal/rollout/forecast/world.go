@@ -20,7 +20,7 @@ type World struct {
 	Servers  []Server
 	Strategy *rolloutv1.Strategy
 	Budgets  Budgets
-	// Durations is how long changes took, in any order; each change takes one of them.
+	// Durations is how long changes took, in any order; each change of a server takes one of them.
 	Durations []time.Duration
 	// Fails is the share of changes that fail whatever the new version is.
 	Fails float64
@@ -52,9 +52,22 @@ type World struct {
 // Server is a server of a world.
 type Server struct {
 	rollout.Candidate
-	Dead bool // it is offline and does not come back
-	Slow bool // its changes take ten times as long
-	Busy bool // another change is under way on it when a run begins
+	Dead  bool  // it is offline and does not come back
+	Slow  bool  // its changes take ten times as long
+	Busy  bool  // another change is under way on it when a run begins
+	Steps []int // how many changes each step has, which follow each other; nil means one change
+}
+
+// StepsOf returns how many changes each step of a target has, for Server.Steps.
+func StepsOf(t *rolloutv1.Target) (steps []int) {
+	for _, c := range t.Changes {
+		n := int(rollout.StepOf(c))
+		for len(steps) < n {
+			steps = append(steps, 0)
+		}
+		steps[n-1]++
+	}
+	return steps
 }
 
 // Fault is what is wrong with a new version.

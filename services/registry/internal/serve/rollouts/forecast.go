@@ -31,9 +31,13 @@ const (
 func (p *Past) Forecast(
 	ctx context.Context, c bus.Caller, q *registryv1.ForecastRolloutRequest,
 ) (*registryv1.ForecastRolloutResponse, error) {
-	if q.Intent.GetRollout() == nil || q.Runs > mostRuns || q.BrokenPermille > 1000 {
-		return nil, request.Invalid(code.Malformed,
-			"a forecast needs a rollout, at most %d runs and at most 1,000 ‰", mostRuns)
+	switch {
+	case q.Intent.GetRollout() == nil:
+		return nil, request.Invalid(code.Malformed, "the intent is no rollout")
+	case q.Runs > mostRuns:
+		return nil, request.Invalid(code.Malformed, "%d runs are asked for; %d are the most", q.Runs, mostRuns)
+	case q.BrokenPermille > 1000:
+		return nil, request.Invalid(code.Malformed, "%d ‰ of the servers cannot break", q.BrokenPermille)
 	}
 	end, err := p.TakeTurn(ctx)
 	if err != nil {
@@ -127,7 +131,7 @@ func (p *Past) world(
 				Candidate: rollout.Candidate{
 					ServerID: t.ServerId, Fields: rolling.Fields(s), Owed: t.Wave == 0, Stages: stages(s),
 				},
-				Dead: t.Wave == 0,
+				Dead: t.Wave == 0, Steps: forecast.StepsOf(t),
 			})
 		}
 		w.Begin = plan.Begins(p.records.Now())

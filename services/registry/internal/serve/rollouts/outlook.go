@@ -224,6 +224,7 @@ func (p *Past) onItsWay(id string, now time.Time) (w forecast.World, ok bool) {
 			w.Servers = append(w.Servers, forecast.Server{
 				Candidate: rollout.Candidate{ServerID: t.ServerId, Fields: rolling.Fields(s), Owed: t.Wave == 0},
 				Dead:      s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE,
+				Steps:     forecast.StepsOf(t),
 			})
 		}
 		p.takeOthers(&w, id)
