@@ -75,7 +75,7 @@ var All = []Metric{
 	{TasksEnded, Counter, []string{"service", "outcome", "code"},
 		"Tasks that ended while this process ran, by outcome and by the code of a failure."},
 	{TaskSeconds, Histogram, []string{"service", "step"}, "How long a step of a task took on its server, in seconds."},
-	{Servers, Gauge, []string{"service", "presence"}, "Servers under management by presence."},
+	{Servers, Gauge, []string{"service", "presence"}, "Servers under management by presence: online, late, offline."},
 	{ServersStanding, Gauge, []string{"service", "standing"},
 		"Servers under management by whether they are believed."},
 	{Instances, Gauge, []string{"service", "health"}, "Instances by the health that was found."},

@@ -79,6 +79,14 @@ func TestExternalInstancesStandBehindTheOthersInEachPartOfAList(t *testing.T) {
 	if g := r.Counts.Groups; r.Counts.Total != 5 || len(g) != 2 || g[0].Values[0] != "external" || g[0].Count != 3 {
 		t.Errorf("counted %v", r.Counts)
 	}
+	r = must[*registryv1.CountInstancesResponse](s, "CountInstances", &registryv1.CountInstancesRequest{
+		Filter: &ask{WithExternal: true}, By: []string{"kind", "server"},
+	})
+	if named := slices.ContainsFunc(r.Counts.Groups, func(g *registryv1.CountGroup) bool {
+		return g.Values[1] == "one"
+	}); !named {
+		t.Errorf("counted %v; want servers by name", r.Counts)
+	}
 }
 
 func TestACheckListsExternalInstancesThatAreBadOrStale(t *testing.T) {

@@ -27,7 +27,7 @@ func (r *Registry) measure(m *metrics.Set, v *view.View) {
 	m.Gauge(metrics.QueueDepth, func(context.Context) []metrics.Sample { return metrics.By(r.queues()) })
 	for name, count := range map[string]func() *registryv1.Counts{
 		metrics.Servers: func() *registryv1.Counts {
-			return v.CountServers(view.ServerFilter{}, []string{"presence"}, measuredGroups)
+			return v.CountServers(view.ServerFilter{Late: r.presence.Late()}, []string{"presence"}, measuredGroups)
 		},
 		metrics.ServersStanding: func() *registryv1.Counts {
 			return v.CountServers(view.ServerFilter{}, []string{"standing"}, measuredGroups)

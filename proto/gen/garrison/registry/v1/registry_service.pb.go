@@ -3682,7 +3682,8 @@ type CountInstancesRequest struct {
 	Filter *ListInstancesRequest `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// The fields by whose values they are counted, four at most: agent, version, image, wanted-version, wanted-image,
 	// way-back (the ids of the images that the server keeps or an undo needs, joined by commas), kind, application,
-	// state, health, or a field of their server as in CountServersRequest. None means only all together.
+	// state, health, server (its name), or a field of their server as in CountServersRequest. None means only all
+	// together.
 	By []string `protobuf:"bytes,2,rep,name=by,proto3" json:"by,omitempty"`
 	// How many groups are returned; 0 means 100, and 1,000 is the most. The rest are counted together.
 	Top           uint32 `protobuf:"varint,3,opt,name=top,proto3" json:"top,omitempty"`

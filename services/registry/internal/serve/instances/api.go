@@ -147,9 +147,24 @@ func (a *API) Count(
 		default:
 			resp.Counts = a.records.View.CountInstances(filter, by, top)
 		}
+		a.nameServers(resp.Counts)
 		return err
 	})
 	return request.Answer(resp, err)
+}
+
+// nameServers replaces the ids of servers in counts by their names, as far as they are known. It must run inside Read.
+func (a *API) nameServers(c *registryv1.Counts) {
+	for n, field := range c.GetBy() {
+		if field != "server" {
+			continue
+		}
+		for _, g := range c.Groups {
+			if s, ok := a.records.View.Server(g.Values[n]); ok && s.Name != "" {
+				g.Values[n] = s.Name
+			}
+		}
+	}
 }
 
 // filter checks that the records that a request names exist: a typing error must not look like an
