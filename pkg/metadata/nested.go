@@ -18,12 +18,12 @@ const (
 	maxNestedKey = 128      // bytes
 )
 
-// mark begins a value that is JSON instead of text. What follows is the canonical encoding, so that equal values have
+// Mark begins a value that is JSON instead of text. What follows is the canonical encoding, so that equal values have
 // equal bytes.
-const mark = "garrison:json:1:"
+const Mark = "garrison:json:1:"
 
 // IsNested reports whether a value has the form of JSON instead of text.
-func IsNested(value string) bool { return strings.HasPrefix(value, mark) }
+func IsNested(value string) bool { return strings.HasPrefix(value, Mark) }
 
 // FromJSON returns the value for a JSON text: a JSON string becomes plain text, anything else the canonical encoding
 // behind its mark. An error is a refusal BAD_METADATA and quotes no value.
@@ -45,9 +45,9 @@ func FromJSON(text string) (string, error) {
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
-	value := mark + encode(v)
-	if len(value)-len(mark) > MaxNested {
-		return "", refuse("the JSON text has %d bytes; %d are the most", len(value)-len(mark), MaxNested)
+	value := Mark + encode(v)
+	if len(value)-len(Mark) > MaxNested {
+		return "", refuse("the JSON text has %d bytes; %d are the most", len(value)-len(Mark), MaxNested)
 	}
 	return value, nil
 }
@@ -165,7 +165,7 @@ func encode(v any) string {
 // Decode returns what a value holds: a string for text and sealed values; for JSON nil, a bool, a json.Number, an []any
 // or a map[string]any. A value with the form of JSON that is no JSON is a string.
 func Decode(value string) any {
-	rest, nested := strings.CutPrefix(value, mark)
+	rest, nested := strings.CutPrefix(value, Mark)
 	if !nested {
 		return value
 	}
@@ -183,7 +183,7 @@ func store(v any) string {
 	if s, ok := v.(string); ok {
 		return s
 	}
-	return mark + encode(v)
+	return Mark + encode(v)
 }
 
 // Plain returns what Decode returned as text: a string as it is, anything else as JSON.
@@ -205,7 +205,7 @@ func Object(m map[string]string) map[string]any {
 
 // Text returns what a person sees of a value: JSON without its mark, and of a secret only that it is one.
 func Text(value string) string {
-	if rest, nested := strings.CutPrefix(value, mark); nested {
+	if rest, nested := strings.CutPrefix(value, Mark); nested {
 		return rest
 	}
 	return secret.Text(value)
@@ -213,7 +213,7 @@ func Text(value string) string {
 
 // checkNested refuses a value with the form of JSON that is not in canonical form.
 func checkNested(k, v string) error {
-	canonical, err := FromJSON(strings.TrimPrefix(v, mark))
+	canonical, err := FromJSON(strings.TrimPrefix(v, Mark))
 	if err != nil {
 		return refuse("value %q: %v", k, err)
 	}

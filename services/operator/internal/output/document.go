@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Encode returns a value as compact JSON with stable spacing, without characters that steer a terminal.
+// Encode returns a value as compact JSON with stable spacing, without characters that steer a terminal. Of a message,
+// nested metadata is JSON, and a rollout counts its servers by the name of their state.
 func Encode(value any) ([]byte, error) {
 	m, ok := value.(proto.Message)
 	if !ok {
@@ -27,7 +28,7 @@ func Encode(value any) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err = json.Compact(&b, data) // protojson varies its spacing on purpose
-	return visibleJSON(b.Bytes()), err
+	return visibleJSON(plain(b.Bytes())), err
 }
 
 // PrintDocument prints one value as JSON or YAML, or what the filter makes of it.
