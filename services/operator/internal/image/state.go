@@ -7,6 +7,9 @@ import (
 
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
@@ -74,16 +77,46 @@ func disableCommand(env *cli.Env) *cobra.Command {
 }
 
 func deleteCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
+	var force bool
+	c := &cobra.Command{
 		Use:     "delete IMAGE",
 		Example: "  garrison image delete beacon@1.0.0",
 		Short:   "Delete an inactive image and its content.", Args: cli.Exactly("IMAGE"),
+		Long: `Delete an inactive image and its content.
+
+An image that servers run, want or need for a way back, that a default names, or whose agent has a rollout that has
+not ended, is refused without --force: what is lost on a server could not be brought again.`,
 		RunE: func(c *cobra.Command, a []string) error {
+			if !force {
+				if err := checkUnused(c.Context(), env, a[0]); err != nil {
+					return err
+				}
+			}
 			_, err := cli.Call[*catalogv1.DeleteImageResponse](c.Context(), env,
 				&catalogv1.DeleteImageRequest{Image: a[0]})
 			return cli.Deleted(env, "image", a[0], err)
 		},
 	}
+	c.Flags().BoolVar(&force, "force", false, "also an image that servers, defaults or rollouts need")
+	return c
+}
+
+// checkUnused refuses an image that servers, defaults or rollouts need.
+func checkUnused(ctx context.Context, env *cli.Env, reference string) error {
+	found, err := cli.Call[*catalogv1.GetImageResponse](ctx, env, &catalogv1.GetImageRequest{Image: reference})
+	if err != nil {
+		return err
+	}
+	i := found.GetImage()
+	u, err := readUse(ctx, env, i.GetManifest().GetAgent())
+	if err != nil {
+		return err
+	}
+	if why := u.why(i); why != "" {
+		return fault.Refusef(fault.Conflict, code.InUse, "image %s cannot be deleted: %s", imageName(i), why).
+			Try("garrison instance list --image " + i.GetManifest().GetId() + "; or --force")
+	}
+	return nil
 }
 
 func promoteCommand(env *cli.Env) *cobra.Command {

@@ -23,8 +23,19 @@ type use struct {
 	there    map[string][]string // the versions that servers run or want, by agent
 }
 
-func (u use) has(i row) bool {
-	return u.images[i.GetManifest().GetId()] || u.versions[imageName(i)] || u.agents[i.GetManifest().GetAgent()]
+func (u use) has(i row) bool { return u.why(i) != "" }
+
+// why returns what needs an image; "" for one that nothing needs.
+func (u use) why(i row) string {
+	switch {
+	case u.images[i.GetManifest().GetId()]:
+		return "servers run it, want it or need it for a way back, or a default names it"
+	case u.versions[imageName(i)]:
+		return "a default of an environment names its version"
+	case u.agents[i.GetManifest().GetAgent()]:
+		return "a rollout of its agent has not ended"
+	}
+	return ""
 }
 
 // offered returns the ids of the images that channels need: of each agent and platform the highest active version,
