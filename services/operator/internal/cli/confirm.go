@@ -28,6 +28,22 @@ func (env *Env) ConfirmOr(ctx context.Context, yes bool, question, preview strin
 		}
 		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: %s", try)
 	}
+	yes, err := env.ask(ctx, question)
+	if yes || err != nil {
+		return err
+	}
+	return Exit{Code: ExitError, Err: errors.New("not confirmed; nothing changed")}
+}
+
+// Asks asks a question that nothing depends on: without a terminal the answer is no.
+func (env *Env) Asks(ctx context.Context, question string) (yes bool, err error) {
+	if !IsTerminal(env.In) {
+		return false, nil
+	}
+	return env.ask(ctx, question)
+}
+
+func (env *Env) ask(ctx context.Context, question string) (yes bool, err error) {
 	fmt.Fprintf(env.Err, "%s [y/N] ", output.Visible(question))
 	answered := make(chan string, 1)
 	go func() {
@@ -37,11 +53,8 @@ func (env *Env) ConfirmOr(ctx context.Context, yes bool, question, preview strin
 	select {
 	case <-ctx.Done(): // Ctrl-C; the reader ends with the process
 		env.Say("")
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	case answer := <-answered:
-		if answer == "y" || answer == "yes" {
-			return nil
-		}
+		return answer == "y" || answer == "yes", nil
 	}
-	return Exit{Code: ExitError, Err: errors.New("not confirmed; nothing changed")}
 }

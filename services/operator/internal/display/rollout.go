@@ -197,8 +197,22 @@ func FetchedAheadText(r *rolloutv1.Rollout) string {
 	return text
 }
 
-// RolloutPairs returns what a rollout's page shows beside its row.
-func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]string) {
+// undoneBy returns which rollout undoes another one, and how far it came.
+func undoneBy(r, undo Rollout) string {
+	text := r.GetUndoneBy()
+	switch undo.GetState() {
+	case 0, rolloutv1.State_STATE_SUCCEEDED:
+		return text
+	case rolloutv1.State_STATE_ABORTED:
+		return text + ", which was aborted; to take back what is left: garrison rollout undo " + r.GetId()
+	case rolloutv1.State_STATE_UNDONE:
+		return text + ", which was undone"
+	}
+	return text + ", which is " + output.Word(undo.GetState())
+}
+
+// RolloutPairs returns what a rollout's page shows beside its row; undo is the rollout that undoes it, or nil.
+func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout) (pairs [][2]string) {
 	ro := r.GetRollout()
 	add := func(title, text string) {
 		if text != "" {
@@ -248,7 +262,7 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse) (pairs [][2]s
 	add("SERVERS THAT DIFFER", strings.Join(reasons, "\n"))
 	add("STEERED BY", ro.GetSteeredBy())
 	add("UNDOES", ro.GetUndoes())
-	add("UNDONE BY", ro.GetUndoneBy())
+	add("UNDONE BY", undoneBy(ro, undo))
 	add("HISTORY", "garrison events --id "+ro.GetId()+" --noun rollout")
 	return pairs
 }
@@ -267,13 +281,7 @@ var RolloutTargets = output.Listing[RolloutTarget]{
 			}
 			return fmt.Sprint(t.GetTarget().GetWave())
 		}),
-		output.Col("CHANGE", func(t RolloutTarget) string {
-			var parts []string
-			for _, c := range t.GetTarget().GetChanges() {
-				parts = append(parts, changeText(c))
-			}
-			return strings.Join(parts, ", ")
-		}),
+		output.Col("CHANGE", func(t RolloutTarget) string { return ChangesText(t.GetTarget()) }),
 		output.Col("STATE", func(t RolloutTarget) string {
 			switch {
 			case t.GetTarget().GetState() == 0:
@@ -295,6 +303,15 @@ var RolloutTargets = output.Listing[RolloutTarget]{
 		output.Wide("ID", func(t RolloutTarget) string { return t.GetTarget().GetServerId() }),
 		output.Wide("RESTORED BY", func(t RolloutTarget) string { return t.GetTarget().GetRestoredBy() }),
 	},
+}
+
+// ChangesText returns what changes on a server.
+func ChangesText(t *rolloutv1.Target) string {
+	var parts []string
+	for _, c := range t.GetChanges() {
+		parts = append(parts, changeText(c))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func changeText(c *rolloutv1.Change) string {

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // control returns a command that does one thing to a rollout, and prints what became of it.
@@ -95,8 +97,42 @@ func stepCommand(env *cli.Env) *cobra.Command {
 
 func abortCommand(env *cli.Env) *cobra.Command {
 	q := &registryv1.ControlRolloutRequest{Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT}
-	return control(env, q, &cobra.Command{
-		Use: "abort ROLLOUT", Example: "  garrison rollout abort 1a2b3c4d -m \"the wrong build\"",
+	var keeps, undoes bool
+	c := control(env, q, &cobra.Command{
+		Use: "abort ROLLOUT", Example: "  garrison rollout abort 1a2b3c4d -m \"the wrong build\"\n" +
+			"  garrison rollout abort 1a2b3c4d --undo",
 		Short: "End a rollout; what has begun ends by itself, and what was changed stays until it is undone.",
+		Long: `End a rollout: nothing more of it begins, and what has begun ends by itself. What it changed stays,
+unless it is taken back: on a terminal that is asked once it has ended. --undo takes it back at once, as
+garrison rollout undo does; --keep does not ask.`,
 	}, always("has ended, and what has begun ends by itself"))
+	flags := c.Flags()
+	flags.BoolVar(&keeps, "keep", false, "keep what it changed, and do not ask")
+	flags.BoolVar(&undoes, "undo", false, "take back what it changed, and watch")
+	c.MarkFlagsMutuallyExclusive("keep", "undo")
+	abort := c.RunE
+	c.RunE = func(c *cobra.Command, a []string) error {
+		if err := abort(c, a); err != nil || keeps {
+			return err
+		}
+		return takeBack(c.Context(), env, a[0], undoes)
+	}
+	return c
+}
+
+// takeBack takes back what a rollout changed that was aborted, where that is asked for.
+func takeBack(ctx context.Context, env *cli.Env, reference string, asked bool) error {
+	r, err := get(ctx, env, reference)
+	n := int(display.Changed(r.GetRollout()))
+	if err != nil || n == 0 {
+		return err
+	}
+	if !asked {
+		asked, err = env.Asks(ctx, "Take back what it changed on "+output.Plural(n, "server")+"?")
+	}
+	if err != nil || !asked {
+		return err
+	}
+	d := doing{yes: true, timeout: longestWatch}
+	return propose(ctx, env, d, undoRequest(r.GetRollout().GetId(), nil, false), "")
 }

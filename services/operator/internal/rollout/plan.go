@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -184,7 +182,7 @@ that it is refused, unless apply has a time of its own.`,
 				return client.Refused(p.GetRefusal())
 			}
 			if file != "" {
-				if err := save(env, file, p); err != nil {
+				if err := save(c.Context(), env, file, p); err != nil {
 					return err
 				}
 			}
@@ -306,36 +304,7 @@ func wavesText(p *registryv1.PlanRolloutResponse) string {
 		sep = ", "
 	}
 	if n := p.GetOwed(); n > 0 {
-		text += fmt.Sprintf("; %d are offline or unhealthy and are served when they are back", n)
+		text += fmt.Sprintf("; %d are offline, unhealthy or failed before, and come last", n)
 	}
 	return text
-}
-
-// save writes the planned intent to a file.
-func save(env *cli.Env, file string, p *registryv1.PlanRolloutResponse) error {
-	data, err := protojson.MarshalOptions{Multiline: true}.Marshal(p.GetIntent())
-	if err != nil {
-		return fmt.Errorf("write the plan: %w", err)
-	}
-	if err := os.WriteFile(file, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write the plan: %w", err)
-	}
-	env.Say("saved; to do exactly this: garrison rollout apply %s", output.Quote(file))
-	return nil
-}
-
-// load reads a plan that save wrote.
-func load(file string) (*intentv1.Intent, error) {
-	if err := cli.CheckPath(file, "garrison rollout plan AGENT --on SELECTOR --save FILE"); err != nil {
-		return nil, cli.Usage("%v", err)
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, cli.Usage("read the plan: %v", err)
-	}
-	in := &intentv1.Intent{}
-	if err := protojson.Unmarshal(data, in); err != nil || in.GetRollout() == nil || in.GetGuard() == nil {
-		return nil, cli.Usage("%s is not a plan that garrison rollout plan --save wrote", file)
-	}
-	return in, nil
 }

@@ -53,8 +53,7 @@ func showCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			findSlow(c.Context(), env, r)
-			return output.ShowOne(env.Output, env.Output.View(), display.RolloutPage(r), r.GetRollout(),
-				display.RolloutPairs(env.Output.View(), r)...)
+			return showPage(c.Context(), env, r)
 		},
 	}
 }
@@ -93,4 +92,24 @@ func get(ctx context.Context, env *cli.Env, id string) (*registryv1.GetRolloutRe
 func getAhead(ctx context.Context, env *cli.Env, id string) (*registryv1.GetRolloutResponse, error) {
 	return cli.Call[*registryv1.GetRolloutResponse](ctx, env,
 		&registryv1.GetRolloutRequest{RolloutId: id, Forecast: true})
+}
+
+// showPage prints the page of a rollout.
+func showPage(ctx context.Context, env *cli.Env, r *registryv1.GetRolloutResponse) error {
+	view := env.Output.View()
+	return output.ShowOne(env.Output, view, display.RolloutPage(r), r.GetRollout(),
+		display.RolloutPairs(view, r, undoOf(ctx, env, r.GetRollout()))...)
+}
+
+// undoOf returns the rollout that undoes another one; nil when no rollout does, or it ended too long ago to be
+// kept.
+func undoOf(ctx context.Context, env *cli.Env, r display.Rollout) display.Rollout {
+	if r.GetUndoneBy() == "" {
+		return nil
+	}
+	undo, err := get(ctx, env, r.GetUndoneBy())
+	if err != nil {
+		return nil
+	}
+	return undo.GetRollout()
 }

@@ -8,6 +8,7 @@ import (
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -19,17 +20,21 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
+// longestWatch is how long a command watches a rollout unless it says.
+const longestWatch = 24 * time.Hour
+
 // doing is how a rollout is begun and followed.
 type doing struct {
 	yes, detach bool
 	timeout     time.Duration
-	preview     string // what shows the whole plan and changes nothing; "" where nothing more does
+	preview     string                  // what shows the whole plan and changes nothing; "" where nothing more does
+	saved       []display.RolloutTarget // the servers of a plan that was saved; nil means that they are not known
 }
 
 func (d *doing) add(c *cobra.Command) {
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation")
 	c.Flags().BoolVar(&d.detach, "detach", false, "do not watch; the rollout goes on")
-	cli.TimeVar(c.Flags(), &d.timeout, "timeout", 24*time.Hour, 0,
+	cli.TimeVar(c.Flags(), &d.timeout, "timeout", longestWatch, 0,
 		"stop watching after this `DURATION`, with exit code 7; the rollout goes on")
 }
 
@@ -65,14 +70,16 @@ func applyCommand(env *cli.Env) *cobra.Command {
 		Short: "Do exactly what a saved plan shows, or nothing when the fleet changed in between.",
 		Args:  cli.Exactly("FILE"), PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error {
-			in, err := load(a[0])
+			p, err := load(a[0])
 			if err == nil {
-				err = at.set(in.GetRollout())
+				err = at.set(p.GetIntent().GetRollout())
 			}
 			if err != nil {
 				return err
 			}
-			return propose(c.Context(), env, d, &registryv1.PlanRolloutRequest{Intent: in}, "Start this rollout?")
+			d.saved = p.GetTargets()
+			q := &registryv1.PlanRolloutRequest{Intent: p.GetIntent()}
+			return propose(c.Context(), env, d, q, "Start this rollout?")
 		},
 	}
 	at.add(c.Flags(), env.Now, "the time in the plan, or at once")
@@ -98,13 +105,11 @@ once with --at-once. Servers that others changed since stay as they are.`,
 			if err != nil {
 				return err
 			}
-			ask := &intentv1.Rollout{UndoOf: id}
+			var how *rolloutv1.Strategy
 			if s.given(c) {
-				ask.Strategy = s.parse()
+				how = s.parse()
 			}
-			q := &registryv1.PlanRolloutRequest{
-				Intent: &intentv1.Intent{AtOnce: atOnce, Ask: &intentv1.Intent_Rollout{Rollout: ask}},
-			}
+			q := undoRequest(id, how, atOnce)
 			if d.preview = "garrison rollout undo " + id + " --list"; !list {
 				return propose(c.Context(), env, d, q, "Undo it?")
 			}
@@ -124,6 +129,14 @@ once with --at-once. Servers that others changed since stay as they are.`,
 	s.add(c)
 	d.add(c)
 	return c
+}
+
+// undoRequest returns the request for the plan of an undo; without a strategy it has that of the rollout.
+func undoRequest(id string, how *rolloutv1.Strategy, atOnce bool) *registryv1.PlanRolloutRequest {
+	ask := &intentv1.Rollout{UndoOf: id, Strategy: how}
+	return &registryv1.PlanRolloutRequest{
+		Intent: &intentv1.Intent{AtOnce: atOnce, Ask: &intentv1.Intent_Rollout{Rollout: ask}},
+	}
 }
 
 // undone returns the id of the rollout that a reference names, or of the intent when no rollout has it.
@@ -168,7 +181,7 @@ func propose(
 		return err
 	}
 	if p.GetRefusal().GetCode() == code.PlanStale {
-		sayMoved(ctx, env, q)
+		sayMoved(ctx, env, q.GetIntent(), d.saved)
 		return client.Refused(p.GetRefusal())
 	}
 	sayPlan(env, p)
@@ -221,14 +234,4 @@ func sayUnlisted(env *cli.Env, p *registryv1.PlanRolloutResponse, list string) {
 		text += "; to list all: " + list
 	}
 	env.Say("%s", text)
-}
-
-// sayMoved prints what a stale plan would do now.
-func sayMoved(ctx context.Context, env *cli.Env, q *registryv1.PlanRolloutRequest) {
-	then := q.GetIntent().GetGuard().GetChanged()
-	q.Intent.Guard = nil
-	if now, err := planned(ctx, env, cli.PageFlags{Limit: planRows}, q); err == nil && now.GetRefusal() == nil {
-		env.Say("the saved plan changed %s; now:", output.Plural(int(then), "server"))
-		sayPlan(env, now)
-	}
 }

@@ -42,7 +42,7 @@ func watchCommand(env *cli.Env) *cobra.Command {
 		Args:  cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error { return Follow(c.Context(), env, a[0], timeout, false) },
 	}
-	cli.TimeVar(c.Flags(), &timeout, "timeout", 24*time.Hour, 0,
+	cli.TimeVar(c.Flags(), &timeout, "timeout", longestWatch, 0,
 		"stop watching after this `DURATION`, with exit code 7; the rollout goes on")
 	return c
 }
@@ -256,8 +256,7 @@ func (w *watcher) once(text string) {
 // conclude prints the rollout and what can be done now, and returns the exit code.
 func (w *watcher) conclude(ctx context.Context) error {
 	r := w.last.GetRollout()
-	if err := output.ShowOne(w.env.Output, w.env.Output.View(), display.RolloutPage(w.last), r,
-		display.RolloutPairs(w.env.Output.View(), w.last)...); err != nil {
+	if err := showPage(ctx, w.env, w.last); err != nil {
 		return err
 	}
 	switch r.GetState() {

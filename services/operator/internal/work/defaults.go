@@ -81,9 +81,7 @@ func sayStaleDefaults(ctx context.Context, env *cli.Env, d Defaults, before *pla
 		return // the refusal is printed without it
 	}
 	env.Say("%s", d.Summary(now))
-	for _, line := range differences(before.targets, now.GetTargets()) {
-		env.Say("  %s", line)
-	}
+	cli.SayMoved(env, does(before.targets), does(now.GetTargets()))
 }
 
 // planDefaults returns a plan with at most limit targets; 0 means all.

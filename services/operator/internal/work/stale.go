@@ -19,36 +19,13 @@ func sayStale(ctx context.Context, env *cli.Env, before *planned) {
 	}
 	env.Say("the plan changed %s, and now would change %s",
 		output.Plural(before.changed(), "server"), output.Plural(now.changed(), "server"))
-	said := 0
-	for _, line := range differences(before.targets, now.targets) {
-		if said++; said > 10 {
-			env.Say("  …")
-			return
-		}
-		env.Say("  %s", line)
-	}
+	cli.SayMoved(env, does(before.targets), does(now.targets))
 }
 
-// differences returns a line for each shown server that a later plan treats differently.
-func differences(before, now []display.PlanTarget) []string {
-	was := map[string]string{}
-	for _, t := range before {
-		was[display.Plan.Name(t)] = targetText(t)
-	}
-	var out []string
-	for _, t := range now {
-		name := display.Plan.Name(t)
-		if text, ok := was[name]; !ok {
-			out = append(out, name+": "+targetText(t)+", not planned before")
-		} else if text != targetText(t) {
-			out = append(out, name+": planned "+text+", now "+targetText(t))
-		}
-		delete(was, name)
-	}
-	for _, t := range before {
-		if text, ok := was[display.Plan.Name(t)]; ok {
-			out = append(out, display.Plan.Name(t)+": planned "+text+", now nothing")
-		}
+// does returns what a plan does to the servers that were shown.
+func does(targets []display.PlanTarget) (out []cli.Planned) {
+	for _, t := range targets {
+		out = append(out, cli.Planned{Name: display.Plan.Name(t), Does: targetText(t)})
 	}
 	return out
 }
