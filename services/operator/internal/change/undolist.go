@@ -154,29 +154,44 @@ func listWays(ctx context.Context, env *cli.Env, servers selector.Flags, agent s
 	if err != nil {
 		return err
 	}
-	whole, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
-			q := &registryv1.ListInstancesRequest{Page: p, On: on, Agent: agent}
-			return cli.Call[*registryv1.ListInstancesResponse](ctx, env, q)
-		})
+	whole, err := keptOn(ctx, env, on, agent)
 	if err != nil {
 		return err
 	}
 	if err := output.Show(env.Output, ways, whole, whole.GetInstances()); err != nil {
 		return err
 	}
-	sum, with := uint64(0), map[string]bool{}
-	for _, r := range whole.GetInstances() {
-		if n := disk(r.GetInstance()); n > 0 {
-			sum += n
+	if text := keptText(whole.GetInstances()); text != "" {
+		env.Say("%s; to free it: garrison purge-undo --on SELECTOR", text)
+	}
+	return nil
+}
+
+// keptText returns what agents keep for a way back; "" for nothing.
+func keptText(rows []row) string {
+	sum, versions, with := uint64(0), 0, map[string]bool{}
+	for _, r := range rows {
+		if n := len(r.GetInstance().GetKept()); n > 0 {
+			sum, versions = sum+disk(r.GetInstance()), versions+n
 			with[r.GetInstance().GetServerId()] = true
 		}
 	}
-	if sum > 0 {
-		env.Say("kept for a way back: %s on %s; to free it: garrison purge-undo --on SELECTOR", output.Size(sum),
-			output.Plural(len(with), "server"))
+	if versions == 0 {
+		return ""
 	}
-	return nil
+	return fmt.Sprintf("kept for a way back: %s of %s on %s", output.Plural(versions, "version"), output.Size(sum),
+		output.Plural(len(with), "server"))
+}
+
+// keptOn returns the agents on the selected servers.
+func keptOn(ctx context.Context, env *cli.Env, on *intentv1.Selector, agent string) (
+	*registryv1.ListInstancesResponse, error,
+) {
+	return cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
+			q := &registryv1.ListInstancesRequest{Page: p, On: on, Agent: agent}
+			return cli.Call[*registryv1.ListInstancesResponse](ctx, env, q)
+		})
 }
 
 // PurgeUndoCommand returns the command purge-undo.
@@ -197,6 +212,13 @@ out and named. More than 100 servers at once need --at-once. See garrison undo -
 			on, err := w.Selector()
 			if err != nil {
 				return err
+			}
+			whole, err := keptOn(c.Context(), env, on, "")
+			if err != nil {
+				return err
+			}
+			if text := keptText(whole.GetInstances()); text != "" {
+				env.Say("%s; to list them: garrison undo --list with the same selector", text)
 			}
 			q := &intentv1.Refresh{On: on, PurgeKept: true}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: q}}

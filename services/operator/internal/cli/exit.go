@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -83,6 +84,9 @@ func CodeOf(err error) int {
 	}
 	if _, ok := errors.AsType[*output.ColumnError](err); ok {
 		return ExitUsage
+	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
+		return ExitUsage // a file that the command line names
 	}
 	if errors.Is(err, context.Canceled) {
 		return ExitInterrupted

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"testing"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -19,6 +20,8 @@ func TestEveryErrorHasItsExitCode(t *testing.T) {
 		{nil, 0},
 		{errors.New("x"), 1},
 		{Usage("x"), 2},
+		{fmt.Errorf("x: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}), 2},
+		{&fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}, 1},
 		{Ended(3), 3},
 		{fmt.Errorf("x: %w", fault.Refuse(fault.Denied, refusal)), 4},
 		{Exit{Code: 7, Err: ErrWaited}, 7},

@@ -142,11 +142,14 @@ func serverOf(words []string, like *registryv1.InviteServerRequest) (*registryv1
 	if q.Name = words[0]; cli.ServerName(q.Name) != nil || strings.ContainsAny(q.Name, `=/\`) {
 		return nil, fmt.Errorf("%q is not the name of a server", q.Name)
 	}
+	said := map[string]bool{}
 	for _, word := range words[1:] {
 		k, v, ok := strings.Cut(word, "=")
 		switch {
 		case !ok || k == "":
 			return nil, fmt.Errorf("%q is not LABEL=VALUE, env=ENVIRONMENT, cell=SITE or id=UUID", word)
+		case said[k]:
+			return nil, fmt.Errorf("server %s has %s twice", q.Name, k)
 		case k == "env":
 			q.Environment = v
 		case k == "cell":
@@ -156,6 +159,7 @@ func serverOf(words []string, like *registryv1.InviteServerRequest) (*registryv1
 		default:
 			q.Labels[k] = v
 		}
+		said[k] = true
 	}
 	return q, nil
 }

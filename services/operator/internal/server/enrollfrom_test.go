@@ -27,6 +27,7 @@ func TestABadLineIsNamed(t *testing.T) {
 		"":                      "no server",
 		"web-1\nweb-1":          "line 2: server web-1 is listed in line 1 too",
 		"web-1 rack":            "line 1: \"rack\" is not",
+		"web-1 rack=a rack=b":   "line 1: server web-1 has rack twice",
 		"../web-1":              "line 1: \"../web-1\" is not the name",
 		"web-1\nenv=prod web-2": "line 2: \"env=prod\" is not the name",
 	} {
