@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/image"
@@ -36,6 +38,7 @@ func importCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			sayUnfit(c.Context(), env, i)
 			if !atOnce && into == "" {
 				env.Say("to make it installable: garrison image activate %s", i.GetManifest().GetId())
 				return cli.Changed(env, listing, i, "image %s imported", imageName(i))
@@ -52,6 +55,30 @@ func importCommand(env *cli.Env) *cobra.Command {
 	cli.TextVar(c.Flags(), &into, "channel", cli.Name("channel"), "activate it in this `CHANNEL` (default: the "+
 		"default channel)")
 	return c
+}
+
+// sayUnfit prints why no server can get an image, because of its agent. It only adds to what is shown, so that it says
+// nothing where the agents cannot be listed.
+func sayUnfit(ctx context.Context, env *cli.Env, i row) {
+	all, err := cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
+			return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
+		})
+	if err != nil {
+		return
+	}
+	name, kind := i.GetManifest().GetAgent(), output.Word(i.GetManifest().GetKind())
+	for _, a := range all.GetAgents() {
+		if a.GetName() != name {
+			continue
+		}
+		if a.GetKind() != i.GetManifest().GetKind() {
+			env.Say("note: no server gets this image: it is of kind %s, and agent %s is of kind %s", kind, name,
+				output.Word(a.GetKind()))
+		}
+		return
+	}
+	env.Say("note: no agent %s is defined yet; to define it: garrison agent create %s --kind %s", name, name, kind)
 }
 
 // importFile uploads the chunks that the catalog lacks. A repeated import uploads nothing.
