@@ -20,19 +20,28 @@ import (
 // holdBack counts the servers that miss a beat, and begins or ends the hold.
 func (p *Watch) holdBack() {
 	silent, online := 0, 0
+	var late []string
 	p.inParts(func(servers iter.Seq[*serverv1.Server], now time.Time, _ uint64) {
 		for s := range servers {
-			if s.Presence != serverv1.Presence_PRESENCE_ONLINE || !server.Believed(s) {
+			if s.Presence != serverv1.Presence_PRESENCE_ONLINE {
 				continue
 			}
-			online++
-			if !p.lateSince(s, now).IsZero() {
+			is := !p.lateSince(s, now).IsZero()
+			if is {
+				late = append(late, s.Id)
+			}
+			if !server.Believed(s) {
+				continue
+			}
+			if online++; is {
 				silent++
 			}
 		}
 	})
+	slices.Sort(late)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.late = late
 	before, now := p.hold, p.records.Now()
 	p.hold = before.Next(silent, online, now, p.Interval)
 	switch was, is := before.Holds(now), p.hold.Holds(now); {
@@ -68,17 +77,17 @@ func (p *Watch) PresenceOf(s *serverv1.Server) (serverv1.Presence, time.Time) {
 	return s.GetPresence(), time.Time{}
 }
 
-// Late returns the ids of the servers that are shown as late, sorted. It must run inside Read.
+// Late returns the ids of the servers that were late at the last sweep and are still, sorted: one that missed a beat
+// since then is not among them yet. It must run inside Read.
 func (p *Watch) Late() (out []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.records.Now()
-	for s := range p.records.View.AllServers() {
-		if !p.lateSince(s, now).IsZero() {
-			out = append(out, s.Id)
+	for _, id := range p.late {
+		if s, ok := p.records.View.Server(id); ok && !p.lateSince(s, now).IsZero() {
+			out = append(out, id)
 		}
 	}
-	slices.Sort(out)
 	return out
 }
 

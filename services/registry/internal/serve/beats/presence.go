@@ -58,6 +58,7 @@ type Watch struct {
 	last    map[string]presence.Beat // of each managed server, by id
 	hearing presence.Hearing         // set before beats are received
 	hold    presence.Hold
+	late    []string        // the servers that were late at the last sweep, by id
 	changed map[string]bool // managed servers whose last beat may lead to a fact, by id
 }
 
