@@ -2,6 +2,7 @@ package change
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -154,7 +155,7 @@ func listWays(ctx context.Context, env *cli.Env, servers selector.Flags, agent s
 	if err != nil {
 		return err
 	}
-	whole, err := keptOn(ctx, env, on, agent)
+	whole, err := agentsOn(ctx, env, cli.PageFlags{}, on, agent)
 	if err != nil {
 		return err
 	}
@@ -183,15 +184,35 @@ func keptText(rows []row) string {
 		output.Plural(len(with), "server"))
 }
 
-// keptOn returns the agents on the selected servers.
-func keptOn(ctx context.Context, env *cli.Env, on *intentv1.Selector, agent string) (
+// agentsOn returns the agents on the selected servers, or one of them.
+func agentsOn(ctx context.Context, env *cli.Env, page cli.PageFlags, on *intentv1.Selector, agent string) (
 	*registryv1.ListInstancesResponse, error,
 ) {
-	return cli.Collect(ctx, cli.PageFlags{},
+	return cli.Collect(ctx, page,
 		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
 			q := &registryv1.ListInstancesRequest{Page: p, On: on, Agent: agent}
 			return cli.Call[*registryv1.ListInstancesResponse](ctx, env, q)
 		})
+}
+
+// mostCounted is how many agents are looked at, before a purge, for what they keep: a large fleet has a million.
+const mostCounted = 10_000
+
+// sayKept prints what the agents on the selected servers keep for a way back.
+func sayKept(ctx context.Context, env *cli.Env, on *intentv1.Selector) error {
+	some, err := agentsOn(ctx, env, cli.PageFlags{Limit: mostCounted}, on, "")
+	if err != nil {
+		return err
+	}
+	text := keptText(some.GetInstances())
+	switch {
+	case some.GetNextCursor() != "":
+		env.Say("%s (the first %d agents alone); to list all: garrison undo --list with the same selector",
+			cmp.Or(text, "nothing is kept for a way back"), mostCounted)
+	case text != "":
+		env.Say("%s; to list them: garrison undo --list with the same selector", text)
+	}
+	return nil
 }
 
 // PurgeUndoCommand returns the command purge-undo.
@@ -213,12 +234,8 @@ out and named. More than 100 servers at once need --at-once. See garrison undo -
 			if err != nil {
 				return err
 			}
-			whole, err := keptOn(c.Context(), env, on, "")
-			if err != nil {
+			if err := sayKept(c.Context(), env, on); err != nil {
 				return err
-			}
-			if text := keptText(whole.GetInstances()); text != "" {
-				env.Say("%s; to list them: garrison undo --list with the same selector", text)
 			}
 			q := &intentv1.Refresh{On: on, PurgeKept: true}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: q}}

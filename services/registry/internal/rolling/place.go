@@ -175,8 +175,10 @@ func (p *planner) owed(s *serverv1.Server) bool {
 // what they do is no damage of the rollout. A rollout that would change no other server is for them, and tries them in
 // its waves.
 func (p *planner) failedBefore() map[string]bool {
-	out := map[string]bool{}
-	others := p.Undoes != ""
+	out, others := map[string]bool{}, false
+	if p.Undoes != "" {
+		return out
+	}
 	for _, id := range p.serverIDs() {
 		s, _ := p.reader.Server(id)
 		switch {
@@ -190,8 +192,8 @@ func (p *planner) failedBefore() map[string]bool {
 			others = true
 		}
 	}
-	if !others || p.Undoes != "" {
-		return nil
+	if !others {
+		clear(out)
 	}
 	return out
 }
