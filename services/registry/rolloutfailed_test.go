@@ -16,9 +16,9 @@ func TestServersWhoseLastChangeFailedComeLastAndCountForNothing(t *testing.T) {
 	s := rolledOut(t, 6)
 	ids := s.serverIDs()
 	bad := ids[:2]
-	s.accepted(topology.VerbUpgrade, &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
-		Agent: "web", On: &intentv1.Selector{Servers: bad},
-	}}})
+	for _, server := range bad {
+		s.accepted(topology.VerbUpgrade, upTo("1.1.0", server))
+	}
 	fails := func(server string) bool { return slices.Contains(bad, server) }
 	s.eventually("the upgrade failed on two servers", fails, func() bool {
 		n := 0

@@ -207,7 +207,7 @@ func sayKept(ctx context.Context, env *cli.Env, on *intentv1.Selector) error {
 	text := keptText(some.GetInstances())
 	switch {
 	case some.GetNextCursor() != "":
-		env.Say("%s (the first %d agents alone); to list all: garrison undo --list with the same selector",
+		env.Say("%s (only the first %d agents were counted); to list all: garrison undo --list with the same selector",
 			cmp.Or(text, "nothing is kept for a way back"), mostCounted)
 	case text != "":
 		env.Say("%s; to list them: garrison undo --list with the same selector", text)

@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 )
 
 func wantCommand(env *cli.Env) *cobra.Command {
@@ -106,15 +107,12 @@ func want(ctx context.Context, env *cli.Env, a []string, key string) error {
 
 // agentNamed returns the record of an agent.
 func agentNamed(ctx context.Context, env *cli.Env, name string) (*agentv1.Agent, error) {
-	r, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
-			return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
-		})
+	all, err := fleet.Agents(ctx, env)
 	if err != nil {
 		return nil, err
 	}
 	names := map[string]bool{}
-	for _, a := range r.GetAgents() {
+	for _, a := range all {
 		if a.GetName() == name {
 			return a, nil
 		}

@@ -103,11 +103,10 @@ not ended, is refused without --force: what is lost on a server could not be bro
 
 // checkUnused refuses an image that servers, defaults or rollouts need.
 func checkUnused(ctx context.Context, env *cli.Env, reference string) error {
-	found, err := cli.Call[*catalogv1.GetImageResponse](ctx, env, &catalogv1.GetImageRequest{Image: reference})
+	i, err := get(ctx, env, reference)
 	if err != nil {
 		return err
 	}
-	i := found.GetImage()
 	u, err := readUse(ctx, env, i.GetManifest().GetAgent())
 	if err != nil {
 		return err

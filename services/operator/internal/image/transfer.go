@@ -7,14 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/image"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -60,15 +59,12 @@ func importCommand(env *cli.Env) *cobra.Command {
 // sayUnfit prints why no server can get an image, because of its agent. It only adds to what is shown, so that it says
 // nothing where the agents cannot be listed.
 func sayUnfit(ctx context.Context, env *cli.Env, i row) {
-	all, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
-			return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
-		})
+	all, err := fleet.Agents(ctx, env)
 	if err != nil {
 		return
 	}
 	name, kind := i.GetManifest().GetAgent(), output.Word(i.GetManifest().GetKind())
-	for _, a := range all.GetAgents() {
+	for _, a := range all {
 		if a.GetName() != name {
 			continue
 		}

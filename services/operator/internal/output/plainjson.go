@@ -22,7 +22,10 @@ func nested(data []byte) []byte {
 	begin, out := []byte(`"`+metadata.Mark), []byte(nil)
 	for {
 		at := bytes.Index(data, begin)
-		if at < 0 {
+		switch {
+		case at < 0 && out == nil:
+			return data
+		case at < 0:
 			return append(out, data...)
 		}
 		out, data = append(out, data[:at]...), data[at:]

@@ -103,8 +103,8 @@ func abortCommand(env *cli.Env) *cobra.Command {
 			"  garrison rollout abort 1a2b3c4d --undo",
 		Short: "End a rollout; what has begun ends by itself, and what was changed stays until it is undone.",
 		Long: `End a rollout: nothing more of it begins, and what has begun ends by itself. What it changed stays,
-unless it is taken back: on a terminal that is asked once it has ended. --undo takes it back at once, as
-garrison rollout undo does; --keep does not ask.`,
+unless you take it back: on a terminal, the command asks once the rollout has ended. --undo takes it back at
+once, as garrison rollout undo does; --keep does not ask.`,
 	}, always("has ended, and what has begun ends by itself"))
 	flags := c.Flags()
 	flags.BoolVar(&keeps, "keep", false, "keep what it changed, and do not ask")

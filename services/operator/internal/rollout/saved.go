@@ -42,8 +42,8 @@ func save(ctx context.Context, env *cli.Env, file string, p *registryv1.PlanRoll
 		return fmt.Errorf("write the plan: %w", err)
 	}
 	if len(saved.GetTargets()) == 0 {
-		env.Say("the file lists no servers, because there are more than %d: should the fleet change, apply "+
-			"prints counts", mostSaved)
+		env.Say("the file lists no servers, because there are more than %d: if the fleet changes, apply "+
+			"prints counts alone", mostSaved)
 	}
 	env.Say("saved; to do exactly this: garrison rollout apply %s", output.Quote(file))
 	return nil
@@ -59,8 +59,8 @@ func load(file string) (*registryv1.PlanRolloutResponse, error) {
 		return nil, cli.Usage("read the plan: %v", err)
 	}
 	p := &registryv1.PlanRolloutResponse{}
-	in := p.GetIntent
-	if err := protojson.Unmarshal(data, p); err != nil || in().GetRollout() == nil || in().GetGuard() == nil {
+	err = protojson.Unmarshal(data, p)
+	if err != nil || p.GetIntent().GetRollout() == nil || p.GetIntent().GetGuard() == nil {
 		return nil, cli.Usage("%s is not a plan that garrison rollout plan --save wrote", file)
 	}
 	return p, nil

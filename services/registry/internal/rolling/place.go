@@ -31,11 +31,11 @@ func (p *planner) place() *apiv1.Refusal {
 		return why
 	}
 	var candidates []rollout.Candidate
-	failed := p.failedBefore()
+	owed := p.owedServers()
 	for _, id := range p.serverIDs() {
 		s, _ := p.reader.Server(id)
 		candidates = append(candidates, rollout.Candidate{
-			ServerID: id, Fields: p.fields(s), Owed: p.owed(s) || failed[id], Stages: stages(s),
+			ServerID: id, Fields: p.fields(s), Owed: owed[id], Stages: stages(s),
 		})
 		for _, c := range p.byServer[id].Changes {
 			p.lines = append(p.lines, fmt.Sprintf("%s %s %s %s to %s %s %d", id, c.Agent, c.From.GetId(),
@@ -171,29 +171,33 @@ func (p *planner) owed(s *serverv1.Server) bool {
 	return false
 }
 
-// failedBefore returns the servers on which the last change of an agent failed before this one. They are owed, so that
-// what they do is no damage of the rollout. A rollout that would change no other server is for them, and tries them in
-// its waves.
-func (p *planner) failedBefore() map[string]bool {
-	out, others := map[string]bool{}, false
-	if p.Undoes != "" {
-		return out
-	}
+// owedServers returns the servers that are owed, also those on which the last change of an agent failed before this
+// one: what they do is no damage of the rollout. A rollout that would change no other server is for those that failed,
+// and tries them in its waves. An undo changes them as it does broken ones.
+func (p *planner) owedServers() map[string]bool {
+	owed, others := map[string]bool{}, false
+	var failed []string
 	for _, id := range p.serverIDs() {
 		s, _ := p.reader.Server(id)
 		switch {
 		case p.owed(s):
-		case slices.ContainsFunc(p.byServer[id].Changes, func(c *rolloutv1.Change) bool {
-			i, _ := p.reader.Instance(id, c.Agent)
-			return !c.Repair && i.GetState() == instancev1.State_STATE_FAILED
-		}):
-			out[id] = true
+			owed[id] = true
+		case p.Undoes == "" && p.failed(id):
+			failed = append(failed, id)
 		default:
 			others = true
 		}
 	}
-	if !others {
-		clear(out)
+	for _, id := range failed {
+		owed[id] = others
 	}
-	return out
+	return owed
+}
+
+// failed reports whether the last change failed of an agent that changes on a server, and not to be repaired.
+func (p *planner) failed(server string) bool {
+	return slices.ContainsFunc(p.byServer[server].Changes, func(c *rolloutv1.Change) bool {
+		i, _ := p.reader.Instance(server, c.Agent)
+		return !c.Repair && i.GetState() == instancev1.State_STATE_FAILED
+	})
 }

@@ -1,7 +1,5 @@
 package forecast
 
-import "container/heap"
-
 // A rollout shares the slots of the task-dispatcher, and its servers, with others. What they have under way when a run
 // begins comes first; what they have yet to begin takes slots in turn with the rollout, in the ratio of what is left.
 
@@ -14,8 +12,7 @@ func (s *simulation) crowd() {
 	for i, server := range s.Servers {
 		if server.Busy {
 			s.other[i] = true
-			s.number++
-			heap.Push(&s.agenda, happening{at: s.now.Add(s.duration()), number: s.number, server: i, frees: true})
+			s.schedule(s.duration(), happening{server: i, frees: true})
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (s *simulation) goOn(i int, queued bool) {
 	took += s.slots.wait(s.Slots, s.now, took)
 	ok := s.random.Float64() >= s.Fails
 	if next := max(1, int(s.From.Targets[i].Step)); ok && next < len(s.Servers[i].Steps) {
-		s.stepIn(took, i, next)
+		s.schedule(took, happening{server: i, step: next})
 		return
 	}
 	s.at(took, i, rollout.Event{Kind: rollout.Ended, OK: ok})

@@ -7,10 +7,16 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
 
-// at puts something on the agenda.
-func (s *simulation) at(in time.Duration, server int, e rollout.Event) {
+// schedule puts something on the agenda.
+func (s *simulation) schedule(in time.Duration, h happening) {
 	s.number++
-	heap.Push(&s.agenda, happening{at: s.now.Add(in), number: s.number, server: server, event: e})
+	h.at, h.number = s.now.Add(in), s.number
+	heap.Push(&s.agenda, h)
+}
+
+// at puts what happens to a server on the agenda.
+func (s *simulation) at(in time.Duration, server int, e rollout.Event) {
+	s.schedule(in, happening{server: server, event: e})
 }
 
 // after returns a random time with a mean.
@@ -61,7 +67,7 @@ func (s *simulation) step(i, step int) {
 		ok = s.random.Float64() >= s.Fails && ok
 	}
 	if ok && step+1 < len(server.Steps) {
-		s.stepIn(took, i, step+1)
+		s.schedule(took, happening{server: i, step: step + 1})
 		return
 	}
 	s.end(i, took, ok)
@@ -73,12 +79,6 @@ func (s Server) changes(step int) int {
 		return 1
 	}
 	return s.Steps[step]
-}
-
-// stepIn puts the begin of a later step on the agenda.
-func (s *simulation) stepIn(in time.Duration, server, step int) {
-	s.number++
-	heap.Push(&s.agenda, happening{at: s.now.Add(in), number: s.number, server: server, step: step})
 }
 
 // end puts the end of a server's changes on the agenda, and what the fault of the new version does.
@@ -125,7 +125,7 @@ func (s *simulation) happen(h happening) {
 // goOnWith begins a later step of a server's changes, once the server is online.
 func (s *simulation) goOnWith(h happening) {
 	if s.absent[h.server] {
-		s.stepIn(time.Minute, h.server, h.step)
+		s.schedule(time.Minute, h)
 		return
 	}
 	s.step(h.server, h.step)
