@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,7 +26,7 @@ func CheckDirectory(path, try string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return missing(path, try)
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("%s is a file; name the directory that holds it. Try: %s", output.Quote(path), try)
+		return Usage("%s is a file; name the directory that holds it. Try: %s", output.Quote(path), try)
 	}
 	return nil
 }
@@ -37,10 +36,10 @@ func CheckFile(path, try string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return Usage("%s is a directory; name a file in it. Try: %s", output.Quote(path), try)
 	}
-	if err := CheckPath(path, try); err != nil && path != "-" {
-		return Usage("%v", err)
+	if path == "-" {
+		return nil
 	}
-	return nil
+	return CheckPath(path, try)
 }
 
 func missing(path, try string) error {
@@ -56,5 +55,5 @@ func missing(path, try string) error {
 	if near != "" {
 		text += ". Nearest: " + output.Quote(filepath.Join(filepath.Dir(path), near))
 	}
-	return fmt.Errorf("%s. Try: %s", text, try)
+	return Usage("%s. Try: %s", text, try)
 }

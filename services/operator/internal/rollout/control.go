@@ -109,9 +109,11 @@ once, as garrison rollout undo does; --keep does not ask.`,
 	flags := c.Flags()
 	flags.BoolVar(&keeps, "keep", false, "keep what it changed, and do not ask")
 	flags.BoolVar(&undoes, "undo", false, "take back what it changed, and watch")
-	c.MarkFlagsMutuallyExclusive("keep", "undo")
 	abort := c.RunE
 	c.RunE = func(c *cobra.Command, a []string) error {
+		if keeps && undoes {
+			return cli.Usage("--keep and --undo exclude each other")
+		}
 		if err := abort(c, a); err != nil || keeps {
 			return err
 		}

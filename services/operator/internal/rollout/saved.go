@@ -52,7 +52,7 @@ func save(ctx context.Context, env *cli.Env, file string, p *registryv1.PlanRoll
 // load reads a plan that save wrote.
 func load(file string) (*registryv1.PlanRolloutResponse, error) {
 	if err := cli.CheckPath(file, "garrison rollout plan AGENT --on SELECTOR --save FILE"); err != nil {
-		return nil, cli.Usage("%v", err)
+		return nil, err
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
