@@ -172,6 +172,7 @@ func (v *faults) suspect(b *blockv1.Build, server, intent string, f ledger.Fact)
 	if r := v.haltedBefore(intent, server); r != "" {
 		s.RolloutId = r
 	}
+	v.countRuns(s)
 	v.suspects.Put(id, s, f.Sequence)
 }
 
@@ -257,9 +258,6 @@ func (v *records) BlockCount() int { return v.blocks.Len() }
 
 // Suspects returns the builds that failed on servers and are not blocked, by the id of their block.
 func (v *records) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted(v.suspects, "") }
-
-// LastFailure returns the sequence of the fact with which a suspect last failed; 0 for an unknown one.
-func (v *records) LastFailure(id string) uint64 { return v.suspects.Sequence(id) }
 
 // SuspectCount returns how many suspects there are.
 func (v *records) SuspectCount() int { return v.suspects.Len() }

@@ -133,6 +133,35 @@ func TestOnlyWhatABuildIsToBlameForCounts(t *testing.T) {
 	}
 }
 
+// Servers move on after a failure, and whoever decides about it may begin later.
+func TestAFailureCountsWhereTheBuildWorkedWhenItFailed(t *testing.T) {
+	r := tries(6)
+	runs := func(server string, image *imagev1.Ref) {
+		id := "n" + server
+		r.fold(ledger.Instance, server+".web", &instancev1.Observed{
+			InstanceId: id, Generation: 1, Image: image, Health: good,
+		})
+	}
+	for n := range 5 {
+		runs(fmt.Sprint("s", n+1), web2)
+	}
+	r.try("s0", undone(taskv1.Step_STEP_PROVE, code.NotReady))
+	for n := range 4 {
+		runs(fmt.Sprint("s", n+2), &imagev1.Ref{Id: "web3", Version: "3.0.0", Digest: []byte("e")})
+	}
+	for _, s := range r.Suspects() {
+		if s.Failing != 1 || s.Working != 5 {
+			t.Errorf("fails on %d, works on %d; want 1 and 5", s.Failing, s.Working)
+		}
+	}
+	r.try("s2", undone(taskv1.Step_STEP_PROVE, code.NotReady))
+	for _, s := range r.Suspects() {
+		if s.Failing != 2 || s.Working != 1 {
+			t.Errorf("after the next failure it fails on %d, works on %d; want 2 and 1", s.Failing, s.Working)
+		}
+	}
+}
+
 func TestARolloutThatUndoesAnotherOneBlamesNothing(t *testing.T) {
 	for undoes, want := range map[string]int{"": 1, "u": 0} {
 		r := tries(1)

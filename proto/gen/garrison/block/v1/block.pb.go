@@ -346,7 +346,12 @@ type Suspect struct {
 	// The rollout that halted after it failed on one of its servers; empty without one.
 	RolloutId string `protobuf:"bytes,3,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
 	// When it last failed.
-	LastAt        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	LastAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	// On how many servers it had failed, and on how many it ran and was healthy, when that was last counted.
+	Failing uint32 `protobuf:"varint,5,opt,name=failing,proto3" json:"failing,omitempty"`
+	Working uint32 `protobuf:"varint,6,opt,name=working,proto3" json:"working,omitempty"`
+	// How many failures followed since.
+	Uncounted     uint32 `protobuf:"varint,7,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,6 +414,27 @@ func (x *Suspect) GetLastAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Suspect) GetFailing() uint32 {
+	if x != nil {
+		return x.Failing
+	}
+	return 0
+}
+
+func (x *Suspect) GetWorking() uint32 {
+	if x != nil {
+		return x.Working
+	}
+	return 0
+}
+
+func (x *Suspect) GetUncounted() uint32 {
+	if x != nil {
+		return x.Uncounted
+	}
+	return 0
+}
+
 var File_garrison_block_v1_block_proto protoreflect.FileDescriptor
 
 const file_garrison_block_v1_block_proto_rawDesc = "" +
@@ -439,14 +465,17 @@ const file_garrison_block_v1_block_proto_rawDesc = "" +
 	"\n" +
 	"rollout_id\x18\x06 \x01(\tR\trolloutId\x121\n" +
 	"\x06set_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05setAt\x12\x15\n" +
-	"\x06set_by\x18\b \x01(\tR\x05setBy\"\xac\x01\n" +
+	"\x06set_by\x18\b \x01(\tR\x05setBy\"\xfe\x01\n" +
 	"\aSuspect\x12.\n" +
 	"\x05build\x18\x01 \x01(\v2\x18.garrison.block.v1.BuildR\x05build\x12\x1d\n" +
 	"\n" +
 	"server_ids\x18\x02 \x03(\tR\tserverIds\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x03 \x01(\tR\trolloutId\x123\n" +
-	"\alast_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAtBHZFgithub.com/garrison-fleet/garrison/proto/gen/garrison/block/v1;blockv1b\x06proto3"
+	"\alast_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\x18\n" +
+	"\afailing\x18\x05 \x01(\rR\afailing\x12\x18\n" +
+	"\aworking\x18\x06 \x01(\rR\aworking\x12\x1c\n" +
+	"\tuncounted\x18\a \x01(\rR\tuncountedBHZFgithub.com/garrison-fleet/garrison/proto/gen/garrison/block/v1;blockv1b\x06proto3"
 
 var (
 	file_garrison_block_v1_block_proto_rawDescOnce sync.Once

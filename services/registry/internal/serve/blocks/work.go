@@ -2,7 +2,6 @@
 package blocks
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -11,16 +10,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	blocknoun "github.com/garrison-fleet/garrison/pkg/noun/block"
-	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
@@ -41,25 +36,15 @@ const (
 	blocksPause = 100 * time.Millisecond
 )
 
-// Work blocks builds that failed on several servers, or that halted a rollout. Each failure is judged once, against the
-// servers that have the build by then: what has it later says nothing about the failure, because servers move on. Of a
-// failure from before this process began it is unknown which servers had the build, so each server with the agent
-// counts as one on which it works. The guard of the block's key lets one of several registries win.
+// Work blocks builds that failed on several servers, or that halted a rollout. The view holds where a build worked when
+// it failed, so the decision is the same whenever it is made. The guard of the block's key lets one of several
+// registries win.
 type Work struct {
 	records *records.Records
 	most    int // 0 means never
 	log     zerolog.Logger
 	wake    wakeup.Signal
-	began   bool
-	from    uint64             // the position of the view when this process began
-	judged  map[string]verdict // of each suspect's last failure
-	full    bool               // it was logged that there are too many blocks
-}
-
-// verdict is what followed from a failure.
-type verdict struct {
-	failure uint64       // its sequence
-	block   *blockv1.Set // what is due, until it is recorded; nil for nothing
+	full    bool // it was logged that there are too many blocks
 }
 
 // NewWork returns what blocks builds that failed on most servers; 0 means never.
@@ -84,7 +69,6 @@ func (w *Work) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	w.begin()
 	for records.Sleep(ctx, blocksPause) {
 		w.Decide(ctx)
 		select {
@@ -95,30 +79,18 @@ func (w *Work) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin notes which failures are older than this process.
-func (w *Work) begin() {
-	if !w.began {
-		w.began, w.from = true, w.records.Follower.Position()
-	}
-}
-
 // Decide records the blocks that are due. It is safe to run twice: the id of the fact follows from what it rests on.
 func (w *Work) Decide(ctx context.Context) {
-	w.begin()
-	due, judged := map[string]*blockv1.Set{}, w.judged
+	due := map[string]*blockv1.Set{}
 	_, err := w.records.Decider.Do(ctx, func() (drafts []ledger.Draft, err error) {
 		clear(due) // it is taken again when another registry recorded first
-		judged = map[string]verdict{}
 		for id, s := range w.records.View.Suspects() {
 			if len(drafts) == mostBlocked {
 				w.wake.Wake()
-				if v, ok := w.judged[id]; ok {
-					judged[id] = v
-				}
-				continue
+				break
 			}
-			body := w.Due(id, s)
-			if judged[id] = (verdict{w.records.View.LastFailure(id), body}); body == nil || !w.room(len(due)) {
+			body := w.Due(s)
+			if body == nil || !w.room(len(due)) {
 				continue
 			}
 			due[id] = body
@@ -128,7 +100,7 @@ func (w *Work) Decide(ctx context.Context) {
 		}
 		return drafts, nil
 	})
-	if w.judged = judged; err != nil { // what is due is recorded with the next fact
+	if err != nil { // what is due is recorded with the next fact
 		if ctx.Err() == nil {
 			w.log.Warn().Err(err).Msg("blocks put off")
 		}
@@ -153,37 +125,26 @@ func (w *Work) room(more int) bool {
 	return false
 }
 
-// Due returns the fact that blocks a suspect, or nil while it is not due. It must run inside Read.
-func (w *Work) Due(id string, s *blockv1.Suspect) *blockv1.Set {
+// Due returns the fact that blocks a suspect, or nil while it is not due.
+func (w *Work) Due(s *blockv1.Suspect) *blockv1.Set {
 	failed := len(s.ServerIds)
 	set := &blockv1.Set{
-		Build: s.Build, Failed: uint32(failed), RolloutId: s.RolloutId,
+		Build: s.Build, RolloutId: s.RolloutId,
 		ServerIds: slices.Clone(s.ServerIds[:min(failed, blocknoun.Named)]), // the fold changes the suspect in place
 	}
-	switch {
-	case s.RolloutId != "" && failed >= min(haltedBy, w.most):
+	if s.RolloutId != "" && failed >= min(haltedBy, w.most) {
+		set.Failed = uint32(failed)
 		set.Reason = fmt.Sprintf("it failed on %s and halted rollout %s", servers(failed), s.RolloutId)
 		return set
-	case failed < w.most:
-		return nil
-	}
-	last := w.records.View.LastFailure(id)
-	if v, ok := w.judged[id]; ok && v.failure == last {
-		return v.block
-	}
-	failing, working := w.count(s.Build)
-	others := "works on"
-	if last <= w.from {
-		others, working = "was not seen to fail on", w.others(s)
 	}
 	if failed == view.MostFailed {
-		failed = max(failed, failing) // it names no more
+		failed = max(failed, int(s.Failing)) // it names no more
 	}
-	if failed*blockShare < failed+working {
+	if failed < w.most || failed*blockShare < failed+int(s.Working) {
 		return nil
 	}
 	set.Failed = uint32(failed)
-	set.Reason = fmt.Sprintf("it failed on %s and %s %d", servers(failed), others, working)
+	set.Reason = fmt.Sprintf("it failed on %s and works on %d", servers(failed), s.Working)
 	return set
 }
 
@@ -192,48 +153,4 @@ func servers(n int) string {
 		return "1 server"
 	}
 	return fmt.Sprintf("%d servers", n)
-}
-
-// count returns on how many servers a build failed and was not replaced since, and on how many it runs and is healthy.
-// It must run inside Read.
-func (w *Work) count(b *blockv1.Build) (failing, working int) {
-	for i := range w.records.View.InstancesOfAgent(b.GetAgent()) {
-		switch {
-		case i.State == instancev1.State_STATE_FAILED && code.EndsByBuild(i.TaskCode) &&
-			w.is(i, b, i.Wanted, i.Configuration.GetDigest()):
-			failing++
-		case !w.is(i, b, i.Observed, i.ObservedConfigurationDigest):
-		case i.Health == instancev1.Health_HEALTH_GOOD:
-			working++
-		case i.Health == instancev1.Health_HEALTH_BAD && code.OfBuild(i.ObservedCode):
-			failing++
-		}
-	}
-	return failing, working
-}
-
-// others returns how many servers have the agent of a suspect, without those on which it failed. It must run inside
-// Read.
-func (w *Work) others(s *blockv1.Suspect) (n int) {
-	for i := range w.records.View.InstancesOfAgent(s.Build.GetAgent()) {
-		if _, failed := slices.BinarySearch(s.ServerIds, i.ServerId); !failed {
-			n++
-		}
-	}
-	return n
-}
-
-// is reports whether an image and a configuration of an instance are a build, or have it.
-func (w *Work) is(i *instancev1.Instance, b *blockv1.Build, ref *imagev1.Ref, digest []byte) bool {
-	if len(b.ConfigurationDigest) > 0 && !bytes.Equal(digest, b.ConfigurationDigest) {
-		return false
-	}
-	if b.Image == nil {
-		return true
-	}
-	if ref == nil || !instance.SameImage(ref, b.Image) {
-		return false
-	}
-	server, _ := w.records.View.Server(i.ServerId)
-	return blocknoun.OfImage(b.Agent, ref, server.GetSysinfo().GetPlatform()).Platform == b.Platform
 }
