@@ -24,6 +24,7 @@ func askAs(t *testing.T, c *bus.Conn, sender string) error {
 }
 
 func TestOneSendersRequestsAreNotHandledWithoutABound(t *testing.T) {
+	t.Parallel()
 	b := bustest.StartEmpty(t)
 	var handled atomic.Int64
 	stop, err := bus.Answer(b.Dial(t, "service"), "ask.*", "service",
@@ -58,6 +59,7 @@ func TestOneSendersRequestsAreNotHandledWithoutABound(t *testing.T) {
 // While every slot is taken, a sender's requests beyond its rate are dropped and do not fill the queue in which those
 // of other senders wait.
 func TestRequestsBeyondASendersRateDoNotWait(t *testing.T) {
+	t.Parallel()
 	b := bustest.StartEmpty(t)
 	const slots = 64
 	var handling, looked atomic.Int64

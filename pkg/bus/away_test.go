@@ -14,6 +14,7 @@ import (
 
 // A wait that ends without a bus names why that could not be reached, and not only that it took too long.
 func TestAWaitForABusThatRefusesNamesIt(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // A batch whose first messages went to the bus before it was started anew is refused as
 // incomplete, which is what the writer takes for a reason to send all of it again.
 func TestABusThatWasStartedAnewRefusesTheRestOfABatch(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	back := make(chan struct{})
 	nc, err := nats.Connect("", nats.InProcessServer(b), nats.ReconnectWait(10*time.Millisecond),

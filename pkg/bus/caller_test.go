@@ -10,6 +10,7 @@ import (
 
 // An act is filed under the id of its request, for ever: never of another person's.
 func TestARequestIsNeverFiledUnderAnIDOfAnother(t *testing.T) {
+	t.Parallel()
 	const intent = "0197b5a0-0000-7000-8000-000000000001" // of alice
 	header := func(id, trace string) map[string][]string {
 		return map[string][]string{ledger.HeaderRequest: {id}, ledger.HeaderTrace: {trace}}

@@ -14,6 +14,7 @@ import (
 
 // An actor whose requests are all under way gets a refusal at once, and another actor an answer.
 func TestOneActorsRequestsDoNotHoldUpAnothers(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	d := registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService")
 	s, err := b.Dial(t, topology.UserRegistry).NewService(topology.UserRegistry, "v1.0.0", d)

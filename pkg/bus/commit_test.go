@@ -28,6 +28,7 @@ func (l *lateRecorder) find(context.Context, *nats.Msg) (uint64, error) { return
 
 // A machine that slept between two tries asks a stream that has forgotten the first.
 func TestAConflictAfterTheWindowLeavesTheOutcomeOpen(t *testing.T) {
+	t.Parallel()
 	for slept, want := range map[time.Duration]fault.Kind{0: fault.Conflict, 2 * believeFor: fault.Unavailable} {
 		u, err := newUnit(t.Context(), []ledger.Draft{ledger.Free(ledger.Fact{
 			Noun: ledger.Task, Key: "a", Body: &taskv1.Queued{}, ID: "one", At: time.Now(),
@@ -45,6 +46,7 @@ func TestAConflictAfterTheWindowLeavesTheOutcomeOpen(t *testing.T) {
 }
 
 func TestAllTriesEndWellWithinTheLedgersWindow(t *testing.T) {
+	t.Parallel()
 	for _, s := range topology.Streams(1) {
 		tries := max(appendWithin, commitWithin)
 		if s.Name == topology.Ledger && (believeFor > s.Duplicates/2 || tries > believeFor/2) {

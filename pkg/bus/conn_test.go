@@ -35,6 +35,7 @@ func (l *lines) String() string {
 // A service that waits for its bus says so, and why: otherwise a wrong address or wrong
 // credentials look like a process that hangs.
 func TestWaitingForTheBusIsLoggedWithItsReason(t *testing.T) {
+	t.Parallel()
 	var log lines
 	c, err := bus.Dial(bus.Options{URL: "nats://127.0.0.1:1", Name: "registry", Log: zerolog.New(&log), Persist: true})
 	if err != nil {
@@ -46,6 +47,7 @@ func TestWaitingForTheBusIsLoggedWithItsReason(t *testing.T) {
 
 // The end of a connection that we end ourselves is no news; any other is.
 func TestOnlyABusThatLeavesIsSaidToBeAway(t *testing.T) {
+	t.Parallel()
 	b := bustest.StartGuarded(t)
 	var log lines
 	dial := func() *bus.Conn {

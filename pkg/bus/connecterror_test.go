@@ -10,6 +10,7 @@ import (
 )
 
 func TestALoginThatIsRefusedIsDenied(t *testing.T) {
+	t.Parallel()
 	for text, c := range map[string]struct {
 		err  error
 		want fault.Kind

@@ -15,6 +15,7 @@ import (
 // A message without data and headers ends a request to another account. It must not hold up the messages
 // behind it, for anybody who may publish can send one.
 func TestEmptyMessagesHoldUpNoOther(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	registry := g.Service(t, topology.UserRegistry)
 	var handled atomic.Int32

@@ -42,6 +42,7 @@ func publishIntent(t *testing.T, c *bus.Conn) {
 // An intent was acknowledged to its publisher, so a ledger that is away for hours must
 // not turn it into waste: only what fails for its own sake does.
 func TestWhatCannotBeHandledNowIsKeptForLater(t *testing.T) {
+	t.Parallel()
 	impatient(t, 3)
 	c := bustest.Start(t).Dial(t, "registry")
 	var tries atomic.Int32
@@ -67,6 +68,7 @@ func TestWhatCannotBeHandledNowIsKeptForLater(t *testing.T) {
 }
 
 func TestAMessageThatCannotBeHandledBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		kind  fault.Kind
 		tries int32
@@ -95,6 +97,7 @@ func TestAMessageThatCannotBeHandledBecomesADeadLetter(t *testing.T) {
 
 // After a restart of the bus nothing is lost, without a new subscription by the caller.
 func TestConsumingGoesOnAfterARestartOfTheBus(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c := b.Dial(t, "registry")
 	var handled atomic.Int32
@@ -115,6 +118,7 @@ func TestConsumingGoesOnAfterARestartOfTheBus(t *testing.T) {
 // What is stored in their places must not be passed over: nats-server sees to it, and what
 // is said again relies on it.
 func TestAConsumerThatIsAheadOfItsStreamPassesNothingOver(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c := b.Dial(t, "task-dispatcher")
 	var mu sync.Mutex
@@ -160,6 +164,7 @@ func TestAConsumerThatIsAheadOfItsStreamPassesNothingOver(t *testing.T) {
 
 // A handler that fails because the bus went away cannot put its message back at that moment.
 func TestAMessageIsPutBackWhenTheBusIsBack(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c := b.Dial(t, "registry")
 	begun, away := make(chan struct{}), make(chan struct{})

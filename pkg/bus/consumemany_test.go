@@ -13,6 +13,7 @@ import (
 
 // The facts that reports lead to share disk syncs only if hundreds of reports are handled at a time.
 func TestHundredsOfServersReportsAreHandledAtOnce(t *testing.T) {
+	t.Parallel()
 	c := bustest.Start(t).Dial(t, "task-dispatcher")
 	var handling atomic.Int32
 	release := make(chan struct{})

@@ -44,6 +44,7 @@ func logIn(conn net.Conn, slow bool) {
 }
 
 func TestALoginThatTakesTheBusLongIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	url, logins := slowAtFirst(t, connectTries-1)
 	c, err := Dial(Options{URL: url})
 	if err != nil {
@@ -56,6 +57,7 @@ func TestALoginThatTakesTheBusLongIsTriedAgain(t *testing.T) {
 }
 
 func TestLoginsThatTakeTheBusLongAreTriedAFewTimes(t *testing.T) {
+	t.Parallel()
 	url, logins := slowAtFirst(t, 1000)
 	if _, err := Dial(Options{URL: url}); err == nil || !strings.Contains(err.Error(), pingBeforePong) {
 		t.Errorf("dial: %v", err)

@@ -14,6 +14,7 @@ import (
 // A fact whose id is computed may be stored by another writer already. What shares a batch
 // with it is recorded all the same, wherever in the batch the duplicate is.
 func TestADuplicateInABatchLosesNothingOfTheRest(t *testing.T) {
+	t.Parallel()
 	for _, facts := range []int{1, 2} {
 		for at := range 3 {
 			t.Run(fmt.Sprintf("%d facts each, duplicate at %d", facts, at), func(t *testing.T) {
@@ -66,6 +67,7 @@ func TestADuplicateInABatchLosesNothingOfTheRest(t *testing.T) {
 
 // A unit of which another writer stored a part is not recorded, and is not called stored.
 func TestAUnitThatIsStoredInPartIsAConflict(t *testing.T) {
+	t.Parallel()
 	c, w := started(t)
 	one, two, three := queued("one"), queued("two"), queued("three")
 	for _, f := range []ledger.Fact{one, three} {
@@ -84,6 +86,7 @@ func TestAUnitThatIsStoredInPartIsAConflict(t *testing.T) {
 
 // What was recorded is found although a newer fact is on its subject and on its guard.
 func TestAFactBehindANewerOneIsFound(t *testing.T) {
+	t.Parallel()
 	_, w := started(t)
 	for name, drafts := range map[string][]ledger.Draft{
 		"one fact":    {ledger.OnKey(queued("a"), 0)},
@@ -108,6 +111,7 @@ func TestAFactBehindANewerOneIsFound(t *testing.T) {
 
 // A service cannot silence another one by storing facts of its own under the other's ids.
 func TestAFactWhoseIDAnotherWriterUsedIsRecorded(t *testing.T) {
+	t.Parallel()
 	for _, facts := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d facts", facts), func(t *testing.T) {
 			c, w := started(t)

@@ -32,6 +32,7 @@ func touches(a, b *unit) bool {
 }
 
 func TestAUnitCollidesWithWhatGuardsItOrIsGuardedByIt(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFootprint()
 		var before []*unit
@@ -51,6 +52,7 @@ func TestAUnitCollidesWithWhatGuardsItOrIsGuardedByIt(t *testing.T) {
 }
 
 func TestGuardsMatchAsSubjectsOfTheBusDo(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		guard, subject string
 		want           bool

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAFreshReadReturnsTheLastMessageOfEachSubject(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	conn := b.Dial(t, "reader")
 	if found, err := conn.DirectGetFresh(t.Context(), topology.Ledger, 0, queuedSubject("a")); err != nil ||
@@ -41,6 +42,7 @@ func TestAFreshReadReturnsTheLastMessageOfEachSubject(t *testing.T) {
 
 // A replica that lags behind does not have what was recorded a moment ago, and a plain read calls it missing.
 func TestAFreshReadFindsWhatAReplicaThatLagsBehindLacks(t *testing.T) {
+	t.Parallel()
 	c := bustest.StartClusterWithLag(t)
 	w := c.Dial(t, "writer").NewWriter()
 	bustest.Go(t, w.Run)

@@ -62,6 +62,7 @@ func appendAtOnce(t *testing.T, n int) (stored []int, took time.Duration) {
 }
 
 func TestFactsThatAreRecordedOneByOneAreNotKeptWaiting(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 2, apartBelow} {
 		if stored, took := appendAtOnce(t, n); len(stored) != n || took > 0 {
 			t.Errorf("%d facts: requests of %v after %v, want %d at once", n, stored, took, n)
@@ -70,6 +71,7 @@ func TestFactsThatAreRecordedOneByOneAreNotKeptWaiting(t *testing.T) {
 }
 
 func TestManyFactsAreGatheredIntoOneBatch(t *testing.T) {
+	t.Parallel()
 	const many = 2 * apartBelow
 	if stored, _ := appendAtOnce(t, many); len(stored) != 1 || stored[0] != many {
 		t.Errorf("%d facts: requests of %v, want one", many, stored)
@@ -112,6 +114,7 @@ func appendUnder(t *testing.T, n int, shared bool, several func() bool) (stored 
 }
 
 func TestFactsUnderOneGuardGoTogetherToABusWithSeveralServers(t *testing.T) {
+	t.Parallel()
 	one, several := func() bool { return false }, func() bool { return true }
 	for name, test := range map[string]struct {
 		shared   bool

@@ -85,6 +85,7 @@ func (p *publisher) run(ctx context.Context) error {
 }
 
 func TestABusThatGrowsUnderLoadLosesNoIntentThatItAcknowledged(t *testing.T) {
+	t.Parallel()
 	one, three := bustest.StartDurable(t), bustest.StartEmptyCluster(t)
 	before := one.Dial(t, "registry")
 	stop := decides(t, before)
@@ -168,6 +169,7 @@ func decidesNow(t *testing.T, c *bus.Conn, id string) {
 }
 
 func TestAGrowthThatFailsIsTakenBackAndOneThatWasKilledBeginsAnew(t *testing.T) {
+	t.Parallel()
 	one, three := bustest.StartDurable(t), bustest.StartEmptyCluster(t)
 	c := one.Dial(t, "registry")
 	stop := decides(t, c)
@@ -205,6 +207,7 @@ func TestAGrowthThatFailsIsTakenBackAndOneThatWasKilledBeginsAnew(t *testing.T) 
 }
 
 func TestABusDoesNotGrowIntoOneThatIsInUse(t *testing.T) {
+	t.Parallel()
 	one, three := bustest.Start(t), bustest.StartCluster(t)
 	c := one.Dial(t, "registry")
 	decides(t, c)

@@ -16,6 +16,7 @@ import (
 // the end of a deadline that was set for something longer, nor the writer, whose other
 // appends wait behind.
 func TestNobodyWaitsForAnAnswerThatARestartOfTheBusTook(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c := b.Dial(t, "test")
 	w := b.Writer(t, c)

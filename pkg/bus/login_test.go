@@ -17,6 +17,7 @@ import (
 )
 
 func TestEachWayNotToBeLetInHasItsName(t *testing.T) {
+	t.Parallel()
 	for text, c := range map[string]struct {
 		err  error
 		want Login
@@ -49,6 +50,7 @@ func TestEachWayNotToBeLetInHasItsName(t *testing.T) {
 }
 
 func TestWhatTheBusSaidOfItsOwnAccordIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	c := &Conn{nc: &nats.Conn{}}
 	for _, step := range []struct {
 		err  error
@@ -74,6 +76,7 @@ func TestWhatTheBusSaidOfItsOwnAccordIsNotForgotten(t *testing.T) {
 // A new nats-server may say something new. This reads its source: each text that it may
 // send to a client is in the table, or this fails.
 func TestEveryTextOfTheServerIsClassified(t *testing.T) {
+	t.Parallel()
 	out, err := exec.CommandContext(
 		t.Context(),
 		"go",

@@ -17,6 +17,7 @@ import (
 
 // Side by side, three servers refuse all but one of them at a time: the admission of twenty tasks took 5 s.
 func TestAClusterTakesFactsUnderOneGuardAtOnce(t *testing.T) {
+	t.Parallel()
 	c := bustest.StartCluster(t)
 	w := c.Dial(t, "test").NewWriter()
 	draft := func(key string) ledger.Draft {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestPlainIsRefusedToOtherHosts(t *testing.T) {
+	t.Parallel()
 	for addresses, refused := range map[string]bool{
 		"nats://10.9.8.7:4222":                   true,
 		"bus.example:4222":                       true,
@@ -35,6 +36,7 @@ func TestPlainIsRefusedToOtherHosts(t *testing.T) {
 
 // A bus on this host may name servers on other hosts; the client must not follow in plain.
 func TestAPlainClientNeverLeavesThisHost(t *testing.T) {
+	t.Parallel()
 	if _, err := (loopbackDialer{}).Dial("tcp", "10.9.8.7:4222"); fault.RefusalOf(err).GetCode() != code.PlainRefused {
 		t.Errorf("%v; want %s", err, code.PlainRefused)
 	}

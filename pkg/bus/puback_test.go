@@ -15,6 +15,7 @@ func pubRefusal(status, code int, description string) string {
 // The kind of the error decides what the caller does next: a publish that lost against another writer is a
 // conflict, and a bus that cannot store anything now is tried again.
 func TestARefusedPublishHasTheKindOfItsCause(t *testing.T) {
+	t.Parallel()
 	for answer, want := range map[string]fault.Kind{
 		pubRefusal(400, 10071, "wrong last sequence: 4"):                             fault.Conflict,
 		pubRefusal(400, 10164, "wrong last sequence"):                                fault.Unavailable,

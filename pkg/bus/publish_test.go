@@ -10,6 +10,7 @@ import (
 )
 
 func TestASubjectThatIsFullIsAConflict(t *testing.T) {
+	t.Parallel()
 	c := bustest.Start(t).Dial(t, "test")
 	d := bus.Durable{Subject: topology.BlobSubject([]byte("digest"), 0), Data: []byte("chunk")}
 	if _, err := c.PublishDurable(t.Context(), d); err != nil {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestAPushedMessageIsTheOneThatTheBusStoredOnTheSubject(t *testing.T) {
+	t.Parallel()
 	header := func(more ...string) map[string][]string {
 		h := map[string][]string{
 			"Nats-Subject": {"mine"}, "Nats-Sequence": {"7"}, "Nats-Time-Stamp": {"2026-11-24T00:00:00Z"},

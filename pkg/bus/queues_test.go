@@ -36,6 +36,7 @@ func mustTake(t *testing.T, q *queues[delivered]) delivered {
 
 // A server with many messages delays another server's by one of its own, not by all.
 func TestSendersAreServedInTurn(t *testing.T) {
+	t.Parallel()
 	q := newQueues[delivered](0)
 	for i := range 1000 {
 		q.put(reportOf("mad", i))
@@ -48,6 +49,7 @@ func TestSendersAreServedInTurn(t *testing.T) {
 }
 
 func TestMessagesOfOneSubjectAreHandledOneAfterAnother(t *testing.T) {
+	t.Parallel()
 	q := newQueues[delivered](0)
 	q.put(reportOf("a", 1))
 	q.put(reportOf("a", 2))
@@ -66,6 +68,7 @@ func TestMessagesOfOneSubjectAreHandledOneAfterAnother(t *testing.T) {
 
 // More than the stream keeps of a server never waits: the newest stay, as in the stream.
 func TestWhatTheStreamDiscardedIsPushedOut(t *testing.T) {
+	t.Parallel()
 	q := newQueues[delivered](3)
 	var out []int
 	for i := range 5 {
@@ -83,6 +86,7 @@ func TestWhatTheStreamDiscardedIsPushedOut(t *testing.T) {
 
 // One person's intents, each on a subject of its own, leave workers for others.
 func TestOneSenderDoesNotHoldAllWorkers(t *testing.T) {
+	t.Parallel()
 	q := newQueues[delivered](0)
 	for i := range workers {
 		q.put(delivered{subject: topology.IntentSubject("install", "mad", fmt.Sprint(i))})
@@ -134,6 +138,7 @@ func TestIdleSendersAreForgotten(t *testing.T) {
 
 // Everything that is put is taken once or pushed out, in order for each subject, and nothing is left.
 func TestQueuesLoseNothing(t *testing.T) {
+	t.Parallel()
 	const senders, each = 20, 500
 	q := newQueues[delivered](64)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheLeaderOfAStreamNamesTheServerThatIsAway(t *testing.T) {
+	t.Parallel()
 	nodes := bustest.StartGuardedCluster(t)
 	conn := nodes[0].Service(t, topology.UserRegistry)
 	look := func() (q bus.Quorum) { // unanswered while leaders are elected
@@ -28,6 +29,7 @@ func TestTheLeaderOfAStreamNamesTheServerThatIsAway(t *testing.T) {
 }
 
 func TestABusOfOneServerHasNoOthers(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	q, err := b.Dial(t, "one").Quorum(t.Context(), topology.Ledger, time.Second)
 	if err != nil || q.Leader == "" || q.Others != 0 || len(q.Silent) != 0 {

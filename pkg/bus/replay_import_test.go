@@ -15,6 +15,7 @@ import (
 
 // A service in an account of its own follows the ledger while another one writes it.
 func TestAServiceFollowsTheLedgerThroughItsAccount(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	writer, reader := g.Service(t, topology.UserRegistry), g.Service(t, topology.UserCatalog)
 	ctx, cancel := context.WithCancel(t.Context())

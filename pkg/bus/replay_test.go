@@ -30,6 +30,7 @@ func replayed(t *testing.T, c *bus.Conn, stream string, from uint64, n int) (got
 }
 
 func TestReplayEndsAtAGapInsteadOfPassingItOver(t *testing.T) {
+	t.Parallel()
 	c := bustest.Start(t).Dial(t, "test")
 	desired := func(server string) bus.Durable {
 		address := topology.ServerAddress{Cell: "main", Server: server}
@@ -60,6 +61,7 @@ func TestReplayEndsAtAGapInsteadOfPassingItOver(t *testing.T) {
 
 // A fold that writes a snapshot takes no messages meanwhile. The bus was not silent then, and the replay goes on.
 func TestAReplayGoesOnBehindAReaderThatTookLong(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes longer than the bus may be silent")
 	}
@@ -92,6 +94,7 @@ func TestAReplayGoesOnBehindAReaderThatTookLong(t *testing.T) {
 // What follows a stream begins anew when the bus is back. The replay that was under way
 // must end then, whatever its consumer makes of the bus at that moment.
 func TestAReplayEndsWhenItIsToldToAsTheBusComesBack(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c := b.Dial(t, "test")
 	back := make(chan struct{}, 1)

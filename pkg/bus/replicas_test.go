@@ -11,6 +11,7 @@ import (
 // Three servers look at ids and guards in another order than one. What a writer asks them
 // about a fact must not keep that fact from being recorded.
 func TestThreeServersAnswerAWriterAsOneDoes(t *testing.T) {
+	t.Parallel()
 	conn := bustest.StartCluster(t).Dial(t, "test")
 	w := conn.NewWriter()
 	bustest.Go(t, w.Run)

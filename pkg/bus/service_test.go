@@ -45,6 +45,7 @@ func serving(
 }
 
 func TestACallIsAnsweredAndSaysWhoAsks(t *testing.T) {
+	t.Parallel()
 	c := serving(
 		t,
 		func(_ context.Context, who bus.Caller, q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
@@ -61,6 +62,7 @@ func TestACallIsAnsweredAndSaysWhoAsks(t *testing.T) {
 }
 
 func TestARefusalArrivesAsItWasGiven(t *testing.T) {
+	t.Parallel()
 	c := serving(
 		t,
 		func(context.Context, bus.Caller, *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
@@ -87,6 +89,7 @@ func TestARefusalArrivesAsItWasGiven(t *testing.T) {
 }
 
 func TestACallNobodyAnswersEndsWithItsDeadline(t *testing.T) {
+	t.Parallel()
 	c := bustest.Start(t).Dial(t, "alice")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -97,6 +100,7 @@ func TestACallNobodyAnswersEndsWithItsDeadline(t *testing.T) {
 }
 
 func TestACallThatWritesAndHasNoAnswerMayHaveBeenCarriedOut(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c, silent := b.Dial(t, "alice"), b.Dial(t, "registry")
 	createAgent := registryService.Methods().ByName("CreateAgent")
@@ -123,6 +127,7 @@ func TestACallThatWritesAndHasNoAnswerMayHaveBeenCarriedOut(t *testing.T) {
 }
 
 func TestAHandlerForAnotherRequestIsRefused(t *testing.T) {
+	t.Parallel()
 	s, err := bustest.Start(t).Dial(t, "registry").NewService("registry", "dev", registryService)
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +160,7 @@ func intents(t *testing.T, n int, handle bus.Handler) *bus.Conn {
 }
 
 func TestEveryMessageIsHandledAlsoWhenItFailsAtFirst(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	tries := map[string]int{}
 	intents(t, 40, func(_ context.Context, m bus.Message) error {
@@ -179,6 +185,7 @@ func TestEveryMessageIsHandledAlsoWhenItFailsAtFirst(t *testing.T) {
 }
 
 func TestAMessageThatCannotBeHandledDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	handled := 0
 	c := intents(t, 40, func(_ context.Context, m bus.Message) error {
@@ -204,6 +211,7 @@ func TestAMessageThatCannotBeHandledDoesNotDelayOthers(t *testing.T) {
 }
 
 func TestJSONIsReadWhenTheContentTypeSaysSo(t *testing.T) {
+	t.Parallel()
 	var q registryv1.GetServerRequest
 	m := bus.Message{Header: nats.Header{"Content-Type": {"application/json"}}, Data: []byte(`{"server":"web-1"}`)}
 	if err := bus.Unmarshal(m, &q); err != nil || q.Server != "web-1" {

@@ -11,6 +11,7 @@ import (
 
 // A client of several servers has others to go to, and leaves one that stands still sooner.
 func TestAClientOfSeveralServersPingsMoreOften(t *testing.T) {
+	t.Parallel()
 	for url, want := range map[string]time.Duration{
 		"nats://127.0.0.1:1":                    topology.PingEvery,
 		"nats://127.0.0.1:1,nats://127.0.0.2:1": topology.PingEveryOfSeveral,

@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheSystemUserOfAccessSeesAndEndsConnections(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	c := bus.NewSystem(g.Service(t, topology.UserAccessSystem))
 	nodes := g.Authority.Names[topology.AccountNodes]
@@ -61,6 +62,7 @@ func TestTheSystemUserOfAccessSeesAndEndsConnections(t *testing.T) {
 
 // A connection that opened a moment ago has sent less than those that are open for long, and may send the most now.
 func TestSendersIncludeAConnectionThatIsActiveNow(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	c := bus.NewSystem(g.Service(t, topology.UserAccessSystem))
 	servers, err := c.Servers(t.Context())
@@ -106,6 +108,7 @@ func TestSendersIncludeAConnectionThatIsActiveNow(t *testing.T) {
 }
 
 func TestAnAccountIsUpdatedOnTheBus(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	c := bus.NewSystem(g.Service(t, topology.UserAccessSystem))
 	id := ident.New()

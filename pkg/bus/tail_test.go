@@ -116,6 +116,7 @@ func (f *following) takes(sequence uint64, body string) {
 }
 
 func TestAFollowerTakesTheNextFactFromItsAnnouncement(t *testing.T) {
+	t.Parallel()
 	f := newFollowing(t)
 	f.store("1")
 	f.begin(1)
@@ -125,6 +126,7 @@ func TestAFollowerTakesTheNextFactFromItsAnnouncement(t *testing.T) {
 }
 
 func TestAFollowerReadsWhereAnAnnouncementIsMissingOrHasNoBody(t *testing.T) {
+	t.Parallel()
 	f := newFollowing(t)
 	f.store("1")
 	f.begin(1)
@@ -142,6 +144,7 @@ func TestAFollowerReadsWhereAnAnnouncementIsMissingOrHasNoBody(t *testing.T) {
 
 // A site that an earlier version set up announces headers only until it is provisioned again.
 func TestAFollowerReadsTheLedgerOfABusThatAnnouncesHeadersOnly(t *testing.T) {
+	t.Parallel()
 	f := newFollowing(t)
 	js, err := jetstream.New(f.raw)
 	if err != nil {
@@ -162,6 +165,7 @@ func TestAFollowerReadsTheLedgerOfABusThatAnnouncesHeadersOnly(t *testing.T) {
 
 // What one service of a process hears, all hear: the other accounts of the bus then carry no announcement of their own.
 func TestReplaysOfOneProcessShareTheAnnouncements(t *testing.T) {
+	t.Parallel()
 	f := newFollowing(t)
 	carrier := f.conn
 	tail, err := carrier.NewTail()
@@ -199,6 +203,7 @@ func (f *following) sharing(tail *bus.Tail) *following {
 
 // A fold holds several chunks, and is not read while it applies one.
 func TestAnnouncementsThatWaitedAreHandedOnInChunks(t *testing.T) {
+	t.Parallel()
 	const many, most = 1500, 512
 	f := newFollowing(t)
 	f.store("1")
@@ -251,6 +256,7 @@ func TestAnnouncementsThatWaitedAreHandedOnInChunks(t *testing.T) {
 
 // A replay tries again for as long as the bus does not answer.
 func TestATailThatTheBusDoesNotConfirmLeavesNoSubscription(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c := b.Dial(t, "test")
 	b.Restart(t, func(string) {

@@ -90,6 +90,7 @@ func (p *peer) url(scheme string) string { return scheme + "://" + p.Addr().Stri
 
 // The client sends nothing, not even its name, to a peer that does not prove to be the bus.
 func TestAClientSendsNothingToAnotherBus(t *testing.T) {
+	t.Parallel()
 	ours, other, now := newCA(t), newCA(t), time.Now()
 	good := certificate(t, ours, now, "127.0.0.1")
 	old := certificate(t, ours, now, "127.0.0.1")
@@ -163,6 +164,7 @@ func stolen(t testing.TB, ours, other *trust.CA) *tls.Config {
 
 // A program that keeps agents running does not end because its bus is not to be trusted.
 func TestAPersistentClientWaitsAndSendsNothingInPlain(t *testing.T) {
+	t.Parallel()
 	var log lines
 	c, err := bus.Dial(bus.Options{URL: "nats://10.9.8.7:1", Name: "n", Persist: true, Log: zerolog.New(&log)})
 	if err != nil {
@@ -175,6 +177,7 @@ func TestAPersistentClientWaitsAndSendsNothingInPlain(t *testing.T) {
 
 // A refusal must say what was expected, where that is written, what came instead, and what to do.
 func TestARefusalOfABusNamesBothSides(t *testing.T) {
+	t.Parallel()
 	ours, other := newCA(t), newCA(t)
 	p := listen(t, certificate(t, other, time.Now(), "127.0.0.1"))
 	want, _ := trust.Pins(ours.Bundle())

@@ -22,6 +22,7 @@ func largeServer() *registryv1.GetServerResponse {
 }
 
 func TestAnAnswerThatIsTooLargeIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	c := serving(t, func(
 		context.Context, bus.Caller, *registryv1.GetServerRequest,
 	) (*registryv1.GetServerResponse, error) {
@@ -35,6 +36,7 @@ func TestAnAnswerThatIsTooLargeIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestARefusalThatIsTooLargeIsShortened(t *testing.T) {
+	t.Parallel()
 	c := serving(t, func(
 		context.Context, bus.Caller, *registryv1.GetServerRequest,
 	) (*registryv1.GetServerResponse, error) {
@@ -48,6 +50,7 @@ func TestARefusalThatIsTooLargeIsShortened(t *testing.T) {
 }
 
 func TestAnAnswerBesideTheMethodsThatIsTooLargeIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	stop, err := bus.Answer(b.Dial(t, "registry"), topology.EnrolSubjects, "registry",
 		func(context.Context, string, *registryv1.EnrolRequest) (*registryv1.GetServerResponse, error) {

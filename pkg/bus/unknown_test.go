@@ -45,6 +45,7 @@ func older(t *testing.T) (c *bus.Conn, calls *atomic.Int64) {
 }
 
 func TestAnUnknownMethodIsRefusedWithTheVersionOfTheService(t *testing.T) {
+	t.Parallel()
 	c, _ := older(t)
 	_, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer,
 		&registryv1.GetServerRequest{})
@@ -61,6 +62,7 @@ func TestAnUnknownMethodIsRefusedWithTheVersionOfTheService(t *testing.T) {
 }
 
 func TestAKnownMethodIsAnsweredOnceBesideTheRefusalOfUnknownOnes(t *testing.T) {
+	t.Parallel()
 	c, calls := older(t)
 	list := registryService.Methods().ByName("ListServers")
 	for range 200 {
@@ -76,6 +78,7 @@ func TestAKnownMethodIsAnsweredOnceBesideTheRefusalOfUnknownOnes(t *testing.T) {
 }
 
 func TestARequestThatIsNotUnderstoodWhollyIsRefused(t *testing.T) {
+	t.Parallel()
 	c, calls := older(t)
 	list := registryService.Methods().ByName("ListServers")
 	newer := &registryv1.ListServersRequest{Page: &apiv1.Page{}}

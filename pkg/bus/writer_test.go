@@ -34,6 +34,7 @@ func started(t *testing.T) (*bus.Conn, *bus.Writer) {
 }
 
 func TestOneFactIsRecordedWithItsSequence(t *testing.T) {
+	t.Parallel()
 	c, w := started(t)
 	for want := uint64(1); want <= 3; want++ {
 		got, err := w.Append(t.Context(), ledger.Free(queued("a")))
@@ -47,6 +48,7 @@ func TestOneFactIsRecordedWithItsSequence(t *testing.T) {
 }
 
 func TestFactsOfOneAppendStandNextToEachOther(t *testing.T) {
+	t.Parallel()
 	c, w := started(t)
 	var wg sync.WaitGroup
 	for u := range 20 {
@@ -76,6 +78,7 @@ func TestFactsOfOneAppendStandNextToEachOther(t *testing.T) {
 }
 
 func TestOfManyWritersOnOneKeyOneWins(t *testing.T) {
+	t.Parallel()
 	for _, facts := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d facts", facts), func(t *testing.T) {
 			_, w := started(t)
@@ -110,6 +113,7 @@ func TestOfManyWritersOnOneKeyOneWins(t *testing.T) {
 }
 
 func TestAConflictFailsItsOwnAppendOnly(t *testing.T) {
+	t.Parallel()
 	_, w := started(t)
 	if _, err := w.Append(t.Context(), ledger.OnKey(queued("taken"), 0)); err != nil {
 		t.Fatal(err)
@@ -135,6 +139,7 @@ func TestAConflictFailsItsOwnAppendOnly(t *testing.T) {
 }
 
 func TestAWildcardGuardSeesEveryKey(t *testing.T) {
+	t.Parallel()
 	_, w := started(t)
 	first, err := w.Append(t.Context(), ledger.Free(queued("a")))
 	if err != nil {
@@ -167,6 +172,7 @@ func under(f ledger.Fact, at uint64) ledger.Draft {
 }
 
 func TestManyFactsUnderOneGuardThatNoneWritesGoTogether(t *testing.T) {
+	t.Parallel()
 	for _, facts := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d facts", facts), func(t *testing.T) {
 			b := bustest.Start(t)
@@ -222,6 +228,7 @@ func batches(t *testing.T, c *bus.Conn) int {
 }
 
 func TestNothingIsRecordedUnderAFenceThatMoved(t *testing.T) {
+	t.Parallel()
 	c, w := started(t)
 	fence, err := w.Append(t.Context(), ledger.Free(queued("fence")))
 	if err != nil {
@@ -263,6 +270,7 @@ func TestNothingIsRecordedUnderAFenceThatMoved(t *testing.T) {
 }
 
 func TestOfTwoThatGuardTheSameKeyAtTheSameSequenceOneWins(t *testing.T) {
+	t.Parallel()
 	_, w := started(t)
 	at := uint64(0)
 	for round := range 50 {
@@ -291,6 +299,7 @@ func TestOfTwoThatGuardTheSameKeyAtTheSameSequenceOneWins(t *testing.T) {
 }
 
 func TestAFactRecordedTwiceIsThereOnce(t *testing.T) {
+	t.Parallel()
 	c, w := started(t)
 	f := queued("a")
 	first, err := w.Append(t.Context(), ledger.Free(f))
@@ -316,6 +325,7 @@ func TestAFactRecordedTwiceIsThereOnce(t *testing.T) {
 }
 
 func TestAppendWithoutAWriterEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	w := b.Dial(t, "test").NewWriter()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -326,6 +336,7 @@ func TestAppendWithoutAWriterEndsWithItsContext(t *testing.T) {
 }
 
 func TestWhatStillWaitsIsAnsweredWhenTheWriterStops(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	w := b.Dial(t, "test").NewWriter()
 	const waiting = 20
@@ -356,6 +367,7 @@ func TestWhatStillWaitsIsAnsweredWhenTheWriterStops(t *testing.T) {
 // A process that is stopped while the bus is disconnected must not wait for the bus until the
 // appends that are under way give up.
 func TestAWriterStopsWhileTheBusIsAway(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	w := b.Dial(t, "test").NewWriter()
 	ctx, stop := context.WithCancel(t.Context())

@@ -24,6 +24,7 @@ import (
 )
 
 func TestARefusalOfAServiceTravelsUnchanged(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	answer(t, serve(t, b, ledger.Registry), "GetServer",
 		func(*registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
@@ -40,6 +41,7 @@ func TestARefusalOfAServiceTravelsUnchanged(t *testing.T) {
 
 // A service that restarts is away for a moment, and no call that it did not take was carried out.
 func TestACallWaitsAMomentForAServiceThatIsNotThereYet(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c := connect(t, b)
 	began := make(chan struct{})
@@ -64,6 +66,7 @@ func TestACallWaitsAMomentForAServiceThatIsNotThereYet(t *testing.T) {
 }
 
 func TestACallNamesAWrongRequestAndAWrongAnswer(t *testing.T) {
+	t.Parallel()
 	c := connect(t, bustest.Start(t))
 	if _, err := client.Call[*serverv1.Server](within(t), c, &registryv1.GetServerRequest{}); err == nil {
 		t.Error("no error for an answer of another type")
@@ -82,6 +85,7 @@ func TestACallNamesAWrongRequestAndAWrongAnswer(t *testing.T) {
 }
 
 func TestEveryServiceAnswersAboutItself(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	answer(t, serve(t, b, ledger.Catalog), "About", func(*apiv1.AboutRequest) (*apiv1.AboutResponse, error) {
 		return &apiv1.AboutResponse{Position: 42}, nil
@@ -95,6 +99,7 @@ func TestEveryServiceAnswersAboutItself(t *testing.T) {
 // A call may wait inside something that waits for an hour. When its answer is lost, as when the bus restarts, only the
 // one call must fail.
 func TestACallEndsAfterItsTimeoutHoweverLongTheCallerMayWait(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	answer(t, serve(t, b, ledger.Registry), "GetServer",
 		func(*registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
@@ -114,6 +119,7 @@ func TestACallEndsAfterItsTimeoutHoweverLongTheCallerMayWait(t *testing.T) {
 }
 
 func TestWhatTheBusForbidsFailsAtOnceAndNothingElseDoes(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	who, err := g.Authority.Person("vic", topology.Viewer, g.URL, time.Time{})
 	if err != nil {
@@ -158,6 +164,7 @@ func TestWhatTheBusForbidsFailsAtOnceAndNothingElseDoes(t *testing.T) {
 }
 
 func TestConnectNamesABusThatIsUnreachableAndALoginThatIsRefused(t *testing.T) {
+	t.Parallel()
 	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)

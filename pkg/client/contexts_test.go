@@ -28,6 +28,7 @@ func contextFile(t testing.TB, actor string) string {
 }
 
 func TestAContextIsFoundByPathByNameByTheEnvironmentOrBecauseItIsInUse(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	saved, err := client.SavedContexts(environment(t, map[string]string{"XDG_CONFIG_HOME": home}))
 	if err != nil {
@@ -63,6 +64,7 @@ func TestAContextIsFoundByPathByNameByTheEnvironmentOrBecauseItIsInUse(t *testin
 }
 
 func TestAContextThatIsNotSavedIsRefusedWithTheNearestName(t *testing.T) {
+	t.Parallel()
 	env := environment(t, map[string]string{"HOME": t.TempDir()})
 	saved, err := client.SavedContexts(env)
 	if err != nil {
@@ -81,6 +83,7 @@ func TestAContextThatIsNotSavedIsRefusedWithTheNearestName(t *testing.T) {
 }
 
 func TestWithoutAnyContextTheErrorNamesTheWaysToPassOne(t *testing.T) {
+	t.Parallel()
 	for _, values := range []map[string]string{nil, {"HOME": t.TempDir()}} {
 		_, err := client.FindContext("", environment(t, values))
 		if fault.RefusalOf(err).GetCode() != "NO_CONTEXT" || !strings.Contains(err.Error(), "GARRISON_CONTEXT") {
@@ -90,6 +93,7 @@ func TestWithoutAnyContextTheErrorNamesTheWaysToPassOne(t *testing.T) {
 }
 
 func TestADamagedContextHasACode(t *testing.T) {
+	t.Parallel()
 	env := environment(t, map[string]string{"HOME": t.TempDir()})
 	saved, err := client.SavedContexts(env)
 	if err != nil {

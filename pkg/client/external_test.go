@@ -9,6 +9,7 @@ import (
 )
 
 func TestThePartsOfAReportCoverEveryNameOnce(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 1, 499, 500, 501, 1700} {
 		var found []*externalv1.Found
 		for i := range n {
@@ -37,6 +38,7 @@ func TestThePartsOfAReportCoverEveryNameOnce(t *testing.T) {
 }
 
 func TestAReportThatIsNotCompleteHasNoRange(t *testing.T) {
+	t.Parallel()
 	for q := range externalParts("vm", []*externalv1.Found{{Name: "a"}}, false) {
 		if q.Complete != nil {
 			t.Errorf("the range %v would end what was not listed", q.Complete)
@@ -45,6 +47,7 @@ func TestAReportThatIsNotCompleteHasNoRange(t *testing.T) {
 }
 
 func TestAPartOfLargeRowsIsCutBySize(t *testing.T) {
+	t.Parallel()
 	var found []*externalv1.Found
 	for i := range 100 {
 		found = append(found, &externalv1.Found{Name: fmt.Sprintf("vm-%03d", i), Reason: strings.Repeat("x", 9000)})

@@ -30,6 +30,7 @@ func sequences(t testing.TB, c *client.Client, q client.Query) (out []uint64, er
 }
 
 func TestEventsYieldsWhatAQueryMeans(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	tasks := record(t, b, 1200)
 	c := connectToLedger(t, b)
@@ -56,6 +57,7 @@ func TestEventsYieldsWhatAQueryMeans(t *testing.T) {
 }
 
 func TestTheLastEventsAreFoundFromTheEnd(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	tasks := record(t, b, 2600)
 	c := connectToLedger(t, b)
@@ -86,6 +88,7 @@ func TestTheLastEventsAreFoundFromTheEnd(t *testing.T) {
 }
 
 func TestSequenceAtFindsTheFirstFactSinceATime(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	record(t, b, 10)
 	between := time.Now()
@@ -166,6 +169,7 @@ func (f *follower) resets(t testing.TB) *client.ResetError {
 }
 
 func TestFollowYieldsEachFactOnceAcrossRestartsOfTheBus(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	record(t, b, 3)
 	f := follow(t, connectToLedger(t, b), client.Query{})
@@ -178,6 +182,7 @@ func TestFollowYieldsEachFactOnceAcrossRestartsOfTheBus(t *testing.T) {
 }
 
 func TestFollowResumesBehindAPositionWithoutGapOrDuplicate(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	record(t, b, 5)
 	first := follow(t, connectToLedger(t, b), client.Query{})
@@ -190,6 +195,7 @@ func TestFollowResumesBehindAPositionWithoutGapOrDuplicate(t *testing.T) {
 }
 
 func TestFollowOfANounYieldsOnlyItsFacts(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	record(t, b, 3)
 	f := follow(t, connectToLedger(t, b), client.Query{Noun: ledger.Server})
@@ -226,6 +232,7 @@ func backup(t testing.TB, b *bustest.Bus) (dir string) {
 }
 
 func TestALedgerThatWasSetBackIsAReset(t *testing.T) {
+	t.Parallel()
 	for name, grown := range map[string]int{"and is shorter": 0, "and grew beyond": 9} {
 		t.Run(name, func(t *testing.T) {
 			b := bustest.Start(t)
@@ -253,6 +260,7 @@ func TestALedgerThatWasSetBackIsAReset(t *testing.T) {
 }
 
 func TestMissingFactsAreAResetBehindThem(t *testing.T) {
+	t.Parallel()
 	b := bustest.StartWithoutGuard(t)
 	record(t, b, 9)
 	c := connectToLedger(t, b)
@@ -273,6 +281,7 @@ func TestMissingFactsAreAResetBehindThem(t *testing.T) {
 }
 
 func TestLargeFactsThatDoNotFitIntoOneAnswerAreRead(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	w := b.Writer(t, b.Dial(t, "writer"))
 	for range 3 {
@@ -290,6 +299,7 @@ func TestLargeFactsThatDoNotFitIntoOneAnswerAreRead(t *testing.T) {
 }
 
 func TestAnEventOfAnUnknownKindIsYieldedWithWhatIsKnownOfIt(t *testing.T) {
+	t.Parallel()
 	b := bustest.StartWithoutGuard(t)
 	conn := b.Dial(t, "newer")
 	if err := conn.Publish(ledger.FactSubject(ledger.Server, server1, "promoted"), []byte("x")); err != nil {

@@ -37,6 +37,7 @@ func lagging(t *testing.T, conn *bus.Conn, answers int32) {
 }
 
 func TestAReplicaThatLagsBehindIsNoResetOnABusOfSeveralServers(t *testing.T) {
+	t.Parallel()
 	const answers = 8 // two seconds of them
 	cluster := bustest.StartCluster(t)
 	lagging(t, cluster.Dial(t, "registry"), answers)

@@ -110,6 +110,7 @@ func imageFile(t testing.TB) string {
 }
 
 func TestAnImportSendsWhatTheCatalogLacksAndContinuesWhereItStopped(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	store, c, path := startCatalog(t, b), connect(t, b), imageFile(t)
 	store.set(fault.New(fault.Invalid, "stopped"))
@@ -142,6 +143,7 @@ func TestAnImportSendsWhatTheCatalogLacksAndContinuesWhereItStopped(t *testing.T
 }
 
 func TestAnExportedImageIsTheImportedOne(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	startCatalog(t, b)
 	c, path := connect(t, b), imageFile(t)
@@ -164,6 +166,7 @@ func TestAnExportedImageIsTheImportedOne(t *testing.T) {
 }
 
 func TestActivateAsksAgainWhileTheCatalogChecksTheContent(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	startCatalog(t, b).checks = 1
 	began := time.Now()

@@ -29,6 +29,7 @@ func refresh() *intentv1.Intent {
 }
 
 func TestSubmitWaitsUntilTheIntentIsDecided(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	var asked atomic.Int32
 	answer(t, serve(t, b, ledger.Registry), "GetIntent",
@@ -57,6 +58,7 @@ func TestSubmitWaitsUntilTheIntentIsDecided(t *testing.T) {
 }
 
 func TestARefusedIntentIsAnErrorWithItsRecordBesideIt(t *testing.T) {
+	t.Parallel()
 	for code, kind := range map[string]fault.Kind{
 		"NO_MATCH": fault.Invalid, "PLAN_STALE": fault.Conflict, "CONFLICT": fault.Conflict, "DENIED": fault.Denied,
 	} {
@@ -75,6 +77,7 @@ func TestARefusedIntentIsAnErrorWithItsRecordBesideIt(t *testing.T) {
 }
 
 func TestAnIntentWhoseDecisionIsUnknownNamesItsID(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	r, err := connect(t, bustest.Start(t)).Submit(ctx, refresh()) // no registry answers
@@ -84,6 +87,7 @@ func TestAnIntentWhoseDecisionIsUnknownNamesItsID(t *testing.T) {
 }
 
 func TestAnIntentThatIsPublishedAgainIsStoredOnce(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c, id := connect(t, b), client.NewID()
 	for range 3 {
@@ -124,6 +128,7 @@ func planOf(t testing.TB, b *bustest.Bus, changes string) {
 }
 
 func TestAPlanIsReadInPartsOfOneState(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	planOf(t, b, "")
 	c := connect(t, b)
@@ -136,6 +141,7 @@ func TestAPlanIsReadInPartsOfOneState(t *testing.T) {
 }
 
 func TestAPlanOfAFleetThatChangesMeanwhileIsAConflict(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	planOf(t, b, "2000")
 	_, err := connect(t, b).Plan(within(t), &registryv1.PlanIntentRequest{Intent: refresh()}, 0)

@@ -9,6 +9,7 @@ import (
 
 // The Go program in proto/INTENTS.md compiles, because it is part of an example here.
 func TestTheGoProgramOfTheContractIsAnExample(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../proto/INTENTS.md")
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ func listServers(t testing.TB, b *bustest.Bus, n int) (parts *int) {
 }
 
 func TestAnIteratorYieldsEachRowOnceAndAsksForPartsAsItGoes(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	parts := listServers(t, b, 2500)
 	c := connect(t, b)
@@ -62,6 +63,7 @@ func TestAnIteratorYieldsEachRowOnceAndAsksForPartsAsItGoes(t *testing.T) {
 }
 
 func TestAnErrorIsTheLastElementOfAnIterator(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	asked := 0
 	answer(t, serve(t, b, ledger.Registry), "ListServers",
@@ -85,6 +87,7 @@ func TestAnErrorIsTheLastElementOfAnIterator(t *testing.T) {
 }
 
 func TestCollectReadsUpToALimitAndContinuesAtItsCursor(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	listServers(t, b, 2500)
 	c := connect(t, b)
@@ -102,6 +105,7 @@ func TestCollectReadsUpToALimitAndContinuesAtItsCursor(t *testing.T) {
 }
 
 func TestAListThatRepeatsItsCursorEnds(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	answer(t, serve(t, b, ledger.Registry), "ListServers",
 		func(*registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {

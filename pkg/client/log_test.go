@@ -19,6 +19,7 @@ import (
 
 // A server is not believed: its words reach no person, who might do what they say.
 func TestOfAServersRefusalToReadOnlyAKnownCodeCounts(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	answer(t, serve(t, b, ledger.Registry), "OpenLog",
 		func(*registryv1.OpenLogRequest) (*registryv1.OpenLogResponse, error) {

@@ -16,6 +16,7 @@ import (
 
 // The bus answers a login with expired credentials by "Authorization Violation" alone, and so does a revocation.
 func TestALoginWithExpiredCredentialsSaysSinceWhenAndWhatToDo(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	registry := g.Service(t, topology.UserRegistry)
 	s, err := registry.NewService(ledger.Registry, "v1.0.0", client.Services[ledger.Registry])
@@ -64,6 +65,7 @@ func wantExpired(t *testing.T, what string, err error, until time.Time) {
 }
 
 func TestALoginThatIsRefusedSaysWhatTheCredentialsAndTheClockSay(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	now := time.Now()
 	who, err := g.Authority.Person("ann", topology.Viewer, g.URL, now.Add(time.Hour))

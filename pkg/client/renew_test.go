@@ -10,6 +10,7 @@ import (
 )
 
 func TestARenewalIsDueInTheLastThird(t *testing.T) {
+	t.Parallel()
 	a, err := trust.OpenAuthority(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

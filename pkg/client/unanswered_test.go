@@ -24,6 +24,7 @@ func noAnswer(after uint32) error {
 }
 
 func TestAReadIsRepeatedUntilItIsAnswered(t *testing.T) {
+	t.Parallel()
 	tries := 0
 	err := untilAnswered(t.Context(), time.Hour, func() error {
 		if tries++; tries < 3 {
@@ -37,6 +38,7 @@ func TestAReadIsRepeatedUntilItIsAnswered(t *testing.T) {
 }
 
 func TestAReadIsNotRepeatedForLongNorAfterAnAnswer(t *testing.T) {
+	t.Parallel()
 	other := errors.New("no such server")
 	for _, c := range []struct {
 		name   string
@@ -57,6 +59,7 @@ func TestAReadIsNotRepeatedForLongNorAfterAnAnswer(t *testing.T) {
 
 // The service refuses each first question as the client does that gets no answer.
 func TestOnlyAReadWhoseCallerDoesNotAskAgainIsRepeated(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	registry := b.Dial(t, ledger.Registry)
 	s, err := registry.NewService(ledger.Registry, "v1.0.0", Services[ledger.Registry])

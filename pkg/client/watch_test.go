@@ -15,6 +15,7 @@ import (
 )
 
 func TestWatchYieldsProgressUntilEveryIntentHasEndedAndSurvivesARestartOfTheService(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	var asked atomic.Int32
 	answer(t, serve(t, b, ledger.Dispatcher), "GetIntentProgress",
@@ -43,6 +44,7 @@ func TestWatchYieldsProgressUntilEveryIntentHasEndedAndSurvivesARestartOfTheServ
 }
 
 func TestAwaitLooksAgainSoonAfterAFact(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	c := connectToLedger(t, b)
 	looks := 0
@@ -59,6 +61,7 @@ func TestAwaitLooksAgainSoonAfterAFact(t *testing.T) {
 }
 
 func TestAwaitEndsWithItsContextAndWithAnErrorThatIsNotForNow(t *testing.T) {
+	t.Parallel()
 	c := connect(t, bustest.Start(t))
 	late := errors.New("too late")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, late)

@@ -69,6 +69,7 @@ func (w *world) put(d *decide.Decider, key string) decide.Decision {
 }
 
 func TestTheViewHoldsWhatWasRecordedWhenDoReturns(t *testing.T) {
+	t.Parallel()
 	w := &world{}
 	d := w.decider()
 	sequence, err := d.Do(t.Context(), w.put(d, "a"))
@@ -78,6 +79,7 @@ func TestTheViewHoldsWhatWasRecordedWhenDoReturns(t *testing.T) {
 }
 
 func TestADecisionWithoutFactsRecordsNothing(t *testing.T) {
+	t.Parallel()
 	w := &world{}
 	sequence, err := w.decider().Do(t.Context(), func() ([]ledger.Draft, error) { return nil, nil })
 	if sequence != 0 || err != nil || w.appends != 0 {
@@ -114,6 +116,7 @@ func TestTheLastConflictIsUnavailable(t *testing.T) {
 }
 
 func TestARefusalIsFinalOnlyOnAViewThatIsUpToDate(t *testing.T) {
+	t.Parallel()
 	w := &world{ledger: []string{"a"}} // recorded by another replica; the view lags behind
 	d := w.decider()
 	asked := 0
@@ -129,6 +132,7 @@ func TestARefusalIsFinalOnlyOnAViewThatIsUpToDate(t *testing.T) {
 }
 
 func TestTheErrorOfADecisionIsNotRetriedWhateverItsKind(t *testing.T) {
+	t.Parallel()
 	w := &world{}
 	asked, refused := 0, fault.New(fault.Conflict, "in use")
 	_, err := w.decider().Do(t.Context(), func() ([]ledger.Draft, error) { asked++; return nil, refused })
@@ -138,6 +142,7 @@ func TestTheErrorOfADecisionIsNotRetriedWhateverItsKind(t *testing.T) {
 }
 
 func TestOtherErrorsOfAnAppendAreReturnedAsTheyAre(t *testing.T) {
+	t.Parallel()
 	refusal := &apiv1.Refusal{Code: "A"}
 	for _, fail := range []error{
 		fault.New(fault.Unavailable, "the outcome is unknown"), fault.Refuse(fault.Conflict, refusal),
@@ -164,6 +169,7 @@ func TestAContextThatIsDoneEndsTheRetries(t *testing.T) {
 }
 
 func TestAFactNamesItsOrigin(t *testing.T) {
+	t.Parallel()
 	at := time.Unix(5, 0)
 	d := decide.New(decide.Config{
 		Service: "test", Now: func() time.Time { return at }, NewID: func() string { return "id" },

@@ -66,6 +66,7 @@ func sequences(r *registryv1.ReadFactsResponse) (out []uint64) {
 }
 
 func TestAReadAnswersWhatItsFilterMeans(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	record(t, b,
 		ledger.Fact{Noun: ledger.Server, Key: web1, Body: &serverv1.Online{}},
@@ -112,6 +113,7 @@ func TestAReadAnswersWhatItsFilterMeans(t *testing.T) {
 
 // A range that is read whole has more parts than what it means: none may be left out, and none comes twice.
 func TestAShortRangeIsReadToItsEnd(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	var all []ledger.Fact
 	var want []uint64
@@ -141,6 +143,7 @@ func TestAShortRangeIsReadToItsEnd(t *testing.T) {
 }
 
 func TestAReadRefusesPatternsAndLargeParts(t *testing.T) {
+	t.Parallel()
 	read := ask(t, bustest.Start(t))
 	for code, all := range map[string][]*request{
 		"BAD_FILTER": {
@@ -160,6 +163,7 @@ func TestAReadRefusesPatternsAndLargeParts(t *testing.T) {
 }
 
 func TestAnAnswerHasABoundInBytesAndNamesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	large := func(n int) ledger.Fact {
 		return ledger.Fact{Noun: ledger.Server, Key: web1, Body: &serverv1.Online{
@@ -199,6 +203,7 @@ func readsInParts(t *testing.T, read func(*request) (*registryv1.ReadFactsRespon
 }
 
 func TestAFactOfAnUnknownTypeKeepsItsBody(t *testing.T) {
+	t.Parallel()
 	b := bustest.StartWithoutGuard(t)
 	conn := b.Dial(t, "newer")
 	subject := ledger.FactSubject(ledger.Server, web1, "promoted")
@@ -212,6 +217,7 @@ func TestAFactOfAnUnknownTypeKeepsItsBody(t *testing.T) {
 }
 
 func TestTheHeadersOfTheBusAreNotPartOfAFact(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	record(t, b, ledger.Fact{Noun: ledger.Server, Key: web1, Body: &serverv1.Online{}, Request: "r"})
 	r, err := ask(t, b)(&request{})
@@ -231,6 +237,7 @@ func TestTheHeadersOfTheBusAreNotPartOfAFact(t *testing.T) {
 
 // Many reads at once are refused with a time, and a client that waits reads everything.
 func TestReadsBeyondTheLimitAreRefusedAndRetried(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	var all []ledger.Fact
 	for range 40 {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAnActorHasTwoReadsAtATimeAndAllActorsEight(t *testing.T) {
+	t.Parallel()
 	g := newGate(time.Now)
 	leave, err := g.enter("ann")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 // A read that passes over large facts moves them all the same: it is charged for them, up to a bound.
 func TestAReadOwesWhatItPassedOverAndHasABound(t *testing.T) {
+	t.Parallel()
 	const large, many = 900 << 10, 12
 	b := bustest.Start(t)
 	w := b.Writer(t, b.Dial(t, "writer"))

@@ -18,6 +18,7 @@ import (
 // A client that asks for the facts since a time, and gets none, continues behind the end of the answer. While facts are
 // recorded, that end must not pass one that is as new.
 func TestTheEndOfAnAnswerPassesNoFactOfTheTimeAsked(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	read := ask(t, b)
 	w := b.Writer(t, b.Dial(t, "writer"))

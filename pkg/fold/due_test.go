@@ -3,6 +3,7 @@ package fold
 import "testing"
 
 func TestASnapshotIsDueAfterManyFactsAndInAReplayAfterTwiceTheWay(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		position, saved uint64
 		live, want      bool

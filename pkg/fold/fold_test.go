@@ -116,6 +116,7 @@ func (h *harness) wait(f *fold.Follower, sequence uint64) {
 }
 
 func TestReadyMeansThatEverythingBeforeIsThere(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	end := h.queue("a", 3000)
 	v := newCounting()
@@ -131,6 +132,7 @@ func TestReadyMeansThatEverythingBeforeIsThere(t *testing.T) {
 }
 
 func TestAnEmptyLedgerIsReadyAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	f, _ := h.follow(newCounting(), fold.Options{})
 	if f.Position() != 0 {
@@ -139,6 +141,7 @@ func TestAnEmptyLedgerIsReadyAtOnce(t *testing.T) {
 }
 
 func TestFactsAreFollowedAndToldInOrder(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.queue("before", 10)
 	var mu sync.Mutex
@@ -165,6 +168,7 @@ func TestFactsAreFollowedAndToldInOrder(t *testing.T) {
 }
 
 func TestAViewRebuiltHasTheSameBytes(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	v := newCounting()
 	f, _ := h.follow(v, fold.Options{})
@@ -196,6 +200,7 @@ func TestAViewRebuiltHasTheSameBytes(t *testing.T) {
 }
 
 func TestASnapshotIsGoneOnFrom(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	dir := t.TempDir()
 	f, stop := h.follow(newCounting(), fold.Options{Store: dir})
@@ -224,6 +229,7 @@ func TestASnapshotIsGoneOnFrom(t *testing.T) {
 }
 
 func TestASnapshotThatIsNotWholeIsPassedOver(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "test.view")
@@ -261,6 +267,7 @@ func TestASnapshotThatIsNotWholeIsPassedOver(t *testing.T) {
 }
 
 func TestWhatDoesNotFitIsCounted(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	f, _ := h.follow(newCounting(), fold.Options{})
 	h.queue("a", 1)
@@ -272,6 +279,7 @@ func TestWhatDoesNotFitIsCounted(t *testing.T) {
 }
 
 func TestNounsThatAreNotHeardAreNotApplied(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	f := ledger.Fact{
 		Noun:   ledger.Server,
@@ -295,6 +303,7 @@ func TestNounsThatAreNotHeardAreNotApplied(t *testing.T) {
 
 // A fact of a newer version must not make every later write on its key a conflict.
 func TestAFactThatCannotBeReadMovesItsKey(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	v := newCounting()
 	f, _ := h.follow(v, fold.Options{})

@@ -30,6 +30,7 @@ type shown struct {
 }
 
 func TestTheDebugSocketShowsBoundedRowsAtOnePosition(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	f, _ := h.follow(newCounting(), fold.Options{})
 	end := h.queue("t", 12)

@@ -62,6 +62,7 @@ func flip(t *testing.T, store string, at float64) {
 }
 
 func TestALedgerThatLostItsEndWhileNobodyLookedStopsTheService(t *testing.T) {
+	t.Parallel()
 	r := newDurable(t)
 	store := t.TempDir()
 	f, stop := r.follow(newCounting(), fold.Options{Store: store})
@@ -103,6 +104,7 @@ func TestALedgerThatLostItsEndWhileNobodyLookedStopsTheService(t *testing.T) {
 }
 
 func TestALedgerThatLostItsEndWhileItWasFollowedStopsTheServiceAndItsNextStart(t *testing.T) {
+	t.Parallel()
 	r := newDurable(t)
 	store := t.TempDir()
 	f := fold.New(r.conn, newCounting(), fold.Options{Service: "test", Store: store, Log: zerolog.Nop()})
@@ -124,6 +126,7 @@ func TestALedgerThatLostItsEndWhileItWasFollowedStopsTheServiceAndItsNextStart(t
 }
 
 func TestAnotherLedgerInItsPlaceStopsTheService(t *testing.T) {
+	t.Parallel()
 	r := newDurable(t)
 	store := t.TempDir()
 	f, stop := r.follow(newCounting(), fold.Options{Store: store})
@@ -138,6 +141,7 @@ func TestAnotherLedgerInItsPlaceStopsTheService(t *testing.T) {
 
 // A bus that is killed at any moment has everything that a mark names.
 func TestAKillOfTheBusIsNoLoss(t *testing.T) {
+	t.Parallel()
 	r := newDurable(t)
 	store := t.TempDir()
 	for i := range 5 {
@@ -154,6 +158,7 @@ func TestAKillOfTheBusIsNoLoss(t *testing.T) {
 
 // A bus that acknowledges what is not on its disk may lose it, and was chosen so.
 func TestALedgerThatIsNotSyncedLeavesNoMark(t *testing.T) {
+	t.Parallel()
 	r := newRestored(t)
 	store := t.TempDir()
 	f, stop := r.follow(newCounting(), fold.Options{Store: store})
@@ -165,6 +170,7 @@ func TestALedgerThatIsNotSyncedLeavesNoMark(t *testing.T) {
 }
 
 func TestAMarkThatIsDamagedNamesNoLoss(t *testing.T) {
+	t.Parallel()
 	r := newDurable(t)
 	store := t.TempDir()
 	f, stop := r.follow(newCounting(), fold.Options{Store: store})
@@ -194,6 +200,7 @@ func TestAMarkThatIsDamagedNamesNoLoss(t *testing.T) {
 }
 
 func TestAGapInTheLedgerStopsTheServiceUntilItIsAccepted(t *testing.T) {
+	t.Parallel()
 	for name, gone := range map[string][]uint64{"in the middle": {4, 5}, "at the start": {1}, "at the end": {10}} {
 		t.Run(name, func(t *testing.T) {
 			b := bustest.StartWithoutGuard(t)

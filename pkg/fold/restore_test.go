@@ -78,6 +78,7 @@ func (r *restored) fresh() []byte {
 // A view that holds facts which the ledger lost must not be believed any more, also
 // when the ledger has grown beyond it again in the meantime.
 func TestAFollowerEndsWhenTheLedgerWentBack(t *testing.T) {
+	t.Parallel()
 	r := newRestored(t)
 	r.queue("a", 10)
 	r.keepBackup()
@@ -100,6 +101,7 @@ func TestAFollowerEndsWhenTheLedgerWentBack(t *testing.T) {
 }
 
 func TestASnapshotOfWhatTheLedgerLostIsPassedOver(t *testing.T) {
+	t.Parallel()
 	for name, after := range map[string]int{"the ledger is behind the snapshot": 2, "the ledger is beyond the " +
 		"snapshot": 8} {
 		t.Run(name, func(t *testing.T) {
@@ -124,6 +126,7 @@ func TestASnapshotOfWhatTheLedgerLostIsPassedOver(t *testing.T) {
 
 // A short absence of the bus is no reason to begin again.
 func TestAFollowerGoesOnAfterARestartOfTheBus(t *testing.T) {
+	t.Parallel()
 	r := newRestored(t)
 	v := newCounting()
 	f, _ := r.follow(v, fold.Options{})

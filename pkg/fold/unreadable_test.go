@@ -10,6 +10,7 @@ import (
 
 // The view keeps the keys of facts that it cannot read, and a subject is a part of all headers of its message.
 func TestAnUnreadableFactKeepsNoPartOfItsMessage(t *testing.T) {
+	t.Parallel()
 	subject := ledger.FactSubject(ledger.Task, "t1", "dreamt")
 	block := subject + " and headers"
 	c := decode([]bus.Message{{Subject: block[:len(subject)], Sequence: 1}}, nil)

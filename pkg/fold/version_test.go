@@ -57,6 +57,7 @@ func snapshotOf50(t *testing.T, h *harness, change func(*viewv1.Header)) (dir st
 
 // What an older program passed over is folded by one that knows it.
 func TestASnapshotOfAProgramThatKnewOtherFactsIsNotUsed(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*viewv1.Header){
 		"it knew fewer": func(h *viewv1.Header) {
 			h.Kinds = slices.DeleteFunc(h.Kinds, func(k string) bool { return k == "task.queued" })
@@ -86,6 +87,7 @@ func TestASnapshotOfAProgramThatKnewOtherFactsIsNotUsed(t *testing.T) {
 }
 
 func TestASnapshotOfANewerFormatIsRefusedByNumberAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	dir, written := snapshotOf50(t, h, func(h *viewv1.Header) { h.Format, h.FormatFloor = 9, 8 })
 	var says bytes.Buffer
@@ -116,6 +118,7 @@ func writerOf(t *testing.T, f *fold.Follower) *bus.Writer {
 // A decision that rests on facts which a program cannot read is refused, and what it can
 // read is still there to be read.
 func TestWhoCannotReadAFactDecidesNothingThatRestsOnIt(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	dir := t.TempDir()
 	v := newCounting()

@@ -26,6 +26,7 @@ func (d *dying) Err() error {
 
 // The counts of the checks differ with the sizes of reads; a build makes at least one for each entry, link and chunk.
 func TestABuildStopsWhereverItsContextEndsAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	const entries, links, chunks = 6, 1, 4 // of agentTree
 	dir, stopped := agentTree(t), 0
 	for ; ; stopped++ {

@@ -21,6 +21,7 @@ func dirOf(t *testing.T, recipe string) string {
 }
 
 func TestARecipeSaysWhatAnAgentMayUseAndWhatItIsKeptFrom(t *testing.T) {
+	t.Parallel()
 	text := daemon(`limits: {memory: 64MiB, cpu: 150%, tasks: 20, open_files: 1024}
   sandbox:
     user: agent
@@ -45,6 +46,7 @@ func TestARecipeSaysWhatAnAgentMayUseAndWhatItIsKeptFrom(t *testing.T) {
 }
 
 func TestLimitsAndSandboxesAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ text, code, says string }{
 		"a size without a unit": {daemon("limits: {memory: '64'}"), code.BadRecipe, "64MiB"},
 		"a size of nothing":     {daemon("limits: {memory: 0MiB}"), code.BadRecipe, "0MiB"},
@@ -93,6 +95,7 @@ func TestLimitsAndSandboxesAreRefused(t *testing.T) {
 }
 
 func TestCapabilitiesThatAreNamedAndNotBoundAreRefused(t *testing.T) {
+	t.Parallel()
 	m := valid()
 	m.Run.Sandbox = &imagev1.Sandbox{Capabilities: []string{"CAP_KILL"}}
 	if r := fault.RefusalOf(image.Check(m)); r.GetCode() != code.BadManifest {

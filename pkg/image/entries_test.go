@@ -44,6 +44,7 @@ var badEntries = map[string]struct {
 }
 
 func TestBuildRefusesWhatNoExecutorUnpacks(t *testing.T) {
+	t.Parallel()
 	refusals := map[string]refusal{}
 	for name, c := range badEntries {
 		files := maps.Clone(run)
@@ -54,6 +55,7 @@ func TestBuildRefusesWhatNoExecutorUnpacks(t *testing.T) {
 }
 
 func TestBuildRefusesANameThatIsTooLongToUnpack(t *testing.T) {
+	t.Parallel()
 	dir := dirOf(t, daemon("args: []"))
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -71,6 +73,7 @@ func TestBuildRefusesANameThatIsTooLongToUnpack(t *testing.T) {
 
 // A build that opened a pipe to read it would wait for a writer and never end.
 func TestBuildRefusesAPipeAndDoesNotWaitForIt(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]struct{ code, says string }{
 		image.RecipeName: {code.BadRecipe, image.RecipeName + " is not a regular file"},
 		"template":       {code.BadTemplate, `"template" is not a regular file`},
@@ -111,6 +114,7 @@ func closeAfterAMinute(t *testing.T, pipe string) (stop func() bool) {
 }
 
 func TestAnEntryThatCannotBeReadIsNamedWithoutTheKernelsWords(t *testing.T) {
+	t.Parallel()
 	err := image.Unlisted("priv", &fs.PathError{Op: "openat", Path: "priv", Err: syscall.EACCES})
 	if want := `"priv" cannot be read: permission denied`; err == nil || err.Error() != want {
 		t.Errorf("%v; want %s", err, want)

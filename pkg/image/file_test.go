@@ -27,6 +27,7 @@ func read(t testing.TB, data []byte) error {
 }
 
 func TestAFileCutAnywhereIsRefusedAsTruncated(t *testing.T) {
+	t.Parallel()
 	m, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	whole, _ := os.ReadFile(path)
 	end := 2*512 + 1024 // past the manifest and both headers
@@ -36,6 +37,7 @@ func TestAFileCutAnywhereIsRefusedAsTruncated(t *testing.T) {
 }
 
 func TestAnAlteredByteOfTheContentIsRefusedAsAWrongDigest(t *testing.T) {
+	t.Parallel()
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	whole, _ := os.ReadFile(path)
 	for _, n := range []int{len(whole) / 4, len(whole) / 2, len(whole) - 4096} {
@@ -46,6 +48,7 @@ func TestAnAlteredByteOfTheContentIsRefusedAsAWrongDigest(t *testing.T) {
 }
 
 func TestAnAlteredVersionInTheManifestIsRefused(t *testing.T) {
+	t.Parallel()
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	data, _ := os.ReadFile(path)
 	for i := range data[:4096] {
@@ -57,6 +60,7 @@ func TestAnAlteredVersionInTheManifestIsRefused(t *testing.T) {
 }
 
 func TestSomethingElseIsRefusedAsNotAnImage(t *testing.T) {
+	t.Parallel()
 	other := tree(t, map[string]entry{"x": {text: noise(5000)}})
 	data, _ := os.ReadFile(filepath.Join(other, "x"))
 	wantCode(t, read(t, data), code.NotAnImage)
@@ -68,6 +72,7 @@ func TestSomethingElseIsRefusedAsNotAnImage(t *testing.T) {
 }
 
 func TestARefusalNamesTheFileAndWhatToTry(t *testing.T) {
+	t.Parallel()
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	whole, _ := os.ReadFile(path)
 	for _, content := range [][]byte{whole[:700], []byte("hello\n")} {
@@ -83,6 +88,7 @@ func TestARefusalNamesTheFileAndWhatToTry(t *testing.T) {
 }
 
 func TestAChunkThatIsNotThereIsRefused(t *testing.T) {
+	t.Parallel()
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	f := open(t, path)
 	for _, n := range []int{-1, f.Chunks()} {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestAnImageFileWithoutANumberIsRead(t *testing.T) {
+	t.Parallel()
 	f, err := image.Open(filepath.Join("testdata", "format-0.gimg"))
 	if err != nil {
 		t.Fatal(err)
@@ -24,6 +25,7 @@ func TestAnImageFileWithoutANumberIsRead(t *testing.T) {
 }
 
 func TestANewerImageFileIsRefusedByItsNumber(t *testing.T) {
+	t.Parallel()
 	old, err := os.ReadFile(filepath.Join("testdata", "format-0.gimg"))
 	if err != nil {
 		t.Fatal(err)

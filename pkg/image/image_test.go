@@ -122,6 +122,7 @@ func wantCode(t *testing.T, err error, code string) {
 }
 
 func TestABuiltImageIsWhatItsRecipeSays(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m, path := build(t, image.BuildOptions{Dir: agentTree(t), At: at})
 	if m.PublishedAt.AsTime() != at || len(m.Blob.ChunkDigests) != 4 || m.Blob.Entries != 6 {
@@ -158,6 +159,7 @@ func TestABuiltImageIsWhatItsRecipeSays(t *testing.T) {
 }
 
 func TestARecipeSaysWhatItNeedsOfTheServerAndItsExecProbe(t *testing.T) {
+	t.Parallel()
 	m, _ := build(t, image.BuildOptions{Dir: tree(t, map[string]entry{
 		"run":   {text: "x", mode: 0o100},
 		"check": {text: "x", mode: 0o100},
@@ -189,6 +191,7 @@ func TestARecipeSaysWhatItNeedsOfTheServerAndItsExecProbe(t *testing.T) {
 }
 
 func TestARecipeSaysWhatIsRenderedAndRehearsed(t *testing.T) {
+	t.Parallel()
 	m, _ := build(t, image.BuildOptions{Dir: tree(t, map[string]entry{
 		"run":      {text: "x", mode: 0o100},
 		"etc/conf": {text: "level = {{.metadata.level}}"},
@@ -213,6 +216,7 @@ func TestARecipeSaysWhatIsRenderedAndRehearsed(t *testing.T) {
 }
 
 func TestTheSameDirectoryGivesTheSameBytes(t *testing.T) {
+	t.Parallel()
 	_, first := build(t, image.BuildOptions{Dir: agentTree(t)})
 	_, second := build(t, image.BuildOptions{Dir: agentTree(t)})
 	a, _ := os.ReadFile(first)
@@ -223,6 +227,7 @@ func TestTheSameDirectoryGivesTheSameBytes(t *testing.T) {
 }
 
 func TestTheIDDoesNotDependOnWhenItIsPublished(t *testing.T) {
+	t.Parallel()
 	dir := agentTree(t)
 	a, _ := build(t, image.BuildOptions{Dir: dir, At: time.Unix(1, 0)})
 	b, _ := build(t, image.BuildOptions{Dir: dir, At: time.Unix(2, 0)})
@@ -232,6 +237,7 @@ func TestTheIDDoesNotDependOnWhenItIsPublished(t *testing.T) {
 }
 
 func TestOptionsWinOverTheRecipe(t *testing.T) {
+	t.Parallel()
 	m, _ := build(t, image.BuildOptions{Dir: agentTree(t), Version: "2.0.0-rc.1", OS: "freebsd", Arch: "arm64"})
 	if m.Version != "2.0.0-rc.1" || m.Platform.Os != "freebsd" || m.Platform.Arch != "arm64" {
 		t.Fatalf("built %s for %v", m.Version, m.Platform)
@@ -239,6 +245,7 @@ func TestOptionsWinOverTheRecipe(t *testing.T) {
 }
 
 func TestTheArchiveHoldsSortedNormalisedEntriesWithoutTheRecipe(t *testing.T) {
+	t.Parallel()
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	f := open(t, path)
 	var blob bytes.Buffer
@@ -282,6 +289,7 @@ func TestTheArchiveHoldsSortedNormalisedEntriesWithoutTheRecipe(t *testing.T) {
 }
 
 func TestVerifyAcceptsWhatBuildMade(t *testing.T) {
+	t.Parallel()
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	if err := open(t, path).Verify(t.Context()); err != nil {
 		t.Fatal(err)
@@ -289,6 +297,7 @@ func TestVerifyAcceptsWhatBuildMade(t *testing.T) {
 }
 
 func TestVerifyStopsWhenItsContextIsDone(t *testing.T) {
+	t.Parallel()
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -298,6 +307,7 @@ func TestVerifyStopsWhenItsContextIsDone(t *testing.T) {
 }
 
 func TestWriteCopiesAnImageFromItsChunks(t *testing.T) {
+	t.Parallel()
 	_, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	f := open(t, path)
 	copied := filepath.Join(t.TempDir(), "copy.gimg")
@@ -313,6 +323,7 @@ func TestWriteCopiesAnImageFromItsChunks(t *testing.T) {
 }
 
 func TestWriteLeavesNothingBehindWhenAChunkIsWrong(t *testing.T) {
+	t.Parallel()
 	m, _ := build(t, image.BuildOptions{Dir: agentTree(t)})
 	dir := t.TempDir()
 	err := image.Write(t.Context(), filepath.Join(dir, "x.gimg"), m,
@@ -324,6 +335,7 @@ func TestWriteLeavesNothingBehindWhenAChunkIsWrong(t *testing.T) {
 }
 
 func TestAnAgentWithoutFilesAndOneOfKindExternalAreRefused(t *testing.T) {
+	t.Parallel()
 	files := tree(t, map[string]entry{"garrison.yaml": {text: "agent: a\nversion: 1.0.0\nkind: files\n"}})
 	_, err := image.Build(t.Context(), image.BuildOptions{Dir: files, Out: filepath.Join(t.TempDir(), "x.gimg")})
 	wantCode(t, err, code.Empty)
@@ -334,12 +346,14 @@ func TestAnAgentWithoutFilesAndOneOfKindExternalAreRefused(t *testing.T) {
 }
 
 func TestBuildRefusesAnOutputInsideTheDirectory(t *testing.T) {
+	t.Parallel()
 	dir := agentTree(t)
 	_, err := image.Build(t.Context(), image.BuildOptions{Dir: dir, Out: filepath.Join(dir, "etc", "x.gimg")})
 	wantCode(t, err, code.Outside)
 }
 
 func TestTheFileNameNamesAgentVersionAndPlatform(t *testing.T) {
+	t.Parallel()
 	m, _ := build(t, image.BuildOptions{Dir: agentTree(t)})
 	if have := image.FileName(m); have != "cn-agent-1.25.4-linux-amd64.gimg" {
 		t.Fatal(have)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAProbeIsAURLOfHTTPWithAHost(t *testing.T) {
+	t.Parallel()
 	for probe, ok := range map[string]bool{
 		"http://127.0.0.1:8080/": true, "https://localhost": true, "HTTP://[::1]:80/a?b=c d": true,
 		"http://127.0.0.1:${label.port}/": true, "http://${server}:80${label.n}/%${label.hex}": true,

@@ -169,10 +169,12 @@ var badRecipes = map[string]refusal{
 }
 
 func TestBuildRefusesARecipe(t *testing.T) {
+	t.Parallel()
 	refuseBuilds(t, badRecipes)
 }
 
 func TestBuildRefusesSockets(t *testing.T) {
+	t.Parallel()
 	refuseBuilds(t, map[string]refusal{
 		"an unknown key in a socket": {
 			"run: {sockets: [{name: a, port: 1}]}",
@@ -233,6 +235,7 @@ func TestBuildRefusesSockets(t *testing.T) {
 }
 
 func TestBuildRefusesProbes(t *testing.T) {
+	t.Parallel()
 	refuseBuilds(t, map[string]refusal{
 		"an unknown key in ready": {"run: {ready: {udp: x}}", run, code.UnknownKey, "run.ready.udp"},
 		"a probe without a command": {
@@ -301,6 +304,7 @@ func valid() *imagev1.Manifest {
 }
 
 func TestCheckRefuses(t *testing.T) {
+	t.Parallel()
 	if err := image.Check(valid()); err != nil {
 		t.Fatal(err)
 	}
@@ -368,6 +372,7 @@ func TestCheckRefuses(t *testing.T) {
 }
 
 func TestVersionsOfOtherSystemsAreAccepted(t *testing.T) {
+	t.Parallel()
 	for text, ok := range map[string]bool{
 		"1.2.3": true, "0.0.3vrelease-20130401-g0bd6d2c": true, "master-20160527T165825Z-g020d169": true,
 		"1.2.3.4": true, "1:2": false, "1/2": false, "../1": false, "-1": false, "latest": false, "v1.0.0": false,

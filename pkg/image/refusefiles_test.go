@@ -115,6 +115,7 @@ var badConfigurations = map[string]refusal{
 }
 
 func TestBuildRefusesConfigurations(t *testing.T) {
+	t.Parallel()
 	refuseBuilds(t, badConfigurations)
 }
 
@@ -168,5 +169,6 @@ var badFiles = map[string]refusal{
 }
 
 func TestBuildRefusesFilesAndCommands(t *testing.T) {
+	t.Parallel()
 	refuseBuilds(t, badFiles)
 }

@@ -24,6 +24,7 @@ func newKey(t *testing.T) (public string, seed []byte) {
 }
 
 func TestAnImageIsTrustedForOneOfTheKeysThatSignedIt(t *testing.T) {
+	t.Parallel()
 	old, oldSeed := newKey(t)
 	fresh, freshSeed := newKey(t)
 	stranger, _ := newKey(t)
@@ -54,6 +55,7 @@ func TestAnImageIsTrustedForOneOfTheKeysThatSignedIt(t *testing.T) {
 }
 
 func TestWhatWasChangedAfterItWasSignedIsNotTrusted(t *testing.T) {
+	t.Parallel()
 	public, seed := newKey(t)
 	other, otherSeed := newKey(t)
 	signed, _ := build(t, image.BuildOptions{Dir: agentTree(t), Key: seed})
@@ -104,6 +106,7 @@ func TestWhatWasChangedAfterItWasSignedIsNotTrusted(t *testing.T) {
 }
 
 func TestAKeyThatIsNoneSignsNothing(t *testing.T) {
+	t.Parallel()
 	m, path := build(t, image.BuildOptions{Dir: agentTree(t)})
 	before, err := os.ReadFile(path)
 	if err != nil {

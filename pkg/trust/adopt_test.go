@@ -46,6 +46,7 @@ func refused(t *testing.T, dir string) int {
 }
 
 func TestAnAuthorityAdoptsTheKeysThatAnotherCopyRefuses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if got := refused(t, dir); got != 0 {
 		t.Fatalf("a new authority refuses %d keys", got)
@@ -70,6 +71,7 @@ func TestAnAuthorityAdoptsTheKeysThatAnotherCopyRefuses(t *testing.T) {
 
 // Only the holder of the operator key can change an account.
 func TestAnAuthorityAdoptsNothingThatAnotherKeySigned(t *testing.T) {
+	t.Parallel()
 	dir, other := t.TempDir(), t.TempDir()
 	refused(t, dir)
 	refused(t, other)
@@ -106,6 +108,7 @@ func TestAnAuthorityAdoptsNothingThatAnotherKeySigned(t *testing.T) {
 }
 
 func TestADirectoryWithoutAnAuthorityAdoptsAndGivesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	refused(t, dir)
 	own := string(read(t, filepath.Join(dir, "authority.json")))

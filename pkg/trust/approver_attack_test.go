@@ -63,6 +63,7 @@ var allowedToApprovers = []string{
 
 // The key of an approver answers gates and shows rollouts. Nothing else reaches a service or a stream.
 func TestAnApproverAnswersGatesAndDoesNothingElse(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	asked := make(chan bus.Message, 10_000)
 	for _, user := range topology.Services {

@@ -18,6 +18,7 @@ import (
 
 // What a server may do, it can.
 func TestAServerReadsItsDocumentAndReports(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	me := topology.ServerAddress{Cell: "main", Server: ident.New()}
 	server := g.Server(t, me.Server, me.Cell)
@@ -103,6 +104,7 @@ func receive(t *testing.T, what string, from <-chan bus.Message) bus.Message {
 // an API call whose answer goes to another's subject would store it there, were the
 // streams in the server's own account.
 func TestAServerCannotReachBeyondItself(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	me, victim := topology.ServerAddress{
 		Cell:   "main",
@@ -210,6 +212,7 @@ func denied(t *testing.T, nc *nats.Conn, subject string) error {
 }
 
 func TestEachServiceMayDoItsWorkAndNoOther(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	for _, user := range topology.Services {
 		c := g.Service(t, user)
@@ -255,6 +258,7 @@ func TestEachServiceMayDoItsWorkAndNoOther(t *testing.T) {
 }
 
 func TestTheBusTellsHowItKeepsWhatItAcknowledges(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	s, err := bus.NewSystem(g.Service(t, topology.UserSystem)).Settings(t.Context(), 1)
 	if err != nil || len(s) != 1 || s[0].Server != "guarded" || s[0].SyncAlways {

@@ -43,6 +43,7 @@ func files(t *testing.T, dir string) map[string]string {
 }
 
 func TestAnAuthorityThatIsAsItShouldBeIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir)
 	before := files(t, dir)
@@ -57,6 +58,7 @@ func TestAnAuthorityThatIsAsItShouldBeIsLeftAlone(t *testing.T) {
 // What users may do changes with the software. A directory made by an older one must
 // not keep the old permissions, and no key may change with them.
 func TestAnAuthorityOfAnOlderVersionIsBroughtUpToDate(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a := open(t, dir)
 	want := a.Public
@@ -153,6 +155,7 @@ func ageService(t *testing.T, dir string) {
 // The name is a token of every subject that a person may use, so one with a wildcard
 // would be everybody.
 func TestAPersonHasANameThatIsOneToken(t *testing.T) {
+	t.Parallel()
 	a := open(t, t.TempDir())
 	for _, name := range []string{"", "*", ">", "a.b", "alice.*", "Alice", "a b"} {
 		if _, err := a.Person(name, topology.Viewer, "nats://x", time.Time{}); !fault.Is(err, fault.Invalid) {

@@ -15,6 +15,7 @@ import (
 // A bell carries a document, and a service answers on the subject that its caller chose: a stolen key of the
 // image-catalog and a hostile server must not reach another server's bell together.
 func TestTheCatalogAndAServerPutNothingOnAnotherServersBell(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	me := topology.ServerAddress{Cell: "main", Server: ident.New()}
 	victim := topology.ServerAddress{Cell: "main", Server: ident.New()}

@@ -37,6 +37,7 @@ func accepts(t testing.TB, bundle []byte, ca *trust.CA, name string, at time.Tim
 }
 
 func TestTheCASignsWhatItsClientsAccept(t *testing.T) {
+	t.Parallel()
 	ca, other := openCA(t, t.TempDir()), openCA(t, t.TempDir())
 	for what, c := range map[string]struct {
 		bundle []byte
@@ -59,6 +60,7 @@ func TestTheCASignsWhatItsClientsAccept(t *testing.T) {
 }
 
 func TestTheCAIsCreatedOnceAndNeverSilentlyReplaced(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := string(openCA(t, dir).Bundle())
 	if again := string(openCA(t, dir).Bundle()); again != first {
@@ -77,6 +79,7 @@ func TestTheCAIsCreatedOnceAndNeverSilentlyReplaced(t *testing.T) {
 }
 
 func TestTheCAChangesWithoutShuttingOutAClient(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca := openCA(t, dir)
 	before := ca.Bundle()
@@ -109,6 +112,7 @@ func TestTheCAChangesWithoutShuttingOutAClient(t *testing.T) {
 }
 
 func TestABundleWithoutACertificateIsRefused(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ca.pem")
 	for _, text := range []string{"", "nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -16,6 +16,7 @@ import (
 // On a cluster of three, each user on another server than the one that it talks to, an intent
 // reaches the registry, its fact every follower, and a document its server.
 func TestAccountsReachEachOtherAcrossACluster(t *testing.T) {
+	t.Parallel()
 	nodes := bustest.StartGuardedCluster(t)
 	me := topology.ServerAddress{Cell: "main", Server: ident.New()}
 	registry, dispatcher := nodes[0].Service(t, topology.UserRegistry), nodes[1].Service(t, topology.UserDispatcher)

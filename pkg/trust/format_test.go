@@ -25,6 +25,7 @@ func read(t *testing.T, path string) []byte {
 
 // What was written before there were numbers is read.
 func TestFilesWithoutANumberAreRead(t *testing.T) {
+	t.Parallel()
 	old := filepath.Join("testdata", "format-0")
 	c, err := trust.ReadContext(filepath.Join(old, "context.json"))
 	if err != nil || c.Actor != "operator" || c.Format != 0 {
@@ -44,6 +45,7 @@ func TestFilesWithoutANumberAreRead(t *testing.T) {
 }
 
 func TestAContextIsWrittenWithItsNumber(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.json")
 	if err := (trust.Context{URL: "nats://x", Actor: "ann"}).Write(path); err != nil {
 		t.Fatal(err)
@@ -55,6 +57,7 @@ func TestAContextIsWrittenWithItsNumber(t *testing.T) {
 
 // An older program would look for the bus without its CA.
 func TestAContextWithACAIsRefusedByOlderPrograms(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.json")
 	if err := (trust.Context{URL: "tls://x", Actor: "ann", CA: "pem"}).Write(path); err != nil {
 		t.Fatal(err)
@@ -65,6 +68,7 @@ func TestAContextWithACAIsRefusedByOlderPrograms(t *testing.T) {
 }
 
 func TestATokenKeepsItsPins(t *testing.T) {
+	t.Parallel()
 	want := trust.Token{URL: "tls://x", ServerID: "s", Secret: "s", JWT: "j", Pins: []string{"a", "b"}}
 	got, err := trust.ParseToken(want.String())
 	if err != nil || !slices.Equal(got.Pins, want.Pins) || !strings.HasPrefix(want.String(), "garrison-2.") {
@@ -73,6 +77,7 @@ func TestATokenKeepsItsPins(t *testing.T) {
 }
 
 func TestANewerContextOrTokenIsRefusedByItsNumber(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.json")
 	newer := `{"format": 4, "format_floor": 3, "url": {"of": "another type"}}`
 	if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
@@ -91,6 +96,7 @@ func TestANewerContextOrTokenIsRefusedByItsNumber(t *testing.T) {
 
 // An older program signs nothing again that a newer one signed.
 func TestAnAuthorityThatANewerProgramSignedIsLeftAloneOrRefused(t *testing.T) {
+	t.Parallel()
 	for name, floor := range map[string]uint32{
 		"it may be used": topology.Number, "it may not be used": topology.Number + 1,
 	} {

@@ -23,6 +23,7 @@ var (
 
 // What another server, a viewer and an operator try on the bus.
 func TestNoOtherUserReadsOpensOrAnswersALog(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	r := topology.LogReader{Actor: "ann", Session: ident.New()}
 	stop, err := bus.Answer(g.Server(t, logHere.Server, logHere.Cell), topology.LogReadsOf(logHere), "",
@@ -82,6 +83,7 @@ func TestNoOtherUserReadsOpensOrAnswersALog(t *testing.T) {
 
 // A server whose executor is another program answers a request more than once, and to other subjects.
 func TestAHostileServerAnswersAReaderOnceAndNoOtherPerson(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	hostile := g.Raw(t, logThere.Server, logThere.Cell)
 	ann := g.RawPerson(t, "ann", topology.Viewer)

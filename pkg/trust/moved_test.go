@@ -15,6 +15,7 @@ import (
 // A service that had its user in CORE gets one in its own account, and CORE refuses the old one,
 // whose JWT has no end.
 func TestAServiceThatMovesToItsOwnAccountIsRevokedInCore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a := open(t, dir)
 	seed, err := os.ReadFile(filepath.Join(dir, "keys", topology.AccountCore+".seed"))

@@ -56,6 +56,7 @@ func attacksOfViewer(fact string) map[string]*nats.Msg {
 // having an answer sent to a subject that leads into CORE: the account's own imports
 // are such subjects.
 func TestAViewerChangesNothing(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	registry := g.Service(t, topology.UserRegistry)
 	fact := ledger.FactSubject(ledger.Server, ident.New(), "online")
@@ -108,6 +109,7 @@ func TestAViewerChangesNothing(t *testing.T) {
 
 // No person reads the ledger itself, in any form that a direct get has; the registry answers for it.
 func TestNoPersonReadsTheLedgerItself(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	registry := g.Service(t, topology.UserRegistry)
 	fact := ledger.FactSubject(ledger.Server, ident.New(), "online")
@@ -157,6 +159,7 @@ func TestNoPersonReadsTheLedgerItself(t *testing.T) {
 
 // A report is read again by its subject, to see whether it is still the last.
 func TestTheRegistryReadsTheLastReportOfAServer(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	me := topology.ServerAddress{Cell: "main", Server: ident.New()}
 	subject := topology.ReportSubject(me, topology.ReportAgents)

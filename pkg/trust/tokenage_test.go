@@ -8,6 +8,7 @@ import (
 )
 
 func TestATokenTellsUntilWhenItLetsIn(t *testing.T) {
+	t.Parallel()
 	a, err := trust.OpenAuthority(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ func tombstoneSigner(t *testing.T, dir string) *trust.Signer {
 }
 
 func TestATombstoneHoldsForWhatItSaysAndNothingElse(t *testing.T) {
+	t.Parallel()
 	s, other := tombstoneSigner(t, t.TempDir()), tombstoneSigner(t, t.TempDir())
 	good, err := s.Tombstone(buried, "main", time.Now())
 	if err != nil {
@@ -74,6 +75,7 @@ func TestATombstoneHoldsForWhatItSaysAndNothingElse(t *testing.T) {
 }
 
 func TestTheTombstoneKeyStaysAndIsMissedWhenItIsLost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := tombstoneSigner(t, dir).TombstoneKey()
 	if again := tombstoneSigner(t, dir).TombstoneKey(); first == "" || again != first {
@@ -92,6 +94,7 @@ func TestTheTombstoneKeyStaysAndIsMissedWhenItIsLost(t *testing.T) {
 }
 
 func TestASignerWithoutATombstoneKeySignsNone(t *testing.T) {
+	t.Parallel()
 	a, err := trust.OpenAuthority(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

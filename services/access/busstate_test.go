@@ -12,6 +12,7 @@ import (
 )
 
 func TestAViewerReadsTheStateOfABusWithOneServer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	viewer := w.bus.Person(t, "vera", topology.Viewer)
 	r := must[*accessv1.GetBusResponse](w, viewer, "GetBus", &accessv1.GetBusRequest{})
@@ -34,6 +35,7 @@ func TestAViewerReadsTheStateOfABusWithOneServer(t *testing.T) {
 }
 
 func TestTheStateOfAClusterNamesTheServerThatIsAway(t *testing.T) {
+	t.Parallel()
 	nodes := bustest.StartGuardedCluster(t)
 	w := onBus(t, nodes[0], 1)
 	look := func() *accessv1.GetBusResponse { // unanswered while the servers learn who listens where

@@ -10,6 +10,7 @@ import (
 )
 
 func TestOnlyAnAccountThatSendsMoreThanOneKeyMayIsLookedAt(t *testing.T) {
+	t.Parallel()
 	s := newFloods(Config{}, nil, nil)
 	nodes, ops := topology.AccountNodes, topology.AccountOps
 	at := time.Now()

@@ -12,6 +12,7 @@ import (
 
 // Access is connected to one server of the cluster; what it does holds on all.
 func TestAClusterOfThreeShutsOutOnEveryServer(t *testing.T) {
+	t.Parallel()
 	nodes := bustest.StartGuardedCluster(t)
 	w := onBus(t, nodes[0], 1)
 	on := func(n int) *world { return &world{T: t, bus: nodes[n], registry: w.registry, admin: w.admin} }
@@ -34,6 +35,7 @@ func TestAClusterOfThreeShutsOutOnEveryServer(t *testing.T) {
 }
 
 func TestConnectionsAreCountedOverTheWholeCluster(t *testing.T) {
+	t.Parallel()
 	nodes := bustest.StartGuardedCluster(t)
 	w := onBus(t, nodes[0], 1)
 	l := w.server()

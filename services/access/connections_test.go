@@ -13,6 +13,7 @@ import (
 )
 
 func TestOneServerHasThreeConnections(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	l, other := w.server(), w.server()
 	untouched := w.connect(other)

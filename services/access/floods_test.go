@@ -11,6 +11,7 @@ import (
 
 // A server that sends without an end is refused within seconds, and another one is not.
 func TestAServerThatSendsTooMuchIsSuspended(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	mad, other := w.server(), w.server()
 	untouched := w.connect(other)

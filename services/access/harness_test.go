@@ -78,6 +78,10 @@ func call[R proto.Message](w *world, c *bus.Conn, method string, q proto.Message
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	return callIn[R](ctx, c, method, q)
+}
+
+func callIn[R proto.Message](ctx context.Context, c *bus.Conn, method string, q proto.Message) (R, error) {
 	d := accessv1.File_garrison_access_v1_access_service_proto.Services().ByName("AccessService")
 	return bus.Call[R](ctx, c, ledger.Access, d.Methods().ByName(protoreflect.Name(method)), q)
 }

@@ -13,6 +13,7 @@ import (
 
 // The JWT of an account with as many revoked keys as there may be fits into one message of the bus.
 func TestTheMostRevokedKeysReachTheBus(t *testing.T) {
+	t.Parallel()
 	b := bustest.StartGuarded(t)
 	w := &world{T: t, bus: b}
 	system := bus.NewSystem(b.Service(t, topology.UserAccessSystem))

@@ -12,6 +12,7 @@ import (
 // A key that was connected for a day sends for a second and pauses for the next, so that its account is busy and quiet
 // in turn.
 func TestAKeyThatPausesIsNotCountedOverAllTheTimeThatItWasConnected(t *testing.T) {
+	t.Parallel()
 	s := newFloods(Config{}, nil, nil)
 	account, at := topology.AccountNodes, time.Now()
 	c := bus.Sender{Client: bus.Client{ID: 7, Since: at.Add(-24 * time.Hour)}, Messages: 1000}
@@ -40,6 +41,7 @@ func TestAKeyThatPausesIsNotCountedOverAllTheTimeThatItWasConnected(t *testing.T
 }
 
 func TestAQuietAccountIsListedNowAndThen(t *testing.T) {
+	t.Parallel()
 	s := newFloods(Config{}, nil, nil)
 	at := time.Now()
 	lists := 0

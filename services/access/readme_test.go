@@ -12,6 +12,7 @@ import (
 var update = flag.Bool("update", false, "write the diagram into the README")
 
 func TestTheReadmeShowsTheLifeOfAUser(t *testing.T) {
+	t.Parallel()
 	const readme, open, end = "README.md", "```mermaid\n", "```\n<!-- /life -->"
 	text, err := os.ReadFile(readme)
 	if err != nil {

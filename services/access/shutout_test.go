@@ -18,6 +18,7 @@ import (
 )
 
 func TestAServerThatIsShutOutIsCutOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	for name, facts := range map[string][]proto.Message{
 		"quarantined": {&serverv1.Quarantined{Reason: "mad"}},
@@ -54,6 +55,7 @@ func newKey(t *testing.T) string {
 }
 
 func TestAReleasedServerIsLetInAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	l := w.server()
 	c := w.connect(l)
@@ -64,6 +66,7 @@ func TestAReleasedServerIsLetInAgain(t *testing.T) {
 }
 
 func TestAUsedInvitationIsCutOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	signer, err := trust.OpenSigner(w.bus.Authority.SignerDir())
 	if err != nil {
@@ -87,6 +90,7 @@ func TestAUsedInvitationIsCutOff(t *testing.T) {
 
 // The bus may have stored the last report of an executor that waits for the answer.
 func TestAnExecutorThatRemovedItselfIsCutOffAfterAGrace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	waits, ended := w.server(), w.server()
 	w.record(ended.name, &serverv1.Dead{})
@@ -100,6 +104,7 @@ func TestAnExecutorThatRemovedItselfIsCutOffAfterAGrace(t *testing.T) {
 }
 
 func TestARevokedUserIsCutOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	l, other := w.user("ann", userv1.Role_ROLE_OPERATOR), w.user("bob", userv1.Role_ROLE_VIEWER)
 	c := w.connect(l)
@@ -118,6 +123,7 @@ func TestARevokedUserIsCutOff(t *testing.T) {
 
 // A bus that lost its directory of accounts restarts with those of the authority.
 func TestABusThatLostItsAccountsGetsThemAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	l := w.server()
 	w.record(l.name, &serverv1.Quarantined{})
@@ -127,6 +133,7 @@ func TestABusThatLostItsAccountsGetsThemAgain(t *testing.T) {
 }
 
 func TestTwoProcessesAgree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	var all []login
 	for range 5 {

@@ -11,6 +11,7 @@ import (
 
 // A suspension ends by itself, and the next one of the same key lasts twice as long.
 func TestASuspensionEndsAndTheNextOneIsLonger(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	s := newFloods(Config{Now: func() time.Time { return now }}, nil, nil)
 	refused := func() []string {

@@ -37,6 +37,7 @@ func runningChecks(t *testing.T) (*checks, *bus.Conn) {
 }
 
 func TestACheckReadsEveryChunk(t *testing.T) {
+	t.Parallel()
 	c, conn := runningChecks(t)
 	s := newSample("a", "1.0.0", "s", 50_000)
 	stored(t, conn, s)
@@ -57,6 +58,7 @@ func TestACheckReadsEveryChunk(t *testing.T) {
 
 // A replica that lags behind lacks, for a moment, a chunk that the leader has.
 func TestACheckAsksAgainForAChunkThatIsNotThereYet(t *testing.T) {
+	t.Parallel()
 	c, conn := runningChecks(t)
 	s := newSample("a", "1.0.0", "s", 5000)
 	done := make(chan error, 1)
@@ -69,6 +71,7 @@ func TestACheckAsksAgainForAChunkThatIsNotThereYet(t *testing.T) {
 }
 
 func TestACheckOutlivesItsRequestAndKeepsItsResult(t *testing.T) {
+	t.Parallel()
 	c, conn := runningChecks(t)
 	s := newSample("a", "1.0.0", "s", 5000)
 	stored(t, conn, s)
@@ -99,6 +102,7 @@ func TestACheckOutlivesItsRequestAndKeepsItsResult(t *testing.T) {
 }
 
 func TestAResultThatNoRequestCollectsIsForgotten(t *testing.T) {
+	t.Parallel()
 	c, conn := runningChecks(t)
 	s := newSample("a", "1.0.0", "s", 5000)
 	stored(t, conn, s)
@@ -116,6 +120,7 @@ func TestAResultThatNoRequestCollectsIsForgotten(t *testing.T) {
 }
 
 func TestNoCheckStartsWhenTheCatalogStops(t *testing.T) {
+	t.Parallel()
 	c := newChecks(nil, time.Now)
 	if err := c.verify(t.Context(), newSample("a", "1.0.0", "s", 10).Blob); !fault.Is(err, fault.Unavailable) {
 		t.Fatal(err)

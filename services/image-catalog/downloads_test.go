@@ -128,6 +128,7 @@ func (r *reader) refused(digest []byte, n int, code string) {
 }
 
 func TestAServerReadsTheImagesThatItsDocumentNamesAndNoOther(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	mine, other := newSample("cn-agent", "1.0.0", "mine", 5000), newSample("cn-agent", "2.0.0", "other", 5000)
 	s.upload(mine)
@@ -151,6 +152,7 @@ func TestAServerReadsTheImagesThatItsDocumentNamesAndNoOther(t *testing.T) {
 }
 
 func TestAServerReadsTheImageThatItFetchesAhead(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	ahead, other := newSample("cn-agent", "1.0.0", "ahead", 5000), newSample("cn-agent", "2.0.0", "other", 5000)
 	s.upload(ahead)
@@ -165,6 +167,7 @@ func TestAServerReadsTheImageThatItFetchesAhead(t *testing.T) {
 }
 
 func TestAChunkThatIsNotStoredOrCorruptIsRefusedAndNotKept(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	i := newSample("cn-agent", "1.0.0", "mine", 5000)
 	s.create(i.Manifest)
@@ -184,6 +187,7 @@ func TestAChunkThatIsNotStoredOrCorruptIsRefusedAndNotKept(t *testing.T) {
 
 // A server that requests without end gets no more at a time than its window, and delays no other.
 func TestAServerThatRequestsWithoutEndDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	i := newSample("cn-agent", "1.0.0", "mine", 5000)
 	s.upload(i)
@@ -204,6 +208,7 @@ func TestAServerThatRequestsWithoutEndDelaysNoOther(t *testing.T) {
 
 // A replica that stops leaves no request without an answer: its server would wait for one for long.
 func TestAReplicaThatStopsAnswersWhatWaits(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	i := newSample("cn-agent", "1.0.0", "mine", 5000)
 	s.upload(i)

@@ -23,6 +23,7 @@ import (
 )
 
 func TestActivatingTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -37,6 +38,7 @@ func TestActivatingTwiceChangesNothing(t *testing.T) {
 }
 
 func TestADisabledImageIsEnabledByActivatingItAgain(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -54,6 +56,7 @@ func TestADisabledImageIsEnabledByActivatingItAgain(t *testing.T) {
 }
 
 func TestADisabledImageWhoseContentIsGoneStaysDisabled(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	cat, _ := run(t, b)
 	c := newClient(t, b)
@@ -71,6 +74,7 @@ func TestADisabledImageWhoseContentIsGoneStaysDisabled(t *testing.T) {
 }
 
 func TestAnActiveImageIsNotDeletedAndADisabledOneIsWithItsContent(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -95,6 +99,7 @@ func TestAnActiveImageIsNotDeletedAndADisabledOneIsWithItsContent(t *testing.T) 
 }
 
 func TestAnImageWhoseStateChangedSinceACallerLookedIsNotDeleted(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -113,6 +118,7 @@ func TestAnImageWhoseStateChangedSinceACallerLookedIsNotDeleted(t *testing.T) {
 }
 
 func TestAManifestIsCheckedBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -128,6 +134,7 @@ func TestAManifestIsCheckedBeforeAnythingElse(t *testing.T) {
 }
 
 func TestTheSameBuildPublishedAgainIsTheSameImage(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -150,6 +157,7 @@ func TestTheSameBuildPublishedAgainIsTheSameImage(t *testing.T) {
 }
 
 func TestACatalogWithKeysAcceptsOnlyImagesThatOneOfThemSigned(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	public, seed, err := seal.NewKey()
 	if err != nil {
@@ -198,6 +206,7 @@ func TestACatalogWithKeysAcceptsOnlyImagesThatOneOfThemSigned(t *testing.T) {
 }
 
 func TestAnImageIsPromotedFromChannelToChannel(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -227,6 +236,7 @@ func TestAnImageIsPromotedFromChannelToChannel(t *testing.T) {
 }
 
 func TestAnImageLeavesAChannelAndStaysActive(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -255,6 +265,7 @@ func TestAnImageLeavesAChannelAndStaysActive(t *testing.T) {
 }
 
 func TestImagesAreListedOverTheBus(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -276,6 +287,7 @@ func TestImagesAreListedOverTheBus(t *testing.T) {
 }
 
 func TestActivationDisablesAnImageWhoseContentIsPurgedMeanwhile(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	cat, _ := run(t, b)
 	c := newClient(t, b)
@@ -292,6 +304,7 @@ func TestActivationDisablesAnImageWhoseContentIsPurgedMeanwhile(t *testing.T) {
 }
 
 func TestDeletionDisablesAnImageThatIsActivatedMeanwhile(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	cat, _ := run(t, b)
 	c := newClient(t, b)
@@ -307,6 +320,7 @@ func TestDeletionDisablesAnImageThatIsActivatedMeanwhile(t *testing.T) {
 }
 
 func TestContentWithoutAnImageIsSweptAtTheStart(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	_, stop := run(t, b)
 	c := newClient(t, b)
@@ -329,6 +343,7 @@ func TestContentWithoutAnImageIsSweptAtTheStart(t *testing.T) {
 }
 
 func TestAChunkThatIsStoredAfterItsImageWasDeletedIsPurged(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	cat, _ := run(t, b)
 	s := newSample("a", "1.0.0", "s", 100)
@@ -347,6 +362,7 @@ func TestAChunkThatIsStoredAfterItsImageWasDeletedIsPurged(t *testing.T) {
 }
 
 func TestTheViewOverTheBusIsThatOfAFreshFold(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -379,6 +395,7 @@ func TestTheViewOverTheBusIsThatOfAFreshFold(t *testing.T) {
 }
 
 func TestFactsNameTheCallerAndTheRequest(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)

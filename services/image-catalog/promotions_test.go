@@ -33,6 +33,7 @@ func rolled(t *testing.T, w *bus.Writer, id string, body proto.Message) {
 }
 
 func TestAChannelOffersWhatARolloutBroughtOnceItSucceededUntilItIsUndone(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	_, stop := run(t, b)
 	c := newClient(t, b)
@@ -66,6 +67,7 @@ func TestAChannelOffersWhatARolloutBroughtOnceItSucceededUntilItIsUndone(t *test
 }
 
 func TestAChannelOffersAnImageOfARolloutOnceItIsActiveAgain(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	catalog, _ := run(t, b)
 	c := newClient(t, b)
@@ -95,6 +97,7 @@ func TestAChannelOffersAnImageOfARolloutOnceItIsActiveAgain(t *testing.T) {
 }
 
 func TestWhatWaitsForAnImageIsLoggedOnce(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	p := &promotions{catalog: &Catalog{cfg: Config{Log: zerolog.New(&out)}}}
 	waiting := []view.Due{{Rollout: "r", Channel: "stable", Waiting: []string{"a"}}}

@@ -15,6 +15,7 @@ import (
 )
 
 func TestOfTwoContentsForOneVersionTwoCatalogsCreateOne(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	cats := []*Catalog{nil, nil}
 	cats[0], _ = run(t, b)
@@ -53,6 +54,7 @@ func TestOfTwoContentsForOneVersionTwoCatalogsCreateOne(t *testing.T) {
 }
 
 func TestTwoCatalogsCreateOneDefaultChannelAndKnowEachOthersImages(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	one, _ := run(t, b)
 	two, _ := run(t, b)
@@ -71,6 +73,7 @@ func TestTwoCatalogsCreateOneDefaultChannelAndKnowEachOthersImages(t *testing.T)
 }
 
 func TestManyActivationsAtOnceInTwoCatalogsAllSucceed(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	one, _ := run(t, b)
 	two, _ := run(t, b)

@@ -24,6 +24,7 @@ func taken(t *testing.T, q *turns[string]) turn[string] {
 }
 
 func TestServersAreServedInTurn(t *testing.T) {
+	t.Parallel()
 	q := newTurns[string](narrow)
 	for _, r := range []string{"a1", "a2", "a3", "b1", "a4", "b2", "c1"} {
 		if !q.add(r[:1], r) {
@@ -40,6 +41,7 @@ func TestServersAreServedInTurn(t *testing.T) {
 }
 
 func TestAServerThatAsksForMoreThanItsWindowIsRefused(t *testing.T) {
+	t.Parallel()
 	q := newTurns[string](narrow)
 	for n := range 10 {
 		if ok := q.add("a", strconv.Itoa(n)); ok != (n < narrow.window) {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestABuiltImageIsUploadedActivatedAndReadBack(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -49,6 +50,7 @@ func TestABuiltImageIsUploadedActivatedAndReadBack(t *testing.T) {
 }
 
 func TestAnUploadIsContinuedByAnotherClientWhereItStopped(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	_, stop := run(t, b)
 	s := newSample("a", "1.0.0", "s", 5000)
@@ -73,6 +75,7 @@ func TestAnUploadIsContinuedByAnotherClientWhereItStopped(t *testing.T) {
 }
 
 func TestAChunkMayBeSentTwice(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -83,6 +86,7 @@ func TestAChunkMayBeSentTwice(t *testing.T) {
 }
 
 func TestAChunkIsRefused(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -112,6 +116,7 @@ func TestAChunkIsRefused(t *testing.T) {
 }
 
 func TestActivationBeforeAllChunksSaysHowManyAreMissing(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -130,6 +135,7 @@ func TestActivationBeforeAllChunksSaysHowManyAreMissing(t *testing.T) {
 }
 
 func TestADamagedChunkIsPurgedAtActivationAndCanBeSentAgain(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -148,6 +154,7 @@ func TestADamagedChunkIsPurgedAtActivationAndCanBeSentAgain(t *testing.T) {
 }
 
 func TestAManifestWhoseDigestsContradictEachOtherIsNotActivated(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -160,6 +167,7 @@ func TestAManifestWhoseDigestsContradictEachOtherIsNotActivated(t *testing.T) {
 }
 
 func TestAChunkThatIsNotStoredYetIsNotFound(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)
@@ -172,6 +180,7 @@ func TestAChunkThatIsNotStoredYetIsNotFound(t *testing.T) {
 }
 
 func TestImagesWithTheSameContentShareTheirChunks(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	run(t, b)
 	c := newClient(t, b)

@@ -12,6 +12,7 @@ import (
 
 // Filters compare what is a number as a number: in jq, every string is greater than every number.
 func TestEveryColumnOfCountsHasNumbers(t *testing.T) {
+	t.Parallel()
 	var files []*ast.File
 	fset := token.NewFileSet()
 	err := filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {

@@ -13,6 +13,7 @@ import (
 
 // The parser accepts every example of every help: its command, its flags with their values, and its arguments.
 func TestEveryExampleOfEveryHelpIsACommandLine(t *testing.T) {
+	t.Parallel()
 	seen := 0
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
 		if c.HasParent() && c.Parent().Name() == "completion" {
@@ -35,6 +36,7 @@ func TestEveryExampleOfEveryHelpIsACommandLine(t *testing.T) {
 }
 
 func TestAnExampleWithAWrongFlagValueOrArgumentIsNoCommandLine(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		"up beacon --onn all", "up beacon --on all --batch x", "server list web-1", "server lst", "image show",
 		"up 'beacon --on all",

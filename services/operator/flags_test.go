@@ -32,6 +32,7 @@ var freeText = []string{
 
 // A number, a time, a name or a word that pflag reads by itself would let nonsense in.
 func TestEveryFlagRefusesWhatMeansNothing(t *testing.T) {
+	t.Parallel()
 	n := 0
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -49,6 +50,7 @@ func TestEveryFlagRefusesWhatMeansNothing(t *testing.T) {
 
 // Help shows "value" for a flag whose text names none, and "(default 0s)" for one whose text says what it is without.
 func TestTheHelpOfEveryFlagNamesItsValue(t *testing.T) {
+	t.Parallel()
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if name, _ := pflag.UnquoteUsage(f); name == "value" {
@@ -62,6 +64,7 @@ func TestTheHelpOfEveryFlagNamesItsValue(t *testing.T) {
 }
 
 func TestEveryCommandHasAnExampleAndAShortHelpThatIsASentence(t *testing.T) {
+	t.Parallel()
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
 		if c.HasSubCommands() || c.Name() == "help" || c.IsAdditionalHelpTopicCommand() {
 			return
@@ -175,6 +178,7 @@ var wrongValues = map[string]string{
 
 // Nothing is asked: the sessions have no bus to ask.
 func TestAWrongValueIsAWrongCommandLineThatSaysWhatIsAllowed(t *testing.T) {
+	t.Parallel()
 	for line, want := range wrongValues {
 		t.Run(line, func(t *testing.T) {
 			var said strings.Builder

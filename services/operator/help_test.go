@@ -12,6 +12,7 @@ import (
 )
 
 func TestTheListsOfCommandsFitANarrowTerminal(t *testing.T) {
+	t.Parallel()
 	const width = 80
 	for _, args := range [][]string{{"--help"}, {"server", "--help"}, {"rollout", "--help"}, {"image", "--help"}} {
 		var said strings.Builder
@@ -30,6 +31,7 @@ func TestTheListsOfCommandsFitANarrowTerminal(t *testing.T) {
 }
 
 func TestHelpFitsANarrowTerminal(t *testing.T) {
+	t.Parallel()
 	const width = 80
 	var paths []string
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAnInterruptedBuildLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	dir, out := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"garrison.yaml": "agent: a\nversion: 1.0.0\nkind: files\n", "file": "x",

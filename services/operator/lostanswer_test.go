@@ -25,6 +25,7 @@ import (
 // A wait may last for an hour. A question of it whose answer is lost, as when the bus is
 // started anew, must not.
 func TestAWaitGoesOnAfterALostAnswer(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	task := &taskv1.Task{Id: web1, ServerId: web1, Agent: "beacon", State: taskv1.State_STATE_RUNNING}
 	var asked atomic.Int32
@@ -58,6 +59,7 @@ func TestAWaitGoesOnAfterALostAnswer(t *testing.T) {
 
 // Whether an intent is stored is not known when the bus did not confirm it, and a person must not take it for refused.
 func TestAnIntentThatTheBusDidNotConfirmMayBeStored(t *testing.T) {
+	t.Parallel()
 	b := bustest.StartEmpty(t) // it stores nothing, as one of too few servers
 	var out, errs strings.Builder
 	env := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })

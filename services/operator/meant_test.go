@@ -10,6 +10,7 @@ import (
 
 // The first guesses of people who know kubectl, nomad, helm, systemctl, ansible and gh.
 func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"get pods":                         "garrison instance list",
 		"get nodes":                        "garrison server list",
@@ -73,6 +74,7 @@ func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
 
 // A word that resembles no command by more than chance names none.
 func TestAWordThatMeansNothingNamesNoCommand(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{"zebra", "pr list", "exec web-1 ls", "server ssh web-1", "ansible all"} {
 		if said := refused(t, line); strings.Contains(said, "Nearest") {
 			t.Errorf("%s: %q", line, said)
@@ -81,6 +83,7 @@ func TestAWordThatMeansNothingNamesNoCommand(t *testing.T) {
 }
 
 func TestAnUnexpectedArgumentNamesTheCommandLineThatHasAPlaceForIt(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"server list web-1":     "garrison server show web-1",
 		"status web-1":          "garrison explain web-1",
@@ -98,6 +101,7 @@ func TestAnUnexpectedArgumentNamesTheCommandLineThatHasAPlaceForIt(t *testing.T)
 
 // Every word of other tools stands for a command, so that a renamed one is found here.
 func TestEveryOtherWordStandsForACommand(t *testing.T) {
+	t.Parallel()
 	root := newRoot(cli.NewEnv(nil, nil, nil, nil))
 	for words, path := range cli.OtherWords() {
 		if found, _, err := root.Find(strings.Fields(path)); err != nil || found == root {

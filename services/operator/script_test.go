@@ -37,6 +37,7 @@ var update = flag.Bool("update", false, "rewrite what the scripts expect")
 //
 // Scripts run side by side, so each has a bus and services of its own: what one creates no other one lists.
 func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAReinstallOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
+	t.Parallel()
 	var names []string
 	for n := range work.MostAtOnce + 1 {
 		names = append(names, fmt.Sprint("web-", n))

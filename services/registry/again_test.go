@@ -20,6 +20,7 @@ import (
 // The view drops old intents. A large one that is delivered again after that must not be done again:
 // its changes would be in the ledger before its answer is refused.
 func TestALargeIntentThatLeftTheViewIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -73,6 +74,7 @@ func TestALargeIntentThatLeftTheViewIsNotDoneAgain(t *testing.T) {
 // A removal right after an installation removes all of it. An intent that is accepted on a view that
 // lags would silently pass over the instances that the view lacks.
 func TestAnIntentIsDecidedOnAllEarlierDecisions(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -105,6 +107,7 @@ func TestAnIntentIsDecidedOnAllEarlierDecisions(t *testing.T) {
 // A failed removal would keep a dying server dying indefinitely, because it accepts no other intent
 // than a decommission.
 func TestARepeatedDecommissionRetriesFailedRemovals(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web", "db")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
 	s.untilLife(id, serverv1.Life_LIFE_DYING)

@@ -209,6 +209,7 @@ var wrongRequests = []struct {
 }
 
 func TestAWrongRequestIsRefusedWithACode(t *testing.T) {
+	t.Parallel()
 	s := furnished(t)
 	for _, c := range wrongRequests {
 		t.Run(c.method+" "+c.code, func(t *testing.T) {
@@ -220,6 +221,7 @@ func TestAWrongRequestIsRefusedWithACode(t *testing.T) {
 }
 
 func TestAServerIsFoundByIDPrefixAndName(t *testing.T) {
+	t.Parallel()
 	s := furnished(t)
 	id := s.get("one").Id
 	for _, reference := range []string{id, id[:30], "one"} {
@@ -230,6 +232,7 @@ func TestAServerIsFoundByIDPrefixAndName(t *testing.T) {
 }
 
 func TestAListIsReadPageByPage(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.fleet(25)
 	var seen []string
@@ -257,6 +260,7 @@ func TestAListIsReadPageByPage(t *testing.T) {
 }
 
 func TestInstancesAreListedWithTheirServers(t *testing.T) {
+	t.Parallel()
 	s := furnished(t)
 	image := s.instance("web").Wanted.Id
 	for name, q := range map[string]*registryv1.ListInstancesRequest{
@@ -272,6 +276,7 @@ func TestInstancesAreListedWithTheirServers(t *testing.T) {
 }
 
 func TestARequestThatChangesNothingWritesNothing(t *testing.T) {
+	t.Parallel()
 	s := furnished(t)
 	before := s.r.follower.Position()
 	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
@@ -284,6 +289,7 @@ func TestARequestThatChangesNothingWritesNothing(t *testing.T) {
 }
 
 func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
+	t.Parallel()
 	s := furnished(t)
 	store := t.TempDir()
 	run := func() []byte {
@@ -311,6 +317,7 @@ func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
 }
 
 func TestAboutNamesTheService(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
 	r, err := bus.Call[*apiv1.AboutResponse](t.Context(), s.ops, ledger.Registry, about, &apiv1.AboutRequest{})
@@ -320,6 +327,7 @@ func TestAboutNamesTheService(t *testing.T) {
 }
 
 func TestAChangeReplacesAGroupsRecord(t *testing.T) {
+	t.Parallel()
 	s := furnished(t)
 	app := &applicationv1.Application{
 		Name:        "sdc",

@@ -12,6 +12,7 @@ import (
 
 // What is newer is what a plan of an upgrade would bring, and asking for it writes nothing.
 func TestWhatIsAvailableIsWhatAnUpgradeWouldBring(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.channel("dev", false)
 	s.append(fact(ledger.Environment, "lab",

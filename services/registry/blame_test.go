@@ -22,6 +22,7 @@ func (s *site) set(level string) {
 
 // A good image must not be blocked because of the bad configuration that came with it.
 func TestAnImageIsNotRefusedForTheConfigurationThatCameWithIt(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 5)
 	all := &intentv1.Selector{All: true}
 	s.set("bad")

@@ -65,6 +65,7 @@ func (s *site) first(n int) *intentv1.Selector {
 }
 
 func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 5)
 	everywhere := func(string) bool { return true }
 	s.accepted(topology.VerbUpgrade, upWeb("1.1.0", s.first(2)))
@@ -113,6 +114,7 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 }
 
 func TestABuildThatWorkedOnManyServersFirstIsBlockedOnceOneInFiveFailed(t *testing.T) {
+	t.Parallel()
 	const worked, all = 450, 600 // it fails on more servers than a suspect names, but these are less than one in five
 	s := rolledOut(t, all)
 	s.accepted(topology.VerbUpgrade, upWeb("1.1.0", s.first(worked)))
@@ -134,6 +136,7 @@ func TestABuildThatWorkedOnManyServersFirstIsBlockedOnceOneInFiveFailed(t *testi
 }
 
 func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 12)
 	two := &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: 2}} // one server alone blocks no build
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Stages: []*rolloutv1.Stage{two}})).Id
@@ -191,6 +194,7 @@ func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.
 
 // Servers that moved on to another build no longer show that the old one works, and it may be what they want back.
 func TestAFailureIsJudgedByWhatRanWhenItHappened(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 16)
 	runs := func(version string, want int) {
 		t.Helper()
@@ -230,6 +234,7 @@ func TestAFailureIsJudgedByWhatRanWhenItHappened(t *testing.T) {
 }
 
 func TestWithTheMostBlocksASuspectIsCountedOnceAndBlockedOnceThereIsRoom(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 3)
 	var drafts []ledger.Draft
 	var ids []string
@@ -268,6 +273,7 @@ func TestWithTheMostBlocksASuspectIsCountedOnceAndBlockedOnceThereIsRoom(t *test
 }
 
 func TestOneServerThatHaltsARolloutBlocksNothing(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, time.Hour)
 	suspect := &blockv1.Suspect{
 		Build: blocknoun.OfConfiguration("web", []byte("digest")), ServerIds: []string{"s1"}, RolloutId: "r",
@@ -282,6 +288,7 @@ func TestOneServerThatHaltsARolloutBlocksNothing(t *testing.T) {
 }
 
 func TestAWrongRequestToBlockIsRefused(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 1)
 	ask := func(agent, version, image, digest, reason string) *registryv1.AddBlocksRequest {
 		return &registryv1.AddBlocksRequest{

@@ -39,6 +39,7 @@ func (s *site) largest(noun ledger.Noun, key string) (most int) {
 }
 
 func TestAnEnrolmentIsCutBeforeItBecomesAFact(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	token := s.invite("one")
 	subject := topology.EnrolSubject(topology.ServerAddress{Cell: token.Cell, Server: token.ServerID})
@@ -60,6 +61,7 @@ func TestAnEnrolmentIsCutBeforeItBecomesAFact(t *testing.T) {
 }
 
 func TestALargeReportIsCutBeforeItBecomesAFact(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	info := largeSysinfo()
@@ -75,6 +77,7 @@ func TestALargeReportIsCutBeforeItBecomesAFact(t *testing.T) {
 }
 
 func TestAnOverlongBeatIsIgnoredAndALongBootIsCut(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	bustest.Eventually(t, "it is online", func() bool {

@@ -20,6 +20,7 @@ func (s *site) check(q *registryv1.CheckFleetRequest) *registryv1.CheckFleetResp
 }
 
 func TestACheckIsPagedCountedAndFiltered(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, time.Hour) // so that none of them goes offline, and none ever was online
 	for n := range 3 {
 		s.server(fmt.Sprintf("server-%d", n))
@@ -57,6 +58,7 @@ func TestACheckIsPagedCountedAndFiltered(t *testing.T) {
 
 // The CLI explains a server by the first part of a check that names it.
 func TestACheckOfOneServerIsOnePartHoweverManyServersThereAre(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, time.Hour)
 	s.fleet(instances.ServersAPart + 100)
 	last := ""
@@ -72,6 +74,7 @@ func TestACheckOfOneServerIsOnePartHoweverManyServersThereAre(t *testing.T) {
 }
 
 func TestAServerThatBeatsDiffersInNothing(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.beating(id, "boot")
@@ -82,6 +85,7 @@ func TestAServerThatBeatsDiffersInNothing(t *testing.T) {
 }
 
 func TestACheckRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	for want, q := range map[string]*registryv1.CheckFleetRequest{
 		code.BadCursor:    {Page: &apiv1.Page{Cursor: "nowhere"}},

@@ -28,6 +28,7 @@ func cleanUp(server string, seconds int64, refusal *apiv1.Refusal) *registryv1.R
 }
 
 func TestACleanUpIsRecordedWithItsActor(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
 	s.accepted(topology.VerbDecommission, decommission("gone", true))
@@ -62,6 +63,7 @@ func TestACleanUpIsRecordedWithItsActor(t *testing.T) {
 }
 
 func TestADeadServerShowsItsTombstone(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
 	if x := s.get(id); x.Tombstone != nil {
@@ -74,6 +76,7 @@ func TestADeadServerShowsItsTombstone(t *testing.T) {
 }
 
 func TestAnImpossibleCleanUpIsRefused(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	alive, _ := s.owned("alive", serverv1.Ownership_OWNERSHIP_MANUAL)
 	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)

@@ -15,6 +15,7 @@ import (
 
 // A clock that differs is shown and is a difference while the beats say so, without a fact.
 func TestAServerWhoseClockDiffersIsShownWithIt(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	beat := func(ahead time.Duration) *reportv1.Beat {

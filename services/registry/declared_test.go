@@ -8,6 +8,7 @@ import (
 )
 
 func TestARepeatedChangeIsAcceptedAlthoughADependencyIsGone(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("db")
 	s.agent("web", "db")

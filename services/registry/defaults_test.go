@@ -25,6 +25,7 @@ const (
 )
 
 func TestAServerThatEnrolsGetsWhatItsEnvironmentWants(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.setDefault("web", reachNew)
 	d := s.setDefault("db", reachNew)
@@ -44,6 +45,7 @@ func TestAServerThatEnrolsGetsWhatItsEnvironmentWants(t *testing.T) {
 }
 
 func TestADefaultNeverInstallsTwiceWhateverRunsAndRestarts(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	second, stopSecond := s.registry()
 	s.setDefault("db", reachNew)
@@ -65,6 +67,7 @@ func TestADefaultNeverInstallsTwiceWhateverRunsAndRestarts(t *testing.T) {
 
 // A registry that was killed before it derived anything leaves it to the next start.
 func TestWhatWasDueBeforeARestartIsDerivedAfterIt(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	d := s.setDefault("db", reachNew)
 	s.stop()
@@ -84,6 +87,7 @@ func TestWhatWasDueBeforeARestartIsDerivedAfterIt(t *testing.T) {
 }
 
 func TestAServerThatMovesGetsTheDefaultsAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.setDefault("db", reachNew)
 	id := s.join("one", "test")
@@ -121,6 +125,7 @@ func TestAServerThatMovesGetsTheDefaultsAndLosesNothing(t *testing.T) {
 }
 
 func TestADefaultForAllTouchesWhatItsPlanShowedOrNothing(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	one, two := s.join("one", "prod"), s.join("two", "prod")
 	ask := setDefault("db", reachAll)
@@ -157,6 +162,7 @@ func TestADefaultForAllTouchesWhatItsPlanShowedOrNothing(t *testing.T) {
 
 // A removal stands against the default, at once and after a restart, until all servers get it again.
 func TestARemovalWinsUntilTheDefaultIsSetForAll(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.setDefault("db", reachNew)
 	id := s.join("one", "prod")
@@ -178,6 +184,7 @@ func TestARemovalWinsUntilTheDefaultIsSetForAll(t *testing.T) {
 }
 
 func TestADefaultThatFilesDeclareKeepsItsOwnersAndItsReach(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	first := s.setDefault("db", reachAll)
 	q := setDefault("db", reachAll)
@@ -204,6 +211,7 @@ func TestADefaultThatFilesDeclareKeepsItsOwnersAndItsReach(t *testing.T) {
 }
 
 func TestWhatCannotBeInstalledWaitsWithItsReasonAndComesAsSoonAsItCan(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.channel("release", true)
 	s.agent("db")
@@ -237,6 +245,7 @@ func TestWhatCannotBeInstalledWaitsWithItsReasonAndComesAsSoonAsItCan(t *testing
 }
 
 func TestAWrongDefaultIsRefusedWithACode(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.setDefault("db", reachNew)
 	version := func(v string) *intentv1.ImageChoice {
@@ -291,6 +300,7 @@ func TestAWrongDefaultIsRefusedWithACode(t *testing.T) {
 }
 
 func TestAnEnvironmentThatChangesKeepsItsDefaults(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.setDefault("db", reachNew)
 	e := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{

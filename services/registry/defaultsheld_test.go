@@ -57,6 +57,7 @@ func (s *site) rowOf(agent string) *registryv1.DefaultRow {
 
 // An image that is activated, a block that is lifted or an agent that changes would otherwise reach all at once.
 func TestADefaultThatBecomesDueOnManyServersTogetherIsHeld(t *testing.T) {
+	t.Parallel()
 	const many = environments.MostAtOnce + 1
 	s := waitingFor(t, "late", many)
 	s.image("late", "1.0.0", "release")
@@ -98,6 +99,7 @@ func TestADefaultThatBecomesDueOnManyServersTogetherIsHeld(t *testing.T) {
 
 // What waited while no registry ran, or was held before, is not known after a restart, and must not come by it.
 func TestARestartBringsNoDefaultToManyServersAtOnce(t *testing.T) {
+	t.Parallel()
 	const many = environments.MostAtOnce + 1
 	s := waitingFor(t, "late", many)
 	s.stop()
@@ -116,6 +118,7 @@ func TestARestartBringsNoDefaultToManyServersAtOnce(t *testing.T) {
 
 // Only a request of a person changes it: what a file declares has no such field.
 func TestADefaultIsAllowedAtOnceAndNoMoreWithoutAnotherChange(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	set := func(atOnce, keepReach bool) *environmentv1.Default {
 		q := setDefault("db", reachNew)
@@ -139,6 +142,7 @@ func TestADefaultIsAllowedAtOnceAndNoMoreWithoutAnotherChange(t *testing.T) {
 
 // A default waits for a rollout that brings its agent. Where that is aborted, it is due on all of its servers.
 func TestAnAbortedRolloutDoesNotLetADefaultReachManyServersAtOnce(t *testing.T) {
+	t.Parallel()
 	const many = environments.MostAtOnce + 5
 	s := waitingFor(t, "late", many)
 	s.image("late", "1.0.0", "release")
@@ -163,6 +167,7 @@ func TestAnAbortedRolloutDoesNotLetADefaultReachManyServersAtOnce(t *testing.T) 
 
 // As many as are allowed at once come at once.
 func TestADefaultThatBecomesDueOnFewServersTogetherIsInstalled(t *testing.T) {
+	t.Parallel()
 	s := waitingFor(t, "late", environments.MostAtOnce)
 	s.image("late", "1.0.0", "release")
 	bustest.Eventually(t, "it is wanted everywhere", func() bool { return s.with("late") == environments.MostAtOnce })

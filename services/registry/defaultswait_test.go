@@ -18,6 +18,7 @@ func (s *site) waitingServers() int {
 
 // A check compared instances only, so an agent that every server lacks was no difference.
 func TestADefaultThatCannotBeInstalledDiffersUntilItCanOrEnds(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.setDefault("web", reachNew)
 	one, two := s.join("one", "prod"), s.join("two", "prod")

@@ -22,6 +22,7 @@ import (
 
 // Many servers at once get their agents by few intents.
 func TestOneIntentServesManyServers(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.fleet(1200)
 	must[*registryv1.SetDefaultResponse](s, "SetDefault", setDefault("db", reachNew))
@@ -53,6 +54,7 @@ func TestOneIntentServesManyServers(t *testing.T) {
 // A default that would reach many servers at once is refused with the way in waves; what a rollout brought before is
 // not touched again.
 func TestADefaultForManyServersIsRefusedUnlessTheyAreReachedAtOnceOnPurpose(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	var drafts []ledger.Draft
 	for n := range environments.MostAtOnce + 1 {
@@ -101,6 +103,7 @@ func TestADefaultForManyServersIsRefusedUnlessTheyAreReachedAtOnceOnPurpose(t *t
 
 // A default for new servers may be set in a frozen environment; one for those that are in it would change them.
 func TestADefaultForAllServersIsRefusedWhileTheirEnvironmentIsFrozen(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.join("one", "prod")
 	frozen := &environmentv1.Environment{Name: "prod", Freezes: []*environmentv1.Freeze{{

@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheDiagramInTheDocsIsTheTable(t *testing.T) {
+	t.Parallel()
 	const page = "docs/servers.md"
 	data, err := os.ReadFile(page)
 	if err != nil {

@@ -41,6 +41,7 @@ func (s *site) drift(environment string, servers int) {
 
 // A policy that becomes to heal, and a brake that is lifted, let every executor of the environment heal at once.
 func TestAPolicyThatWouldHealManyServersAtOnceIsRefused(t *testing.T) {
+	t.Parallel()
 	const report, heal = environmentv1.DriftPolicy_DRIFT_POLICY_REPORT, environmentv1.DriftPolicy_DRIFT_POLICY_HEAL
 	s := start(t)
 	for _, name := range []string{"wide", "small"} {

@@ -45,6 +45,7 @@ func good(name string) *externalv1.Found {
 }
 
 func TestAReportRecordsDifferencesAndConfirmsTheRest(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
 	if r := s.reportVMs(nil, good("a"), good("b")); r.Changed != 2 || r.Confirmed != 0 {
@@ -69,6 +70,7 @@ func TestAReportRecordsDifferencesAndConfirmsTheRest(t *testing.T) {
 }
 
 func TestOnlyACompleteReportEndsInstancesAndOnlyInItsRange(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
 	s.reportVMs(nil, good("a"), good("b"), good("m"), good("z"))
@@ -90,6 +92,7 @@ func TestOnlyACompleteReportEndsInstancesAndOnlyInItsRange(t *testing.T) {
 }
 
 func TestALongListIsRecordedInBatches(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
 	for part := range 3 {
@@ -107,6 +110,7 @@ func TestALongListIsRecordedInBatches(t *testing.T) {
 }
 
 func TestAnInstanceThatCannotBeRecordedHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
 	long := good("long")
@@ -128,6 +132,7 @@ func TestAnInstanceThatCannotBeRecordedHoldsUpNoOther(t *testing.T) {
 }
 
 func TestOnlyItsReporterReportsAnAgent(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
 	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{
@@ -143,6 +148,7 @@ func TestOnlyItsReporterReportsAnAgent(t *testing.T) {
 }
 
 func TestAnInstanceThatNoReportListsBecomesStale(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Minute)
 	s.reportVMs(nil, good("a"), good("b"))
@@ -154,6 +160,7 @@ func TestAnInstanceThatNoReportListsBecomesStale(t *testing.T) {
 }
 
 func TestAnAgentWithExternalInstancesIsNotDeleted(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
 	s.reportVMs(nil, good("a"))

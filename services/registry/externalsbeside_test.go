@@ -34,6 +34,7 @@ func (s *site) listed(q *registryv1.ListInstancesRequest) (names []string) {
 }
 
 func TestExternalInstancesStandBehindTheOthersInEachPartOfAList(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "db", "web")
 	s.vms(time.Hour)
 	there := func(name, server string) *externalv1.Found {
@@ -90,6 +91,7 @@ func TestExternalInstancesStandBehindTheOthersInEachPartOfAList(t *testing.T) {
 }
 
 func TestACheckListsExternalInstancesThatAreBadOrStale(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.server("one")
 	s.vms(time.Minute)

@@ -114,6 +114,7 @@ func installed(t *testing.T, agents ...string) (*site, string) {
 }
 
 func TestAServerDiesInOneBatchWithItsLastInstances(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web", "db")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
 	s.untilLife(id, serverv1.Life_LIFE_DYING)
@@ -145,6 +146,7 @@ func TestAServerDiesInOneBatchWithItsLastInstances(t *testing.T) {
 }
 
 func TestADyingServerNamesWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web", "db")
 	if d := s.get(id).Duties; len(d) != 0 {
 		t.Errorf("alive it has the duties %v", d)
@@ -168,6 +170,7 @@ func TestADyingServerNamesWhatItWaitsFor(t *testing.T) {
 }
 
 func TestAServerWithoutAgentsIsDeadAtOnce(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
@@ -179,6 +182,7 @@ func TestAServerWithoutAgentsIsDeadAtOnce(t *testing.T) {
 }
 
 func TestALostServerIsDeadAtOnceWithItsAgents(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	s.accepted(topology.VerbDecommission, decommission("one", true))
 	facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
@@ -193,6 +197,7 @@ func TestALostServerIsDeadAtOnceWithItsAgents(t *testing.T) {
 }
 
 func TestARemovalThatEndedWhileNoRegistryRanIsRecordedLater(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.accepted(topology.VerbRemove, remove("web", on("one")))
 	i := s.instance("web")
@@ -205,6 +210,7 @@ func TestARemovalThatEndedWhileNoRegistryRanIsRecordedLater(t *testing.T) {
 }
 
 func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.registry()
 	s.accepted(topology.VerbRemove, remove("web", on("one")))
@@ -218,6 +224,7 @@ func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
 }
 
 func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.firstBeat(id, "first")
@@ -235,6 +242,7 @@ func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
 }
 
 func TestTwoRegistriesWriteAChangeOfPresenceOnce(t *testing.T) {
+	t.Parallel()
 	every := time.Minute
 	s := startBeating(t, every)
 	id, behind := s.server("one"), s.server("behind")
@@ -255,6 +263,7 @@ func TestTwoRegistriesWriteAChangeOfPresenceOnce(t *testing.T) {
 }
 
 func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	image := s.instance("web").Wanted
 	found := func(sequence uint64, health instancev1.Health) {
@@ -282,6 +291,7 @@ func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
 
 // An observation is confirmed by a beat whose sum is the one of what is recorded, as of the look behind it.
 func TestAnObservationIsConfirmedByABeatWithTheSameSum(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	var right instance.Sum
 	right.AddRecord(s.instance("web"))
@@ -321,6 +331,7 @@ func TestAnObservationIsConfirmedByABeatWithTheSameSum(t *testing.T) {
 }
 
 func TestASysinfoIsRecordedWhenItDiffersOrWasRequested(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	same := s.get(id).Sysinfo
@@ -351,6 +362,7 @@ func TestASysinfoIsRecordedWhenItDiffersOrWasRequested(t *testing.T) {
 }
 
 func TestAForgedReportIsDeadLetteredAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	other := s.server("two")
 	s.reportOn(topology.ServerAddress{Cell: "main", Server: other}, topology.ReportAgents, &reportv1.Report{
@@ -363,6 +375,7 @@ func TestAForgedReportIsDeadLetteredAndChangesNothing(t *testing.T) {
 }
 
 func TestALateReportOfADeadServerIsIgnored(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.accepted(topology.VerbDecommission, decommission("one", false))

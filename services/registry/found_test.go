@@ -47,6 +47,7 @@ func (s *site) foundServers() int {
 }
 
 func TestAnUnmanagedAgentIsOneFactWhenItAppearsAndOneWhenItIsGone(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	s.server("other")
 	mine := &reportv1.Found{
@@ -88,6 +89,7 @@ func (s *site) handle(r *Registry, stored uint64, report *reportv1.Report) error
 }
 
 func TestAnUnknownInstanceIsListedAsUnmanaged(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	other := &reportv1.Found{Agent: "cron", InstanceId: ident.New(), Health: instancev1.Health_HEALTH_GOOD}
 	s.report(topology.ReportAgents, agentsOf(id, 1, other))
@@ -101,6 +103,7 @@ func TestAnUnknownInstanceIsListedAsUnmanaged(t *testing.T) {
 // A report from before a removal may be handled after the instance is gone; the server's later report
 // stays effective.
 func TestAnInstanceThatIsGoneSinceTheReportIsNotUnmanaged(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	gone := &reportv1.Found{Agent: "web", InstanceId: ident.New(), Health: instancev1.Health_HEALTH_GOOD}
 	slow, _ := s.registry()
@@ -115,6 +118,7 @@ func TestAnInstanceThatIsGoneSinceTheReportIsNotUnmanaged(t *testing.T) {
 
 // A replica whose view lags must not list an instance that was installed since as unmanaged.
 func TestAnInstanceThatThisReplicaDoesNotKnowYetIsNotUnmanaged(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	slow, _ := s.registry()
 	have := []*reportv1.Found{
@@ -146,6 +150,7 @@ func TestAnInstanceThatThisReplicaDoesNotKnowYetIsNotUnmanaged(t *testing.T) {
 
 // A server sends a list once, so an instance in it counts although this replica does not know it yet.
 func TestAnObservationOfAnInstanceThatThisReplicaDoesNotKnowYetIsRecorded(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	slow, _ := s.registry()
 	image := s.instance("web").Wanted
@@ -170,6 +175,7 @@ func TestAnObservationOfAnInstanceThatThisReplicaDoesNotKnowYetIsRecorded(t *tes
 }
 
 func TestAServerThatReportsNonsenseDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	report := agentsOf(id, 1, stray("cron", 1))
@@ -179,6 +185,7 @@ func TestAServerThatReportsNonsenseDelaysNoOther(t *testing.T) {
 }
 
 func TestADeadServerHasNoUnmanagedAgents(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.report(topology.ReportAgents, agentsOf(id, 1, stray("cron", 1)))

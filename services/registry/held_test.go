@@ -132,6 +132,7 @@ func (h *herd) offline() (n int) {
 }
 
 func TestManyServersThatFallSilentTogetherAreLateAndHeldBeforeTheyAreOffline(t *testing.T) {
+	t.Parallel()
 	const late, online = serverv1.Presence_PRESENCE_LATE, serverv1.Presence_PRESENCE_ONLINE
 	every := 400 * time.Millisecond
 	s := startBeating(t, every)
@@ -173,6 +174,7 @@ func TestManyServersThatFallSilentTogetherAreLateAndHeldBeforeTheyAreOffline(t *
 }
 
 func TestNoServerIsCalledOfflineBecauseTheRegistryStoodStill(t *testing.T) {
+	t.Parallel()
 	every := 200 * time.Millisecond
 	s := startBeating(t, every)
 	h := startHerd(s, 8) // too few to be held

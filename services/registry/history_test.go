@@ -46,6 +46,7 @@ func (s *site) counted(id, fact string) (n int) {
 }
 
 func TestAServerBeyondTheEndOfTheLedgerIsAheadUntilItsLossIsAccepted(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	ahead := &reportv1.Beat{ServerId: id, BootId: "boot", DocumentEpoch: 3, DocumentGeneration: 5000, DocumentMark: 7}
@@ -88,6 +89,7 @@ func TestAServerBeyondTheEndOfTheLedgerIsAheadUntilItsLossIsAccepted(t *testing.
 
 // The ledger has grown past what a server applied before it returned: the fact at that place decides.
 func TestTheFactAtItsSequenceDecidesWhetherAServerIsAhead(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	one, two := s.server("one"), s.server("two")
 	enrolled := s.facts(ledger.Server, one)[1]
@@ -110,6 +112,7 @@ func TestTheFactAtItsSequenceDecidesWhetherAServerIsAhead(t *testing.T) {
 }
 
 func TestAChangeOfConditionIsOneFact(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	suspended := &reportv1.Beat{
@@ -133,6 +136,7 @@ func TestAChangeOfConditionIsOneFact(t *testing.T) {
 }
 
 func TestTwoMachinesWithOneIdentityAreOneFact(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	first := &reportv1.Beat{ServerId: id, BootId: "boot", SessionId: "first", Hostname: "here"}
@@ -152,6 +156,7 @@ func TestTwoMachinesWithOneIdentityAreOneFact(t *testing.T) {
 }
 
 func TestServersThatBeatAndAreNotManagedAreListed(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	stranger := ident.New()
 	dead := s.server("dead")

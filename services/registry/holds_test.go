@@ -46,6 +46,7 @@ func (s *site) heldBy(i *intentv1.Intent, server string) string {
 }
 
 func TestEveryChangeOfAHeldAgentIsLeftOut(t *testing.T) {
+	t.Parallel()
 	s, servers := holdSite(t)
 	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{
 		Agent: "beacon", On: on("web-1"), Reason: "incident 7",
@@ -79,6 +80,7 @@ func TestEveryChangeOfAHeldAgentIsLeftOut(t *testing.T) {
 }
 
 func TestAHoldIsAboutServersThatItsSelectorMatchesLater(t *testing.T) {
+	t.Parallel()
 	s, servers := holdSite(t)
 	must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{
 		Server: "web-1", SetLabels: map[string]string{"ring": "0"},
@@ -103,6 +105,7 @@ func TestAHoldIsAboutServersThatItsSelectorMatchesLater(t *testing.T) {
 }
 
 func TestAHoldEndsAsAWhole(t *testing.T) {
+	t.Parallel()
 	s, _ := holdSite(t)
 	set := &registryv1.SetHoldRequest{Agent: "beacon", On: on("web-1", "web-2")}
 	first := must[*registryv1.SetHoldResponse](s, "SetHold", set).Hold
@@ -133,6 +136,7 @@ func TestAHoldEndsAsAWhole(t *testing.T) {
 }
 
 func TestAHoldWhoseTimePassedHoldsNothing(t *testing.T) {
+	t.Parallel()
 	s, servers := holdSite(t)
 	soon := time.Now().Add(time.Hour)
 	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{
@@ -153,6 +157,7 @@ func TestAHoldWhoseTimePassedHoldsNothing(t *testing.T) {
 }
 
 func TestAHoldSurvivesAServerThatIsForgotten(t *testing.T) {
+	t.Parallel()
 	s, servers := holdSite(t)
 	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{
 		Agent: "beacon", On: on("web-1", "db-1"),
@@ -173,6 +178,7 @@ func TestAHoldSurvivesAServerThatIsForgotten(t *testing.T) {
 }
 
 func TestWrongHoldsAreRefused(t *testing.T) {
+	t.Parallel()
 	s, _ := holdSite(t)
 	past := timestamppb.New(time.Now().Add(-time.Second))
 	for _, c := range []struct {
@@ -198,6 +204,7 @@ func TestWrongHoldsAreRefused(t *testing.T) {
 }
 
 func TestTheNoteOfAnIntentIsInTheLedger(t *testing.T) {
+	t.Parallel()
 	s, _ := holdSite(t)
 	r := must[*registryv1.ListIntentsResponse](s, "ListIntents", &registryv1.ListIntentsRequest{})
 	if len(r.Intents) != 1 || r.Intents[0].Intent.GetNote() != "OPS-1" {
@@ -213,6 +220,7 @@ func TestTheNoteOfAnIntentIsInTheLedger(t *testing.T) {
 
 // The rows of an answer are filled again for later ones.
 func TestAListShowsNothingOfAnotherOne(t *testing.T) {
+	t.Parallel()
 	s, _ := holdSite(t)
 	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{Agent: "beacon", On: on("web-1")})
 	list := func(server string) (*registryv1.ListInstancesResponse, error) {

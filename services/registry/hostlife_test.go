@@ -13,6 +13,7 @@ import (
 )
 
 func TestARenamedServerKeepsItsIdAndTakesNoNameOfAnother(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	one, two := s.server("one"), s.server("two")
 	rename := func(server, name string) *registryv1.ChangeServerRequest {
@@ -45,6 +46,7 @@ func TestARenamedServerKeepsItsIdAndTakesNoNameOfAnother(t *testing.T) {
 
 // Two registries may admit one name at the same moment; both views take the first in the ledger.
 func TestOfTwoRenamesToOneNameTheViewTakesTheFirst(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	one, two := s.server("one"), s.server("two")
 	s.append(
@@ -60,6 +62,7 @@ func TestOfTwoRenamesToOneNameTheViewTakesTheFirst(t *testing.T) {
 }
 
 func TestTheMachineOfAServerIsReplacedOnceItIsGone(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.firstBeat(id, "boot")

@@ -24,6 +24,7 @@ import (
 )
 
 func TestAnIntentIsAcceptedInOneBatchWithItsChanges(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -56,6 +57,7 @@ type counts struct{ Changed, Already, PassedOver uint32 }
 func countsOf(r *intentv1.Record) counts { return counts{r.Changed, r.Already, r.PassedOver} }
 
 func TestAnIntentCountsChangedAndUnchangedServers(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.server("two")
 	s.image("web", "2.0.0", "release")
@@ -80,6 +82,7 @@ func TestAnIntentCountsChangedAndUnchangedServers(t *testing.T) {
 }
 
 func TestADryRunWritesItsAnswerAlone(t *testing.T) {
+	t.Parallel()
 	s, one := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	i := upgrade("web", "2.0.0", on("one"))
@@ -94,6 +97,7 @@ func TestADryRunWritesItsAnswerAlone(t *testing.T) {
 }
 
 func TestARepeatedIntentRetriesAfterAFailure(t *testing.T) {
+	t.Parallel()
 	s, one := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	s.accepted("upgrade", upgrade("web", "2.0.0", on("one")))
@@ -111,6 +115,7 @@ func TestARepeatedIntentRetriesAfterAFailure(t *testing.T) {
 }
 
 func TestTwoRegistriesNeverDecideAnIntentTwice(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	s.agent("web")
@@ -156,6 +161,7 @@ func (s *site) fleet(n int) {
 }
 
 func TestALargeIntentIsRecordedInPartsWithItsAnswerLast(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -179,6 +185,7 @@ func TestALargeIntentIsRecordedInPartsWithItsAnswerLast(t *testing.T) {
 }
 
 func TestALargeIntentIsCompletedWhileItsInstancesChange(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -214,6 +221,7 @@ func TestALargeIntentIsCompletedWhileItsInstancesChange(t *testing.T) {
 }
 
 func TestAnOldIntentIsFoundInTheLedger(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	r := s.accepted("remove", remove("web", on("one")))
 	have, err := s.r.lookup.Past(context.Background(), r.Id)
@@ -226,6 +234,7 @@ func TestAnOldIntentIsFoundInTheLedger(t *testing.T) {
 }
 
 func TestAnIntentIsFoundByAPrefixThatNoOtherHas(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	first, second := "01a20a65-0000-7000-8000-000000000001", "01a20a65-0000-7000-8000-f00000000001"
 	for _, id := range []string{first, second} {
@@ -250,6 +259,7 @@ func TestAnIntentIsFoundByAPrefixThatNoOtherHas(t *testing.T) {
 }
 
 func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
+	t.Parallel()
 	s, one := installed(t, "web")
 	id := ident.New()
 	m := bus.Message{
@@ -275,6 +285,7 @@ func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 
 // A damaged agent is repaired by a task for the version that it has.
 func TestARepeatedIntentRetriesInstancesThatAreNotGood(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		health instancev1.Health
 		there  bool

@@ -19,6 +19,7 @@ import (
 )
 
 func TestATokenAdmitsOneKey(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	token := s.invite("one")
 	if token.URL != "nats://bus:4222" || token.JWT != "guest jwt of "+token.ServerID || len(token.Secret) < 43 {
@@ -45,6 +46,7 @@ func TestATokenAdmitsOneKey(t *testing.T) {
 
 // A token has room for fingerprints only; a server that is in gets the CAs themselves, whenever they change.
 func TestServersLearnTheCAsOfTheBus(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	dir := t.TempDir()
 	ca, err := trust.OpenCA(dir, time.Now())
@@ -70,6 +72,7 @@ func TestServersLearnTheCAsOfTheBus(t *testing.T) {
 }
 
 func TestASecretIsNotInTheLedger(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	token := s.invite("one")
 	for _, f := range s.facts(ledger.Server, token.ServerID) {
@@ -84,6 +87,7 @@ func TestASecretIsNotInTheLedger(t *testing.T) {
 }
 
 func TestOfManyKeysAtOnceOneIsAdmitted(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	token := s.invite("one")
@@ -105,6 +109,7 @@ func TestOfManyKeysAtOnceOneIsAdmitted(t *testing.T) {
 }
 
 func TestATokenExpires(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	r := must[*registryv1.InviteServerResponse](s, "InviteServer",
 		&registryv1.InviteServerRequest{Name: "one", ValidFor: durationpb.New(time.Hour)})
@@ -116,6 +121,7 @@ func TestATokenExpires(t *testing.T) {
 }
 
 func TestManyInvitationsUnderOneNameLeaveOne(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	var mu sync.Mutex

@@ -11,6 +11,7 @@ import (
 )
 
 func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	ask := func(value string) *registryv1.SetLabelRuleRequest {
@@ -65,6 +66,7 @@ func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
 
 // An invited server has an environment and gets no label from a rule.
 func TestALabelRuleCountsOnlyServersUnderManagement(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.join("one", "prod")
 	must[*registryv1.InviteServerResponse](s, "InviteServer",

@@ -15,6 +15,7 @@ import (
 
 // A ledger may hold larger facts than this registry writes.
 func TestALargeServerIsNamedAndAllOthersAreListed(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	one, two := s.server("one"), s.server("two")
 	large := ident.New()

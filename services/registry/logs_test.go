@@ -66,6 +66,7 @@ func (s *site) opened(id string) (out []ledger.Fact) {
 }
 
 func TestWhoReadsOutputIsRecordedBeforeTheServerIsAsked(t *testing.T) {
+	t.Parallel()
 	s, id := logSite(t)
 	s.online(id)
 	start := &logv1.Start{Lines: 7, Since: timestamppb.New(time.Unix(1, 0))}
@@ -94,6 +95,7 @@ func TestWhoReadsOutputIsRecordedBeforeTheServerIsAsked(t *testing.T) {
 }
 
 func TestOutputThatCannotBeReadIsRefusedAndNotRecorded(t *testing.T) {
+	t.Parallel()
 	s, id := logSite(t)
 	offline := s.server("web-2")
 	s.accepted(topology.VerbInstall, install("beacon", on("web-2")))
@@ -124,6 +126,7 @@ func TestOutputThatCannotBeReadIsRefusedAndNotRecorded(t *testing.T) {
 
 // A server is not believed: its words reach no person.
 func TestOfAServersRefusalOnlyAKnownCodeCounts(t *testing.T) {
+	t.Parallel()
 	s, id := logSite(t)
 	s.online(id)
 	var said error
@@ -143,6 +146,7 @@ func TestOfAServersRefusalOnlyAKnownCodeCounts(t *testing.T) {
 }
 
 func TestSessionsOfOnePersonAreBounded(t *testing.T) {
+	t.Parallel()
 	s, id := logSite(t)
 	s.online(id)
 	s.executor(id, func(*logv1.OpenRequest) (*logv1.OpenResponse, error) { return &logv1.OpenResponse{}, nil })

@@ -83,6 +83,7 @@ func (s *site) waiting() (all []*registryv1.Waiting) {
 }
 
 func TestAMachineFromTheLobbyJoinsOnceAnOperatorAcceptedItsKey(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	second, _ := s.registry() // each remembers by itself who waits
 	m, other := newMachine(t, "web-1"), newMachine(t, "other")
@@ -128,6 +129,7 @@ func TestAMachineFromTheLobbyJoinsOnceAnOperatorAcceptedItsKey(t *testing.T) {
 }
 
 func TestAMachineThatWasRejectedIsRefusedForADay(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	m := newMachine(t, "web-1")
 	if _, err := s.knock(m, m); err != nil {
@@ -150,6 +152,7 @@ func TestAMachineThatWasRejectedIsRefusedForADay(t *testing.T) {
 }
 
 func TestManyServersAreInvitedAtOnceAndAgainWithoutHarm(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	q := &registryv1.InviteServersRequest{}
 	for n := range admission.InvitedAtOnce {
@@ -190,6 +193,7 @@ func TestManyServersAreInvitedAtOnceAndAgainWithoutHarm(t *testing.T) {
 }
 
 func TestServersGetTheirLabelsByRule(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	id := s.server("web-1")
@@ -222,6 +226,7 @@ func TestServersGetTheirLabelsByRule(t *testing.T) {
 }
 
 func TestASelectionOfServersIsDecommissionedByOneIntent(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	var ids []string
 	for n := range 3 {

@@ -70,6 +70,7 @@ var (
 // After each, every intent is answered once, every server has an agent once and the labels of the rules, a server that
 // ended has none, both replicas and a new fold of the ledger hold the same, and indexes equal a scan.
 func TestTwoReplicasAgreeWhateverHappens(t *testing.T) {
+	t.Parallel()
 	checksAtMost(t, usualChecks)
 	s := start(t)
 	s.channel("release", true)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestAServerMayBeInvitedUnderAnIDThatNoServerHadBefore(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	const id = "4c4c4544-0051-4510-804e-b4c04f5a4532"
@@ -25,6 +26,7 @@ func TestAServerMayBeInvitedUnderAnIDThatNoServerHadBefore(t *testing.T) {
 }
 
 func TestAnOwnerReplacesOnlyWhatItDeclaredItself(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	change := func(owner string, fields map[string]uint64) []*ownerv1.FieldOwner {

@@ -57,6 +57,7 @@ func (s *site) count(noun ledger.Noun, key, fact string) (n int) {
 }
 
 func TestASysinfoThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	for n := range uint64(5) { // in answer to what was never asked; the stream keeps few reports that wait
@@ -71,6 +72,7 @@ func TestASysinfoThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 }
 
 func TestABootThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, time.Minute)
 	id := s.server("one")
 	s.firstBeat(id, "boot")
@@ -100,6 +102,7 @@ func (s *site) health(id string, sequence uint64, reason string) {
 }
 
 func TestAReasonThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	word := func(n uint64) string { return strings.Repeat("x", int(n)+1) }
 	for n := range uint64(20) {
@@ -115,6 +118,7 @@ func TestAReasonThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 }
 
 func TestAReasonWithOtherDigitsIsNoNews(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	s.health(id, 100, "restarted 1 time, exit 1")
 	bustest.Eventually(t, "it is recorded", func() bool { return s.instance("web").ObservedReason != "" })
@@ -162,6 +166,7 @@ func (s *site) intakes(id string, registries ...*Registry) (all []*serverv1.Inta
 }
 
 func TestAServerThatUsedUpItsBudgetIsQuarantinedAndCostsNothingMore(t *testing.T) {
+	t.Parallel()
 	s, id, other := frugal(t)
 	why := s.get(id).Exclusion
 	if why.GetCode() != code.LedgerBudget || why.GetActor() != ledger.Registry {
@@ -187,6 +192,7 @@ func TestAServerThatUsedUpItsBudgetIsQuarantinedAndCostsNothingMore(t *testing.T
 }
 
 func TestTheBudgetSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	s, id, _ := frugal(t)
 	again, _ := s.registry()
 	if c := s.intakes(id, s.r, again); !proto.Equal(c[0], c[1]) || c[0] == nil {
@@ -195,6 +201,7 @@ func TestTheBudgetSurvivesARestart(t *testing.T) {
 }
 
 func TestWhatAReleasedServerSaidMeanwhileIsRecorded(t *testing.T) {
+	t.Parallel()
 	s, id, _ := frugal(t)
 	s.sysinfoOf(id, 100, 4711, "")
 	s.untilHandled(id, topology.ReportSysinfo, topology.RegistrySysinfo)

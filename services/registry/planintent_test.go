@@ -24,6 +24,7 @@ func (s *site) plan(q *registryv1.PlanIntentRequest) *registryv1.PlanIntentRespo
 
 // The image is computed for each server, by its platform and its environment's channel.
 func TestAPlanShowsFromAndToForEachServerAndWritesNothing(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -65,6 +66,7 @@ func TestAPlanShowsFromAndToForEachServerAndWritesNothing(t *testing.T) {
 }
 
 func TestEveryPageOfAPlanHasTheSameTotals(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)
@@ -95,6 +97,7 @@ func TestEveryPageOfAPlanHasTheSameTotals(t *testing.T) {
 }
 
 func TestAStalePlanIsRefusedInTheLedger(t *testing.T) {
+	t.Parallel()
 	s, one := installed(t, "web")
 	two := s.image("web", "2.0.0", "release")
 	p := s.plan(&registryv1.PlanIntentRequest{Intent: upgrade("web", "2.0.0", &intentv1.Selector{All: true})}).Plans[0]
@@ -109,6 +112,7 @@ func TestAStalePlanIsRefusedInTheLedger(t *testing.T) {
 }
 
 func TestAPlanForEveryAgentContinuesAfterARefusal(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "db", "web")
 	s.image("web", "2.0.0", "release")
 	s.append(fact(ledger.Image, s.instance("db").Wanted.Id, &imagev1.Disabled{Reason: "leaks"}))
@@ -130,6 +134,7 @@ func TestAPlanForEveryAgentContinuesAfterARefusal(t *testing.T) {
 }
 
 func TestAnUndoIsAnIntent(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	r := s.accepted("upgrade", upgrade("web", "2.0.0", &intentv1.Selector{All: true}))
@@ -145,6 +150,7 @@ func TestAnUndoIsAnIntent(t *testing.T) {
 }
 
 func TestAnImageThatIsActivatedAndPromotedChangesNoServer(t *testing.T) {
+	t.Parallel()
 	s, one := installed(t, "web")
 	before := proto.CloneOf(s.instance("web"))
 	for n := range 3 {
@@ -169,6 +175,7 @@ func (s *site) last() uint64 {
 }
 
 func TestListsTakeASelector(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.server("two")
 	arm := &intentv1.Condition{Field: "arch", Operator: intentv1.Operator_OPERATOR_NOT_IN, Values: []string{"arm64"}}
@@ -193,6 +200,7 @@ func TestListsTakeASelector(t *testing.T) {
 
 // A plan shows the values that differ on servers that have the agent, counted over all of its parts.
 func TestAPlanShowsWhichValuesChangeOnHowManyServers(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)

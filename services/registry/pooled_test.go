@@ -63,6 +63,7 @@ func (s *site) joinWith(token trust.Token, key, host string) (*registryv1.EnrolR
 }
 
 func TestManyServersJoinWithOneToken(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
 		&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}})
@@ -109,6 +110,7 @@ func TestManyServersJoinWithOneToken(t *testing.T) {
 
 // Machines behind one address join at once, and only requests that admit no server are dropped.
 func TestARackJoinsAtOnceAndRepeatedRequestsArePaced(t *testing.T) {
+	t.Parallel()
 	const rack = 4 * admission.IdleASecond
 	s := start(t)
 	token := s.pooled(&registryv1.CreateTokenRequest{Name: "rack-a", Uses: rack})
@@ -131,6 +133,7 @@ func TestARackJoinsAtOnceAndRepeatedRequestsArePaced(t *testing.T) {
 }
 
 func TestTwoRegistriesAdmitNoMoreServersThanATokenHasUses(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	token := s.pooled(&registryv1.CreateTokenRequest{Name: "race", Uses: 7})
@@ -176,6 +179,7 @@ func TestTwoRegistriesAdmitNoMoreServersThanATokenHasUses(t *testing.T) {
 }
 
 func TestATokenIsRefusedAfterItsTimeAndAfterItsRevocation(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	token := s.pooled(&registryv1.CreateTokenRequest{Name: "one", Uses: 5, ValidFor: durationpb.New(time.Hour)})
 	first, err := s.joinWith(token, "key 1", "a")
@@ -211,6 +215,7 @@ func TestATokenIsRefusedAfterItsTimeAndAfterItsRevocation(t *testing.T) {
 }
 
 func TestAnAddressThatTheBusDoesNotTellIsInNoRange(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	token := s.pooled(&registryv1.CreateTokenRequest{Name: "near", Uses: 5, FromAddresses: []string{"127.0.0.0/8"}})
 	// The client of this test is in the account of the registry, where nothing replaces what it claims.
@@ -220,6 +225,7 @@ func TestAnAddressThatTheBusDoesNotTellIsInNoRange(t *testing.T) {
 }
 
 func TestAWrongTokenIsNotCreated(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.pooled(&registryv1.CreateTokenRequest{Name: "taken", Uses: 1})
 	for name, c := range map[string]struct {

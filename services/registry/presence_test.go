@@ -16,6 +16,7 @@ import (
 // No beat can arrive while the bus is unreachable, not even when it is back before the registry
 // notices; and then each server needs its time to connect again.
 func TestNoServerIsCalledOfflineBecauseTheBusWasUnreachable(t *testing.T) {
+	t.Parallel()
 	every := time.Minute
 	s := startBeating(t, every)
 	id := s.server("one")

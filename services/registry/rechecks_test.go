@@ -12,6 +12,7 @@ import (
 )
 
 func TestAListThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
+	t.Parallel()
 	s, id := flapping(t)
 	if l := s.lists(id); len(l) != 1 {
 		t.Errorf("recorded %v before the time has come; want one list", l)
@@ -21,6 +22,7 @@ func TestAListThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 }
 
 func TestAChangeThatWaitedIsRecheckedAfterARestart(t *testing.T) {
+	t.Parallel()
 	s, id := flapping(t)
 	s.stop()
 	s.skew.Store(int64(time.Hour))
@@ -30,6 +32,7 @@ func TestAChangeThatWaitedIsRecheckedAfterARestart(t *testing.T) {
 
 // The replica that put it off may end for good.
 func TestEveryReplicaRechecks(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	other, _ := s.registry()
@@ -40,6 +43,7 @@ func TestEveryReplicaRechecks(t *testing.T) {
 }
 
 func TestADeadServerIsNotRechecked(t *testing.T) {
+	t.Parallel()
 	s, id := flapping(t)
 	if !s.r.waitsForRecheck(id) {
 		t.Fatal("it is not remembered while it is alive")

@@ -60,6 +60,7 @@ func world(t *testing.T) (s *site, one, disabled, arm, oneshot string) {
 }
 
 func TestEveryRefusalHasItsReasonInTheLedger(t *testing.T) {
+	t.Parallel()
 	s, one, disabled, arm, oneshot := world(t)
 	s.beating(one, "boot")
 	s.untilPresence(one, serverv1.Presence_PRESENCE_ONLINE)
@@ -106,6 +107,7 @@ func TestEveryRefusalHasItsReasonInTheLedger(t *testing.T) {
 }
 
 func TestNoMatchNamesWhatWasSearchedAndTheOtherChannel(t *testing.T) {
+	t.Parallel()
 	s, _, _, _, _ := world(t)
 	r := s.outcome(s.publish("install", installVersion("cn-agent", "1.25.9", on("two"))))
 	want := `no image of agent "cn-agent" version 1.25.9 for linux/amd64 in channel release ` +
@@ -119,6 +121,7 @@ func TestNoMatchNamesWhatWasSearchedAndTheOtherChannel(t *testing.T) {
 }
 
 func TestAPoisonedIntentDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.agent("web")
 	s.channel("release", true)

@@ -45,6 +45,7 @@ func (s *site) untilReinstalled(server, reset string) {
 }
 
 func TestAServerIsReinstalledOnceItsExecutorIsEmptyAndItsInstancesAreGone(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web", "db")
 	r := s.accepted(topology.VerbReinstall, reinstall("one"))
 	if have := s.get(id); have.Reinstall.GetIntentId() != r.Id || have.Reinstall.GetActor() != "alice" {
@@ -84,6 +85,7 @@ func TestAServerIsReinstalledOnceItsExecutorIsEmptyAndItsInstancesAreGone(t *tes
 }
 
 func TestAReinstalledServerGetsTheDefaultsOfItsEnvironmentAgain(t *testing.T) {
+	t.Parallel()
 	s := defaulted(t)
 	s.setDefault("db", reachNew)
 	id := s.join("one", "prod")
@@ -109,6 +111,7 @@ func TestAReinstalledServerGetsTheDefaultsOfItsEnvironmentAgain(t *testing.T) {
 
 // Whatever another writer decides at the same moment is unwanted again.
 func TestWhatIsWantedWhileAServerIsReinstalledGoesToo(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	web := s.instance("web")
 	r := s.accepted(topology.VerbReinstall, reinstall("one"))
@@ -123,6 +126,7 @@ func TestWhatIsWantedWhileAServerIsReinstalledGoesToo(t *testing.T) {
 }
 
 func TestADecommissionEndsAReinstall(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	s.accepted(topology.VerbReinstall, reinstall("one"))
 	s.accepted(topology.VerbDecommission, decommission("one", false))

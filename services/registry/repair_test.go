@@ -79,6 +79,7 @@ func (s *site) repair() *registryv1.PlanRolloutResponse {
 }
 
 func TestAPolicyThatWouldHealManyServersHoldsOnceARolloutRepairedThem(t *testing.T) {
+	t.Parallel()
 	const most = environments.MostAtOnce
 	s, ids := drifted(t, most+2)
 	if have := s.code("ChangeEnvironment", s.heal()); have != code.TooWide {
@@ -117,6 +118,7 @@ func TestAPolicyThatWouldHealManyServersHoldsOnceARolloutRepairedThem(t *testing
 
 // What changes the agent again after its repair halts the rollout in its first wave.
 func TestARepairThatDoesNotLastHaltsItsRollout(t *testing.T) {
+	t.Parallel()
 	s, ids := drifted(t, 12)
 	id := s.accepted(topology.VerbRollout, s.repair().Intent).Id
 	var canary *instancev1.Instance

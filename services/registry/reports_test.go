@@ -19,6 +19,7 @@ import (
 // report that was put back has both numbers below; either alone may be set back, with
 // the disk of a server or with the stream.
 func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name           string
 		number, stored uint64
@@ -74,6 +75,7 @@ func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
 // Two registries share the reports, so two of one server may be handled in any order,
 // and the later one may say nothing new: the earlier must not have the last word.
 func TestTheLastReportDecidesHoweverSlowAReplicaIs(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	slow, _ := s.registry()
 	image := s.instance("web").Wanted
@@ -112,6 +114,7 @@ func TestTheLastReportDecidesHoweverSlowAReplicaIs(t *testing.T) {
 // A report that was recorded and then overruled by an earlier, delayed one counts again: it must not
 // be taken for a repeat of itself.
 func TestAReportThatWasOverruledCountsAgain(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	slow, _ := s.registry()
 	image := s.instance("web").Wanted

@@ -21,6 +21,7 @@ import (
 // Of all operators that read one revision and change it, through two registries, exactly one wins; the others
 // learn who.
 func TestOperatorsNeverOverwriteEachOtherSilently(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.registry()
 	read := must[*registryv1.CreateApplicationResponse](s, "CreateApplication", // a list of the other may be behind
@@ -57,6 +58,7 @@ func TestOperatorsNeverOverwriteEachOtherSilently(t *testing.T) {
 }
 
 func TestARecordChangesOnlyAtTheRevisionThatIsNamed(t *testing.T) {
+	t.Parallel()
 	s := furnished(t)
 	env := must[*registryv1.ListEnvironmentsResponse](s, "ListEnvironments",
 		&registryv1.ListEnvironmentsRequest{}).Environments[0]
@@ -99,6 +101,7 @@ func TestARecordChangesOnlyAtTheRevisionThatIsNamed(t *testing.T) {
 }
 
 func TestAnInstancesOwnValuesChangeOnlyAtTheirRevision(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.channel("release", true)
 	s.agent("web")

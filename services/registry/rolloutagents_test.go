@@ -13,6 +13,7 @@ import (
 
 // A compute node of a Triton site has some fifteen agents.
 func TestARolloutChangesEveryAgentOfAServer(t *testing.T) {
+	t.Parallel()
 	const agents = 32
 	s := rolledOut(t, 1)
 	in := &intentv1.Rollout{On: &intentv1.Selector{All: true}, Strategy: &rolloutv1.Strategy{}}

@@ -33,6 +33,7 @@ func fetched(t *rolloutv1.Target, end proto.Message) []ledger.Draft {
 }
 
 func TestARolloutThatWaitsHasItsServersFetchAheadAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	s.frozen()
 	must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment",
@@ -88,6 +89,7 @@ func TestARolloutThatWaitsHasItsServersFetchAheadAndChangesNothing(t *testing.T)
 }
 
 func TestOnlyARolloutAsksServersToFetchAhead(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 1)
 	ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{
 		On: &intentv1.Selector{All: true}, Ahead: &imagev1.Ahead{Image: &imagev1.Ref{Id: "x"}},

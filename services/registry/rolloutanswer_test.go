@@ -37,6 +37,7 @@ func (s *site) answer(actor string, q *registryv1.AnswerRolloutRequest) string {
 }
 
 func TestAnApprovalMustComeFromAnotherThanWhoStartedTheRollout(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{ApproveByOther: true})).Id
 	s.eventually("the first wave passed", nil, func() bool {
@@ -70,6 +71,7 @@ func TestAnApprovalMustComeFromAnotherThanWhoStartedTheRollout(t *testing.T) {
 }
 
 func TestARejectionHaltsTheRolloutAndAResumeWaitsForAnApprovalAgain(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Approve: true})).Id
 	no := &registryv1.AnswerRolloutRequest{RolloutId: id, Answer: reject, Wave: 2, Reason: "the smoke test fails"}
@@ -110,6 +112,7 @@ func TestARejectionHaltsTheRolloutAndAResumeWaitsForAnApprovalAgain(t *testing.T
 }
 
 func TestAWaveThatWaitsForNoApprovalCannotBeRejected(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	strategy := &rolloutv1.Strategy{}
 	id := s.accepted(topology.VerbRollout, waves(strategy)).Id
@@ -128,6 +131,7 @@ func TestAWaveThatWaitsForNoApprovalCannotBeRejected(t *testing.T) {
 
 // An approval that names no wave means the one that waits, so a command that is sent twice approves one wave.
 func TestAnApprovalWithoutAWaveApprovesOnlyTheOneThatWaits(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	in := staged(taking(1), taking(1), taking(1))
 	in.GetRollout().Strategy.Approve, in.GetRollout().StartAt = true, timestamppb.New(time.Now().Add(time.Hour))
@@ -168,6 +172,7 @@ func TestAnApprovalWithoutAWaveApprovesOnlyTheOneThatWaits(t *testing.T) {
 }
 
 func TestAnApprovalThatNoWaveWaitsForIsRefused(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	in := staged(taking(1), taking(1), taking(1))
 	in.GetRollout().StartAt = timestamppb.New(time.Now().Add(time.Hour))
@@ -189,6 +194,7 @@ func TestAnApprovalThatNoWaveWaitsForIsRefused(t *testing.T) {
 }
 
 func TestAnApprovalByAnotherThatWouldGateNoWaveIsRefused(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 3)
 	offline := func() (drafts []ledger.Draft) {
 		for _, id := range s.serverIDs() {

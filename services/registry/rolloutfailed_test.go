@@ -13,6 +13,7 @@ import (
 
 // Where the upgrade of web failed before, and fails again, no rollout is to blame.
 func TestServersWhoseLastChangeFailedComeLastAndCountForNothing(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	ids := s.serverIDs()
 	bad := ids[:2]
@@ -44,12 +45,12 @@ func TestServersWhoseLastChangeFailedComeLastAndCountForNothing(t *testing.T) {
 	}
 
 	id := s.accepted(topology.VerbRollout, plan.Intent).Id
-	s.eventuallyBad("1.2.0", "every server was tried", fails, func() bool {
+	s.eventuallyBad("1.2.0", "every server was tried, and the rollout succeeds", fails, func() bool {
 		r, _ := s.r.records.View.Rollout(id)
-		return r.GetOwed().GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN)] > 0
+		broken := r.GetOwed().GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_BROKEN)]
+		return broken > 0 && r.GetState() == rolloutv1.State_STATE_SUCCEEDED
 	})
-	r := s.rollout(id)
-	if r.State != rolloutv1.State_STATE_SUCCEEDED || s.versions()["1.2.0"] < 4 {
-		t.Errorf("%s (%v), versions %v; want success on the other four", r.State, r.Reason.GetCode(), s.versions())
+	if have := s.versions(); have["1.2.0"] < 4 {
+		t.Errorf("versions %v; want success on the other four", have)
 	}
 }

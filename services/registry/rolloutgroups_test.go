@@ -52,6 +52,7 @@ func staged(stages ...*rolloutv1.Stage) *intentv1.Intent {
 }
 
 func TestWavesFollowTheConditionsOfStagesAndThePlanIsFixed(t *testing.T) {
+	t.Parallel()
 	s, ids := ringed(t)
 	in := staged(ring("a"), ring("b", "a"))
 	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
@@ -97,6 +98,7 @@ func TestWavesFollowTheConditionsOfStagesAndThePlanIsFixed(t *testing.T) {
 }
 
 func TestAForecastHasTheStagesOfThePlan(t *testing.T) {
+	t.Parallel()
 	s, _ := ringed(t)
 	in := staged(ring("a"))
 	in.GetRollout().Strategy.Soak = durationpb.New(time.Hour)
@@ -108,6 +110,7 @@ func TestAForecastHasTheStagesOfThePlan(t *testing.T) {
 }
 
 func TestAStageThatWouldHaveNoServerIsRefused(t *testing.T) {
+	t.Parallel()
 	s, ids := ringed(t)
 	s.append(fact(ledger.Server, ids[2], &serverv1.Offline{}), fact(ledger.Server, ids[3], &serverv1.Offline{}))
 	const isIn = rolloutv1.Relation_RELATION_IN
@@ -162,6 +165,7 @@ func TestAStageThatWouldHaveNoServerIsRefused(t *testing.T) {
 
 // The undo of a rollout has its stages, whose servers may be fewer by then.
 func TestAnUndoGoesWithoutTheStagesThatHaveNoServer(t *testing.T) {
+	t.Parallel()
 	s, ids := ringed(t)
 	id := s.accepted(topology.VerbRollout, staged(ring("a"), ring("b"))).Id
 	s.eventually("it succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))

@@ -14,6 +14,7 @@ import (
 
 // While presence is held, no fact calls a server offline that the last wave may have killed.
 func TestNoWaveBeginsWhilePresenceIsHeld(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, 400*time.Millisecond)
 	h := startHerd(s, 30)
 	s.agent("web")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestARolloutHaltsWhenItsImageIsDisabledOrDeleted(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Approve: true})).Id
 	s.eventually("the first wave passed", nil, func() bool {

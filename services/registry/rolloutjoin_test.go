@@ -22,6 +22,7 @@ import (
 )
 
 func TestServersThatGetTheLabelJoinARolloutWhileItRunsAndAsLongAfterAsItSays(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 7)
 	gold := func(ids ...string) {
 		for _, id := range ids {
@@ -61,6 +62,7 @@ func TestServersThatGetTheLabelJoinARolloutWhileItRunsAndAsLongAfterAsItSays(t *
 }
 
 func TestAServerJoinsTheLastWaveUntilItBeginsAndThenOneBehindIt(t *testing.T) {
+	t.Parallel()
 	at := time.Unix(1000, 0)
 	open, passed := &rolloutv1.Wave{OpenedAt: timestamppb.New(at)}, &rolloutv1.Wave{
 		OpenedAt: timestamppb.New(at), PassedAt: timestamppb.New(at),
@@ -99,6 +101,7 @@ func TestAServerJoinsTheLastWaveUntilItBeginsAndThenOneBehindIt(t *testing.T) {
 }
 
 func TestServersThatJoinAreLookedForAfterAPauseUnlessTheFactIsRecorded(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	in, ids := waves(&rolloutv1.Strategy{}), s.serverIDs()
 	in.GetRollout().On = &intentv1.Selector{Servers: ids[:1]}
@@ -123,6 +126,7 @@ func TestServersThatJoinAreLookedForAfterAPauseUnlessTheFactIsRecorded(t *testin
 }
 
 func TestARolloutReleasesNoServerThatItsEnvironmentMustKeepWorking(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	e := &environmentv1.Environment{Name: "prod", Keep: []*rolloutv1.Keep{{
 		Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 5}},

@@ -55,6 +55,7 @@ func (s *site) versionOf(server, agent string) string {
 }
 
 func TestWhatWasAskedForAfterThePlanOfARolloutWins(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 8)
 	id, pending := s.canaried(waves(&rolloutv1.Strategy{}))
 	s.image("web", "0.9.0", "release")
@@ -94,6 +95,7 @@ func TestWhatWasAskedForAfterThePlanOfARolloutWins(t *testing.T) {
 
 // Web and db of a server are changed in one rollout: the server is left as it is, and does not count as broken.
 func TestAServerOfWhichOneAgentWasAskedForLaterIsLeftOutAsAWhole(t *testing.T) {
+	t.Parallel()
 	s := paired(t, 5)
 	s.image("web", "0.9.0", "release")
 	id, pending := s.canaried(both())

@@ -29,6 +29,7 @@ import (
 )
 
 func TestAPlanAndARunningRolloutSayHowLongTheyTakeAndWhichServersAreSlow(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	s.append(fact(ledger.Task, ident.New(), &taskv1.Succeeded{Outcome: &taskv1.Outcome{
 		Steps: []*taskv1.StepTime{{Step: taskv1.Step_STEP_FETCH, Took: durationpb.New(time.Millisecond)}},
@@ -59,6 +60,7 @@ func TestAPlanAndARunningRolloutSayHowLongTheyTakeAndWhichServersAreSlow(t *test
 
 // A client waits for bus.DefaultTimeout, and a replay or a large forecast may take many times that.
 func TestAPlanAndTheStateOfARolloutDoNotWaitForAReplay(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	s.append(fact(ledger.Task, ident.New(), &taskv1.Succeeded{Outcome: &taskv1.Outcome{
 		Steps: []*taskv1.StepTime{{Step: taskv1.Step_STEP_FETCH, Took: durationpb.New(time.Millisecond)}},
@@ -113,6 +115,7 @@ func TestAPlanAndTheStateOfARolloutDoNotWaitForAReplay(t *testing.T) {
 }
 
 func TestServersThatFailedInOneStepAreCountedTogether(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
 	s.eventually("the rollout halted", func(string) bool { return true }, s.is(id, rolloutv1.State_STATE_HALTED))
@@ -129,6 +132,7 @@ func TestServersThatFailedInOneStepAreCountedTogether(t *testing.T) {
 }
 
 func TestTheForecastOfAPlanCountsWhatIsUnderWayAtOnce(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	s.append(fact(ledger.Task, ident.New(), &taskv1.Succeeded{Outcome: &taskv1.Outcome{
 		Steps: []*taskv1.StepTime{{Step: taskv1.Step_STEP_FETCH, Took: durationpb.New(time.Hour)}},
@@ -166,6 +170,7 @@ func TestTheForecastOfAPlanCountsWhatIsUnderWayAtOnce(t *testing.T) {
 }
 
 func TestAPlanNamesWhatNoCanaryCovers(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 3)
 	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
 		Environment: &environmentv1.Environment{Name: "prod"},
@@ -189,6 +194,7 @@ func TestAPlanNamesWhatNoCanaryCovers(t *testing.T) {
 }
 
 func TestAPlanNamesTheLabelsThatNoneOfItsServersHas(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	s.append(fact(ledger.Server, s.first(1).Servers[0], &serverv1.Changed{
 		Environment: "default", Labels: map[string]string{"rack": "a"},
@@ -207,6 +213,7 @@ func TestAPlanNamesTheLabelsThatNoneOfItsServersHas(t *testing.T) {
 }
 
 func TestAPlanForEveryAgentNamesWhyNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	s.accepted(topology.VerbUpgrade, upWeb("1.1.0", s.first(2)))
 	s.eventually("it failed on both", func(string) bool { return true }, func() bool {

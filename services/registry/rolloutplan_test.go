@@ -16,6 +16,7 @@ import (
 
 // The plan shows from what each server changes, so it holds for nothing else.
 func TestAPlanIsStaleOnceAServerWouldChangeFromAnotherVersion(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	s.image("web", "0.9.0", "release")
 	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
@@ -28,6 +29,7 @@ func TestAPlanIsStaleOnceAServerWouldChangeFromAnotherVersion(t *testing.T) {
 }
 
 func TestARolloutThatChangesNoServerIsRefusedForWhatLeavesThemOut(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 3)
 	ids := s.serverIDs()
 	s.accepted(topology.VerbUpgrade, upTo("1.1.0", ids[0]))
@@ -44,6 +46,7 @@ func TestARolloutThatChangesNoServerIsRefusedForWhatLeavesThemOut(t *testing.T) 
 }
 
 func TestAnEmergencyThatIsToSoakOrToWaitForApprovalsIsRefused(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 3)
 	soak := durationpb.New(time.Minute)
 	for name, c := range map[string]struct {

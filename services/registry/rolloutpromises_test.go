@@ -48,6 +48,7 @@ func (s *site) anyServer() (id string) {
 }
 
 func TestAPlanOfManyServersIsRecordedInPartsAndRunsAsOne(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, time.Hour)
 	s.agent("web")
 	s.channel("release", true)
@@ -89,6 +90,7 @@ func TestAPlanOfManyServersIsRecordedInPartsAndRunsAsOne(t *testing.T) {
 }
 
 func TestAnUndoThatIsRecordedInPartsPausesTheRunningRolloutFirst(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, time.Hour)
 	s.agent("web")
 	s.channel("release", true)
@@ -120,6 +122,7 @@ func TestAnUndoThatIsRecordedInPartsPausesTheRunningRolloutFirst(t *testing.T) {
 }
 
 func TestAPlanThatWasRecordedInPartIsAbortedAndItsIntentRefused(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	in, id, server := waves(&rolloutv1.Strategy{}), ident.New(), s.anyServer()
 	s.append(fact(ledger.Rollout, id, &rolloutv1.Planned{
@@ -144,6 +147,7 @@ func TestAPlanThatWasRecordedInPartIsAbortedAndItsIntentRefused(t *testing.T) {
 }
 
 func TestAKeepBudgetHoldsServersBackUntilAnotherOneWorks(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	var racks [2][]string
 	s.r.follower.Read(func() {
@@ -201,6 +205,7 @@ func (s *site) wantedVersion(server, agent string) (v string, ok bool) {
 }
 
 func TestAServerThatFallsSilentAfterItWasReachedHaltsTheRollout(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 3)
 	in := waves(&rolloutv1.Strategy{Silence: durationpb.New(time.Millisecond)})
 	id := s.accepted(topology.VerbRollout, in).Id
@@ -227,6 +232,7 @@ func TestAServerThatFallsSilentAfterItWasReachedHaltsTheRollout(t *testing.T) {
 }
 
 func TestARolloutStopsAfterTheWaveThatItWasResumedTo(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 12)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Approve: true})).Id
 	s.eventually("the canary passed", nil, func() bool {
@@ -267,6 +273,7 @@ func TestARolloutStopsAfterTheWaveThatItWasResumedTo(t *testing.T) {
 }
 
 func TestARolloutBringsAConfigurationInWavesAndTakesItBack(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	in := waves(&rolloutv1.Strategy{})
 	in.GetRollout().Steps = []*intentv1.Step{{Change: &intentv1.Step_Configure{Configure: &intentv1.Configure{
@@ -303,6 +310,7 @@ func (s *site) configured(name, value string) (n int) {
 
 // A program does with the client what a person does with the commands.
 func TestAProgramPlansStartsSteersAndUndoesARollout(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 12)
 	c := client.New(s.ops, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -363,6 +371,7 @@ func TestAProgramPlansStartsSteersAndUndoesARollout(t *testing.T) {
 }
 
 func TestAnUndoWithNothingToTakeBackNamesTheWayToEndAHaltedRollout(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	one := &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: 1}}
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Stages: []*rolloutv1.Stage{one}})).Id

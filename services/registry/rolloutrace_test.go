@@ -26,6 +26,7 @@ func (s *site) decided(id string) (d rolling.Decision) {
 }
 
 func TestOfTwoOverlappingPlansOnOneViewOneBegins(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	i := s.r.intents
 	one, other := ident.New(), ident.New()

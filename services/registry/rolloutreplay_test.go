@@ -17,6 +17,7 @@ import (
 )
 
 func TestAReplayComesToEveryRecordedDecision(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	one := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}
 	strategy := &rolloutv1.Strategy{Concurrency: 1, MaxBroken: one, Emergency: true} // goes on without a success
@@ -43,6 +44,7 @@ func TestAReplayComesToEveryRecordedDecision(t *testing.T) {
 }
 
 func TestAForecastSaysWhatARolloutWouldDo(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	before := s.versions()
 	q := &registryv1.ForecastRolloutRequest{Runs: 5, Intent: waves(&rolloutv1.Strategy{
@@ -74,6 +76,7 @@ func TestAForecastSaysWhatARolloutWouldDo(t *testing.T) {
 }
 
 func TestAForecastWaitsForTheBudgetsOfEnvironments(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 6)
 	e := &environmentv1.Environment{Name: "prod", Keep: []*rolloutv1.Keep{{
 		Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 6}},

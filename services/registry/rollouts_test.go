@@ -157,6 +157,7 @@ func (s *site) versions() map[string]int {
 }
 
 func TestARolloutReachesEveryServerWaveByWave(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 12)
 	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
 		&registryv1.PlanRolloutRequest{Intent: waves(&rolloutv1.Strategy{})})
@@ -182,6 +183,7 @@ func TestARolloutReachesEveryServerWaveByWave(t *testing.T) {
 }
 
 func TestAStrategyWithAFieldThatServersDoNotHaveIsRefused(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 1)
 	two := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 2}}
 	for name, strategy := range map[string]*rolloutv1.Strategy{
@@ -200,6 +202,7 @@ func TestAStrategyWithAFieldThatServersDoNotHaveIsRefused(t *testing.T) {
 }
 
 func TestABadBuildHaltsARolloutAndItsServersGoBack(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 12)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
 	everywhere := func(string) bool { return true }
@@ -237,6 +240,7 @@ func (s *site) control(id string, c registryv1.RolloutControl) *rolloutv1.Rollou
 }
 
 func TestAnUndoTakesEveryTouchedServerBackInWaves(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 12)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Approve: true})).Id
 	canaryPassed := func() bool {
@@ -278,6 +282,7 @@ func TestAnUndoTakesEveryTouchedServerBackInWaves(t *testing.T) {
 }
 
 func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 12)
 	s.registry()
 	var away string
@@ -319,6 +324,7 @@ func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.
 }
 
 func TestARegistryThatIsKilledInEachWaveReachesEveryServerOnce(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 12)
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Concurrency: 2})).Id
 	for wave := range 3 {

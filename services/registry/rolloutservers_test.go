@@ -16,6 +16,7 @@ import (
 )
 
 func TestTheServersOfARolloutAreListedWithWhereTheirChangeIs(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	id := s.accepted(topology.VerbRollout, staged()).Id
 	rows := func() []*registryv1.RolloutTarget {

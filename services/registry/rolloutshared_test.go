@@ -41,6 +41,7 @@ func sharing(t *testing.T, servers uint32) (s *site, ids []string) {
 
 // Two registries may decide on one view.
 func TestOfTwoReleasesUnderSharedKeepBudgetsThatAreDecidedOnOneViewOneIsRecorded(t *testing.T) {
+	t.Parallel()
 	s, ids := sharing(t, 4)
 	s.eventually("web is released somewhere", nil, func() bool {
 		r, _ := s.r.records.View.Rollout(ids[0])
@@ -83,6 +84,7 @@ func (s *site) pending(id string) (servers []string) {
 }
 
 func TestTwoRolloutsThatShareAKeepBudgetNeverBreakItTogether(t *testing.T) {
+	t.Parallel()
 	s, ids := sharing(t, 5)
 	for _, id := range ids {
 		s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))

@@ -23,6 +23,7 @@ func startsIn(d time.Duration) *intentv1.Intent {
 }
 
 func TestARolloutBeginsAtItsTimeAndCanBeAbortedUntilThen(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	later := startsIn(time.Hour)
 	id := s.accepted(topology.VerbRollout, later).Id
@@ -47,6 +48,7 @@ func TestARolloutBeginsAtItsTimeAndCanBeAbortedUntilThen(t *testing.T) {
 
 // The time is not what a plan does: a saved one may begin at another time, and does not begin late.
 func TestASavedPlanBeginsAtItsTimeOrAtAnotherOne(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	soon := startsIn(time.Hour)
 	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: soon})
@@ -76,6 +78,7 @@ func TestASavedPlanBeginsAtItsTimeOrAtAnotherOne(t *testing.T) {
 
 // The environment is frozen for a day.
 func TestAForecastAndACostCountFromTheTimeThatARolloutBegins(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	s.frozen()
 	for name, c := range map[string]struct {

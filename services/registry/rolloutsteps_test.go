@@ -63,6 +63,7 @@ func (s *site) serverIDs() (ids []string) {
 }
 
 func TestARolloutGoesByWayOfOtherVersionsAndAnUndoGoesBackThatWay(t *testing.T) {
+	t.Parallel()
 	s := paired(t, 5)
 	id := s.accepted(topology.VerbRollout, both()).Id
 	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
@@ -88,6 +89,7 @@ func TestARolloutGoesByWayOfOtherVersionsAndAnUndoGoesBackThatWay(t *testing.T) 
 }
 
 func TestAFailedStepBeginsNoLaterStep(t *testing.T) {
+	t.Parallel()
 	s := paired(t, 5)
 	id := s.accepted(topology.VerbRollout, both()).Id
 	s.eventually("it halts and the canary goes back", func(string) bool { return true }, func() bool {
@@ -109,6 +111,7 @@ func TestAFailedStepBeginsNoLaterStep(t *testing.T) {
 
 // The servers that the halt took back stay at the last version that succeeded, until the rollout is undone.
 func TestAnUndoTakesBrokenServersBackBeforeTheVersionsThatTheyCameBy(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	s.image("web", "1.2.0", "release", func(m *imagev1.Manifest) { m.UpgradesFrom = []string{"1.1.0"} })
 	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
@@ -135,6 +138,7 @@ func TestAnUndoTakesBrokenServersBackBeforeTheVersionsThatTheyCameBy(t *testing.
 }
 
 func TestAnIntentOfItsOwnNeitherWalksNorBreaksAPair(t *testing.T) {
+	t.Parallel()
 	s := paired(t, 1)
 	up := func(agent, version string) *intentv1.Intent {
 		return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{

@@ -20,6 +20,7 @@ import (
 // A wave is released as a whole, and the dispatcher changes so many servers at once. What none of them began by the
 // time that the rollout stops is withdrawn, waits for its turn again, and is released again when the rollout goes on.
 func TestAHaltWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	strategy := &rolloutv1.Strategy{MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 0}}}
 	id := s.accepted(topology.VerbRollout, inOneWave(strategy)).Id
@@ -48,6 +49,7 @@ func TestAHaltWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
 }
 
 func TestAPauseWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
 	due := s.wantsOnAll(2, "1.1.0")
@@ -138,6 +140,7 @@ func (s *site) targetsAre(id string, want map[rolloutv1.TargetState]int) {
 
 // Both agents of a server are to go back in one step. One of them fails, and the other one is queued.
 func TestAHaltOfAnUndoWithdrawsWhatIsQueuedForABrokenServer(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 1)
 	s.agent("db")
 	s.image("db", "1.0.0", "release")
@@ -178,6 +181,7 @@ func (s *site) converged(agent string) (n int) {
 
 // The view keeps the newest 10,000 intents, and what an older one queued must not begin either.
 func TestAPauseWithdrawsAnIntentThatTheViewDoesNotKeep(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
 	due := s.wantsOnAll(2, "1.1.0")
@@ -214,6 +218,7 @@ func TestAPauseWithdrawsAnIntentThatTheViewDoesNotKeep(t *testing.T) {
 
 // What the pause withdraws is not wanted again yet when the undo goes on, and nothing may be decided on it.
 func TestAnUndoAfterAHaltThatIsPausedAndResumedAtOnceTakesEveryServerBack(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	strategy := &rolloutv1.Strategy{MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}}
 	id := s.accepted(topology.VerbRollout, inOneWave(strategy)).Id

@@ -74,6 +74,7 @@ func (s *site) defaultOf(agent string) (d *environmentv1.Default) {
 }
 
 func TestARolloutRecordsADefaultOnceEveryWavePassedAndItsUndoTakesItBack(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, 4)
 	id := s.accepted(topology.VerbRollout, bringing(true, thenDefault(map[string]string{"level": "debug"}))).Id
 	s.eventually("the first wave passed", nil, func() bool {
@@ -122,6 +123,7 @@ func (s *site) valueOf(server, name string) (value string) {
 
 // A default that a rollout brought is not an order to install at once: what the rollout owes comes with its gates.
 func TestADefaultOfARolloutLeavesServersThatAreOwedToTheRollout(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, 3)
 	offline := ids[0]
 	s.append(fact(ledger.Server, offline, &serverv1.Offline{}))
@@ -148,6 +150,7 @@ func (s *site) setByHand(level string) {
 }
 
 func TestADefaultThatIsSetAgainByAnUndoHasTheReachThatItHad(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, 3)
 	offline := ids[0]
 	s.append(fact(ledger.Server, offline, &serverv1.Offline{}))
@@ -172,6 +175,7 @@ func TestADefaultThatIsSetAgainByAnUndoHasTheReachThatItHad(t *testing.T) {
 }
 
 func TestADefaultThatIsSetWhileARolloutRunsStays(t *testing.T) {
+	t.Parallel()
 	s, _ := members(t, 3)
 	id := s.accepted(topology.VerbRollout, bringing(true, thenDefault(map[string]string{"level": "debug"}))).Id
 	s.eventually("the first wave passed", nil, func() bool {
@@ -192,6 +196,7 @@ func TestADefaultThatIsSetWhileARolloutRunsStays(t *testing.T) {
 }
 
 func TestARolloutThatHaltsRecordsNoDefault(t *testing.T) {
+	t.Parallel()
 	s, _ := members(t, 3)
 	s.image("web", "1.1.0", "release") // which does not start
 	in := bringing(false, thenDefault(nil))
@@ -211,6 +216,7 @@ func TestARolloutThatHaltsRecordsNoDefault(t *testing.T) {
 }
 
 func TestARolloutNamesTheImagesThatItPromotes(t *testing.T) {
+	t.Parallel()
 	s, _ := members(t, 2)
 	promotion := &rolloutv1.Standing{Change: &rolloutv1.Standing_Promotion{
 		Promotion: &rolloutv1.StandingPromotion{Channel: "stable"},
@@ -238,6 +244,7 @@ func (s *site) ended(id string) (b *rolloutv1.Succeeded) {
 }
 
 func TestARolloutThatCannotEndAsAskedIsRefused(t *testing.T) {
+	t.Parallel()
 	s, _ := members(t, 1)
 	s.agent("db")
 	for name, c := range map[string]struct {

@@ -21,6 +21,7 @@ func undoAgain(id string) *intentv1.Intent {
 }
 
 func TestAnUndoThatWasAbortedCanBeRepeated(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
 	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
@@ -57,6 +58,7 @@ func TestAnUndoThatWasAbortedCanBeRepeated(t *testing.T) {
 
 // What the aborted undo queued is withdrawn, and belongs to the next undo even where that is not recorded yet.
 func TestAnUndoTakesBackWhatTheOneBeforeHadQueuedWhenItWasAborted(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
 	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))

@@ -23,6 +23,7 @@ import (
 
 // An upgrade passes over the servers that lack the agent, and the default would bring it to them without a wave.
 func TestADefaultThatWouldReachManyServersBesideTheRolloutIsRefused(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, environments.MostAtOnce+2)
 	some := func(n int) *intentv1.Selector { return &intentv1.Selector{Servers: ids[:n]} }
 	s.accepted(topology.VerbInstall, install("web", some(1)))
@@ -51,6 +52,7 @@ func TestADefaultThatWouldReachManyServersBesideTheRolloutIsRefused(t *testing.T
 }
 
 func TestAChangeOfManyServersIsRefusedWithoutWavesUnlessItSaysAtOnce(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, environments.MostAtOnce+1)
 	everywhere := &intentv1.Selector{Environment: "prod"}
 	wide := &intentv1.Intent{Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: "web", On: everywhere}}}
@@ -82,6 +84,7 @@ func TestAChangeOfManyServersIsRefusedWithoutWavesUnlessItSaysAtOnce(t *testing.
 }
 
 func TestARolloutOfManyServersInOneWaveIsRefusedUnlessItSaysAtOnce(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, environments.MostAtOnce+1)
 	in := bringing(true)
 	for name, c := range map[string]struct {
@@ -136,6 +139,7 @@ func TestARolloutOfManyServersInOneWaveIsRefusedUnlessItSaysAtOnce(t *testing.T)
 }
 
 func TestADecommissionOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, environments.MostAtOnce+1)
 	everywhere := &intentv1.Selector{Environment: "prod"}
 	for name, q := range map[string]*intentv1.Decommission{
@@ -168,6 +172,7 @@ func TestADecommissionOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 }
 
 func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
+	t.Parallel()
 	s, _ := members(t, environments.MostAtOnce+1)
 	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
 		Environment: &environmentv1.Environment{Name: "next"},
@@ -191,6 +196,7 @@ func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *test
 }
 
 func TestAMoveCountsTheDefaultsThatRolloutsUnderWayEndWith(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, environments.MostAtOnce+2)
 	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
 		Environment: &environmentv1.Environment{Name: "next"},
@@ -216,6 +222,7 @@ func TestAMoveCountsTheDefaultsThatRolloutsUnderWayEndWith(t *testing.T) {
 }
 
 func TestAMoveOfMoreServersThanMoveAtOnceNamesTheCommandForAPart(t *testing.T) {
+	t.Parallel()
 	s, _ := members(t, topology.MaxBatch)
 	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}}
 	if have := s.code("MoveServers", q); have != code.TooManyServers {
@@ -238,6 +245,7 @@ func (s *site) try(method protoreflect.Name, q proto.Message) string {
 }
 
 func TestADefaultThatIsTooWideNamesARolloutThatEndsWithItsValues(t *testing.T) {
+	t.Parallel()
 	s, _ := members(t, environments.MostAtOnce+1)
 	q := &registryv1.SetDefaultRequest{
 		Environment: "prod", Agent: "web", Reach: environmentv1.Reach_REACH_ALL,

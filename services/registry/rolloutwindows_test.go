@@ -38,6 +38,7 @@ func (s *site) thawed() {
 }
 
 func TestARolloutWaitsForTheEndOfAFreeze(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	s.frozen()
 	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
@@ -59,6 +60,7 @@ func TestARolloutWaitsForTheEndOfAFreeze(t *testing.T) {
 }
 
 func TestAFreezeRefusesIntentsUnlessItIsOverridden(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 2)
 	s.frozen()
 	up := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
@@ -80,6 +82,7 @@ func TestAFreezeRefusesIntentsUnlessItIsOverridden(t *testing.T) {
 }
 
 func TestAServerNamesWhatClosesItsEnvironment(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 1)
 	q := &registryv1.GetServerRequest{Server: s.serverIDs()[0]}
 	if have := must[*registryv1.GetServerResponse](s, "GetServer", q).Closed; have != nil {
@@ -99,6 +102,7 @@ func TestAServerNamesWhatClosesItsEnvironment(t *testing.T) {
 }
 
 func TestTheEmergencyLaneAndAnOverridePassAFreeze(t *testing.T) {
+	t.Parallel()
 	for name, strategy := range map[string]*rolloutv1.Strategy{
 		"emergency": {Emergency: true}, "override": {Override: true},
 	} {
@@ -112,6 +116,7 @@ func TestTheEmergencyLaneAndAnOverridePassAFreeze(t *testing.T) {
 }
 
 func TestARolloutThatWaitsForAWindowAndItsUndoPassWithAnOverride(t *testing.T) {
+	t.Parallel()
 	s := rolledOut(t, 4)
 	s.frozen()
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
@@ -137,6 +142,7 @@ func TestARolloutThatWaitsForAWindowAndItsUndoPassWithAnOverride(t *testing.T) {
 }
 
 func TestWindowsThatCannotBeAreRefused(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, time.Hour)
 	e := &environmentv1.Environment{Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars/Olympus"}}}
 	if c := s.code("CreateEnvironment", &registryv1.CreateEnvironmentRequest{Environment: e}); c != code.BadWindow {

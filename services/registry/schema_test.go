@@ -67,6 +67,7 @@ func prod(m map[string]string) *registryv1.ChangeEnvironmentRequest {
 
 // An environment whose values break the schema is refused; one instance whose own values do is left out and named.
 func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
+	t.Parallel()
 	s, web := webShop(t)
 	secretValue := map[string]string{"password": s.sealed("password", canary)}
 	for name, c := range map[string]struct {
@@ -114,6 +115,7 @@ func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
 
 // The default was recorded, and then waited on every server.
 func TestAValueOfADefaultFitsTheSchemaOfItsAgent(t *testing.T) {
+	t.Parallel()
 	s, _ := webShop(t)
 	q := setDefault("web", reachNew)
 	q.Metadata = map[string]string{"level": "loud"}
@@ -131,6 +133,7 @@ func TestAValueOfADefaultFitsTheSchemaOfItsAgent(t *testing.T) {
 }
 
 func TestASchemaThatChangesNamesWhatIsOutdated(t *testing.T) {
+	t.Parallel()
 	s, web := webShop(t)
 	bad := configure("web", map[string]string{"level": "x"}, on("one"))
 	r := s.outcome(s.publish(topology.VerbConfigure, bad)).Refusal

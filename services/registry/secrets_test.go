@@ -31,6 +31,7 @@ func configure(agent string, set map[string]string, on *intentv1.Selector) *inte
 
 // A secret comes to an instance from every layer, and no fact and no answer has it in clear.
 func TestASecretIsSealedInEveryFact(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.channel("release", true)
 	password := map[string]string{"password": s.sealed("password", canary+"-1")}
@@ -68,6 +69,7 @@ func TestASecretIsSealedInEveryFact(t *testing.T) {
 }
 
 func TestASecretIsRefusedInClearUnderAnotherNameAndWhenForged(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	sealed := s.sealed("password", canary)
 	agent := func(metadata map[string]string) *registryv1.ChangeAgentRequest {

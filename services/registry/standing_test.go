@@ -47,6 +47,7 @@ func (s *site) renew(id, key string) (*registryv1.RenewResponse, error) {
 }
 
 func TestAQuarantinedServerIsNotBelievedUntilItIsReleased(t *testing.T) {
+	t.Parallel()
 	s := startBeating(t, 50*time.Millisecond)
 	id := s.server("one")
 	s.beating(id, "boot")
@@ -75,6 +76,7 @@ func TestAQuarantinedServerIsNotBelievedUntilItIsReleased(t *testing.T) {
 }
 
 func TestARevokedServerEnrolsAgainWithAnotherKey(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one"})
@@ -110,6 +112,7 @@ func TestARevokedServerEnrolsAgainWithAnotherKey(t *testing.T) {
 }
 
 func TestAServerCannotClaimTheKeyOfAnother(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.server("victim")
 	token := s.invite("thief")
@@ -132,6 +135,7 @@ func (s *site) inviteAgain(name, id string) trust.Token {
 }
 
 func TestRevokingVoidsATokenThatWasNotUsedYet(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.revoke("one")
@@ -148,6 +152,7 @@ func TestRevokingVoidsATokenThatWasNotUsedYet(t *testing.T) {
 }
 
 func TestAServerRenewsItsCredentialsWhileItIsBelieved(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	before := s.get(id).CredentialsExpireAt.AsTime()
@@ -184,6 +189,7 @@ func TestAServerRenewsItsCredentialsWhileItIsBelieved(t *testing.T) {
 }
 
 func TestAServerWhoseCredentialsExpiredIsInvitedAgain(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.skew.Store(int64(DefaultServerCredentials + time.Hour))
@@ -199,6 +205,7 @@ func TestAServerWhoseCredentialsExpiredIsInvitedAgain(t *testing.T) {
 }
 
 func TestAServerThatBeatsIsGivenUpOnlyByForce(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.beating(id, "boot")
@@ -231,6 +238,7 @@ func TestAServerThatBeatsIsGivenUpOnlyByForce(t *testing.T) {
 }
 
 func TestWhatAServersStandingCannotBecomeIsRefused(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.server("one")
 	s.invite("later")

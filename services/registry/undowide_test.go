@@ -18,6 +18,7 @@ import (
 
 // The way back of a change that reached many servers at once goes through waves too.
 func TestAnUndoOfAnIntentThatReachedManyServersGoesInWaves(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, environments.MostAtOnce+1)
 	wide := install("web", &intentv1.Selector{Environment: "prod"})
 	wide.AtOnce = true
@@ -48,6 +49,7 @@ func TestAnUndoOfAnIntentThatReachedManyServersGoesInWaves(t *testing.T) {
 
 // Where no server has the labels any more that the stages were about, an undo has the stages of one without any.
 func TestAnUndoWhoseStagesAreAboutNoServerGoesInWaves(t *testing.T) {
+	t.Parallel()
 	s, ids := members(t, environments.MostAtOnce+1)
 	label := func(labels map[string]string) (drafts []ledger.Draft) {
 		for _, id := range ids {
@@ -69,6 +71,7 @@ func TestAnUndoWhoseStagesAreAboutNoServerGoesInWaves(t *testing.T) {
 }
 
 func TestAWideUndoOfWhatIsNoRolloutAndNoIntentIsRefused(t *testing.T) {
+	t.Parallel()
 	s, _ := members(t, 1)
 	in := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
 		UndoOf: "00000000-0000-4000-8000-000000000000",

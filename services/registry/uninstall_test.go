@@ -41,6 +41,7 @@ func (s *site) owned(name string, o serverv1.Ownership) (id string, told *regist
 }
 
 func TestOwnershipIsRecordedOnceWithTheInvitation(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	for _, c := range []struct {
 		name        string
@@ -73,6 +74,7 @@ func TestOwnershipIsRecordedOnceWithTheInvitation(t *testing.T) {
 // All three are requests of admins. No other request has a field for it, so nothing needs authorisation: this fails
 // when one is added.
 func TestOnlyAnInvitationNamesAnOwnership(t *testing.T) {
+	t.Parallel()
 	for i := range methods.Len() {
 		input := methods.Get(i).Input()
 		for n := range input.Fields().Len() {
@@ -87,6 +89,7 @@ func TestOnlyAnInvitationNamesAnOwnership(t *testing.T) {
 }
 
 func TestADeathCarriesItsProofInTheSameFact(t *testing.T) {
+	t.Parallel()
 	s, id := installed(t, "web")
 	s.accepted(topology.VerbDecommission, decommission("one", false))
 	s.do(taskv1.Verb_VERB_REMOVE, s.instance("web"))
@@ -138,6 +141,7 @@ func (s *site) leaked() (names []string) {
 }
 
 func TestADeadServerIsLeakedUntilItsReceiptArrives(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	alive, _ := s.owned("alive", serverv1.Ownership_OWNERSHIP_MANUAL)
 	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
@@ -167,6 +171,7 @@ func TestADeadServerIsLeakedUntilItsReceiptArrives(t *testing.T) {
 }
 
 func TestARegistryWithoutKeysRecordsNoDeath(t *testing.T) {
+	t.Parallel()
 	var none signing.Tombstones
 	death := []ledger.Draft{fact(ledger.Server, ident.New(), &serverv1.Dead{})}
 	if err := none.Sign(death, func(string) string { return "main" }); !fault.Is(err, fault.Unavailable) {
@@ -179,6 +184,7 @@ func TestARegistryWithoutKeysRecordsNoDeath(t *testing.T) {
 
 // A leaked server is forgotten only on a request that accepts the leak; the answer names the leaks.
 func TestALeakedServerIsForgottenOnlyAsALeak(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
 	s.report(topology.ReportAgents, agentsOf(gone, 1, stray("cron", 1)))
@@ -202,6 +208,7 @@ func TestALeakedServerIsForgottenOnlyAsALeak(t *testing.T) {
 
 // While the end of a server cannot be signed, the server shows the reason; once the end is written, it does not.
 func TestADeathThatCannotBeSignedShowsTheReason(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	id := s.server("one")
 	s.unsigned.Store(true)

@@ -16,6 +16,7 @@ import (
 // A program of a newer version may choose an image in a way that this registry does not
 // know. To it the choice looks empty, which means the newest.
 func TestAnIntentWithUnknownPartsIsRefusedNamingThem(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	newer := upgrade("web", "1.0.0", on("one"))

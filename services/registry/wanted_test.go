@@ -22,6 +22,7 @@ func (s *site) want(wanted map[string]string) *registryv1.ChangeAgentRequest {
 }
 
 func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
 	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
@@ -68,6 +69,7 @@ func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T)
 }
 
 func TestAWantedVersionNamesWhatItIsOf(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
 	many := map[string]string{}

@@ -23,6 +23,7 @@ var reads = regexp.MustCompile("^(Get|List|Count|Plan|Check|Missing|Forecast|Rep
 // A request that is added to the contract is either a read, or the page states what happens when it reaches many
 // servers.
 func TestThePageOfRolloutsHasEveryRequestThatChangesAnything(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../deploy/docs/rollouts.md")
 	if err != nil {
 		t.Fatal(err)

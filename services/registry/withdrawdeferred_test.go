@@ -24,6 +24,7 @@ func (s *site) deferredUpgrade() string {
 
 // Neither the deferred change nor the one that superseded it touched anything: the state before both is wanted.
 func TestTheStateBeforeADeferredChangeIsWantedWhenTheNextOneIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.image("web", "3.0.0", "release")
 	first := s.instance("web")
@@ -40,6 +41,7 @@ func TestTheStateBeforeADeferredChangeIsWantedWhenTheNextOneIsWithdrawn(t *testi
 
 // The server gave the deferred change up although it was wanted again meanwhile.
 func TestADeferredChangeThatIsGivenUpWhenItIsWantedAgainLeavesTheInstanceAsItWas(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.image("web", "3.0.0", "release")
 	first := s.instance("web")
@@ -57,6 +59,7 @@ func TestADeferredChangeThatIsGivenUpWhenItIsWantedAgainLeavesTheInstanceAsItWas
 }
 
 func TestADeferredInstallationLeavesNothingWhenTheNextChangeIsWithdrawn(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t)
 	s.agent("web")
 	s.image("web", "1.0.0", "release")

@@ -47,6 +47,7 @@ func (s *site) lastFact(server, agent string) string {
 }
 
 func TestAnInstallationThatIsWithdrawnBeforeItBeganIsGone(t *testing.T) {
+	t.Parallel()
 	s, one := installed(t)
 	s.agent("web")
 	s.image("web", "1.0.0", "release")
@@ -69,6 +70,7 @@ func TestAnInstallationThatIsWithdrawnBeforeItBeganIsGone(t *testing.T) {
 }
 
 func TestAnUpgradeThatIsWithdrawnBeforeItBeganLeavesTheInstanceAsItWas(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	first := s.instance("web")
@@ -83,6 +85,7 @@ func TestAnUpgradeThatIsWithdrawnBeforeItBeganLeavesTheInstanceAsItWas(t *testin
 }
 
 func TestARemovalThatIsWithdrawnBeforeItBeganLeavesTheInstanceWanted(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	r := s.accepted(topology.VerbRemove, remove("web", on("one")))
 	s.withdraw(r.Id)
@@ -94,6 +97,7 @@ func TestARemovalThatIsWithdrawnBeforeItBeganLeavesTheInstanceWanted(t *testing.
 
 // Two intents followed each other and neither began: without the second, the state before both is wanted.
 func TestAWithdrawalRestoresTheLastChangeThatBegan(t *testing.T) {
+	t.Parallel()
 	s, one := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	s.image("web", "3.0.0", "release")
@@ -113,6 +117,7 @@ func TestAWithdrawalRestoresTheLastChangeThatBegan(t *testing.T) {
 
 // The change before is under way when the second is withdrawn, so its end decides the state.
 func TestARestoredChangeIsFollowedToItsEnd(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	s.image("web", "3.0.0", "release")
@@ -132,6 +137,7 @@ func TestARestoredChangeIsFollowedToItsEnd(t *testing.T) {
 }
 
 func TestATaskThatHadBegunIsNotWithdrawn(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	r := s.accepted(topology.VerbUpgrade, upgrade("web", "2.0.0", on("one")))
@@ -144,6 +150,7 @@ func TestATaskThatHadBegunIsNotWithdrawn(t *testing.T) {
 }
 
 func TestOnlyAcceptedIntentsCanBeWithdrawn(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	dry := install("web", on("one"))
 	dry.DryRun = true
@@ -161,6 +168,7 @@ func TestOnlyAcceptedIntentsCanBeWithdrawn(t *testing.T) {
 }
 
 func TestIntentsAreListedTheNewestFirstAndFiltered(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web", "db")
 	s.accepted(topology.VerbRemove, remove("db", on("one")))
 	list := func(q *registryv1.ListIntentsRequest) (out []string) {
@@ -193,6 +201,7 @@ func TestIntentsAreListedTheNewestFirstAndFiltered(t *testing.T) {
 
 // A change that its server deferred touched nothing, so it can be taken back although it began.
 func TestAnUpgradeThatIsWithdrawnWhileItIsDeferredLeavesTheInstanceAsItWas(t *testing.T) {
+	t.Parallel()
 	s, _ := installed(t, "web")
 	s.image("web", "2.0.0", "release")
 	first := s.instance("web")

@@ -27,6 +27,7 @@ func (w *world) ahead(image *imagev1.Ref, until time.Time, servers ...string) ui
 }
 
 func TestWhatIsFetchedAheadComesAfterAllElseInHalfOfTheSlotsAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, stop := w.start(Config{Concurrency: 2})
 	first, second, third := serverID(1), serverID(2), serverID(3)
@@ -59,6 +60,7 @@ func TestWhatIsFetchedAheadComesAfterAllElseInHalfOfTheSlotsAlsoAfterARestart(t 
 }
 
 func TestAnImageThatIsNoMoreIsNotFetchedAhead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -71,6 +73,7 @@ func TestAnImageThatIsNoMoreIsNotFetchedAhead(t *testing.T) {
 }
 
 func TestARefreshDoesNotWaitForWhatIsFetchedAhead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -89,6 +92,7 @@ func TestARefreshDoesNotWaitForWhatIsFetchedAhead(t *testing.T) {
 
 // A change for which there is room without what is fetched ahead is not refused because of it.
 func TestWhatIsFetchedAheadMakesWayInADocumentForChanges(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)

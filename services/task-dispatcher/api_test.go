@@ -45,6 +45,7 @@ func queuedWorld(t *testing.T) (*world, *Dispatcher, []string) {
 }
 
 func TestTasksAreListedPageByPageNewestFirst(t *testing.T) {
+	t.Parallel()
 	w, _, all := queuedWorld(t)
 	queries := map[string]struct {
 		q    *dispatcherv1.ListTasksRequest
@@ -109,6 +110,7 @@ func TestTasksAreListedPageByPageNewestFirst(t *testing.T) {
 }
 
 func TestAQueuedTaskShowsWhyItWaits(t *testing.T) {
+	t.Parallel()
 	w, _, _ := queuedWorld(t)
 	r, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks",
 		&dispatcherv1.ListTasksRequest{States: []taskv1.State{taskv1.State_STATE_QUEUED}})
@@ -124,6 +126,7 @@ func TestAQueuedTaskShowsWhyItWaits(t *testing.T) {
 }
 
 func TestOnlyAQueuedTaskIsCancelled(t *testing.T) {
+	t.Parallel()
 	w, d, all := queuedWorld(t)
 	var queued, assigned *taskv1.Task
 	for _, s := range all {
@@ -151,6 +154,7 @@ func TestOnlyAQueuedTaskIsCancelled(t *testing.T) {
 }
 
 func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
+	t.Parallel()
 	w, d, all := queuedWorld(t)
 	known := w.tasks(d, all[0])[0].Id
 	w.say(ledger.Server, serverID(77), &serverv1.Invited{Name: "new", Cell: "main"})
@@ -195,6 +199,7 @@ func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
 }
 
 func TestGetDocumentReturnsTheStoredDocument(t *testing.T) {
+	t.Parallel()
 	w, d, all := queuedWorld(t)
 	same(t, w, d, all[0])
 	r, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument",
@@ -207,6 +212,7 @@ func TestGetDocumentReturnsTheStoredDocument(t *testing.T) {
 
 // Without the removal the server would never be dead.
 func TestARemovalFromADyingServerIsNotCancelled(t *testing.T) {
+	t.Parallel()
 	w, d, all := queuedWorld(t)
 	server := all[0]
 	agent := w.tasks(d, server)[0].Agent

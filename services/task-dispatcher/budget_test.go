@@ -42,6 +42,7 @@ func (w *world) mostAway() (most int, intents map[string]bool) {
 // Each rollout would be within the budget alone. Both share it, over two dispatchers, on different and on the same
 // servers.
 func TestTwoRolloutsShareTheBudgetOfTheirEnvironment(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.execute(nil)
 	first, _ := w.start(Config{Concurrency: 100})

@@ -15,6 +15,7 @@ import (
 )
 
 func TestTasksAreCountedByTheValuesOfFields(t *testing.T) {
+	t.Parallel()
 	w, _, all := queuedWorld(t)
 	group := func(count uint64, values ...string) *dispatcherv1.TaskGroup {
 		return &dispatcherv1.TaskGroup{Values: values, Count: count}

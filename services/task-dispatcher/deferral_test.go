@@ -33,6 +33,7 @@ func (w *world) defers(server, id string, d *taskv1.Deferral) {
 }
 
 func TestADeferredTaskKeepsItsTimeAndLeavesItsSlotToAnother(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{Concurrency: 1})
 	busy, free := serverID(1), serverID(2)
@@ -73,6 +74,7 @@ func TestADeferredTaskKeepsItsTimeAndLeavesItsSlotToAnother(t *testing.T) {
 
 // Nothing was switched, so what waits is given up at once, and the next change need not wait for it.
 func TestADeferredTaskThatIsNotWantedAnyMoreIsGivenUpAndCancelled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	server := serverID(1)
@@ -108,6 +110,7 @@ func TestADeferredTaskThatIsNotWantedAnyMoreIsGivenUpAndCancelled(t *testing.T) 
 
 // The change after it is withdrawn, so that what waits is wanted again, and its server need not give it up.
 func TestADeferredTaskThatIsWantedAgainIsNotNamedAnyMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	server := serverID(1)
@@ -135,6 +138,7 @@ func TestADeferredTaskThatIsWantedAgainIsNotNamedAnyMore(t *testing.T) {
 }
 
 func TestARefusalToCancelADeferredTaskNamesHowItEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	server := serverID(1)

@@ -22,6 +22,7 @@ import (
 )
 
 func TestAnInstallTravelsFromWantedToSucceeded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	w.execute(nil)
@@ -40,6 +41,7 @@ func TestAnInstallTravelsFromWantedToSucceeded(t *testing.T) {
 }
 
 func TestARolledBackUpgradeRestoresTheOldImage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	w.execute(func(v taskv1.Verb, _ string) taskv1.State {
@@ -65,6 +67,7 @@ func TestARolledBackUpgradeRestoresTheOldImage(t *testing.T) {
 }
 
 func TestARemovalIsInTheDocumentUntilTheInstanceIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -86,6 +89,7 @@ func TestARemovalIsInTheDocumentUntilTheInstanceIsGone(t *testing.T) {
 }
 
 func TestARefreshIsRequestedUnderItsTask(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	w.execute(nil)
@@ -107,6 +111,7 @@ func TestARefreshIsRequestedUnderItsTask(t *testing.T) {
 }
 
 func TestAQueuedTaskIsSupersededByANewerChange(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -123,6 +128,7 @@ func TestAQueuedTaskIsSupersededByANewerChange(t *testing.T) {
 }
 
 func TestANewerChangeWaitsWhileTheOlderOneIsUnderWay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)
@@ -139,6 +145,7 @@ func TestANewerChangeWaitsWhileTheOlderOneIsUnderWay(t *testing.T) {
 }
 
 func TestAnExpiredTaskIsRetriedWhenItsServerIsBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{TaskDeadline: 100 * time.Millisecond})
 	s := serverID(1)
@@ -160,6 +167,7 @@ func TestAnExpiredTaskIsRetriedWhenItsServerIsBack(t *testing.T) {
 }
 
 func TestAQueuedTaskExpiresWhenItsServerStaysOffline(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{QueuedDeadline: 100 * time.Millisecond, TaskDeadline: 200 * time.Millisecond})
 	s := serverID(1)
@@ -173,6 +181,7 @@ func TestAQueuedTaskExpiresWhenItsServerStaysOffline(t *testing.T) {
 }
 
 func TestADeadServerHasATombstone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	w.execute(nil)
@@ -193,6 +202,7 @@ func TestADeadServerHasATombstone(t *testing.T) {
 }
 
 func TestAgentsAreInstalledByTierAndDependency(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := serverID(1)
 	w.enrol(s)
@@ -217,6 +227,7 @@ func TestAgentsAreInstalledByTierAndDependency(t *testing.T) {
 }
 
 func TestAnUnchangedDocumentIsNotWrittenAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, stop := w.start(Config{})
 	w.execute(nil)
@@ -253,6 +264,7 @@ func same(t testing.TB, w *world, d *Dispatcher, server string) {
 
 // A bus with a single server acknowledges documents before they are on its disk.
 func TestADocumentThatTheBusLostIsWrittenAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s, other := serverID(1), serverID(2)

@@ -16,6 +16,7 @@ import (
 // Work that was done during a disconnect is reported after it, also when the disconnect fell between
 // two checks of the connection.
 func TestADeadlineThatPassedDuringADisconnectWaitsForReports(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var skew atomic.Int64
 	d, _ := w.start(
@@ -33,6 +34,7 @@ func TestADeadlineThatPassedDuringADisconnectWaitsForReports(t *testing.T) {
 }
 
 func TestALateReportCompletesTheRecordOfAnExpiredTask(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var c clock
 	d, _ := w.start(Config{Now: c.now})
@@ -66,6 +68,7 @@ func TestALateReportCompletesTheRecordOfAnExpiredTask(t *testing.T) {
 }
 
 func TestADispatcherWhoseClockIsAheadExpiresNothingEarly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one, _ := w.start(Config{TaskDeadline: time.Hour})
 	s := serverID(1)
@@ -85,6 +88,7 @@ func TestADispatcherWhoseClockIsAheadExpiresNothingEarly(t *testing.T) {
 }
 
 func TestATaskHasTheTimeThatItsImagesLimitsNeed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)

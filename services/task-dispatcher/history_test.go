@@ -31,6 +31,7 @@ func (w *world) awaitOwn(id string, epoch uint64) (d *desiredv1.Document) {
 // DESIRED was not restored with the ledger: it holds documents from the time that the ledger lost. Or a thief of the
 // dispatcher's key wrote them.
 func TestADocumentThatTheLedgerCannotMakeIsReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	beyond, last, epoch, near := serverID(1), serverID(2), serverID(3), serverID(4)
 	w.enrol(beyond, last, epoch, near)
@@ -54,6 +55,7 @@ func TestADocumentThatTheLedgerCannotMakeIsReplaced(t *testing.T) {
 
 // A document is written over when its server says what is wrong with it, also while nothing else changes.
 func TestADocumentThatItsServerRefusesIsReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	forged, lost := serverID(1), serverID(2)
 	w.enrol(forged, lost)
@@ -71,6 +73,7 @@ func TestADocumentThatItsServerRefusesIsReplaced(t *testing.T) {
 }
 
 func TestNothingIsAdmittedToAServerThatIsAheadOrDuplicated(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lost, two := serverID(1), serverID(2)
 	w.enrol(lost, two)

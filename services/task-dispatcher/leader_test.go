@@ -73,6 +73,7 @@ func (w *world) leftQueueUnder(process string) (n int) {
 }
 
 func TestTheFirstAdmissionClaims(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{TakeOverAfter: patient})
 	w.enrol(serverID(1))
@@ -87,6 +88,7 @@ func TestTheFirstAdmissionClaims(t *testing.T) {
 }
 
 func TestARestartedDispatcherTakesOverAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	store := t.TempDir()
 	w.enrol(serverID(1))
@@ -104,6 +106,7 @@ func TestARestartedDispatcherTakesOverAtOnce(t *testing.T) {
 }
 
 func TestADispatcherTakesOverFromAStoppedOne(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.enrol(serverID(1))
 	img := w.image("shipper", "1.0.0")
@@ -122,6 +125,7 @@ func TestADispatcherTakesOverFromAStoppedOne(t *testing.T) {
 }
 
 func TestNothingLeavesTheQueueWithoutTheClaim(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := serverID(1)
 	w.enrol(s)
@@ -159,6 +163,7 @@ func TestNothingLeavesTheQueueWithoutTheClaim(t *testing.T) {
 }
 
 func TestACancellationIsRecordedUnderTheClaim(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{TakeOverAfter: patient})
 	s := serverID(1)
@@ -178,6 +183,7 @@ func TestACancellationIsRecordedUnderTheClaim(t *testing.T) {
 }
 
 func TestAClaimInDoubtIsRenewed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{TakeOverAfter: patient})
 	s := serverID(1)
@@ -194,6 +200,7 @@ func TestAClaimInDoubtIsRenewed(t *testing.T) {
 }
 
 func TestTwoDispatchersDoNotFightForTheClaim(t *testing.T) {
+	t.Parallel()
 	const concurrency = 10
 	w := newWorld(t)
 	all, agents := servers(50), []string{"a", "b", "c", "d", "e", "f"}
@@ -218,6 +225,7 @@ func TestTwoDispatchersDoNotFightForTheClaim(t *testing.T) {
 }
 
 func TestAFailedRemovalIsRetriedWhenItsServerIsBack(t *testing.T) {
+	t.Parallel()
 	for _, how := range []taskv1.State{taskv1.State_STATE_FAILED, taskv1.State_STATE_EXPIRED} {
 		t.Run(string(task.StateOf(how)), func(t *testing.T) {
 			w := newWorld(t)

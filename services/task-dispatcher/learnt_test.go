@@ -44,6 +44,7 @@ func (w *world) within(d *Dispatcher, n int, agent string, image *imagev1.Ref) (
 }
 
 func TestDeadlinesAreLearntFromTheTasksThatSucceeded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := Config{TaskDeadline: 40 * time.Minute, LeastDeadline: 5 * time.Minute, Store: t.TempDir()}
 	image, other := w.image("beacon", "1.0.0"), w.image("other", "1.0.0")
@@ -68,6 +69,7 @@ func TestDeadlinesAreLearntFromTheTasksThatSucceeded(t *testing.T) {
 
 // A new intent has no medians of its own yet.
 func TestATaskThatIsSlowForItsKindIsListed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var ahead atomic.Int64
 	d, _ := w.start(Config{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})

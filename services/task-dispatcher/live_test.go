@@ -11,6 +11,7 @@ import (
 
 // A dispatcher that was started again has not received the step of a task yet.
 func TestATaskAtAnUnknownStepIsSlowByTheTimeSinceTheDispatcherBegan(t *testing.T) {
+	t.Parallel()
 	at := func(seconds int64) time.Time { return time.Unix(1000+seconds, 0) }
 	usual := func(*taskv1.Task, taskv1.Step) (time.Duration, bool) { return 10 * time.Second, true }
 	running := &taskv1.Task{State: taskv1.State_STATE_RUNNING, AssignedAt: timestamppb.New(at(0))}

@@ -55,6 +55,7 @@ func (w *world) proving(d *Dispatcher) (intent string, last *taskv1.Task) {
 }
 
 func TestAnIntentShowsItsProgressAndItsSlowTasks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	var ahead atomic.Int64
 	d, _ := w.start(Config{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
@@ -97,6 +98,7 @@ func TestAnIntentShowsItsProgressAndItsSlowTasks(t *testing.T) {
 
 // A newer intent replaces a change of an older one before its task is opened: the older one ends too.
 func TestAnIntentEndsAlthoughSomeOfItsTasksWereNeverOpened(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	server, old := serverID(1), ident.From("intent", "beacon", "1")
 	w.enrol(server)
@@ -111,6 +113,7 @@ func TestAnIntentEndsAlthoughSomeOfItsTasksWereNeverOpened(t *testing.T) {
 }
 
 func TestAnIntentThatIsNotCountedIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	_, err := d.api.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: "x"})

@@ -6,6 +6,7 @@ import (
 )
 
 func TestAServerIsQueuedOnceAndAgainWhenItChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	q := newQueue()
@@ -34,6 +35,7 @@ func TestAServerIsQueuedOnceAndAgainWhenItChangedMeanwhile(t *testing.T) {
 }
 
 func TestATaskIsReservedOnce(t *testing.T) {
+	t.Parallel()
 	c := newReservations()
 	if !c.reserve("a") || c.reserve("a") || !c.reserve("b") {
 		t.Error("a task was reserved twice, or not at all")

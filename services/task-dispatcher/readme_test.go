@@ -9,6 +9,7 @@ import (
 )
 
 func TestTheReadmeShowsTheLifeOfATask(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

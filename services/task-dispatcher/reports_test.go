@@ -40,6 +40,7 @@ func (w *world) deadLetters() []string {
 }
 
 func TestARepeatedReportLeadsToOneFact(t *testing.T) {
+	t.Parallel()
 	w, d, server, open := assigned(t)
 	for range 3 {
 		w.report(server, open.Id, taskv1.State_STATE_RUNNING, nil)
@@ -75,6 +76,7 @@ func (w *world) factsOf(taskID string) string {
 
 // The report of the start was lost with the bus, or comes after that of the end.
 func TestAnEndThatArrivesFirstIsRecordedWithItsStart(t *testing.T) {
+	t.Parallel()
 	for _, end := range []taskv1.State{
 		taskv1.State_STATE_SUCCEEDED, taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE,
 	} {
@@ -103,6 +105,7 @@ func TestAnEndThatArrivesFirstIsRecordedWithItsStart(t *testing.T) {
 }
 
 func TestAReportThatIsNotBelievedBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
 	w, d, server, open := assigned(t)
 	other := serverID(2)
 	w.enrol(other)
@@ -123,6 +126,7 @@ func TestAReportThatIsNotBelievedBecomesADeadLetter(t *testing.T) {
 }
 
 func TestAReportOnAnUnknownTaskIsIgnored(t *testing.T) {
+	t.Parallel()
 	w, d, server, open := assigned(t)
 	w.report(server, ident.New(), taskv1.State_STATE_SUCCEEDED, nil)
 	w.report(server, open.Id, taskv1.State_STATE_SUCCEEDED, nil) // on the same subject, so handled after it
@@ -133,6 +137,7 @@ func TestAReportOnAnUnknownTaskIsIgnored(t *testing.T) {
 }
 
 func TestAQuarantinedServerIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	w, d, server, open := assigned(t)
 	w.say(ledger.Server, server, &serverv1.Quarantined{Reason: "forged"})
 	bustest.Eventually(t, "the dispatcher knows", func() bool {
@@ -148,6 +153,7 @@ func TestAQuarantinedServerIsNotBelieved(t *testing.T) {
 }
 
 func TestAReportOfADeadServerChangesNothing(t *testing.T) {
+	t.Parallel()
 	w, d, server, open := assigned(t)
 	w.say(ledger.Server, server, &serverv1.Dead{Lost: true})
 	bustest.Eventually(t, "the dispatcher knows", func() bool {

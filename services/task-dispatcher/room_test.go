@@ -45,6 +45,7 @@ func (w *world) wantWith(
 // The metadata of thirty-two agents, each with as much as it may have, exceed one message. A change
 // without room ends with a code, all others succeed, and the server is never cut off.
 func TestAChangeThatMakesADocumentTooLargeIsRefusedAndHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
 	s := serverID(1)

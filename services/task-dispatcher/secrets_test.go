@@ -21,6 +21,7 @@ import (
 )
 
 func TestOnlyTheStoredDocumentHasASecretInClear(t *testing.T) {
+	t.Parallel()
 	key, err := secret.ParseKey(secret.NewKeyText())
 	if err != nil {
 		t.Fatal(err)

@@ -167,6 +167,7 @@ func (w *world) awaitEnds(d *Dispatcher, n int) {
 }
 
 func TestTwoDispatchersKeepEveryPromise(t *testing.T) {
+	t.Parallel()
 	const concurrency = 7
 	w := newWorld(t)
 	all, agents := servers(60), []string{"a", "b", "c", "d"}
@@ -199,6 +200,7 @@ func TestTwoDispatchersKeepEveryPromise(t *testing.T) {
 }
 
 func TestARestartedDispatcherContinues(t *testing.T) {
+	t.Parallel()
 	const concurrency = 5
 	w := newWorld(t)
 	store := t.TempDir()
@@ -221,6 +223,7 @@ func TestARestartedDispatcherContinues(t *testing.T) {
 }
 
 func TestManyTasksAreRecordedInBatches(t *testing.T) {
+	t.Parallel()
 	const concurrency = 1000
 	w := newWorld(t)
 	all := servers(200)
@@ -240,6 +243,7 @@ func TestManyTasksAreRecordedInBatches(t *testing.T) {
 }
 
 func TestOfOverlappingChangesTheLastOneHolds(t *testing.T) {
+	t.Parallel()
 	const concurrency, generations = 6, 5
 	w := newWorld(t)
 	all, agents := servers(30), []string{"a", "b", "c"}

@@ -52,6 +52,7 @@ func (s *stand) answer(t *testing.T, f func(request int64) error) {
 }
 
 func TestABusyCatalogIsAskedAgainWhenItSays(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	i := s.blob(t, imagetest.Regular("x", 0o644, []byte("x")))
 	s.answer(t, func(request int64) error {
@@ -67,6 +68,7 @@ func TestABusyCatalogIsAskedAgainWhenItSays(t *testing.T) {
 
 // The document may have changed since: it is read again, and the change fails if the catalog insists.
 func TestAnImageThatTheDocumentDoesNotNameFailsWithTheCatalogsCode(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	i := s.blob(t, imagetest.Regular("x", 0o644, []byte("x")))
 	s.answer(t, func(int64) error { return fault.Refusef(fault.Denied, code.NotYourImage, "not named") })
@@ -84,6 +86,7 @@ func TestAnImageThatTheDocumentDoesNotNameFailsWithTheCatalogsCode(t *testing.T)
 
 // A request that the bus lost with the connection is repeated at once.
 func TestAFetchGoesOnAfterAReconnect(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	i := s.blob(t, imagetest.Regular("x", 0o644, []byte("x")))
 	s.catalog() // nothing answers

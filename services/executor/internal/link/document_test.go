@@ -141,6 +141,7 @@ func TestADocumentOlderThanItsBellIsReadAgain(t *testing.T) {
 
 // Others can ring a server's bell with any number, so reading again must not cost more than the pace of all readings.
 func TestReadingAgainWaitsForThePace(t *testing.T) {
+	t.Parallel()
 	const left = 3
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -152,6 +153,7 @@ func TestReadingAgainWaitsForThePace(t *testing.T) {
 }
 
 func TestReadingAgainEndsWithTheFirstError(t *testing.T) {
+	t.Parallel()
 	r := &replicas{sequences: []uint64{5, broken}}
 	_, err := r.reading(rate.NewLimiter(readsASecond, readsAtOnce)).once(t.Context(), 7)
 	if !fault.Is(err, fault.Unavailable) || r.reads != 2 {

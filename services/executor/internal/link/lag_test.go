@@ -23,6 +23,7 @@ import (
 // comes from the leader without its document, before that is at the replica. Only reading again finds it: the timer is
 // an hour.
 func TestABellLeadsToItsDocumentOnAReplicaThatLagsBehind(t *testing.T) {
+	t.Parallel()
 	const servers, enough, behind = 10, 20, 60 * time.Millisecond
 	c := bustest.StartClusterWithLag(t)
 	c.RingWithoutDocuments(t)
@@ -97,6 +98,7 @@ func (r *room) forget() {
 
 // A bell that rings before all servers of the bus know the subscription is lost, and no bell follows it.
 func TestTheDocumentIsReadAgainSoonAfterAConnect(t *testing.T) {
+	t.Parallel()
 	var readings atomic.Int32
 	l := link.New(link.Config{
 		Conn:    bustest.Start(t).Dial(t, "server"),

@@ -120,6 +120,7 @@ func (s *stand) store(t *testing.T, subject string, m proto.Message) {
 }
 
 func TestADocumentIsReadAtTheStartAndWhenItsBellRings(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	doc := &desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 1}
 	s.store(t, topology.DesiredSubject(here), doc)
@@ -132,6 +133,7 @@ func TestADocumentIsReadAtTheStartAndWhenItsBellRings(t *testing.T) {
 
 // Another server can have its own document delivered to this one's bell, as the answer to its reading.
 func TestAnotherServersDocumentOnTheBellIsNotHandedOn(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	mine := func(generation uint64) *desiredv1.Document {
 		return &desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: generation}
@@ -167,6 +169,7 @@ func TestAnotherServersDocumentOnTheBellIsNotHandedOn(t *testing.T) {
 
 // The number of a bell is the document's sequence, which the stream adds when it rings.
 func TestABellAnnouncesTheSequenceOfItsDocument(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	rung := make(chan uint64, 1)
 	stop, err := s.conn.Subscribe(topology.BellSubject(here), func(m bus.Message) { rung <- m.Announced() })
@@ -190,6 +193,7 @@ func TestABellAnnouncesTheSequenceOfItsDocument(t *testing.T) {
 
 // A server's bell can be rung by others, so it must not cost more than its pace.
 func TestABellThatNeverStopsCostsNoMoreThanItsPace(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	s.store(t, topology.DesiredSubject(here),
 		&desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 1})
@@ -215,6 +219,7 @@ func TestABellThatNeverStopsCostsNoMoreThanItsPace(t *testing.T) {
 }
 
 func TestAnotherServersDocumentIsNotHandedOn(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	bustest.Go(t, s.link.Run)
 	s.store(t, topology.DesiredSubject(here), &desiredv1.Document{ServerId: "another", Cell: here.Cell, Generation: 9})
@@ -229,6 +234,7 @@ func TestAnotherServersDocumentIsNotHandedOn(t *testing.T) {
 }
 
 func TestReportsArriveInOrderAndLeaveTheOutbox(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	for n := range uint64(50) {
 		data, _ := proto.Marshal(&reportv1.Report{Sequence: n + 1})
@@ -253,6 +259,7 @@ func TestReportsArriveInOrderAndLeaveTheOutbox(t *testing.T) {
 // forgot is said again when it is back, in order and before anything newer. What it did
 // not forget is there twice: reports have no message id.
 func TestWhatTheBusForgotIsSaidAgain(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	kinds := []string{
 		topology.ReportTask,
@@ -301,6 +308,7 @@ func (s *stand) reports(t *testing.T) (numbers []uint64) {
 }
 
 func TestBeatsSayWhereTheServerIs(t *testing.T) {
+	t.Parallel()
 	s, began := newStand(t), time.Now()
 	beats := make(chan *reportv1.Beat, 100)
 	stop, err := s.conn.Subscribe(topology.BeatSubject(here), func(m bus.Message) {

@@ -41,6 +41,7 @@ func noise(n int) []byte {
 }
 
 func TestABlobIsFetchedOnceAndEachChunkVerified(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	i := s.blob(t, imagetest.Regular("x", 0o644, noise(3<<20)))
 	b := i.Manifest.Blob
@@ -74,6 +75,7 @@ func TestABlobIsFetchedOnceAndEachChunkVerified(t *testing.T) {
 }
 
 func TestAChunkThatIsMissingOrWrongIsRefused(t *testing.T) {
+	t.Parallel()
 	for code, harm := range map[string]func(*imagev1.Blob){
 		"CHUNK_MISSING":  func(b *imagev1.Blob) { b.ChunkDigests = append(b.ChunkDigests, make([]byte, 32)) },
 		"CHUNK_MISMATCH": func(b *imagev1.Blob) { b.ChunkDigests[0] = make([]byte, 32) },
@@ -91,6 +93,7 @@ func TestAChunkThatIsMissingOrWrongIsRefused(t *testing.T) {
 }
 
 func TestProgressIsToldAtEachStepAndOnceASecondWithinIt(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	said := make(chan string, 100)
 	stop, err := s.conn.Subscribe(topology.LiveSubject(here, topology.LiveTask), func(m bus.Message) {

@@ -11,6 +11,7 @@ import (
 // shortly before the end of the bus is said once more, also by an executor that waited longer
 // than it remembers reports.
 func TestWhatAKilledBusForgotIsSaidAgainHoweverLongItWasAway(t *testing.T) {
+	t.Parallel()
 	began := time.Unix(1_700_000_000, 0)
 	after := func(d time.Duration) time.Time { return began.Add(d) }
 	for name, c := range map[string]struct {

@@ -92,6 +92,7 @@ func (d *desk) read(by *bus.Conn, r topology.LogReader, q *logv1.ReadRequest) (*
 }
 
 func TestAViewerReadsWhatAnAgentWroteAndThenWhatItWrites(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "one\ntwo\n")
 	r := d.mustOpen("beacon")
@@ -117,6 +118,7 @@ func TestAViewerReadsWhatAnAgentWroteAndThenWhatItWrites(t *testing.T) {
 }
 
 func TestAReadingBeginsAtTheLastLines(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "one\ntwo\nthree\n")
 	for lines, want := range map[uint32]string{1: "three\n", 2: "two\nthree\n", 9: "one\ntwo\nthree\n"} {
@@ -136,6 +138,7 @@ func TestAReadingBeginsAtTheLastLines(t *testing.T) {
 }
 
 func TestOnlyOpenedSessionsAreAnswered(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "secret\n")
 	bob := d.bus.Person(t, "bob", topology.Admin)
@@ -156,6 +159,7 @@ func TestOnlyOpenedSessionsAreAnswered(t *testing.T) {
 }
 
 func TestASessionEndsWithItsViewer(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "x\n")
 	r := d.mustOpen("beacon")
@@ -182,6 +186,7 @@ func TestASessionEndsWithItsViewer(t *testing.T) {
 }
 
 func TestViewersAreBounded(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", strings.Repeat("0123456789abcde\n", logview.PartBytes/8))
 	for range logview.MostSessions {
@@ -200,6 +205,7 @@ func TestViewersAreBounded(t *testing.T) {
 
 // A viewer who waits for output keeps the place, also when all are taken.
 func TestASessionWithARequestUnderWayMakesNoRoom(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "x\n")
 	waits := d.mustOpen("beacon")
@@ -236,6 +242,7 @@ func TestASessionWithARequestUnderWayMakesNoRoom(t *testing.T) {
 
 // A person may name any session, and so send on any number of subjects.
 func TestRequestsOfOnePersonAreBoundedWhateverSessionTheyName(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "x\n")
 	r := topology.LogReader{Actor: "bob", Session: ident.New()}
@@ -267,6 +274,7 @@ func TestRequestsOfOnePersonAreBoundedWhateverSessionTheyName(t *testing.T) {
 }
 
 func TestASessionHasOneRequestAtATime(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "x\n")
 	r := d.mustOpen("beacon")
@@ -287,6 +295,7 @@ func TestASessionHasOneRequestAtATime(t *testing.T) {
 }
 
 func TestAnAgentIsAName(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	if err := os.WriteFile(filepath.Join(string(d.root), "output.log"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
