@@ -20,6 +20,7 @@ import (
 
 // The status of an executor that was killed is fresh for a while, and says that it runs.
 func TestAKilledExecutorIsNotHealthy(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	bustest.Go(t, s.executor().Run)
 	path := filepath.Join(s.root, "executor", "status.json")
@@ -91,6 +92,7 @@ func writeJSON(t *testing.T, path string, v any) {
 }
 
 func TestARehearsalWithoutAJournalDoesNotPassAndMakesNone(t *testing.T) {
+	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "copy.db")
 	_, err := executor.Rehearse(context.Background(), executor.Config{Root: t.TempDir()}, missing)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -108,6 +108,7 @@ func TestAnAbandonedServerIsCleanedWithItsTombstoneAlone(t *testing.T) {
 // What was cleaned and what was never there look the same, and neither is called clean: it
 // is said where it was looked, and what to do when it was the right place.
 func TestNothingLeftIsNotTakenForACleanUp(t *testing.T) {
+	t.Parallel()
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +152,7 @@ func TestACleanUpLeavesAndNamesWhatSomebodyElsePutThere(t *testing.T) {
 // The image keys of the join are removed; a file that an administrator wrote or changed since stays
 // as it is.
 func TestTheAdministratorsKeysOfImagesStay(t *testing.T) {
+	t.Parallel()
 	keys := make([]string, 2)
 	for n := range keys {
 		var err error

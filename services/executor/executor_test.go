@@ -107,6 +107,7 @@ func (s *site) executor() *executor.Executor {
 }
 
 func TestAnImageOnTheBusComesToTheServerAndIsReported(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	bustest.Go(t, s.executor().Run)
 	m := s.image("1.0.0")
@@ -125,6 +126,7 @@ func TestAnImageOnTheBusComesToTheServerAndIsReported(t *testing.T) {
 }
 
 func TestAnExecutorThatWasStoppedSaysSo(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -149,6 +151,7 @@ func TestAnExecutorThatWasStoppedSaysSo(t *testing.T) {
 }
 
 func TestARootWithoutAnIdentityDoesNotRun(t *testing.T) {
+	t.Parallel()
 	err := executor.New(executor.Config{Root: t.TempDir(), Log: zerolog.Nop()}).Run(context.Background())
 	if !fault.Is(err, fault.NotFound) {
 		t.Errorf("got %v", err)
@@ -156,6 +159,7 @@ func TestARootWithoutAnIdentityDoesNotRun(t *testing.T) {
 }
 
 func TestTwoExecutorsInOneRootAreAConflict(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	bustest.Go(t, s.executor().Run)
 	bustest.Eventually(t, "the first runs", func() bool { _, err := status.Read(s.root); return err == nil })
@@ -166,6 +170,7 @@ func TestTwoExecutorsInOneRootAreAConflict(t *testing.T) {
 
 // The debug socket is off by default, and shows the state of an executor that runs.
 func TestTheStateIsReadableOverTheDebugSocketOnly(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	c := h.config()
 	c.DebugSocket = filepath.Join(t.TempDir(), "debug.sock")

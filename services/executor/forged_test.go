@@ -46,6 +46,7 @@ func (h *host) applies(generation uint64) {
 }
 
 func TestAnImpossibleDocumentIsNeitherFollowedNorRemembered(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	h.run(h.config())
 	h.alive()
@@ -61,6 +62,7 @@ func TestAnImpossibleDocumentIsNeitherFollowedNorRemembered(t *testing.T) {
 }
 
 func TestAGenerationThatWasForgedIsForgottenByHand(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	_, stop := h.run(h.config())
 	h.alive()
@@ -112,6 +114,7 @@ func (h *host) journal(f func(*journal.Tx) error) {
 }
 
 func TestAGenerationIsForgottenOnlyWhereThereIsAJournal(t *testing.T) {
+	t.Parallel()
 	if _, err := executor.ResetGeneration(t.TempDir(), time.Now()); !fault.Is(err, fault.NotFound) {
 		t.Errorf("without a journal: %v", err)
 	}

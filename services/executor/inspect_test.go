@@ -47,6 +47,7 @@ func says(t *testing.T, text string, lines ...string) {
 }
 
 func TestADryRunShowsTheDecisionAndAllThatItIsMadeFrom(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	h.document(&desiredv1.Document{Life: serverv1.Life_LIFE_ALIVE})
 	says(t, h.dryRun(), "DECISION the executor stays and works", "ownership manual", "life in the document alive",
@@ -143,6 +144,7 @@ func TestAnUninstallBesideARunningExecutorIsRefused(t *testing.T) {
 
 // After a crash the command finishes what was begun, without the bus.
 func TestTheCommandFinishesAnUninstallThatWasBegun(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	h.dead(h.proof(h.who.ServerID))
 	h.slay("removed identity.json", 1)

@@ -89,6 +89,7 @@ func (r *registry) joinWith(secret, root, server string, imageKeys ...string) (s
 }
 
 func TestAJoinKeepsKeyAndIdentityForTheOwnerOnly(t *testing.T) {
+	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
 	if id, err := r.join(root, here.Server); err != nil || id != here.Server {
 		t.Fatalf("joined as %q, %v", id, err)
@@ -105,6 +106,7 @@ func TestAJoinKeepsKeyAndIdentityForTheOwnerOnly(t *testing.T) {
 }
 
 func TestAJoinWhoseAnswerWasLostIsRepeatedWithTheSameKey(t *testing.T) {
+	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
 	r.down = true
 	if _, err := r.join(root, here.Server); err == nil {
@@ -126,6 +128,7 @@ func key(t *testing.T, root layout.Root) string {
 }
 
 func TestAVoidKeyIsReplacedWhenTheIdentityIsLost(t *testing.T) {
+	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
 	if _, err := r.join(root, here.Server); err != nil {
 		t.Fatal(err)
@@ -140,6 +143,7 @@ func TestAVoidKeyIsReplacedWhenTheIdentityIsLost(t *testing.T) {
 }
 
 func TestALaterTokenJoinsTheServerAgainWithAnotherKey(t *testing.T) {
+	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
 	if _, err := r.join(root, here.Server); err != nil {
 		t.Fatal(err)
@@ -172,6 +176,7 @@ func TestALaterTokenJoinsTheServerAgainWithAnotherKey(t *testing.T) {
 }
 
 func TestARefusalReachesThePersonAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	r, dir := newRegistry(t), t.TempDir()
 	r.keys = []string{"another"}
 	for name, root := range map[string]string{"was there": dir, "was made": filepath.Join(dir, "opt", "garrison")} {
@@ -186,6 +191,7 @@ func TestARefusalReachesThePersonAndLeavesNothing(t *testing.T) {
 }
 
 func TestABusThatIsAwayLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	token := trust.Token{URL: "nats://127.0.0.1:1", ServerID: here.Server, Cell: "main", Secret: "s", JWT: "guest"}
 	_, err := enrol.Join(t.Context(),
@@ -201,6 +207,7 @@ func TestABusThatIsAwayLeavesNothing(t *testing.T) {
 // A key that is named must not be passed over: not by a first join, nor by one of a server
 // that joined before and has none. A file of keys that is there counts.
 func TestAJoinKeepsTheKeysOfImagesThatItIsTold(t *testing.T) {
+	t.Parallel()
 	r, root, server := newRegistry(t), t.TempDir(), ident.New()
 	var keys []string
 	for range 2 {
@@ -227,6 +234,7 @@ func TestAJoinKeepsTheKeysOfImagesThatItIsTold(t *testing.T) {
 }
 
 func TestAServerThatJoinedAndNeverRanSaysSo(t *testing.T) {
+	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
 	if _, err := status.Read(root); !fault.Is(err, fault.NotFound) {
 		t.Errorf("before: %v", err)
@@ -246,6 +254,7 @@ func TestAServerThatJoinedAndNeverRanSaysSo(t *testing.T) {
 }
 
 func TestARootOfAnotherServerIsRefused(t *testing.T) {
+	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
 	if _, err := r.join(root, here.Server); err != nil {
 		t.Fatal(err)

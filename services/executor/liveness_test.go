@@ -113,6 +113,7 @@ func TestAnExecutorWhoseLoopHangsIsNotAlive(t *testing.T) {
 }
 
 func TestAFullDiskIsNoReasonToRestart(t *testing.T) {
+	t.Parallel()
 	for err, excused := range map[error]bool{
 		syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EIO: false, syscall.EROFS: false,
 	} {

@@ -68,6 +68,7 @@ func (b *box) untouched(pid int) {
 }
 
 func TestANewExecutorTakesOverWhileAgentsRunOn(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent, executor := b.install(), b.unit.pid()
@@ -99,6 +100,7 @@ func TestANewExecutorTakesOverWhileAgentsRunOn(t *testing.T) {
 }
 
 func TestADamagedProgramOfTheExecutorIsRepairedByATaskForTheSameVersion(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent := b.install()
@@ -128,6 +130,7 @@ func TestADamagedProgramOfTheExecutorIsRepairedByATaskForTheSameVersion(t *testi
 }
 
 func TestAnAgentThatEndsAfterTheReplacementIsBuriedAndStartedAgain(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent := b.install()
@@ -154,6 +157,7 @@ func (b *box) trying(tr trait) (task string) {
 }
 
 func TestABusThatGoesAwayDuringTheTrialIsNotHeldAgainstTheNewOne(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent := b.install()
@@ -170,6 +174,7 @@ func TestABusThatGoesAwayDuringTheTrialIsNotHeldAgainstTheNewOne(t *testing.T) {
 }
 
 func TestANewExecutorThatHangsEndsWithTheOldOne(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent := b.install()
@@ -182,6 +187,7 @@ func TestANewExecutorThatHangsEndsWithTheOldOne(t *testing.T) {
 }
 
 func TestATrialThatIsStoppedFromOutsideIsDoneAgain(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent := b.install()
@@ -196,6 +202,7 @@ func TestATrialThatIsStoppedFromOutsideIsDoneAgain(t *testing.T) {
 }
 
 func TestThereIsOneProgramOfTheExecutor(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	b.replace(b.want(b.brings(trait{Version: "2.0.0"})), succeeded, "", "2.0.0", "2.0.0")
@@ -224,6 +231,7 @@ func TestThereIsOneProgramOfTheExecutor(t *testing.T) {
 }
 
 func TestABrokenExecutorIsUndone(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent := b.install()
@@ -266,6 +274,7 @@ func TestABrokenExecutorIsUndone(t *testing.T) {
 }
 
 func TestAnExecutorThatKeepsEndingLaterDoesNotTakeTheServerAway(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent := b.install()
@@ -290,6 +299,7 @@ func TestAnExecutorThatKeepsEndingLaterDoesNotTakeTheServerAway(t *testing.T) {
 
 // The version before is a better stand-in than the program that was installed years ago.
 func TestInPlaceOfAVersionThatKeepsEndingTheOneBeforeRuns(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.start()
 	agent := b.install()

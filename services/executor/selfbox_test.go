@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func newBoxIn(t *testing.T, root string) *box {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(filepath.Dir(b.bootstrap), 0o755), os.WriteFile(b.bootstrap, program, 0o755),
+	if err := errors.Join(os.Mkdir(filepath.Dir(b.bootstrap), 0o755), writeProgram(b.bootstrap, program),
 		os.WriteFile(filepath.Join(filepath.Dir(b.bootstrap), "trait.json"), []byte(`{"Version":"1.0.0"}`),
 			0o600)); err != nil {
 		t.Fatal(err)
@@ -78,6 +79,14 @@ func newBoxIn(t *testing.T, root string) *box {
 		b.endAgent()
 	})
 	return b
+}
+
+// writeProgram writes a program that can be started at once. A process that another test forks while the file is open
+// for writing would keep it busy.
+func writeProgram(path string, data []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, data, 0o755)
 }
 
 // newServer makes a server as a join leaves it, on a bus of its own. Who makes it says how

@@ -301,6 +301,7 @@ func (p plainRun) kill(turn, most int) interruption {
 }
 
 func TestAnExecutorThatReplacesItselfKilledAtAnyInstantIsOneWholeVersion(t *testing.T) {
+	t.Parallel()
 	interrupt(t, "SIGKILL, itself", killsVariable, newCareer)
 }
 

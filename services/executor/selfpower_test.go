@@ -164,6 +164,7 @@ func (c *career) programLink(m change.Manifest) string {
 }
 
 func TestAnExecutorThatReplacesItselfLosesPowerAtAnyInstantAndIsOneWholeVersion(t *testing.T) {
+	t.Parallel()
 	if why := powercut.Unable(t); why != "" {
 		fmt.Printf("\npower cut, itself: SKIPPED: %s\n", why)
 		t.Skip(why)

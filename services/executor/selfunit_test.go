@@ -22,6 +22,9 @@ type unit struct {
 	starts int
 }
 
+// restartPause is the pause before the next start. A shorter one takes a core for each executor that refuses to start.
+const restartPause = 100 * time.Millisecond
+
 // start starts the executor and keeps it up. The first process alone gets the environment.
 func (b *box) start(env ...string) {
 	b.t.Helper()
@@ -37,7 +40,7 @@ func (b *box) start(env ...string) {
 			_ = cmd.Wait()
 			select {
 			case <-u.stopping:
-			case <-time.After(5 * time.Millisecond):
+			case <-time.After(restartPause):
 			}
 			if cmd, err = b.spawn(u); errors.Is(err, errStopping) {
 				return

@@ -32,6 +32,7 @@ const (
 )
 
 func TestTheUnitBringsTheExecutorBackAndAgentsDoNotNotice(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	agent := s.installs()
 	if group := s.shows(serviceUnit, "ControlGroup"); group == "" || group == s.shows(s.agents()[0], "ControlGroup") {
@@ -56,6 +57,7 @@ func TestTheUnitBringsTheExecutorBackAndAgentsDoNotNotice(t *testing.T) {
 }
 
 func TestTheUnitsProgramReplacesItselfInPlace(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	agent := s.installs()
 	main, invocation := s.main(), s.shows(serviceUnit, "InvocationID")
@@ -96,6 +98,7 @@ func TestTheUnitsProgramReplacesItselfInPlace(t *testing.T) {
 // A process that hangs is ended by systemd and started again; that it lives is heard before
 // and after it has become another program.
 func TestTheUnitThatHangsIsStartedAgainAndAgentsDoNotNotice(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	agent := s.installs()
 	hangs := func(restarts string) {
@@ -122,6 +125,7 @@ func TestTheUnitThatHangsIsStartedAgainAndAgentsDoNotNotice(t *testing.T) {
 }
 
 func TestTheUnitIsStoppedAndKilledWhileANewExecutorIsOnTrial(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	agent := s.installs()
 	task := s.tries("2.0.0")
@@ -140,6 +144,7 @@ func TestTheUnitIsStoppedAndKilledWhileANewExecutorIsOnTrial(t *testing.T) {
 }
 
 func TestTheUnitOfADecommissionedServerStaysDown(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	s.installs()
 	proof, err := s.signer.Tombstone(s.at.Server, s.at.Cell, time.Now())
@@ -203,6 +208,7 @@ func (s *service) cleanUp() (out []byte, err error) {
 
 // A clean-up finds the agents that systemd goes on running without their executor.
 func TestTheUnitThatIsGoneLeavesAgentsThatACleanUpEnds(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	agent := s.installs()
 	s.abandons()
@@ -221,6 +227,7 @@ func TestTheUnitThatIsGoneLeavesAgentsThatACleanUpEnds(t *testing.T) {
 
 // An agent of which the journal lost the entry runs on as a service, and is not taken for gone.
 func TestTheUnitsAgentThatNobodyKnowsIsNotCleanedAway(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	agent := s.installs()
 	s.abandons()

@@ -17,6 +17,7 @@ import (
 )
 
 func TestTheSupervisorIsWhatWasAskedForOrWhatTheServerHas(t *testing.T) {
+	t.Parallel()
 	root := layout.Root(t.TempDir())
 	j, err := journal.Open(filepath.Join(string(root), "journal.db"))
 	if err != nil {
@@ -52,6 +53,7 @@ func TestTheSupervisorIsWhatWasAskedForOrWhatTheServerHas(t *testing.T) {
 }
 
 func TestAServerWhoseBusIsGoneDoesNotRunAgentsASecondTime(t *testing.T) {
+	t.Parallel()
 	if notHere(systemd.ErrNoBus, SupervisorSystemd) || !notHere(systemd.ErrNoBus, SupervisorDirect) ||
 		!notHere(systemd.ErrNotHere, SupervisorSystemd) ||
 		notHere(nil, "") {

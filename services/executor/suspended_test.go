@@ -193,6 +193,7 @@ func TestAnExecutorThatCannotTellWhoItIsKeepsItsAgents(t *testing.T) {
 
 // The same policy keeps replaced versions for a rollback, also without an identity.
 func TestAnExecutorThatCannotTellWhoItIsKeepsReplacedVersions(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	_, stop := h.run(h.config())
 	h.daemonOf("1.0.0")

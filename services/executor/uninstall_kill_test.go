@@ -35,6 +35,7 @@ const doomedVariable = "GARRISON_TEST_DOOMED"
 
 // TestDoomed is that process, and passes over itself in any other.
 func TestDoomed(t *testing.T) {
+	t.Parallel()
 	spec := os.Getenv(doomedVariable)
 	if spec == "" {
 		t.Skip("not a process of its own")

@@ -37,6 +37,7 @@ func ends(t *testing.T, ended chan error) {
 // The host is as it was before: nothing is left of the one fleet, and the other beside
 // it, with its agent, did not notice.
 func TestAnUninstallLeavesNoTraceAndTouchesNoOther(t *testing.T) {
+	t.Parallel()
 	machine := t.TempDir()
 	other := newHost(t, bustest.StartGuarded(t), filepath.Join(machine, "other"), identity.Manual)
 	c := other.config()
@@ -94,6 +95,7 @@ func names(r *reportv1.ReceiptReport) map[string]bool {
 }
 
 func TestWhatSomebodyElsePutThereStaysAndIsReported(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	theirs := []string{"notes.txt", "agents/theirs", "images/readme", "executor/backup.db"}
 	for _, name := range theirs {
@@ -247,6 +249,7 @@ func there(h *host) []string {
 
 // While the death is not recorded, no file of the executor's changes.
 func TestBeforeTheDeathNothingIsUninstalled(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	ended, _ := h.run(h.config())
 	h.document(&desiredv1.Document{Life: serverv1.Life_LIFE_DYING}) // every duty is done, and the death is held back
@@ -276,6 +279,7 @@ func TestBeforeTheDeathNothingIsUninstalled(t *testing.T) {
 
 // While the receipt cannot be stored, the files wait for it.
 func TestTheFilesWaitForTheReceipt(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	h := newHost(t, g, filepath.Join(t.TempDir(), "root"), identity.Manual)
 	c := h.config()
@@ -305,6 +309,7 @@ func TestTheFilesWaitForTheReceipt(t *testing.T) {
 }
 
 func TestAServerThatFindsItselfDeadWhenItConnectsGoesTheSameWay(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	h.dead(h.proof(h.who.ServerID))
 	ended, _ := h.run(h.config())
@@ -315,6 +320,7 @@ func TestAServerThatFindsItselfDeadWhenItConnectsGoesTheSameWay(t *testing.T) {
 }
 
 func TestAContainerKeepsOneWordForItsNextStart(t *testing.T) {
+	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	h.dead(h.proof(h.who.ServerID))
 	c := h.config()

@@ -1,0 +1,106 @@
+// Command testlane runs go test, prints a line for each package as it ends, and ends with what failed, why, and where
+// the whole output is. With -limit it also fails when the tests of a package take longer.
+//
+//	testlane [-logs DIR] [-limit 60s] -- [go test's flags and packages]
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/testlog"
+)
+
+func main() {
+	logs := flag.String("logs", filepath.Join(os.TempDir(), "garrison-tests"), "directory of the output of what fails")
+	limit := flag.Duration("limit", 0, "longest time for the tests of a package; 0 means any")
+	flag.Parse()
+	if err := run(*logs, *limit, flag.Args()); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "testlane:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string, limit time.Duration, args []string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	log := testlog.New(dir, func(p *testlog.Package) { printPackage(p, limit) })
+	began := time.Now()
+	failed := goTest(log, args)
+	failures := log.Failures()
+	slow := overLimit(log, limit)
+	for _, line := range log.Other() {
+		fmt.Println(line)
+	}
+	summary(os.Stdout, log, time.Since(began))
+	testlog.Print(os.Stdout, failures)
+	switch {
+	case len(failures) > 0:
+		return fmt.Errorf("%d failed; the output of each failed package is in %s", len(failures), dir)
+	case failed != nil:
+		return failed
+	case slow > 0:
+		return fmt.Errorf("the tests of %d packages took more than %s", slow, limit)
+	}
+	return nil
+}
+
+// goTest runs go test and reads what it prints. Its error says nothing new when a test failed.
+func goTest(log *testlog.Log, args []string) error {
+	c := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	c.Stderr = os.Stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	err = log.Read(out)
+	if err != nil {
+		_, _ = io.Copy(io.Discard, out) // or go test waits for its reader
+	}
+	if end := c.Wait(); end != nil {
+		err = errors.Join(err, fmt.Errorf("go test: %w", end))
+	}
+	return err
+}
+
+func printPackage(p *testlog.Package, limit time.Duration) {
+	switch {
+	case p.Failed:
+		fmt.Printf("FAIL  %-70s %7.1fs\n", p.Path, p.Elapsed.Seconds())
+	case p.Passed+p.Skipped == 0: // no tests
+	case limit > 0 && p.Elapsed > limit:
+		fmt.Printf("SLOW  %-70s %7.1fs, the limit is %s\n", p.Path, p.Elapsed.Seconds(), limit)
+	default:
+		fmt.Printf("ok    %-70s %7.1fs\n", p.Path, p.Elapsed.Seconds())
+	}
+}
+
+func overLimit(log *testlog.Log, limit time.Duration) (n int) {
+	for _, p := range log.Packages() {
+		if limit > 0 && p.Elapsed > limit {
+			n++
+		}
+	}
+	return n
+}
+
+func summary(to io.Writer, log *testlog.Log, took time.Duration) {
+	passed, skipped, packages := 0, 0, 0
+	for _, p := range log.Packages() {
+		if passed, skipped = passed+p.Passed, skipped+p.Skipped; p.Passed > 0 {
+			packages++
+		}
+	}
+	_, _ = fmt.Fprintf(to, "%d tests passed in %d packages, %d skipped, %s\n", passed, packages, skipped,
+		took.Round(time.Second))
+}
