@@ -17,7 +17,8 @@ GOVULNCHECK := go run golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # the programs, vet, the linters and the tests share what is compiled.
 export CGO_ENABLED ?= 0
 export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
-BUILD := go build -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
+RACE :=
+BUILD := go build $(RACE) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
 
 PROGRAMS := garrisond garrison registry image-catalog task-dispatcher access executor garrison-sim beacon demo handover chaos
 garrisond.src := ./deploy/allinone/cmd/garrisond
@@ -117,32 +118,23 @@ $(BIN)/node_exporter-%:
 	    github.com/prometheus/node_exporter@v$* && \
 	  mv $$d/node_exporter $@
 
-# Packages tested side by side: one more than the two cores of CI, since tests wait at times. With more, tests that
-# wait for a core run into their deadlines.
-TESTS ?= 3
-# They begin first, so that the others run beside them.
-SLOWEST := ./services/executor ./services/executor/internal/engine ./e2e ./deploy/allinone ./e2e/attack \
-  ./services/access ./pkg/bus ./services/registry
-TEST := go test -vet=off -count=1 -timeout 45m $(if $(RUN),-run '$(RUN)')
-
 .PHONY: test
-test: test-race nice-test-plain ## run all tests, those in which goroutines meet with the race detector; RUN=regexp for some
+test: build ## run all tests; RUN=regexp for some; LANES="plain crowded raced scenario" for some of e2e/test.sh
+	@RUN='$(RUN)' e2e/test.sh
 
-.PHONY: test-race
-test-race: build ## run the tests of packages in which goroutines meet, with the race detector
-	@raced=$$(e2e/raced.sh yes) && set -x && \
-	  CGO_ENABLED=1 GARRISON_BIN=$(BIN) $(TEST) -race -p $(TESTS) -parallel 4 $(SLOWEST) $$raced
-
-.PHONY: test-plain
-test-plain: ## run the tests that the race detector only slows down
-	@plain=$$(e2e/raced.sh no) && set -x && $(TEST) $$plain
-	go test -vet=off -count=1 -timeout 20m -run '$(or $(RUN),NothingIsAnsweredAsStored)' ./pkg/bus
-
-# What only computes runs beside the tests, with what they leave of the processors.
 .PHONY: check
-check: format commits fetch build compile ## everything that CI runs
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target test nice-static
-	@$(MAKE) --no-print-directory systemd-check
+check: format commits fetch build compile ## everything that CI runs; ends with what failed
+	@e2e/check.sh
+
+.PHONY: nightly
+nightly: build ## what takes too long for each change: all tests with the race detector, faults, kills, attacks, fuzzing
+	@e2e/nightly.sh
+
+N ?= 20
+
+.PHONY: flaky
+flaky: build ## run the tests of PKG="./pkg/..." N=20 times beside a load of four; RUN=regexp for some
+	@RUN='$(RUN)' e2e/flaky.sh $(N) $(PKG)
 
 # A download that starts on busy processors runs into the time-outs of its handshake, so all of them come first.
 .PHONY: fetch
@@ -158,14 +150,12 @@ fetch: ## download the modules that builds, tests, linters and generators need; 
 
 # Tests that wait for processes have bounds, so nothing compiles beside them.
 .PHONY: compile
-compile: ## compile what the tests with the race detector need
-	@raced=$$(e2e/raced.sh yes) && CGO_ENABLED=1 go list -race -test -deps -export $(SLOWEST) $$raced >/dev/null
+compile: ## compile what the tests need
+	@go list -test -deps -export $(addsuffix /...,$(addprefix ./,$(MODULES))) >/dev/null
+	@CGO_ENABLED=1 go list -race -test -deps -export $$(e2e/raced.sh gate) >/dev/null
 
 .PHONY: static
 static: vet proto-lint breaking fresh tidy-check lint ## every check that runs nothing
-
-nice-%:
-	@nice -n 10 $(MAKE) --no-print-directory --jobs=1 $*
 
 BASE ?= HEAD
 

@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
-# raced.sh yes|no: prints the packages with tests in which goroutines meet (yes) or cannot meet (no). In the others no
-# file, tests included, starts a goroutine, synchronises, or uses the bus, so that the race detector has nothing to
-# observe; it makes them several times as slow to link and run.
+# raced.sh gate|all: prints the packages whose tests run with the race detector: all in which goroutines meet, or those
+# of them that link no nats-server and test no built programs. In the others no file, tests included, starts a
+# goroutine, synchronises, or uses the bus, so that the race detector has nothing to observe. It makes a nats-server
+# several times as slow, so make nightly runs what links one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 concurrent='^[[:space:]]*go (func|[[:alpha:]_.]+\()|\.Go\(|\.Parallel\(\)|<-'
 concurrent+='|"(sync|sync/atomic|testing/synctest|net/http'
 concurrent+='|net/http/httptest|.*/pkg/(bus|bustest|client|fold|facts|rungroup))"'
 tested=$(git ls-files --cached --others --exclude-standard -- '*_test.go' |
-  grep -v /testdata/ | xargs -n1 dirname | sort -u)
+  grep -vE '/testdata/|^e2e/' | xargs -n1 dirname | sort -u)
 met=$(git grep --untracked -lE "$concurrent" -- '*.go' | xargs -n1 dirname | sort -u)
+raced=$(comm -12 <(echo "$tested") <(echo "$met") | sed 's:^:./:')
+names='{{if not .ForTest}}{{$p := .ImportPath}}{{range .Deps}}'
+names+='{{if eq . "github.com/nats-io/nats-server/v2/server"}}{{println $p}}{{end}}{{end}}{{end}}'
 case ${1:-} in
-  yes) comm -12 <(echo "$tested") <(echo "$met") ;;
-  no) comm -23 <(echo "$tested") <(echo "$met") ;;
-  *) echo "usage: $0 yes|no" >&2; exit 2 ;;
-esac | sed 's:^:./:'
+  all) echo "$raced" ;;
+  gate)
+    # shellcheck disable=SC2086 # a package is a word
+    comm -23 <(go list $raced | sort -u) <(go list -test -f "$names" $raced | sed -n 's/\.test$//p' | sort -u) ;;
+  *) echo "usage: $0 gate|all" >&2; exit 2 ;;
+esac

@@ -40,7 +40,9 @@ func run(dir string, limit time.Duration, args []string) error {
 		fmt.Println(line)
 	}
 	summary(os.Stdout, log, time.Since(began))
-	testlog.Print(os.Stdout, failures)
+	if err := record(filepath.Join(dir, "failures"), failures); err != nil {
+		return err
+	}
 	switch {
 	case len(failures) > 0:
 		return fmt.Errorf("%d failed; the output of each failed package is in %s", len(failures), dir)
@@ -50,6 +52,16 @@ func run(dir string, limit time.Duration, args []string) error {
 		return fmt.Errorf("the tests of %d packages took more than %s", slow, limit)
 	}
 	return nil
+}
+
+// record prints failures, and appends them to a file for whoever runs several lanes.
+func record(path string, failures []testlog.Failure) error {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	testlog.Print(io.MultiWriter(os.Stdout, file), failures)
+	return file.Close()
 }
 
 // goTest runs go test and reads what it prints. Its error says nothing new when a test failed.

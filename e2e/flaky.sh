@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# flaky.sh N PACKAGE...: runs the tests of each package N times beside four processes that take all they can get, and
+# prints how often which test failed. `make flaky` calls it.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+n=$1
+shift
+logs=$PWD/bin/flaky
+rm -rf "$logs" && mkdir -p "$logs"
+. e2e/memory.sh
+go build -o bin/testlane ./e2e/cmd/testlane || exit 1
+load=()
+for _ in 1 2 3 4; do
+  (while :; do :; done) &
+  load+=($!)
+done
+trap 'kill "${load[@]}"; rm -rf "${TMPDIR:-/nonexistent}"' EXIT
+failed=0
+for package in $(go list "$@"); do
+  for run in $(seq "$n"); do
+    GARRISON_BIN=$PWD/bin bin/testlane -logs "$logs/$run" -- -vet=off -count=1 -timeout 30m ${RUN:+-run "$RUN"} \
+      "$package" >"$logs/last" 2>&1 || failed=$((failed + 1))
+  done
+done
+cat "$logs"/*/failures 2>/dev/null | grep '^FAIL' | sort | uniq -c | sort -rn
+echo "$failed runs failed; their output is in $logs"
+[ "$failed" -eq 0 ]

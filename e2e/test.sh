@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# test.sh: runs all tests, lane after lane, and fails at the end when one failed. RUN=regexp runs some.
+#
+#   plain    every package but those below, three side by side
+#   crowded  tests of real processes. They watch all processes of this machine, so nothing runs beside them
+#   raced    the packages in which goroutines meet, with the race detector
+#   scenario tests of whole systems whose programs were built with the race detector; a race ends its program
+#
+# LANES="plain raced" runs some of them. bin/test-logs has the output of what failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+logs=$PWD/bin/test-logs
+rm -rf "$logs" && mkdir -p "$logs"
+. e2e/memory.sh
+go build -o bin/testlane ./e2e/cmd/testlane || exit 1
+
+crowded="./services/executor ./services/executor/internal/engine ./e2e ./e2e/attack"
+plain=$(git ls-files --cached --others --exclude-standard -- '*_test.go' | grep -v /testdata/ | xargs -n1 dirname |
+  sort -u | sed 's:^:./:' | grep -vxF "$(tr ' ' '\n' <<<"$crowded")")
+failed=
+lane() { # a name, and the arguments of go test
+  local name=$1
+  shift
+  case " ${LANES:-plain crowded raced scenario} " in *" $name "*) ;; *) return ;; esac
+  echo "--- $name"
+  bin/testlane -logs "$logs" ${LIMIT:+-limit "$LIMIT"} -- -vet=off -count=1 -timeout 20m \
+    ${RUN:+-run "$RUN"} "$@" || failed="$failed $name"
+}
+# shellcheck disable=SC2086 # a package is a word
+{
+  lane plain -p "${TESTS:-3}" -parallel 8 $plain
+  GARRISON_BIN=$PWD/bin lane crowded -p 1 -parallel 4 $crowded
+  CGO_ENABLED=1 lane raced -race -p 3 -parallel 4 $(e2e/raced.sh gate)
+}
+race_scenario='HealthCheckIsRolledBack|EndsWhateverIsKilled|TwoRegistriesDecideEachIntentOnce'
+case " ${LANES:-scenario} " in *" scenario "*)
+  make --no-print-directory build BIN="$PWD/bin/raced" CGO_ENABLED=1 RACE=-race || failed="$failed scenario"
+  GARRISON_BIN=$PWD/bin/raced GORACE=halt_on_error=1 RUN=${RUN:-$race_scenario} lane scenario ./e2e ;;
+esac
+if [ -n "$failed" ]; then
+  echo "failed lanes:$failed"
+  cat "$logs"/failures
+  exit 1
+fi
