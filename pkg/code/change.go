@@ -42,6 +42,7 @@ const (
 	NeedsBus            = "NEEDS_BUS"
 	RehearsalFailed     = "REHEARSAL_FAILED"
 	Interrupted         = "INTERRUPTED"
+	CrashedExecutor     = "CRASHED_EXECUTOR"
 	ChangeOpen          = "CHANGE_OPEN"
 	CriticalSection     = "CRITICAL_SECTION"
 	TooManySections     = "TOO_MANY_SECTIONS"
@@ -259,6 +260,14 @@ var changes = []Entry{
 		"The executor or its machine ended during the trial of a new executor. The old executor runs; the trial " +
 			"is not repeated automatically.",
 		"garrison up AGENT --on SERVER",
+	},
+	{
+		CrashedExecutor, by(executor),
+		"The executor or its machine ended again and again during the change: twice while the new version could run, " +
+			"or ten times otherwise. The server went back to the version before, and brings this one again only " +
+			"for a new task.",
+		"garrison task show TASK has its last output; the system log of the server; then garrison up AGENT@VERSION " +
+			"--on SERVER",
 	},
 	{
 		ChangeOpen, by(executor),

@@ -102,3 +102,17 @@ func (h *Health) same(f *Failure) bool {
 func OneLine(err error) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\n", "; "), "?")
 }
+
+// FailedByVersion reports whether a change failed because of what it brought, as far as its server can tell. A repair
+// brings what ran before.
+func (r *Record) FailedByVersion() bool {
+	switch f := r.Failure; {
+	case f == nil || r.Removes():
+		return false
+	case f.Code == code.CrashedExecutor:
+		return true
+	case f.Code == code.NoSpace, f.Code == code.GivenUp, f.Code == code.ServerDead, r.Repairs != "":
+		return false
+	}
+	return Touches(r.Failure.Step)
+}

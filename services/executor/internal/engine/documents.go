@@ -90,7 +90,7 @@ func (e *Engine) enterEpoch(tx *journal.Tx, from, to lineage.Position) error {
 	e.cfg.Log.Warn().Uint64("from", max(from.Epoch, 1)).Uint64("to", to.Epoch).
 		Msg("an operator accepted that the ledger lost part of this server's history")
 	e.rooms.repairs.Forget()
-	return tx.ForgetEnded()
+	return errors.Join(tx.ForgetEnded(), tx.ForgetNotes(noteBad))
 }
 
 // showNotTaken shows that documents are not taken, once that is certainly the ledger's last
