@@ -47,6 +47,7 @@ const (
 	CriticalSection     = "CRITICAL_SECTION"
 	TooManySections     = "TOO_MANY_SECTIONS"
 	GivenUp             = "GIVEN_UP"
+	NotWanted           = "NOT_WANTED"
 )
 
 var changes = []Entry{
@@ -293,5 +294,11 @@ var changes = []Entry{
 		"The change waited on its server for the end of a critical section when it was not wanted any more. The " +
 			"server gave it up before it touched anything, and runs what it ran.",
 		"garrison task show TASK names what is wanted instead",
+	},
+	{
+		NotWanted, by(executor),
+		"The executor crashed during the change, and found when it came back that the change is not wanted any more. " +
+			"It went back to the version before instead of going on.",
+		"garrison explain SERVER AGENT",
 	},
 }

@@ -111,7 +111,11 @@ func (r *Record) FailedByVersion() bool {
 		return false
 	case f.Code == code.CrashedExecutor:
 		return true
-	case f.Code == code.NoSpace, f.Code == code.GivenUp, f.Code == code.ServerDead, r.Repairs != "":
+	case r.Repairs != "":
+		return false
+	}
+	switch r.Failure.Code {
+	case code.NoSpace, code.GivenUp, code.NotWanted, code.ServerDead:
 		return false
 	}
 	return Touches(r.Failure.Step)

@@ -57,9 +57,11 @@ type Config struct {
 	ContentEvery time.Duration
 	LookEvery    time.Duration // between two looks at the machine; 0 means a minute
 	LookRest     time.Duration // after a change of the machine is reported; 0 means ten minutes
-	StopAgents   bool          // stop the agents with the executor
-	Trial        bool          // this executor is on trial: it keeps agents running and changes nothing else
-	Self         Self          // how the executor replaces itself; nil when it cannot
+	// HearWithin is how long a change that crashed waits for a document before it goes on; 0 means that it does not.
+	HearWithin time.Duration
+	StopAgents bool // stop the agents with the executor
+	Trial      bool // this executor is on trial: it keeps agents running and changes nothing else
+	Self       Self // how the executor replaces itself; nil when it cannot
 
 	// Trust refuses an image that is not trusted. Nil trusts all.
 	Trust func(*imagev1.Manifest) error

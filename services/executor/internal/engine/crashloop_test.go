@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 
@@ -149,4 +152,24 @@ func TestAStopOfTheExecutorIsNoCrashOfItsChange(t *testing.T) {
 	r = b.run()
 	outcome(t, r.wait(task), good)
 	r.good("cn-agent", "2.0.0")
+}
+
+func TestARequestDuringWhichTheExecutorEndsIsBegunABoundedNumberOfTimes(t *testing.T) {
+	b := newBench(t)
+	b.doc.Generation++
+	b.doc.Requests = []*desiredv1.Request{{TaskId: "scan", Scan: &serverv1.Scan{}}}
+	r := b.run()
+	for range change.MaxInterruptions {
+		if _, err := r.scans.count("scan"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.offer()
+	if o := outcome(t, r.wait("scan"), taskv1.State_STATE_FAILED); o.Code != code.CrashedExecutor {
+		t.Errorf("outcome %v, want %s", o, code.CrashedExecutor)
+	}
+	b.doc.Generation++
+	b.doc.Requests = []*desiredv1.Request{{TaskId: "another", Scan: &serverv1.Scan{}}}
+	r.offer()
+	outcome(t, r.wait("another"), good)
 }

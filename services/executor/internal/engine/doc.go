@@ -11,7 +11,8 @@
 //  1. Every step of a change has its line in the journal before it begins, and every step may
 //     be done again. Killed at any instant, the next start finishes the change or rolls it
 //     back, without the bus, before it follows any document. A change during which the executor
-//     crashed change.MaxCrashes times is rolled back before anything of it starts again.
+//     crashed change.MaxCrashes times is rolled back before anything of it starts again, and one that a
+//     document does not want any more before it goes on.
 //  2. A version that fails its health check is rolled back: the link leads to the old version,
 //     which runs again and is health-checked. A first install leaves nothing.
 //  3. A task that ended is never executed again; while a document still shows it, its end is

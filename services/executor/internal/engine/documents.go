@@ -25,6 +25,7 @@ func newer(d, other *desiredv1.Document) bool {
 // server's death takes effect at once, also while Run still finishes interrupted changes.
 func (e *Engine) Offer(d *desiredv1.Document) {
 	e.handleDeath(d)
+	e.heard.offer(d)
 	for {
 		select {
 		case e.offers <- d:

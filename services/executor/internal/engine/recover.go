@@ -29,6 +29,7 @@ type recovery struct {
 	cfg    Config
 	rooms  rooms
 	driver *driver
+	heard  *heard
 	sweep  steps.Sweep
 }
 
@@ -100,11 +101,15 @@ func (v recovery) startAll(ctx context.Context, in journal.Inventory) {
 func (v recovery) resume(ctx context.Context, rec *change.Record) error {
 	at, next, exhausted := rec.Recover()
 	r := v.driver.newRun(rec, true)
+	switch {
+	case exhausted:
+		v.giveUp(ctx, r, next)
+	case next == change.Switching && rec.Interruptions.Crashes > 0 && v.calledOff(ctx, rec):
+		v.driver.fail(r, errNotWanted)
+		next = rec.Next(at, errNotWanted)
+	}
 	log := r.Log.Info().Str("was", string(at)).Str("next", string(next)).
 		Int("crashes", rec.Interruptions.Crashes).Int("interruptions", rec.Interruptions.Others)
-	if exhausted {
-		v.giveUp(ctx, r, next)
-	}
 	if next == change.Dropped {
 		log.Msg("interrupted change dropped")
 		return v.drop(rec)
