@@ -48,6 +48,8 @@ const (
 	TooManySections     = "TOO_MANY_SECTIONS"
 	GivenUp             = "GIVEN_UP"
 	NotWanted           = "NOT_WANTED"
+	CutOff              = "CUT_OFF"
+	BusLost             = "BUS_LOST"
 )
 
 var changes = []Entry{
@@ -300,5 +302,17 @@ var changes = []Entry{
 		"The executor crashed during the change, and found when it came back that the change is not wanted any more. " +
 			"It went back to the version before instead of going on.",
 		"garrison explain SERVER AGENT",
+	},
+	{
+		CutOff, by(executor),
+		"The bus answered before the switch, did not with the new version, and did again after the server had gone " +
+			"back to the version before: the new version cut the server off.",
+		"garrison task show TASK; run.ready.bus in garrison.yaml for a version that needs longer than 30 s",
+	},
+	{
+		BusLost, by(executor),
+		"The bus answered before the switch, did not with the new version, and did not for as long after the " +
+			"server had gone back to the version before. An outage of the bus is likelier than a fault of the version.",
+		"garrison health; then garrison up AGENT@VERSION --on SERVER",
 	},
 }

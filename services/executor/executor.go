@@ -193,6 +193,7 @@ func (x *Executor) runParts(ctx context.Context, who identity.Identity, j *journ
 	l := x.link(who, conn, d, m.DocumentRead)
 	c.Fetcher, c.Progress, c.Believe, c.Left, c.Doubted = l, l.Progress, m.Document, m.Remaining, m.Doubt
 	c.NotTaken, c.ReadAgain, c.HearWithin = m.History, l.ReadAgain, hearWithin
+	c.Bus = asked{conn, who.Address(), x}
 	e := engine.New(c)
 	if _, err := e.Doubt(); err != nil { // before any document is followed
 		return err

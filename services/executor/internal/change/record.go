@@ -108,6 +108,8 @@ type Record struct {
 	Adoption  *Adoption `json:"adoption,omitempty"`
 
 	Interruptions Interruptions `json:"interruptions,omitzero"`
+	// BusAnswered reports that the bus could be reached before the switch.
+	BusAnswered bool `json:"bus_answered,omitempty"`
 	// Stopped reports that the executor was stopped during the change, and did not crash.
 	Stopped bool `json:"stopped,omitempty"`
 }

@@ -29,6 +29,8 @@ type (
 	Keep = store.Keep
 	// Self replaces the executor's own program.
 	Self = steps.Self
+	// Bus reports whether the bus answers.
+	Bus = steps.Bus
 	// HandOver is what the executor passes to its successor.
 	HandOver = steps.HandOver
 	// Become ends this process in favour of another program.
@@ -62,6 +64,7 @@ type Config struct {
 	StopAgents bool // stop the agents with the executor
 	Trial      bool // this executor is on trial: it keeps agents running and changes nothing else
 	Self       Self // how the executor replaces itself; nil when it cannot
+	Bus        Bus  // whether the bus answers; nil when that does not matter
 
 	// Trust refuses an image that is not trusted. Nil trusts all.
 	Trust func(*imagev1.Manifest) error
