@@ -40,15 +40,20 @@ func OfBuild(observed string) bool {
 }
 
 // OfServer reports whether a change that failed with a code failed for the sake of its server: the version before it
-// failed in the same way, the disk is full, or the executor ended in between.
+// failed in the same way, the disk is full, the executor ended in between, or the bus was away.
 func OfServer(outcome string) bool {
-	return outcome == BadAsBefore || outcome == NoSpace || outcome == Interrupted
+	switch outcome {
+	case BadAsBefore, NoSpace, Interrupted, NotWanted, BusLost:
+		return true
+	}
+	return false
 }
 
-// EndsByBuild reports whether a change ended with a code that speaks of what it brought: it does not start or stay up.
+// EndsByBuild reports whether a change ended with a code that speaks of what it brought: it does not start or stay up, or
+// takes its server or the way there down.
 func EndsByBuild(outcome string) bool {
 	switch outcome {
-	case NotStarted, NotReady, Exited, Unstable, RehearsalFailed:
+	case NotStarted, NotReady, Exited, Unstable, RehearsalFailed, CrashedExecutor, CutOff:
 		return true
 	}
 	return false

@@ -42,10 +42,14 @@ const (
 	NeedsBus            = "NEEDS_BUS"
 	RehearsalFailed     = "REHEARSAL_FAILED"
 	Interrupted         = "INTERRUPTED"
+	CrashedExecutor     = "CRASHED_EXECUTOR"
 	ChangeOpen          = "CHANGE_OPEN"
 	CriticalSection     = "CRITICAL_SECTION"
 	TooManySections     = "TOO_MANY_SECTIONS"
 	GivenUp             = "GIVEN_UP"
+	NotWanted           = "NOT_WANTED"
+	CutOff              = "CUT_OFF"
+	BusLost             = "BUS_LOST"
 )
 
 var changes = []Entry{
@@ -261,6 +265,14 @@ var changes = []Entry{
 		"garrison up AGENT --on SERVER",
 	},
 	{
+		CrashedExecutor, by(executor),
+		"The executor or its machine ended again and again during the change: twice while the new version could run, " +
+			"or ten times otherwise. The server went back to the version before, and brings this one again only " +
+			"for a new task.",
+		"garrison task show TASK has its last output; the system log of the server; then garrison up AGENT@VERSION " +
+			"--on SERVER",
+	},
+	{
 		ChangeOpen, by(executor),
 		"A change of an agent is not finished, and the executor must finish it before its memory is changed by hand, " +
 			"or before a critical section begins. Nothing was changed.",
@@ -284,5 +296,23 @@ var changes = []Entry{
 		"The change waited on its server for the end of a critical section when it was not wanted any more. The " +
 			"server gave it up before it touched anything, and runs what it ran.",
 		"garrison task show TASK names what is wanted instead",
+	},
+	{
+		NotWanted, by(executor),
+		"The executor crashed during the change, and found when it came back that the change is not wanted any more. " +
+			"It went back to the version before instead of going on.",
+		"garrison explain SERVER AGENT",
+	},
+	{
+		CutOff, by(executor),
+		"The bus answered before the switch, did not with the new version, and did again after the server had gone " +
+			"back to the version before: the new version cut the server off.",
+		"garrison task show TASK; run.ready.bus in garrison.yaml for a version that needs longer than 30 s",
+	},
+	{
+		BusLost, by(executor),
+		"The bus answered before the switch, did not with the new version, and did not for as long after the " +
+			"server had gone back to the version before. An outage of the bus is likelier than a fault of the version.",
+		"garrison health; then garrison up AGENT@VERSION --on SERVER",
 	},
 }

@@ -25,6 +25,7 @@ const (
 	defaultReady = 30 * time.Second
 	defaultSoak  = time.Second
 	defaultStop  = 10 * time.Second
+	defaultBus   = 30 * time.Second
 )
 
 // Busy is how long critical sections on a server defer a change at most, where its environment does not set a limit.
@@ -37,6 +38,7 @@ const reportWithin = 15 * time.Second
 // the place of another. Either may be nil.
 func Extra(to, from *imagev1.Run) time.Duration {
 	there := above(ready(to), defaultReady) + above(soak(to), defaultSoak) + above(stop(from), defaultStop)
+	there += above(BusWithin(to), defaultBus)
 	if to.GetRehearsal() != nil {
 		there += above(ready(to), defaultReady)
 	}
@@ -64,6 +66,11 @@ func Own(now, deadline time.Time, margin, within time.Duration) time.Time {
 		return now.Add(within)
 	}
 	return deadline.Add(-min(margin, left/3))
+}
+
+// BusWithin returns how long the bus may stay away with an image that works, where it answered before the switch.
+func BusWithin(r *imagev1.Run) time.Duration {
+	return limit(r.GetReady().GetBusTimeoutMs(), defaultBus)
 }
 
 func ready(r *imagev1.Run) time.Duration { return limit(r.GetReady().GetTimeoutMs(), defaultReady) }

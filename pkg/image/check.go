@@ -209,6 +209,7 @@ func checkRun(m *imagev1.Manifest) error {
 		"run.stop_timeout":  r.StopTimeoutMs,
 		"run.ready.timeout": r.GetReady().GetTimeoutMs(),
 		"run.ready.soak":    r.GetReady().GetSoakMs(),
+		"run.ready.bus":     r.GetReady().GetBusTimeoutMs(),
 	} {
 		if ms > maxWaitMs {
 			return refuse(code.BadManifest, "%s is %d ms, want at most an hour", name, ms)

@@ -79,6 +79,7 @@ type readyRecipe struct {
 	Exec    *execRecipe `json:"exec"`
 	Timeout string      `json:"timeout"`
 	Soak    string      `json:"soak"`
+	Bus     string      `json:"bus"`
 }
 
 // keys lists the keys allowed at each position of the file; tags and env hold any key.
@@ -115,7 +116,7 @@ var keys = map[string][]string{
 	},
 	"run.configs.":    {"template", "path", "mode"},
 	"run.rehearsal.":  {"command", "args"},
-	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak"},
+	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak", "bus"},
 	"run.ready.exec.": {"command", "args"},
 	"run.sockets.":    {"name", "listen"},
 	"run.limits.":     {"memory", "cpu", "tasks", "open_files"},
@@ -342,7 +343,10 @@ func (r *readyRecipe) ready() (*imagev1.Ready, error) {
 	if out.TimeoutMs, err = millis("run.ready.timeout", r.Timeout); err != nil {
 		return nil, err
 	}
-	out.SoakMs, err = millis("run.ready.soak", r.Soak)
+	if out.SoakMs, err = millis("run.ready.soak", r.Soak); err != nil {
+		return nil, err
+	}
+	out.BusTimeoutMs, err = millis("run.ready.bus", r.Bus)
 	return out, err
 }
 

@@ -192,7 +192,8 @@ func (x *Executor) runParts(ctx context.Context, who identity.Identity, j *journ
 	d := &backend{journal: j, standing: m.Standing}
 	l := x.link(who, conn, d, m.DocumentRead)
 	c.Fetcher, c.Progress, c.Believe, c.Left, c.Doubted = l, l.Progress, m.Document, m.Remaining, m.Doubt
-	c.NotTaken, c.ReadAgain = m.History, l.ReadAgain
+	c.NotTaken, c.ReadAgain, c.HearWithin = m.History, l.ReadAgain, hearWithin
+	c.Bus = asked{conn, who.Address(), x}
 	e := engine.New(c)
 	if _, err := e.Doubt(); err != nil { // before any document is followed
 		return err
@@ -256,6 +257,9 @@ func (x *Executor) statusWriter(
 
 // DefaultCheckEvery is the time between two checks of the agents: their files, their processes and their health.
 const DefaultCheckEvery = 15 * time.Second
+
+// hearWithin is how long a change during which the executor crashed waits for the document before it goes on.
+const hearWithin = 5 * time.Second
 
 // engineConfig returns the config of an engine. conn is nil without a bus. done releases the
 // supervisor, and touches no process.

@@ -149,7 +149,7 @@ func mayEnd(o operation, s taskv1.State, code string, k *interruption) bool {
 		return true
 	}
 	return k != nil && s == undone && o.Version != "" &&
-		slices.Contains([]string{"INTERRUPTED", "EXITED", "UNSTABLE"}, code)
+		slices.Contains([]string{"INTERRUPTED", "CRASHED_EXECUTOR", "EXITED", "UNSTABLE"}, code)
 }
 
 // reported looks whether every task was reported with one end only, and a removal with its receipt.

@@ -118,6 +118,27 @@ func TestADeferredTaskThatIsNotWantedAnyMoreIsGivenUpAndCancelled(t *testing.T) 
 	})
 }
 
+// Its server may be crashing with it. One that does not crash completes it.
+func TestATaskThatRunsAndIsNotWantedAnyMoreIsNamedUntilItEnds(t *testing.T) {
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	server := serverID(1)
+	w.enrol(server)
+	one, two := w.image("shipper", "1.0.0"), w.image("shipper", "2.0.0")
+	w.want(server, "shipper", 1, one)
+	running := w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_ASSIGNED)
+	w.want(server, "shipper", 2, two)
+	bustest.Eventually(t, "the document names the task", func() bool {
+		return slices.Equal(w.document(server).GetUnwantedTaskIds(), []string{running.Id})
+	})
+	w.report(server, running.Id, taskv1.State_STATE_SUCCEEDED, nil)
+	w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
+	w.awaitTask(d, server, "shipper", 2, taskv1.State_STATE_ASSIGNED)
+	bustest.Eventually(t, "the document names it no more", func() bool {
+		return len(w.document(server).GetUnwantedTaskIds()) == 0
+	})
+}
+
 // The change after it is withdrawn, so that what waits is wanted again, and its server need not give it up.
 func TestADeferredTaskThatIsWantedAgainIsNotNamedAnyMore(t *testing.T) {
 	t.Parallel()

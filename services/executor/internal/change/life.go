@@ -53,6 +53,7 @@ const (
 	Refused     Event = "refused"     // it failed before anything of the agent was touched
 	Failing     Event = "failed"      // it failed afterwards
 	Interrupted Event = "interrupted" // the executor ended, and a later one recovers
+	Exhausted   Event = "exhausted"   // it ended so too often
 )
 
 // Table is the life of a change.
@@ -62,7 +63,7 @@ type moves = map[Event]State
 
 // prepare returns the row of a state in which nothing of the agent is touched.
 func prepare(next State) moves {
-	return moves{Done: next, Refused: Restored, Interrupted: Dropped}
+	return moves{Done: next, Refused: Restored, Interrupted: Dropped, Exhausted: Restored}
 }
 
 // preparing adds the common first states to a table.
@@ -74,17 +75,27 @@ func preparing(t Table, switches State) Table {
 	t[Staging] = prepare(Deferring)
 	t[Deferring] = prepare(Replacing)
 	// Once a copy has begun to replace the image, the change is finished or rolled back, not dropped.
-	t[Replacing] = moves{Done: Rehearsing, Refused: Restored, Failing: RollingBack, Interrupted: Replacing}
-	t[Rehearsing] = moves{Done: Assessing, Refused: Restored, Failing: RollingBack, Interrupted: Dropped}
-	t[Assessing] = moves{Done: switches, Refused: Restored, Failing: RollingBack, Interrupted: Dropped}
-	t[RollingBack] = moves{Done: Restored, Failing: Broken, Interrupted: RollingBack}
+	t[Replacing] = touching(moves{Done: Rehearsing, Refused: Restored, Interrupted: Replacing})
+	t[Rehearsing] = moves{
+		Done: Assessing, Refused: Restored, Failing: RollingBack, Interrupted: Dropped, Exhausted: Restored,
+	}
+	t[Assessing] = moves{
+		Done: switches, Refused: Restored, Failing: RollingBack, Interrupted: Dropped, Exhausted: Restored,
+	}
+	t[RollingBack] = moves{Done: Restored, Failing: Broken, Interrupted: RollingBack, Exhausted: Broken}
 	return ending(t)
+}
+
+// touching completes the row of a state in which the agent may be touched.
+func touching(m moves) moves {
+	m[Failing], m[Exhausted] = RollingBack, RollingBack
+	return m
 }
 
 // ending adds the common last states: a sweep, then the report.
 func ending(t Table) Table {
-	t[Restored] = moves{Done: RolledBack, Interrupted: Restored}
-	t[Broken] = moves{Done: Failed, Interrupted: Broken}
+	t[Restored] = moves{Done: RolledBack, Interrupted: Restored, Exhausted: RolledBack}
+	t[Broken] = moves{Done: Failed, Interrupted: Broken, Exhausted: Failed}
 	t[Good], t[RolledBack], t[Failed], t[Dropped] = moves{}, moves{}, moves{}, moves{}
 	return t
 }
@@ -92,18 +103,18 @@ func ending(t Table) Table {
 // Bring is the life of an install, an upgrade, a configuration and a repair. A configuration
 // and a repair keep the image: their steps find most of the work done.
 var Bring = preparing(Table{
-	Switching:      {Done: HealthChecking, Refused: Restored, Failing: RollingBack, Interrupted: Switching},
-	HealthChecking: {Done: Committing, Failing: RollingBack, Interrupted: Switching},
-	Committing:     {Done: Committed, Failing: RollingBack, Interrupted: Switching},
-	Committed:      {Done: Good, Interrupted: Committed},
+	Switching:      touching(moves{Done: HealthChecking, Refused: Restored, Interrupted: Switching}),
+	HealthChecking: touching(moves{Done: Committing, Interrupted: Switching}),
+	Committing:     touching(moves{Done: Committed, Interrupted: Switching}),
+	Committed:      {Done: Good, Interrupted: Committed, Exhausted: Good},
 }, Switching)
 
 // Self is the life of a change of the executor's own program. An interrupted trial is not
 // repeated: the trial may be what ended everything. A committed program that does not start
-// is rolled back.
+// is rolled back; its starts are counted where they happen.
 var Self = preparing(Table{
-	Trial:      {Done: Committing, Refused: Restored, Failing: RollingBack, Interrupted: RollingBack},
-	Committing: {Done: Starting, Failing: RollingBack, Interrupted: Committing},
+	Trial:      touching(moves{Done: Committing, Refused: Restored, Interrupted: RollingBack}),
+	Committing: touching(moves{Done: Starting, Interrupted: Committing}),
 	Starting:   {Done: Committed, Failing: RollingBack, Interrupted: Starting},
 	Committed:  {Done: Good, Interrupted: Starting},
 }, Trial)
@@ -113,11 +124,11 @@ var Self = preparing(Table{
 var Removal = ending(Table{
 	Checking:    prepare(Deferring),
 	Deferring:   prepare(Stopping),
-	Stopping:    {Done: MovingOut, Refused: Restored, Failing: RollingBack, Interrupted: Stopping},
-	MovingOut:   {Done: Deleting, Failing: RollingBack, Interrupted: Stopping},
-	RollingBack: {Done: Restored, Failing: Broken, Interrupted: RollingBack},
-	Deleting:    {Done: Committed, Failing: Broken, Interrupted: Deleting},
-	Committed:   {Done: Good, Interrupted: Committed},
+	Stopping:    touching(moves{Done: MovingOut, Refused: Restored, Interrupted: Stopping}),
+	MovingOut:   touching(moves{Done: Deleting, Interrupted: Stopping}),
+	RollingBack: {Done: Restored, Failing: Broken, Interrupted: RollingBack, Exhausted: Broken},
+	Deleting:    {Done: Committed, Failing: Broken, Interrupted: Deleting, Exhausted: Broken},
+	Committed:   {Done: Good, Interrupted: Committed, Exhausted: Good},
 })
 
 // Steps names the journal's step of each state.

@@ -87,7 +87,7 @@ func TestAnInterruptedChangeGoesOnWhereTheTableSays(t *testing.T) {
 				r.TrialPassed = r.To.IsSelf()
 			}
 			want, _ := life.Next(s, Interrupted)
-			if at, next := r.Recover(); next != want {
+			if at, next, _ := r.Recover(); next != want {
 				t.Errorf("%s: after a crash in %s, seen as %s, it goes on with %s, want %s", name, s, at, next, want)
 			}
 		}
@@ -122,7 +122,7 @@ func TestATrialIsDecidedByWhatWasWrittenOfIt(t *testing.T) {
 		r := newRecord("the executor itself")
 		r.Step = taskv1.Step_STEP_SWITCH
 		c.write(r)
-		if at, next := r.Recover(); at != c.at || next != c.next {
+		if at, next, _ := r.Recover(); at != c.at || next != c.next {
 			t.Errorf("%s: %s, then %s; want %s, then %s", name, at, next, c.at, c.next)
 		}
 	}

@@ -33,11 +33,16 @@ func (r *Record) event(err error) Event {
 }
 
 // Recover returns the state in which the journal shows a change, and the one from which it
-// goes on after the executor ended.
-func (r *Record) Recover() (at, next State) {
+// goes on after the executor ended. exhausted reports that it was interrupted too often to go on as it was.
+func (r *Record) Recover() (at, next State, exhausted bool) {
 	at = r.state()
+	if r.exhausted(at) {
+		if next, exhausted = r.Life().Next(at, Exhausted); exhausted {
+			return at, next, true
+		}
+	}
 	next, _ = r.Life().Next(at, Interrupted)
-	return at, next
+	return at, next, false
 }
 
 // state derives where the change was when its record was written.

@@ -102,3 +102,21 @@ func (h *Health) same(f *Failure) bool {
 func OneLine(err error) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\n", "; "), "?")
 }
+
+// FailedByVersion reports whether a change failed because of what it brought, as far as its server can tell. A repair
+// brings what ran before.
+func (r *Record) FailedByVersion() bool {
+	switch f := r.Failure; {
+	case f == nil || r.Removes():
+		return false
+	case f.Code == code.CrashedExecutor:
+		return true
+	case r.Repairs != "":
+		return false
+	}
+	switch r.Failure.Code {
+	case code.NoSpace, code.GivenUp, code.NotWanted, code.ServerDead:
+		return false
+	}
+	return Touches(r.Failure.Step)
+}

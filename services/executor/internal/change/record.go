@@ -106,6 +106,12 @@ type Record struct {
 	// Candidate names the process that an adoption takes over, and Adoption is that process.
 	Candidate string    `json:"candidate,omitempty"`
 	Adoption  *Adoption `json:"adoption,omitempty"`
+
+	Interruptions Interruptions `json:"interruptions,omitzero"`
+	// BusAnswered reports that the bus could be reached before the switch.
+	BusAnswered bool `json:"bus_answered,omitempty"`
+	// Stopped reports that the executor was stopped during the change, and did not crash.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // What a change may repair. The process is then restarted or signalled even if nothing else differs.

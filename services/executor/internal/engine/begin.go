@@ -21,7 +21,7 @@ import (
 // within a transaction: a long read keeps the journal's file growing.
 func (e *Engine) situation() (plan.Situation, error) {
 	s := plan.Situation{Have: map[string]plan.Have{}, Busy: e.busy}
-	ended, here := map[string]bool{}, map[string]*change.Instance{}
+	ended, here, bad := map[string]bool{}, map[string]*change.Instance{}, map[string]string{}
 	err := e.cfg.Journal.Read(func(tx *journal.Tx) error {
 		instances, err := tx.Instances()
 		if err != nil {
@@ -32,6 +32,9 @@ func (e *Engine) situation() (plan.Situation, error) {
 				InstanceID: i.ID, ImageID: i.Image.GetId(), Configuration: string(i.ConfigurationDigest),
 			}
 			here[i.Agent] = i
+		}
+		for _, en := range e.document.GetEntries() {
+			bad[en.GetAgent()] = tx.Note(noteBad + en.GetAgent())
 		}
 		for _, id := range plan.TaskIDs(e.document) {
 			was, err := tx.Ended(id)
@@ -47,7 +50,9 @@ func (e *Engine) situation() (plan.Situation, error) {
 	}
 	s.Ended = func(id string) bool { return ended[id] }
 	s.Tried = func(a plan.Action) bool {
-		return e.rooms.repairs.TriedWithin(changeID(a), e.rooms.repairs.Rest(a.Agent()))
+		id := changeID(a)
+		failed := a.Entry != nil && bad[a.Agent()] == id
+		return failed || e.rooms.repairs.TriedWithin(id, e.rooms.repairs.Rest(a.Agent()))
 	}
 	return s, err
 }
@@ -89,6 +94,7 @@ func (e *Engine) begin(ctx context.Context, a plan.Action) error {
 		if rec.Candidate != "" && rec.From == nil {
 			rec.Verb = taskv1.Verb_VERB_ADOPT // also without a task: it must never become an install
 		}
+		recallInterruptions(tx, rec)
 		if err := tx.PutChange(rec); err != nil || rec.TaskID == "" {
 			return err
 		}

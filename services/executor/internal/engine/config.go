@@ -29,6 +29,8 @@ type (
 	Keep = store.Keep
 	// Self replaces the executor's own program.
 	Self = steps.Self
+	// Bus reports whether the bus answers.
+	Bus = steps.Bus
 	// HandOver is what the executor passes to its successor.
 	HandOver = steps.HandOver
 	// Become ends this process in favour of another program.
@@ -57,9 +59,12 @@ type Config struct {
 	ContentEvery time.Duration
 	LookEvery    time.Duration // between two looks at the machine; 0 means a minute
 	LookRest     time.Duration // after a change of the machine is reported; 0 means ten minutes
-	StopAgents   bool          // stop the agents with the executor
-	Trial        bool          // this executor is on trial: it keeps agents running and changes nothing else
-	Self         Self          // how the executor replaces itself; nil when it cannot
+	// HearWithin is how long a change that crashed waits for a document before it goes on; 0 means that it does not.
+	HearWithin time.Duration
+	StopAgents bool // stop the agents with the executor
+	Trial      bool // this executor is on trial: it keeps agents running and changes nothing else
+	Self       Self // how the executor replaces itself; nil when it cannot
+	Bus        Bus  // whether the bus answers; nil when that does not matter
 
 	// Trust refuses an image that is not trusted. Nil trusts all.
 	Trust func(*imagev1.Manifest) error

@@ -16,6 +16,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
@@ -97,6 +98,7 @@ func (l *life) look(s *session, o operation, task string) (version string, bad [
 	if len(instances) == 1 {
 		version = versionWith(instances[0])
 	}
+	o = l.sawCrashes(o, ended)
 	bad = append(bad, l.endsOnce(s, o, task, ended)...)
 	if ended != nil && version != o.after(l.have) {
 		complain("the task ended as %s, but the inventory says %q", ended.State, version)
@@ -120,6 +122,18 @@ func (l *life) look(s *session, o operation, task string) (version string, bad [
 	bad = append(bad, l.wholeOnDisk(s, instances[0], waiting)...)
 	bad = append(bad, l.configuredOnDisk(instances[0])...)
 	return version, append(bad, l.oneProcess(s, instances[0])...)
+}
+
+// sawCrashes returns an operation with the end that it has when it was interrupted too often.
+func (l *life) sawCrashes(o operation, ended *journal.Ended) operation {
+	if ended == nil || o.version == "" {
+		return o
+	}
+	is, err := ended.ReadOutcome()
+	if l.crashed = err == nil && is.Code == code.CrashedExecutor; l.crashed {
+		o.ends = undone
+	}
+	return o
 }
 
 // endsOnce checks that the task's end is reported exactly when it ended, and with the expected state.

@@ -40,6 +40,8 @@ type life struct {
 	inode  uint64   // of the open socket, or 0
 	came   int      // how many chunks were fetched at the kill
 	lost   []string // complaints of the fetch after a kill
+
+	crashed bool // the change was interrupted too often, and was rolled back
 }
 
 // kill is the instant at which an executor is killed: at a point, or some time after it began.
@@ -217,7 +219,14 @@ func (l *life) back(o operation, task, seen string) (bad []string) {
 		return append(bad, errors.Join(err, s.close()).Error())
 	}
 	now, more := l.look(s, o, task)
-	bad = append(bad, more...)
+	if bad = append(bad, more...); l.crashed && o.ends == good { // an operator asks again
+		task, l.crashed = l.next(o), false
+		if err := s.finish(task); err != nil {
+			return append(bad, errors.Join(err, s.close()).Error())
+		}
+		now, more = l.look(s, o, task)
+		bad = append(bad, more...)
+	}
 	if want := o.after(l.have); now != want {
 		bad = append(bad, fmt.Sprintf("in the end version %q, want %q", now, want))
 	}

@@ -10,9 +10,12 @@
 //
 //  1. Every step of a change has its line in the journal before it begins, and every step may
 //     be done again. Killed at any instant, the next start finishes the change or rolls it
-//     back, without the bus, before it follows any document.
+//     back, without the bus, before it follows any document. A change during which the executor
+//     crashed change.MaxCrashes times is rolled back before anything of it starts again, and one that a
+//     document does not want any more before it goes on.
 //  2. A version that fails its health check is rolled back: the link leads to the old version,
-//     which runs again and is health-checked. A first install leaves nothing.
+//     which runs again and is health-checked. A first install leaves nothing. The same holds for a
+//     version with which the bus does not answer any more.
 //  3. A task that ended is never executed again; while a document still shows it, its end is
 //     reported again.
 //  4. Only a Removal with the instance's own id, or a document with a dead server, removes an

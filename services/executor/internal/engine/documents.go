@@ -25,6 +25,7 @@ func newer(d, other *desiredv1.Document) bool {
 // server's death takes effect at once, also while Run still finishes interrupted changes.
 func (e *Engine) Offer(d *desiredv1.Document) {
 	e.handleDeath(d)
+	e.heard.offer(d)
 	for {
 		select {
 		case e.offers <- d:
@@ -90,7 +91,7 @@ func (e *Engine) enterEpoch(tx *journal.Tx, from, to lineage.Position) error {
 	e.cfg.Log.Warn().Uint64("from", max(from.Epoch, 1)).Uint64("to", to.Epoch).
 		Msg("an operator accepted that the ledger lost part of this server's history")
 	e.rooms.repairs.Forget()
-	return tx.ForgetEnded()
+	return errors.Join(tx.ForgetEnded(), tx.ForgetNotes(noteBad))
 }
 
 // showNotTaken shows that documents are not taken, once that is certainly the ledger's last

@@ -84,7 +84,8 @@ func (d *driver) do(ctx context.Context, r *steps.Run, at change.State) error {
 		}
 		switch {
 		case errors.Is(err, steps.ErrStopped) || ctx.Err() != nil:
-			return nil // the next start resumes it
+			d.leaveOpen(r)
+			return nil
 		case isJournal(err):
 			if at != change.RollingBack && !at.Forward() {
 				_ = d.steps.settle.Do(ctx, r) // what is installed runs, whatever the journal cannot keep
@@ -100,6 +101,14 @@ func (d *driver) do(ctx context.Context, r *steps.Run, at change.State) error {
 		at = r.Next(at, err)
 	}
 	return d.finish(r)
+}
+
+// leaveOpen notes that the executor was stopped during a change: the next start resumes it, and counts no crash.
+func (d *driver) leaveOpen(r *steps.Run) {
+	r.Stopped = true
+	if err := r.Save(); err != nil {
+		r.Log.Warn().Err(err).Msg("stop during a change not noted")
+	}
 }
 
 func isJournal(err error) bool { return errors.Is(err, steps.ErrJournal) }

@@ -44,6 +44,7 @@ type Engine struct {
 	running sync.WaitGroup // changes, and looks beside the loop
 
 	offers   chan *desiredv1.Document // the newest document that was not taken yet
+	heard    *heard                   // the document that was offered last
 	ended    chan changeEnd           // changes that have ended
 	ready    chan struct{}            // closed when everything is taken over
 	leaveFor chan error               // the program that is to take this process's place
@@ -70,7 +71,7 @@ func New(cfg Config) *Engine {
 		offers: make(chan *desiredv1.Document, 1), ended: make(chan changeEnd, Parallel),
 		ready: make(chan struct{}), leaveFor: make(chan error, 1),
 		checked: make(chan struct{}), turns: make(chan struct{}), answers: make(chan answer),
-		busy: map[string]bool{}, damage: healing.NewDamage(min(topology.HealAfter, cfg.CheckEvery)),
+		heard: newHeard(), busy: map[string]bool{}, damage: healing.NewDamage(min(topology.HealAfter, cfg.CheckEvery)),
 	}
 	e.rooms = newRooms(cfg, e.changed.Wake)
 	e.reports = &reporter{
@@ -87,8 +88,8 @@ func New(cfg Config) *Engine {
 		read: cfg.Sysinfo, purge: e.rooms.images.GiveUpAll, boot: cfg.BootID, rest: cfg.LookRest, tasks: e.tasks,
 		spawn: e.running.Go, results: make(chan reading),
 	}
-	e.scans = e.newRequests(isScan, answerScan(cfg, e.reports))
-	e.ahead = e.newRequests(isAhead, fetchAhead(steps.Ahead{
+	e.scans = e.newRequests("scan", isScan, answerScan(cfg, e.reports))
+	e.ahead = e.newRequests("ahead", isAhead, fetchAhead(steps.Ahead{
 		Steps: set.bring, Trust: cfg.Trust,
 		NewRun: func(rec *change.Record) *steps.Run { return e.driver.newRun(rec, false) },
 	}))
@@ -97,9 +98,9 @@ func New(cfg Config) *Engine {
 
 // newRequests returns what answers the requests of a kind.
 func (e *Engine) newRequests(
-	is func(*desiredv1.Request) bool, do func(context.Context, *desiredv1.Request) reply,
+	kind string, is func(*desiredv1.Request) bool, do func(context.Context, *desiredv1.Request) reply,
 ) *requests {
-	return &requests{is: is, do: do, tasks: e.tasks, spawn: e.running.Go, answers: e.answers}
+	return &requests{kind: kind, is: is, do: do, tasks: e.tasks, spawn: e.running.Go, answers: e.answers}
 }
 
 // Ready is closed when Run has recovered: the journal was read and the agents taken over.
@@ -138,7 +139,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if err := e.recallPolicy(); err != nil {
 		return err
 	}
-	recovery := recovery{e.cfg, e.rooms, e.driver, steps.Sweep{
+	recovery := recovery{e.cfg, e.rooms, e.driver, e.heard, steps.Sweep{
 		Root: e.cfg.Root, Images: e.rooms.images, Configs: e.rooms.configs, Journal: e.cfg.Journal,
 	}}
 	if err := recovery.run(ctx); err != nil || ctx.Err() != nil {

@@ -29,6 +29,7 @@ type recovery struct {
 	cfg    Config
 	rooms  rooms
 	driver *driver
+	heard  *heard
 	sweep  steps.Sweep
 }
 
@@ -39,6 +40,9 @@ func (v recovery) run(ctx context.Context) error {
 	}
 	if err := v.sweepUnfinished(); err != nil {
 		v.cfg.Log.Warn().Err(err).Msg("unfinished files not swept")
+	}
+	if err := v.countInterruptions(in.Changes); err != nil {
+		return err
 	}
 	v.rooms.sockets.RegainAll(in)
 	v.startAll(ctx, in)
@@ -95,9 +99,17 @@ func (v recovery) startAll(ctx context.Context, in journal.Inventory) {
 
 // resume goes on with an interrupted change as its table says.
 func (v recovery) resume(ctx context.Context, rec *change.Record) error {
-	at, next := rec.Recover()
+	at, next, exhausted := rec.Recover()
 	r := v.driver.newRun(rec, true)
-	log := r.Log.Info().Str("was", string(at)).Str("next", string(next))
+	switch {
+	case exhausted:
+		v.giveUp(ctx, r, next)
+	case next == change.Switching && rec.Interruptions.Crashes > 0 && v.calledOff(ctx, rec):
+		v.driver.fail(r, errNotWanted)
+		next = rec.Next(at, errNotWanted)
+	}
+	log := r.Log.Info().Str("was", string(at)).Str("next", string(next)).
+		Int("crashes", rec.Interruptions.Crashes).Int("interruptions", rec.Interruptions.Others)
 	if next == change.Dropped {
 		log.Msg("interrupted change dropped")
 		return v.drop(rec)
@@ -127,7 +139,9 @@ func (v recovery) drop(rec *change.Record) error {
 		err = nil
 	}
 	if err == nil {
-		err = v.cfg.Journal.Update(func(tx *journal.Tx) error { return tx.DropChange(rec.Agent) })
+		err = v.cfg.Journal.Update(func(tx *journal.Tx) error {
+			return errors.Join(tx.DropChange(rec.Agent), keepInterruptions(tx, rec))
+		})
 	}
 	return errors.Join(err, v.rooms.sockets.Trim(rec.Agent))
 }

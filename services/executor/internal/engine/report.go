@@ -151,7 +151,8 @@ func (p *reporter) endChanges(changes []*steps.Run) error {
 
 // closeChange takes a change out of the journal and keeps how its task ended.
 func closeChange(tx *journal.Tx, r *change.Record) error {
-	err := errors.Join(tx.DropChange(r.Agent), steps.ForgetDeferral(tx, r.Agent))
+	err := errors.Join(tx.DropChange(r.Agent), steps.ForgetDeferral(tx, r.Agent), forgetInterruptions(tx, r.Agent),
+		keepBad(tx, r))
 	if r.Failure == nil {
 		err = errors.Join(err, store.ForgetAhead(tx, r.To.Digest()))
 	}

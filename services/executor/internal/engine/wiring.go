@@ -94,7 +94,7 @@ func newSteps(
 	tidy := steps.All{sweep, settle}
 	begin := steps.BeginSwitch{Root: cfg.Root, Records: m.records}
 	commit := steps.Commit{Processes: m.processes, Records: m.records}
-	known := steps.CheckKnown{Version: cfg.Version}
+	known, keepBus := steps.CheckKnown{Version: cfg.Version}, steps.KeepBus{Bus: cfg.Bus}
 	deferring := m.deferrals.step(life, reports, steps.Sameness{Configs: m.configs, Compare: compare}.Touches)
 
 	prepare := map[change.State]steps.Step{
@@ -114,7 +114,7 @@ func newSteps(
 		change.Staging:   steps.Stage{Root: cfg.Root, Images: m.images},
 		change.Deferring: deferring,
 		change.Replacing: steps.Replace{Images: m.images},
-		change.Assessing: steps.Assess{Observe: m.observe},
+		change.Assessing: steps.All{steps.Assess{Observe: m.observe}, steps.SeeBus{Bus: cfg.Bus}},
 		change.Committed: tidy, change.Restored: tidy, change.Broken: tidy,
 	}
 	set := stepSet{
@@ -136,9 +136,11 @@ func newSteps(
 				steps.MoveLinks{Links: links, Processes: m.processes},
 				steps.StartNew{Starter: starter},
 			},
-			change.HealthChecking: health,
+			change.HealthChecking: steps.All{health, keepBus},
 			change.Committing:     commit,
-			change.RollingBack:    steps.Rollback{Starter: starter, Restore: restore, Sweep: sweep},
+			change.RollingBack: steps.All{
+				steps.Rollback{Starter: starter, Restore: restore, Sweep: sweep}, steps.BlameBus{Keep: keepBus},
+			},
 		}),
 		self: with(prepare, map[change.State]steps.Step{
 			change.Rehearsing:  steps.RehearseSelf{Specs: m.specs, Self: cfg.Self},

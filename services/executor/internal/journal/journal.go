@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -185,6 +186,20 @@ func (t *Tx) SetNote(name, value string) error {
 		return nil
 	}
 	return t.tx.Bucket(bucketMeta).Put([]byte("note."+name), []byte(value))
+}
+
+// ForgetNotes forgets the values whose names begin with a prefix.
+func (t *Tx) ForgetNotes(prefix string) (err error) {
+	begins := []byte("note." + prefix)
+	var keys [][]byte
+	c := t.tx.Bucket(bucketMeta).Cursor()
+	for k, _ := c.Seek(begins); bytes.HasPrefix(k, begins); k, _ = c.Next() {
+		keys = append(keys, slices.Clone(k))
+	}
+	for _, k := range keys {
+		err = errors.Join(err, t.tx.Bucket(bucketMeta).Delete(k))
+	}
+	return err
 }
 
 func (t *Tx) number(key []byte) uint64 {

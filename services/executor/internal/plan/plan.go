@@ -27,7 +27,7 @@ type Situation struct {
 	Have  map[string]Have          // by agent
 	Busy  map[string]bool          // agents with a change under way
 	Ended func(taskID string) bool // reports whether a task ended here
-	Tried func(Action) bool        // reports whether a change without a task was tried lately
+	Tried func(Action) bool        // reports whether a change without a task was tried lately, or failed here
 
 	// Intact reports whether an agent's files and links are in place, or are not to be repaired now
 	// without a task. It looks at the disk, so it is asked only where nothing else decides.

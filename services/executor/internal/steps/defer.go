@@ -84,7 +84,7 @@ func (s Defer) Do(ctx context.Context, r *Run) error {
 }
 
 func givenUp() error {
-	return refuse(code.GivenUp, "it is not wanted any more; it waited, and nothing was touched")
+	return refuse(code.GivenUp, "it is not wanted any more, and nothing was touched")
 }
 
 // wait waits until the change may go on and has a place again. It reports whether sections last then.
@@ -140,7 +140,7 @@ func (s Defer) pass(ctx context.Context, r *Run, overrun bool) ([]busy.Section, 
 const noteDeferred = "deferred/"
 
 // first returns since when the change waits, zero for one that did not wait yet, and whether it went on already. It
-// refuses one that is not wanted any more and did not go on.
+// refuses one that waited or crashed, is not wanted any more and did not go on.
 func (s Defer) first(r *Run) (since time.Time, over bool, err error) {
 	err = r.Journal.Read(func(tx *journal.Tx) error {
 		id, at, _ := strings.Cut(tx.Note(noteDeferred+r.Agent), " ")
@@ -155,7 +155,8 @@ func (s Defer) first(r *Run) (since time.Time, over bool, err error) {
 		}
 		return nil
 	})
-	if err == nil && !over && s.Unwanted(r.TaskID) {
+	stood := !since.IsZero() || r.Interruptions.Crashes > 0 // one that was not held up is completed
+	if err == nil && !over && stood && s.Unwanted(r.TaskID) {
 		return since, over, givenUp()
 	}
 	return since, over, inJournal(err)

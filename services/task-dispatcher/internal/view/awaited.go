@@ -62,8 +62,10 @@ func (v *View) applyWithdrawn(f ledger.Fact) {
 			v.reviewTasks(t.Task.ServerId)
 		}
 	}
-	for _, id := range v.inState(f.Key, taskv1.State_STATE_RUNNING) {
-		v.notWaitedFor(f, id)
+	for _, s := range []taskv1.State{taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING} {
+		for _, id := range v.inState(f.Key, s) {
+			v.notWaitedFor(f, id)
+		}
 	}
 }
 

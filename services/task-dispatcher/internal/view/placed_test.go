@@ -142,7 +142,16 @@ func (s *twoSides) follow(agent string) {
 func (s *twoSides) end(id string, well bool) {
 	s.over[id] = true
 	t, _, _ := s.view.Task(id)
-	if !well {
+	switch late := t.To != nil && s.draw("late", 3) == 0; {
+	case late && well:
+		s.fold(ledger.Task, id, &taskv1.Expired{})
+		s.fold(ledger.Task, id, &taskv1.ReportedLate{State: taskv1.State_STATE_SUCCEEDED})
+		return
+	case late:
+		s.fold(ledger.Task, id, &taskv1.Expired{})
+		s.fold(ledger.Task, id, &taskv1.ReportedLate{State: taskv1.State_STATE_UNDONE})
+		return
+	case !well:
 		s.fold(ledger.Task, id, &taskv1.Undone{})
 		return
 	}
@@ -154,8 +163,8 @@ func (s *twoSides) end(id string, well bool) {
 	}
 }
 
-// With changes that overlap and are rolled back, a task names the image from which it really starts,
-// and in the end the document equals the server.
+// With changes that overlap, are rolled back, and are reported after their tasks expired, a task names the image from
+// which it really starts, and in the end the document equals the server.
 func TestTasksAndDocumentsMatchTheServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newTwoSides(t)

@@ -24,6 +24,7 @@ func (v *View) applyTask(f ledger.Fact) bool {
 		v.queued(f, b)
 	case *taskv1.ReportedLate:
 		r.Task, _ = task.Apply(r.Task, f)
+		v.reportedLate(f, r.Task)
 	default:
 		v.moved(f, r)
 	}
@@ -103,6 +104,23 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	for _, r := range v.ended.trim() {
 		v.lists.remove(r)
 	}
+}
+
+// reportedLate takes the entry back of a task that its server rolled back after it had expired: the document would ask
+// for what failed there. It changes nothing when another task was admitted since.
+func (v *View) reportedLate(f ledger.Fact, t *taskv1.Task) {
+	rolledBack := t.Reported == taskv1.State_STATE_UNDONE || t.Reported == taskv1.State_STATE_FAILED
+	i, ok := v.instanceFor(t)
+	if !ok || !rolledBack || task.Removes(t.Verb) || !i.Unsettled || i.OpenTaskId != "" ||
+		i.PlacedGeneration != t.Generation || i.TaskId != f.Key && i.TaskGeneration == t.Generation {
+		return
+	}
+	v.instances.settle(i, t.Reported)
+	if i.TaskId == f.Key { // how it left the server is known now
+		v.instances.change(i, func() { i.ExpiredSequence = 0 })
+	}
+	v.documents.changed(t.ServerId, f)
+	v.reviewTasks(t.ServerId)
 }
 
 // moveInstance updates the instance of a task that moved.

@@ -8,8 +8,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 )
 
-// A change that its server deferred touched nothing. When it is not wanted any more, the server's document names it,
-// and the server ends it.
+// A change that is under way and not wanted any more is named in its server's document. The server ends one that it
+// deferred, because it touched nothing, and rolls one back that a crash of the executor interrupted. It completes
+// others.
 
 // Unwanted returns how a deferred task ends when its server gave it up, because another change of the instance was
 // decided since or its intent was withdrawn; nil while it is wanted. It must be called while the view stands still.
@@ -28,19 +29,19 @@ func (v *View) Unwanted(t *taskv1.Task) *taskv1.Cancelled {
 	return nil
 }
 
-// givesUp reports whether a server's document names a deferred task as not wanted any more. One that is wanted again,
+// givesUp reports whether a server's document names a task as not wanted any more. One that is wanted again,
 // because the change after it was withdrawn, goes on, unless its server gave it up meanwhile.
 func (v *View) givesUp(t *taskv1.Task) bool {
-	if !task.Waits(t) || v.Unwanted(t) == nil {
+	if !task.UnderWay(t.State) || v.Unwanted(t) == nil {
 		return false
 	}
 	i, ok := v.instanceFor(t)
 	return !ok || i.IntentId != t.IntentId || t.IntentId == "" || v.withdrawn(t) != nil
 }
 
-// notWaitedFor makes a server's document name a deferred task after a fact because of which it may not be wanted.
+// notWaitedFor makes a server's document name a task after a fact because of which it may not be wanted.
 func (v *View) notWaitedFor(f ledger.Fact, id string) {
-	if r, ok := v.tasks.Get(id); ok && task.Waits(r.Task) && v.Unwanted(r.Task) != nil {
+	if r, ok := v.tasks.Get(id); ok && task.UnderWay(r.Task.State) && v.Unwanted(r.Task) != nil {
 		v.documents.changed(r.Task.ServerId, f)
 	}
 }

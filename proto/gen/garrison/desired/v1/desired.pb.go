@@ -404,8 +404,9 @@ type Document struct {
 	// How long critical sections on the server defer a change at most; unset means an hour. An executor that does not
 	// know the field defers none.
 	BusyLimit *durationpb.Duration `protobuf:"bytes,110,opt,name=busy_limit,json=busyLimit,proto3" json:"busy_limit,omitempty"`
-	// The tasks that wait here for the end of a critical section and are not wanted any more: the server ends each
-	// before it touches anything. An executor that does not know the field goes on with them after their wait.
+	// The tasks that are under way here and not wanted any more. The server ends one that waits for the end of a critical
+	// section before it touches anything, and rolls one back that a crash of the executor interrupted. It completes
+	// others. An executor that does not know the field completes all of them.
 	UnwantedTaskIds []string `protobuf:"bytes,112,rep,name=unwanted_task_ids,json=unwantedTaskIds,proto3" json:"unwanted_task_ids,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

@@ -350,7 +350,10 @@ type Ready struct {
 	// How long to wait for the probe; 0 means 30 s.
 	TimeoutMs uint32 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	// How long it must stay up and pass after that; 0 means 1 s.
-	SoakMs        uint32 `protobuf:"varint,5,opt,name=soak_ms,json=soakMs,proto3" json:"soak_ms,omitempty"`
+	SoakMs uint32 `protobuf:"varint,5,opt,name=soak_ms,json=soakMs,proto3" json:"soak_ms,omitempty"`
+	// How long the bus may not answer after that, where it answered before the switch, until the version is rolled back;
+	// 0 means 30 s.
+	BusTimeoutMs  uint32 `protobuf:"varint,7,opt,name=bus_timeout_ms,json=busTimeoutMs,proto3" json:"bus_timeout_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -438,6 +441,13 @@ func (x *Ready) GetTimeoutMs() uint32 {
 func (x *Ready) GetSoakMs() uint32 {
 	if x != nil {
 		return x.SoakMs
+	}
+	return 0
+}
+
+func (x *Ready) GetBusTimeoutMs() uint32 {
+	if x != nil {
+		return x.BusTimeoutMs
 	}
 	return 0
 }
@@ -1757,7 +1767,7 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\aentries\x18\x06 \x01(\rR\aentries\"4\n" +
 	"\x04Exec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
-	"\x04args\x18\x02 \x03(\tR\x04args\"\xbb\x01\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\"\xe1\x01\n" +
 	"\x05Ready\x12\x18\n" +
 	"\x06notify\x18\x01 \x01(\bH\x00R\x06notify\x12\x14\n" +
 	"\x04http\x18\x02 \x01(\tH\x00R\x04http\x12\x12\n" +
@@ -1765,7 +1775,8 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\x04exec\x18\x06 \x01(\v2\x17.garrison.image.v1.ExecH\x00R\x04exec\x12\x1d\n" +
 	"\n" +
 	"timeout_ms\x18\x04 \x01(\rR\ttimeoutMs\x12\x17\n" +
-	"\asoak_ms\x18\x05 \x01(\rR\x06soakMsB\a\n" +
+	"\asoak_ms\x18\x05 \x01(\rR\x06soakMs\x12$\n" +
+	"\x0ebus_timeout_ms\x18\a \x01(\rR\fbusTimeoutMsB\a\n" +
 	"\x05probe\"4\n" +
 	"\x06Socket\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
