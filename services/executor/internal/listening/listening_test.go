@@ -13,7 +13,8 @@ func TestAConnectionGoesToTheSocketAtTheVeryAddress(t *testing.T) {
 	at := netip.MustParseAddrPort
 	four := []row{{at("127.0.0.1:80"), "own"}, {at("0.0.0.0:80"), "all"}, {at("0.0.0.0:81"), "all"}}
 	six := []row{
-		{at("[::1]:80"), "own6"}, {at("[::]:80"), "all6"}, {at("[::]:82"), "dual"}, {at("[::ffff:127.0.0.1]:83"), "mapped"},
+		{at("[::1]:80"), "own6"}, {at("[::]:80"), "all6"}, {at("[::]:82"), "dual"},
+		{at("[::ffff:127.0.0.1]:83"), "mapped"},
 	}
 	for to, want := range map[string]string{
 		"127.0.0.1:80": "own", "127.0.0.2:80": "all", "127.0.0.1:81": "all", "127.0.0.1:82": "dual",
