@@ -116,7 +116,8 @@ var changes = []Entry{
 	},
 	{
 		SocketTaken, by(executor),
-		"Another process listens on an address that the image declares. Nothing was changed.",
+		"Another process listens on an address that the image declares, or that its health check asks. Nothing was " +
+			"changed.",
 		"on the server: ss -ltnp; stop that process, or change the label or the image",
 	},
 	{
@@ -196,7 +197,8 @@ var changes = []Entry{
 	},
 	{
 		NotReady, by(executor),
-		"The new version was not ready in time. The previous version, if there was one, runs again.",
+		"The new version was not ready in time, or another process answered its health check. The previous version, " +
+			"if there was one, runs again.",
 		"garrison task show TASK",
 	},
 	{

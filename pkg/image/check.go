@@ -1,14 +1,17 @@
 package image
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -202,6 +205,9 @@ func checkRun(m *imagev1.Manifest) error {
 	if err := checkHTTP(r.GetReady().GetHttp()); err != nil {
 		return err
 	}
+	if err := checkTCP(r.GetReady().GetTcp()); err != nil {
+		return err
+	}
 	if _, ok := imagev1.Takeover_name[int32(r.Takeover)]; !ok {
 		return refuse(code.BadManifest, "run.takeover %d is not known (want restart or overlap)", r.Takeover)
 	}
@@ -229,11 +235,30 @@ func checkHTTP(probe string) error {
 	}
 	// 00 stands for the values: it can be in a host and a port, and behind a %.
 	u, err := url.Parse(scheme + "://" + variable.ReplaceAllString(rest, "00"))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !isPort(cmp.Or(u.Port(), "80")) {
 		return refuse(code.BadManifest,
 			"run.ready.http %q is not a URL of http or https with a host, such as http://127.0.0.1:8080/", probe)
 	}
 	return nil
+}
+
+// checkTCP refuses a probe that is not HOST:PORT.
+func checkTCP(probe string) error {
+	if probe == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(variable.ReplaceAllString(probe, "00"))
+	if err != nil || !isPort(port) {
+		return refuse(code.BadManifest,
+			"run.ready.tcp %q is not HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080", probe)
+	}
+	return nil
+}
+
+// isPort reports whether a text is a port, in which 00 may stand for a variable's value.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 64)
+	return err == nil && (n < 1<<16 || strings.Contains(s, "00")) && s != "0"
 }
 
 // checkWords checks every text that may contain variables.

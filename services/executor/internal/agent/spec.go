@@ -66,6 +66,10 @@ func (s Specs) NotifyPath(v Version) string {
 	return filepath.Join(s.Root.Run(v.Agent), "notify-"+ident.Short(v.Image.GetId()))
 }
 
+// stateVariable is the variable of an agent's environment that is of no other agent, also on a server with several
+// executors.
+const stateVariable = "GARRISON_STATE"
+
 // Spec returns how to run the version. notify is the path of its notify socket, or empty.
 func (s Specs) Spec(v Version, notify string) (supervise.Spec, error) {
 	run, err := s.Fill(v)
@@ -75,7 +79,7 @@ func (s Specs) Spec(v Version, notify string) (supervise.Spec, error) {
 	env := []string{
 		"PATH=" + cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
 		"GARRISON_AGENT=" + v.Agent, "GARRISON_VERSION=" + v.Image.GetVersion(),
-		"GARRISON_SERVER=" + s.Server, "GARRISON_STATE=" + s.Root.State(v.Agent),
+		"GARRISON_SERVER=" + s.Server, stateVariable + "=" + s.Root.State(v.Agent),
 		"GARRISON_IMAGE=" + s.Root.Image(v.Image.Digest()),
 	}
 	if len(v.run().GetConfigs()) > 0 {

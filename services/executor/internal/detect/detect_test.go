@@ -214,23 +214,6 @@ func TestValuesThatMayBeSecretsAreMasked(t *testing.T) {
 	}
 }
 
-func TestAddressesOfTheKernelAreRead(t *testing.T) {
-	for text, want := range map[string]string{
-		"0100007F:1F90": "127.0.0.1:8080", "00000000:0016": "0.0.0.0:22",
-		"00000000000000000000000000000000:0050": "[::]:80", "00000000000000000000000001000000:0050": "[::1]:80",
-		"0000000000000000FFFF00000100007F:0050": "127.0.0.1:80",
-	} {
-		if got, ok := parseAddress(text); !ok || got != want {
-			t.Errorf("%s: %q, %v; want %q", text, got, ok, want)
-		}
-	}
-	for _, wrong := range []string{"", "xx:1", "00:1", "0100007F:GG", "0100007F"} {
-		if got, ok := parseAddress(wrong); ok {
-			t.Errorf("%q is read as %s", wrong, got)
-		}
-	}
-}
-
 func TestAReportIsBoundedAndCountsWhatItLeavesOut(t *testing.T) {
 	var many []*serverv1.Candidate
 	for n := range 3000 {

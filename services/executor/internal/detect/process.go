@@ -38,13 +38,13 @@ func (s *Scan) table(ctx context.Context) (map[int]*process, error) {
 func readAll(ctx context.Context) (map[int]*process, error) {
 	pids, err := proctree.All()
 	out := map[int]*process{}
-	listening := newSockets()
+	those := newSockets()
 	for _, pid := range pids {
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
 		if p := read(pid); p != nil {
-			p.sockets = listening.of(pid)
+			p.sockets = those.of(pid)
 			out[pid] = p
 		}
 	}

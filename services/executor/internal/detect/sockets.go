@@ -1,15 +1,12 @@
 package detect
 
 import (
-	"encoding/hex"
-	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/listening"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
@@ -32,38 +29,21 @@ func (s sockets) of(pid int) (out []string) {
 	if err != nil {
 		return nil
 	}
-	listening, ok := s.spaces[space]
+	those, ok := s.spaces[space]
 	if !ok && len(s.spaces) < maxSpaces {
-		listening = readSpace(pid)
-		s.spaces[space] = listening
+		those = readSpace(pid)
+		s.spaces[space] = those
 	}
-	if len(listening) == 0 {
+	if len(those) == 0 {
 		return nil
 	}
-	for _, inode := range inodesOf(pid) {
-		if at, ok := listening[inode]; ok {
+	for _, inode := range listening.Sockets(pid) {
+		if at, ok := those[inode]; ok {
 			out = append(out, at)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// inodesOf returns the inodes of the sockets that a process holds.
-func inodesOf(pid int) (out []string) {
-	d, err := os.Open(proctree.Path(pid, "fd"))
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = d.Close() }()
-	names, _ := d.Readdirnames(64 << 10)
-	for _, fd := range names {
-		to, _ := os.Readlink(proctree.Path(pid, "fd/"+fd))
-		if inode, ok := strings.CutPrefix(to, "socket:["); ok {
-			out = append(out, strings.TrimSuffix(inode, "]"))
-		}
-	}
-	return out
 }
 
 // readSpace returns the listening sockets of a process's network namespace by inode.
@@ -105,21 +85,7 @@ func listens(protocol string, fields []string) (at, inode string, ok bool) {
 	if len(fields) < 10 || fields[3] != want {
 		return "", "", false
 	}
-	address, ok := parseAddress(fields[1])
-	return strings.TrimSuffix(protocol, "6") + " " + address, fields[9], ok
-}
-
-// parseAddress reads ADDRESS:PORT as the kernel prints it: words of the machine's byte order, in hexadecimal.
-func parseAddress(s string) (string, bool) {
-	ip, port, ok := strings.Cut(s, ":")
-	raw, err := hex.DecodeString(ip)
-	n, err2 := strconv.ParseUint(port, 16, 16)
-	if !ok || err != nil || err2 != nil || len(raw)%4 != 0 {
-		return "", false
-	}
-	for word := range slices.Chunk(raw, 4) {
-		slices.Reverse(word) // the supported platforms are little-endian
-	}
-	address, ok := netip.AddrFromSlice(raw)
-	return net.JoinHostPort(fmt.Sprint(address.Unmap()), strconv.FormatUint(n, 10)), ok
+	address, ok := listening.ParseAddress(fields[1])
+	address = netip.AddrPortFrom(address.Addr().Unmap(), address.Port())
+	return strings.TrimSuffix(protocol, "6") + " " + address.String(), fields[9], ok
 }

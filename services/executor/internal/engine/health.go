@@ -24,7 +24,7 @@ func (e *Engine) checkHealth(ctx context.Context) {
 		if !i.Image.IsDaemon() || e.busy[i.Agent] {
 			continue
 		}
-		p, err := e.rooms.specs.Probe(agent.Installed(i), nil)
+		p, err := e.rooms.processes.Probe(agent.Installed(i), nil)
 		if err != nil {
 			e.cfg.Log.Error().Err(err).Str(logs.Agent, i.Agent).Msg("health not checked")
 			continue

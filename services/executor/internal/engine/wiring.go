@@ -106,7 +106,7 @@ func newSteps(
 			steps.CheckConfiguration{Root: cfg.Root, Configs: m.configs, Whole: m.observe.Whole},
 			steps.CheckConfinement{Processes: m.processes},
 			steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal},
-			steps.OpenSockets{Sockets: m.sockets},
+			steps.OpenSockets{Sockets: m.sockets, Processes: m.processes},
 		},
 		change.Reserving: steps.Reserve{Root: cfg.Root, Images: m.images, Lock: new(sync.Mutex)},
 		change.Fetching:  steps.Fetch{Fetcher: cfg.Fetcher},

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -32,6 +35,9 @@ type Spec struct {
 	HTTP, TCP     string
 	Exec          *Exec
 	Timeout, Soak time.Duration // 0 means the default
+
+	// Owned returns an error when the address that answered an HTTP or TCP check is not the agent's. Nil accepts all.
+	Owned func(at netip.AddrPort) error
 }
 
 // Await waits until the agent works, and then through the soak. exited is closed when its process ends. The error
@@ -61,7 +67,7 @@ func (s Spec) waitReady(ctx context.Context, exited <-chan struct{}) error {
 			if err == nil {
 				return nil
 			}
-			if first || limit.Err() == nil { // a try that the time-out cut short says less than the one before
+			if first || !over(limit) { // a try that the time-out cut short says less than the one before
 				last = err
 			}
 		}
@@ -78,6 +84,12 @@ func (s Spec) waitReady(ctx context.Context, exited <-chan struct{}) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// over reports whether the time of a context is over, also before its timer has run.
+func over(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(end)
 }
 
 // soak checks the agent during the soak and once more at its end.
@@ -166,15 +178,42 @@ func (s Spec) Once(ctx context.Context) error {
 	case s.Exec != nil:
 		return s.Exec.Run(ctx)
 	case s.HTTP != "":
-		return get(ctx, s.HTTP)
+		return s.get(ctx, s.HTTP)
 	case s.TCP != "":
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.TCP)
 		if err != nil {
 			return err
 		}
-		return conn.Close()
+		at := conn.RemoteAddr()
+		_ = conn.Close()
+		return s.owned(at)
 	}
 	return nil
+}
+
+// owned returns an error when what answered at an address is not the agent.
+func (s Spec) owned(at net.Addr) error {
+	tcp, ok := at.(*net.TCPAddr)
+	if s.Owned == nil || !ok {
+		return nil
+	}
+	return s.Owned(tcp.AddrPort())
+}
+
+// Address returns HOST:PORT of an HTTP or TCP check; empty for any other.
+func (s Spec) Address() string {
+	if s.HTTP == "" {
+		return s.TCP
+	}
+	u, err := url.Parse(s.HTTP)
+	if err != nil {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = u.Scheme // a name that net knows
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 var client = &http.Client{
@@ -182,7 +221,11 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-func get(ctx context.Context, url string) error {
+func (s Spec) get(ctx context.Context, url string) error {
+	var at net.Addr
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(c httptrace.GotConnInfo) { at = c.Conn.RemoteAddr() },
+	})
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -192,6 +235,9 @@ func get(ctx context.Context, url string) error {
 		return err
 	}
 	_ = r.Body.Close()
+	if err := s.owned(at); err != nil {
+		return err
+	}
 	if r.StatusCode < 200 || r.StatusCode > 399 {
 		return fmt.Errorf("%s answered %s", url, r.Status)
 	}

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -31,7 +30,9 @@ func (p imagePaths) of(pid int) []byte {
 }
 
 // started returns the digest of the image as an agent of which a process was started, or nil.
-func (p imagePaths) started(pid int) []byte { return p.digestIn(environment(pid, "GARRISON_IMAGE")) }
+func (p imagePaths) started(pid int) []byte {
+	return p.digestIn(proctree.Variable(pid, "GARRISON_IMAGE"))
+}
 
 // executes returns the digest of the image that holds the file that a process executes, or nil.
 func (p imagePaths) executes(pid int) []byte { return p.digestIn(proctree.Executes(pid, p.dirs()...)) }
@@ -58,17 +59,6 @@ func (p imagePaths) digestIn(path string) []byte {
 		}
 	}
 	return nil
-}
-
-// environment returns a variable with which a process was started, or "".
-func environment(pid int, name string) string {
-	data, _ := os.ReadFile(proctree.Path(pid, "environ")) // the process ended, or is another user's
-	for v := range bytes.SplitSeq(data, []byte{0}) {
-		if value, ok := strings.CutPrefix(string(v), name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // runsCurrent reports whether an agent's process runs from the image that is current, and

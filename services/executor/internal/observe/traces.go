@@ -156,14 +156,14 @@ func (o *Observer) processTrace(pid int, digest []byte) Trace {
 	mark, err := o.Images.Mark(digest)
 	if err != nil { // the image was deleted under the process
 		mark = imagedir.Mark{
-			Agent:   environment(pid, "GARRISON_AGENT"),
-			Version: printable(environment(pid, "GARRISON_VERSION")),
+			Agent:   proctree.Variable(pid, "GARRISON_AGENT"),
+			Version: printable(proctree.Variable(pid, "GARRISON_VERSION")),
 		}
 	}
 	p := newTrace(mark.Agent, serverv1.Trace_TRACE_PROCESS, o.Root.Relative(o.Root.Image(digest)),
 		"it runs, and is not in the inventory")
 	p.Image, p.Pid = ref(mark, digest), uint32(pid)
-	if server := environment(pid, "GARRISON_SERVER"); ident.IsUUID(server) && server != o.Server {
+	if server := proctree.Variable(pid, "GARRISON_SERVER"); ident.IsUUID(server) && server != o.Server {
 		p.OtherServerId = server
 		p.Reason = "it runs, and the executor of server " + server + " started it"
 	}

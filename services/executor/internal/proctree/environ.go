@@ -3,6 +3,7 @@ package proctree
 import (
 	"bytes"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -57,6 +58,16 @@ func (r *read) do(pid int) {
 	}
 	reads.Delete(pid)
 	close(r.done)
+}
+
+// Variable returns a variable with which a process was started, or "".
+func Variable(pid int, name string) string {
+	for v := range bytes.SplitSeq(environ(pid), []byte{0}) { // none when it ended, or is another user's
+		if value, ok := strings.CutPrefix(string(v), name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // carries reports whether a process carries a token; sure is false while it becomes another program.

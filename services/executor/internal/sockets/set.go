@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -176,6 +177,16 @@ func (s *Set) Files(agent string, wants []*imagev1.Socket) ([]*os.File, error) {
 		out = append(out, os.NewFile(uintptr(fd), w.GetListen()))
 	}
 	return out, nil
+}
+
+// Inodes returns the inodes of the sockets that are held for an agent.
+func (s *Set) Inodes(agent string) (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.held[agent] {
+		out = append(out, strconv.FormatUint(h.inode, 10))
+	}
+	return out
 }
 
 // Keep closes and forgets an agent's sockets, except those in wants.

@@ -146,11 +146,18 @@ func (s CheckConfinement) Do(_ context.Context, r *Run) error {
 	return s.Processes.Confines(r.To.GetRun())
 }
 
-// OpenSockets opens what the new version listens on. The old version's sockets stay open until
-// the change has ended.
-type OpenSockets struct{ Sockets *agent.Sockets }
+// OpenSockets refuses a version whose health check would ask another program, and opens what the new version listens
+// on. The old version's sockets stay open until the change has ended.
+type OpenSockets struct {
+	Sockets   *agent.Sockets
+	Processes *agent.Processes
+}
 
 // Do implements Step.
-func (s OpenSockets) Do(_ context.Context, r *Run) error {
-	return s.Sockets.Open(agent.Coming(r.Record))
+func (s OpenSockets) Do(ctx context.Context, r *Run) error {
+	v := agent.Coming(r.Record)
+	if err := s.Processes.CheckPort(ctx, v); err != nil {
+		return err
+	}
+	return s.Sockets.Open(v)
 }

@@ -12,7 +12,7 @@
 // seen, and ends when that is bad; "rehearse" ends badly when it is wrong; "look" tries
 // to write into each directory that its further arguments name, keeps what it is and what
 // it could do in its state's file looked, and says READY=1; "hungry" says READY=1 and
-// takes ever more memory.
+// takes ever more memory; "behind" has a process serve that is no child of it.
 package main
 
 import (
@@ -67,6 +67,11 @@ var brief = map[string]func(version string){
 			os.Exit(11)
 		}
 	},
+	"behind": func(string) { // a child of a child that has ended, in another session, serves
+		leave("behind-it")
+		time.Sleep(time.Hour)
+	},
+	"behind-it": func(string) { leave("serve") },
 	"away": func(string) { // the first of two that part from a daemon
 		leave("stubborn")
 	},

@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+)
+
+// asksAt lets the health check ask an address, at which the agent may serve.
+func asksAt(address string) func(*imagev1.Manifest) {
+	return func(m *imagev1.Manifest) {
+		m.Run.Env["ADDRESS"] = address
+		m.Run.Ready.Probe = &imagev1.Ready_Tcp{Tcp: address}
+		m.Run.Ready.TimeoutMs = readyWithin
+	}
+}
+
+func TestAnAnswerOfAnotherProcessDoesNotProveAnAgent(t *testing.T) {
+	b := newBench(t)
+	at, took := freeAddress(t), false
+	r := b.run(func(c *Config) {
+		c.FailPoint = func(p string) {
+			if p != "new started" || took {
+				return
+			}
+			took = true
+			other, err := net.Listen("tcp", at)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { _ = other.Close() })
+		}
+	})
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "plain", asksAt(at)))), taskv1.State_STATE_UNDONE)
+	holder := fmt.Sprintf("%s is held by process %d (engine.test), not by cn-agent", at, os.Getpid())
+	if o.GetCode() != code.NotReady || !strings.Contains(o.GetReason(), holder) {
+		t.Errorf("%s: %s; want %s and %q", o.GetCode(), o.GetReason(), code.NotReady, holder)
+	}
+}
+
+func TestAPortThatAnotherProcessHoldsIsRefusedBeforeTheOldVersionIsStopped(t *testing.T) {
+	b := newBench(t)
+	r := b.run()
+	at := freeAddress(t)
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", asksAt(at)))), taskv1.State_STATE_SUCCEEDED)
+	pid := r.good("cn-agent", "1.0.0").GetPid()
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.1.0", "serve", asksAt(at)))), taskv1.State_STATE_SUCCEEDED)
+	if now := r.good("cn-agent", "1.1.0").GetPid(); now == pid {
+		t.Error("an upgrade at the same port left the old process")
+	}
+	pid = r.good("cn-agent", "1.1.0").GetPid()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "serve", asksAt(other.Addr().String())))),
+		taskv1.State_STATE_UNDONE)
+	if o.GetCode() != code.SocketTaken || o.GetFailedStep() != taskv1.Step_STEP_CHECK {
+		t.Errorf("%s at %s, want %s", o.GetCode(), o.GetFailedStep(), code.SocketTaken)
+	}
+	if now := r.good("cn-agent", "1.1.0").GetPid(); now != pid {
+		t.Errorf("it was restarted: pid %d, was %d", now, pid)
+	}
+}
+
+func TestAProcessThatAnAgentLeftInAnotherSessionAnswersForIt(t *testing.T) {
+	b := newBench(t)
+	r := b.run()
+	image := b.image("cn-agent", "1.0.0", "behind", asksAt(freeAddress(t)))
+	outcome(t, r.do(b.want(image)), taskv1.State_STATE_SUCCEEDED)
+	r.good("cn-agent", "1.0.0")
+}
