@@ -188,7 +188,7 @@ var differences = []Entry{
 	{
 		ChangeFailed, by(registry),
 		"The last task failed or was rolled back, so what is wanted is not there.",
-		"garrison explain SERVER AGENT, then garrison up AGENT@VERSION --on SERVER",
+		"garrison explain SERVER AGENT, then garrison undo INTENT, or another version",
 	},
 	{
 		ChangeExpired, by(registry),

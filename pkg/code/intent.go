@@ -181,15 +181,15 @@ var intents = []Entry{
 	},
 	{
 		FailedBefore, by(registry),
-		"The version has failed on this server before. A retry needs an explicit version.",
-		"garrison up AGENT@VERSION --on SELECTOR",
+		"The version has failed on this server before. It is tried again only for a person who names it and says why.",
+		"garrison up AGENT@VERSION --on SELECTOR -m WHY",
 	},
 	{
 		NotPlaced, by(registry),
 		"The wanted version never reached the server and no other version runs there. There is nothing to " +
 			"configure.",
-		"garrison up AGENT@VERSION --on SELECTOR, where it lacks a value after garrison agent update AGENT --set " +
-			"NAME=VALUE; or garrison remove AGENT --on SELECTOR",
+		"garrison up AGENT@VERSION --on SELECTOR -m WHY, where it lacks a value after garrison agent update AGENT " +
+			"--set NAME=VALUE; or garrison remove AGENT --on SELECTOR",
 	},
 	{
 		ChangedSince, by(registry),

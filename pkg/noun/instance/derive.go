@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -68,6 +69,22 @@ func EndedBadly(s taskv1.State) bool {
 	switch s {
 	case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE, taskv1.State_STATE_CANCELLED, taskv1.State_STATE_EXPIRED:
 		return true
+	}
+	return false
+}
+
+// FailedThere reports whether what is wanted failed on the server and is not there: the last change to it was undone,
+// or failed by what it brought. A change that failed for the sake of its server, or before it began, does not count.
+func FailedThere(i *instancev1.Instance) bool {
+	if i.GetWanted() == nil || SameImage(i.Wanted, i.Observed) &&
+		bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest) {
+		return false
+	}
+	switch i.TaskState {
+	case taskv1.State_STATE_UNDONE:
+		return !code.OfServer(i.TaskCode)
+	case taskv1.State_STATE_FAILED:
+		return code.EndsByBuild(i.TaskCode)
 	}
 	return false
 }

@@ -32,8 +32,8 @@ func UpCommand(env *cli.Env, waves Waves) *cobra.Command {
 		Long: `Plan an upgrade, show it, ask, do it, and watch it.
 
 Without a version, the highest one of the channel is planned: of the server's environment, or the default one. It
-never lowers a version, and does not try one again that failed on a server; name the version for either. What is
-done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.
+never lowers a version; name it for that. One that failed on a server is tried there again only when it is named and
+-m says why. What is done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.
 
 With --batch, --stop-after or --soak the upgrade is a rollout, which halts by itself and can be undone as a
 whole; garrison rollout start has more gates. More than 100 servers need --batch or --at-once. With --dry-run,

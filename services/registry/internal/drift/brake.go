@@ -8,6 +8,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -29,7 +30,7 @@ func Drifted(i *instancev1.Instance) string {
 	default:
 		return ""
 	}
-	if i.Wanted == nil {
+	if i.Wanted == nil || instance.FailedThere(i) { // a repair would bring what failed
 		return ""
 	}
 	if d := seen(i); d != nil && code.Healed(d.Cause) {

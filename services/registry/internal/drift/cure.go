@@ -5,9 +5,17 @@ import (
 	"regexp"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
+
+// repeats leaves a difference to a person where its cure would bring again what failed on the server.
+func repeats(d *registryv1.Difference, i *instancev1.Instance) {
+	if d.Remedy == up && instance.FailedThere(i) {
+		d.Remedy, d.Cure = person, "garrison undo "+i.IntentId
+	}
+}
 
 // block leaves a difference to a person where a block refuses to bring what is wanted.
 func (s Situation) block(d *registryv1.Difference, i *instancev1.Instance) {

@@ -67,6 +67,7 @@ func Of(s Situation, scope Scope) (out []*registryv1.Difference, agents int) {
 			d.Agent, d.Image = i.Agent, i.Wanted
 			d.Wanted = cmp.Or(d.Wanted, i.Wanted.GetVersion(), "nothing")
 			d.Observed = cmp.Or(d.Observed, i.Observed.GetVersion(), "nothing")
+			repeats(d, i)
 			s.block(d, i)
 			out = append(out, s.complete(d))
 		}

@@ -184,7 +184,7 @@ var differences = []struct {
 	{code.ConfigurationDiffers, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
 		i.State, i.ObservedConfigurationDigest = drifted, []byte{9}
 	}},
-	{code.NotReady, registryv1.Remedy_REMEDY_UP, func(_ *serverv1.Server, i *instancev1.Instance) {
+	{code.NotReady, byPerson, func(_ *serverv1.Server, i *instancev1.Instance) {
 		i.State, i.Observed, i.TaskState = failed, &imagev1.Ref{Id: "before"}, taskv1.State_STATE_UNDONE
 		i.TaskCode = code.NotReady
 	}},

@@ -96,8 +96,8 @@ func seen(i *instancev1.Instance) *registryv1.Difference {
 	d := &registryv1.Difference{Reason: i.ObservedReason, Since: i.ObservedAt, Remedy: up}
 	digest := i.Configuration.GetDigest()
 	switch {
-	case i.Observed == nil && i.ObservedAt == nil:
-		return nil
+	case i.Observed == nil && (i.ObservedAt == nil || instance.FailedThere(i)):
+		return nil // the task that was to bring it says why
 	case i.Observed == nil:
 		d.Cause = known(i.ObservedCode, code.AgentLost)
 		d.Reason = cmp.Or(d.Reason, "the server does not list it any more")

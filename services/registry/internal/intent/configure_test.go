@@ -174,7 +174,7 @@ func (w *world) task(i *instancev1.Instance, end proto.Message) {
 	}
 }
 
-func TestAConfigurationThatFailedIsTriedAgain(t *testing.T) {
+func TestAConfigurationThatFailedIsTriedAgainWithAReason(t *testing.T) {
 	w := layered(1)
 	w.decide("install", installAll().Intent)
 	w.task(w.on(0), &taskv1.Succeeded{})
@@ -183,7 +183,11 @@ func TestAConfigurationThatFailedIsTriedAgain(t *testing.T) {
 	if w.on(0).State != instancev1.State_STATE_FAILED {
 		t.Fatalf("it is %s", w.on(0).State)
 	}
-	if got := counted(w.decide("configure", configure(nil))); got != [3]uint32{1, 0, 0} || w.on(0).Generation != 3 {
+	if d := w.decide("configure", configure(nil)); d.Refusal.GetCode() != code.FailedBefore {
+		t.Errorf("without a reason: %v; want %s", d.Refusal, code.FailedBefore)
+	}
+	got := counted(w.decide("configure", because(configure(nil))))
+	if got != [3]uint32{1, 0, 0} || w.on(0).Generation != 3 {
 		t.Errorf("counts %v, generation %d", got, w.on(0).Generation)
 	}
 }

@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"iter"
@@ -234,6 +235,40 @@ func move(o *outcome, have *instancev1.Instance, w want, m *imagev1.Manifest, na
 // named reports whether a person named the image, and may mean one that is lower or that failed before.
 func (o *outcome) named(choice *intentv1.ImageChoice) bool {
 	return image.Named(choice) && !o.ask.Pinned
+}
+
+// failedThere refuses to bring to a server what failed there, unless an operator names it and says why; nil otherwise.
+// An undo goes back to what ran there before, and an adoption takes what runs.
+func (o *outcome) failedThere(have *instancev1.Instance, w want) *apiv1.Refusal {
+	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" || o.insists() {
+		return nil
+	}
+	failed := image.Same(have.GetFailed(), w.image) && !image.Same(have.GetObserved(), w.image)
+	if image.Same(have.GetWanted(), w.image) && instance.EndedBadly(have.GetTaskState()) {
+		// Of the last change it is known why it failed, and with which configuration: another one may work.
+		failed = instance.FailedThere(have) &&
+			bytes.Equal(have.GetConfiguration().GetDigest(), w.configuration.GetDigest())
+	}
+	if failed {
+		return failedBefore(w.agent, w.image)
+	}
+	return nil
+}
+
+// insists reports whether an operator names what to bring, and says why.
+func (o *outcome) insists() bool {
+	if o.ask.Intent.GetNote() == "" {
+		return false
+	}
+	switch q := o.ask.Intent.GetAsk().(type) {
+	case *intentv1.Intent_Install:
+		return o.named(q.Install.GetImage())
+	case *intentv1.Intent_Upgrade:
+		return o.named(q.Upgrade.GetImage())
+	case *intentv1.Intent_Configure:
+		return !q.Configure.GetRepair()
+	}
+	return false
 }
 
 // movesTo reports whether an upgrade would bring an image: without its name, none that is older.

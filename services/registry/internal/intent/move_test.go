@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
@@ -104,7 +105,12 @@ func TestConfigureBringsTheWantedVersionOnRequest(t *testing.T) {
 	w := undone(t, 1, &taskv1.Undone{})
 	ask := configure(values{"a": "b"})
 	ask.GetConfigure().BringWanted = true
-	w.decide("configure", ask)
+	same := configure(nil)
+	same.GetConfigure().BringWanted = true
+	if d := w.decide("configure", same); d.Refusal.GetCode() != code.FailedBefore {
+		t.Errorf("as it failed, without a reason: %v; want %s", d.Refusal, code.FailedBefore)
+	}
+	w.decide("configure", ask) // with another configuration
 	if i := w.on(0); i.Wanted.GetVersion() != "2.0.0" {
 		t.Errorf("wanted at %s; want 2.0.0", i.Wanted.GetVersion())
 	}
@@ -117,6 +123,47 @@ func TestConfigureDoesNotRetryAFailedInstall(t *testing.T) {
 	d := w.decide("configure", configure(values{"a": "b"}))
 	if d.Refusal.GetCode() != "NOT_PLACED" || !strings.Contains(d.Refusal.GetTry(), " --set NAME=VALUE") {
 		t.Errorf("%v; want NOT_PLACED, and how else the value is set", d.Refusal)
+	}
+}
+
+// because returns an intent with the reason of an operator.
+func because(in *intentv1.Intent) *intentv1.Intent {
+	in.Note = "its port is free now"
+	return in
+}
+
+// A change that a server could not begin to judge is no failure of what it was to bring.
+func TestAVersionThatCouldNotBeFetchedIsTriedAgainWithoutAReason(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  proto.Message
+		want string
+	}{
+		{"not fetched", &taskv1.Failed{Outcome: &taskv1.Outcome{Code: code.NeedsBus}}, ""},
+		{"cancelled", &taskv1.Cancelled{}, ""},
+		{"not started", &taskv1.Failed{Outcome: &taskv1.Outcome{Code: code.NotStarted}}, code.FailedBefore},
+		{"undone", &taskv1.Undone{Outcome: &taskv1.Outcome{Code: code.NotReady}}, code.FailedBefore},
+	} {
+		w := undone(t, 1, c.end)
+		if d := w.decide("upgrade", upTo("2.0.0")); d.Refusal.GetCode() != c.want {
+			t.Errorf("%s: %v; want %q", c.name, d.Refusal, c.want)
+		}
+	}
+}
+
+// A server whose first install failed lists nothing, which looks like an agent that was lost.
+func TestNoRepairBringsWhatFailed(t *testing.T) {
+	w := fleet(1)
+	w.decide("install", installAll().Intent)
+	i := w.on(0)
+	w.task(i, &taskv1.Undone{Outcome: &taskv1.Outcome{Code: code.NotReady}})
+	w.apply(ledger.Instance, ledger.Key(i.ServerId, "web"), &instancev1.Observed{
+		InstanceId: i.Id, Generation: i.Generation,
+	})
+	ask := configure(nil)
+	ask.GetConfigure().Repair = true
+	if d := w.decide("configure", ask); d.Changed > 0 {
+		t.Errorf("a repair changes %d servers; want none", d.Changed)
 	}
 }
 
@@ -133,7 +180,8 @@ func TestAFailedVersionIsRetriedOnlyWhenItIsNamed(t *testing.T) {
 		{"install without a version", "install", installAll().Intent, "FAILED_BEFORE", "2.0.0"},
 		{"configure settles for what runs", "configure", configure(values{"a": "b"}), "", "1.0.0"},
 		{"up without a version, after that", "upgrade", upgradeAll(), "FAILED_BEFORE", "1.0.0"},
-		{"up that names it", "upgrade", upTo("2.0.0"), "", "2.0.0"},
+		{"up that names it", "upgrade", upTo("2.0.0"), "FAILED_BEFORE", "1.0.0"},
+		{"up that names it and says why", "upgrade", because(upTo("2.0.0")), "", "2.0.0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := w.decide(c.verb, c.intent)

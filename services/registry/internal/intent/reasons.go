@@ -39,7 +39,7 @@ func newerRuns(have *instancev1.Instance, w want, placed *imagev1.Ref) *apiv1.Re
 func failedBefore(agent string, i *imagev1.Ref) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code: code.FailedBefore, Message: fmt.Sprintf("%s %s failed there before", agent, i.GetVersion()),
-		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR, to try it again", agent, i.GetVersion()),
+		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR -m WHY, to try it again", agent, i.GetVersion()),
 	}
 }
 
@@ -49,8 +49,8 @@ func notPlaced(have *instancev1.Instance) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code:    code.NotPlaced,
 		Message: fmt.Sprintf("%s %s is wanted but was never installed there, so nothing runs", have.Agent, v),
-		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR, to try it again; when it lacks a value, first garrison "+
-			"agent update %s --set NAME=VALUE", have.Agent, v, have.Agent),
+		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR -m WHY, to try it again; when it lacks a value, first "+
+			"garrison agent update %s --set NAME=VALUE", have.Agent, v, have.Agent),
 	}
 }
 

@@ -124,7 +124,7 @@ func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
 	var last *apiv1.Refusal
 	for _, step := range inTurn(p.reader, q.Steps) {
 		one := Ask(step, q.On)
-		one.Strict = p.ask.Intent.Strict
+		one.Strict, one.Note = p.ask.Intent.Strict, p.ask.Intent.Note
 		ask := intent.Ask{
 			Actor: p.ask.Actor, Intent: one, At: p.ask.At, Secrets: p.ask.Secrets, Walk: true,
 			Pinned: p.pinned[intent.AgentOf(one)],

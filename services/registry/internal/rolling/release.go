@@ -17,6 +17,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
@@ -31,6 +32,7 @@ type Past func(id string) *intentv1.Record
 type Run struct {
 	Rollout *rolloutv1.Rollout
 	Ask     *intentv1.Rollout // as it was published
+	Note    string            // why, as it was published
 	At      time.Time
 	Past    Past
 	Under   ledger.Guard // of the first derived intent; empty for none
@@ -168,15 +170,18 @@ func (run Run) intent(t *rolloutv1.Target, g *group) *intentv1.Intent {
 	}
 	for _, step := range run.Ask.GetSteps() {
 		in := Ask(step, on)
-		image := &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: c.To.GetId()}}
+		if insists(in) { // it was planned for servers on which the same failed before
+			in.Note = run.Note
+		}
+		choice := &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: c.To.GetId()}}
 		switch ask := in.GetAsk().(type) {
 		case *intentv1.Intent_Install:
-			ask.Install.Image = image
+			ask.Install.Image = choice
 			if ask.Install.Agent == c.Agent {
 				return in
 			}
 		case *intentv1.Intent_Upgrade:
-			ask.Upgrade.Image = image
+			ask.Upgrade.Image = choice
 			if ask.Upgrade.Agent == c.Agent {
 				return in
 			}
@@ -191,6 +196,12 @@ func (run Run) intent(t *rolloutv1.Target, g *group) *intentv1.Intent {
 		}
 	}
 	return nil
+}
+
+// insists reports whether an operator named what a step brings.
+func insists(in *intentv1.Intent) bool {
+	return image.Named(in.GetInstall().GetImage()) || image.Named(in.GetUpgrade().GetImage()) ||
+		in.GetConfigure() != nil && !in.GetConfigure().Repair
 }
 
 func undoOf(id string, on *intentv1.Selector) *intentv1.Intent {

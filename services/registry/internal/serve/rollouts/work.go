@@ -186,14 +186,14 @@ func (w *Work) step(ctx context.Context, id string) (next time.Time, acted bool,
 // decide returns what is next for a rollout, and the facts that record it; or the intents that must be read first. It
 // must run inside Read.
 func (w *Work) decide(
-	id string, ask *intentv1.Rollout,
+	id string, ask *intentv1.Intent,
 ) (d rollout.Decision, drafts []ledger.Draft, missing []string) {
 	view := w.records.View
 	r, ok := view.Rollout(id)
 	if !ok {
 		return d, nil, nil
 	}
-	run := rolling.Run{Rollout: r, Ask: ask, At: w.records.Now(), Past: func(id string) *intentv1.Record {
+	past := func(id string) *intentv1.Record {
 		if found, ok := view.Intent(id); ok {
 			return found
 		}
@@ -201,7 +201,8 @@ func (w *Work) decide(
 			missing = append(missing, id)
 		}
 		return w.past[id]
-	}}
+	}
+	run := rolling.Run{Rollout: r, Ask: ask.GetRollout(), Note: ask.GetNote(), At: w.records.Now(), Past: past}
 	basis := w.basis(run.At)
 	w.joined = 0
 	in, rest := w.rests(id, rolling.Input(view, r, basis))
@@ -315,16 +316,16 @@ func (w *Work) acted(r *rolloutv1.Rollout, d rollout.Decision, basis *rolloutv1.
 }
 
 // askOf returns a rollout as it was published.
-func (w *Work) askOf(ctx context.Context, id string) (*intentv1.Rollout, error) {
+func (w *Work) askOf(ctx context.Context, id string) (*intentv1.Intent, error) {
 	if found := w.lookup.Recent(id); found != nil {
-		return found.GetIntent().GetRollout(), nil
+		return found.GetIntent(), nil
 	}
 	if w.past[id] == nil {
 		if err := w.remember(ctx, []string{id}); err != nil {
 			return nil, err
 		}
 	}
-	return w.past[id].GetIntent().GetRollout(), nil
+	return w.past[id].GetIntent(), nil
 }
 
 // remember reads intents from the ledger.
