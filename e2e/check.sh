@@ -18,6 +18,9 @@ if [ -z "$failed" ]; then
 fi
 echo "failed:$failed"
 case $failed in *static*) tail -n 20 bin/static.log ;; esac
-case $failed in *systemd*) grep -aE -A6 '^ *--- FAIL|^panic:' bin/systemd.log | head -n 30; tail -n 5 bin/systemd.log ;; esac
+case $failed in *systemd*)
+  grep -aE -A6 '^ *--- FAIL|^panic:' bin/systemd.log | head -n 30
+  tail -n 5 bin/systemd.log ;;
+esac
 case $failed in *test*) tail -n 40 bin/test-logs/failures ;; esac
 exit 1

@@ -49,8 +49,8 @@ func OfServer(outcome string) bool {
 	return false
 }
 
-// EndsByBuild reports whether a change ended with a code that speaks of what it brought: it does not start or stay up, or
-// takes its server or the way there down.
+// EndsByBuild reports whether a change ended with a code that speaks of what it brought: it does not start or stay up,
+// or it takes down its server or the way there.
 func EndsByBuild(outcome string) bool {
 	switch outcome {
 	case NotStarted, NotReady, Exited, Unstable, RehearsalFailed, CrashedExecutor, CutOff:

@@ -66,7 +66,7 @@ func TestADeferredTaskKeepsItsTimeAndLeavesItsSlotToAnother(t *testing.T) {
 	w.awaitTask(d, free, "shipper", 1, taskv1.State_STATE_ASSIGNED)
 	first = w.awaitDeferred(d, busy, 1)
 	want := 2*time.Hour + DefaultTaskDeadline
-	if got := time.Until(first.Deadline.AsTime()); (got-want).Abs() > time.Minute {
+	if got := time.Until(first.Deadline.AsTime()); (got - want).Abs() > time.Minute {
 		t.Errorf("it has %s, want %s: %v", got, want, first)
 	}
 	bustest.Eventually(t, "the document has the new deadline", func() bool {

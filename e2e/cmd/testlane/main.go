@@ -54,7 +54,7 @@ func run(dir string, limit time.Duration, args []string) error {
 	return nil
 }
 
-// record prints failures, and appends them to a file for whoever runs several lanes.
+// record prints failures, and appends them to a file for a run of several lanes.
 func record(path string, failures []testlog.Failure) error {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

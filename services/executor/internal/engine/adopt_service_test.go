@@ -100,6 +100,7 @@ func (s service) adopted(r *running, same bool) (f *reportv1.Found) {
 }
 
 func TestAServiceIsAdoptedAndReleasedWithoutARestart(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r, s := b.run(), b.service("Restart=no")
@@ -150,6 +151,7 @@ func TestAServiceIsAdoptedAndReleasedWithoutARestart(t *testing.T) {
 }
 
 func TestAnAdoptedServiceThatEndsIsStartedBySystemdOrElseByTheExecutor(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	for _, restart := range []string{"Restart=no", "Restart=always\nRestartSec=1ms"} {
 		b := newBench(t)
@@ -176,6 +178,7 @@ func TestAnAdoptedServiceThatEndsIsStartedBySystemdOrElseByTheExecutor(t *testin
 }
 
 func TestAnUpgradeReplacesAnAdoptedServiceAndARollbackBringsItBack(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r, s := b.run(), b.service("Restart=always")
@@ -201,6 +204,7 @@ func TestAnUpgradeReplacesAnAdoptedServiceAndARollbackBringsItBack(t *testing.T)
 
 // What an operator of the server disabled is shown, and neither enabled nor started by the executor.
 func TestAnAdoptedServiceThatWasDisabledIsShownAndNotStarted(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r, s := b.run(), b.service("Restart=no")
@@ -232,6 +236,7 @@ func TestAnAdoptedServiceThatWasDisabledIsShownAndNotStarted(t *testing.T) {
 }
 
 func TestARemovalEndsAnAdoptedServiceAndLeavesItsFiles(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r, s := b.run(), b.service("Restart=always")
@@ -268,6 +273,7 @@ func units(t *testing.T, files map[string]string) {
 }
 
 func TestAServiceThatCannotBeAdoptedIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -318,6 +324,7 @@ func TestAServiceThatCannotBeAdoptedIsRefused(t *testing.T) {
 
 // An alias that exists only while its service is enabled, such as sshd.service, means that service.
 func TestAServiceThatIsAdoptedByAnAliasComesBackByItsName(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r, alias := b.run(), fmt.Sprintf("alias-%d-%d.service", os.Getpid(), time.Now().UnixNano())

@@ -69,6 +69,7 @@ func (b *workbench) release(agent string) string {
 }
 
 func TestAnAdoptedProcessIsTheAgentAndIsReleasedAsItWas(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r, s := b.run(), b.stray("")
 	o := outcome(t, r.do(b.adopt(b.image("cn-agent", "1.0.0", "ready"), s.candidate())), taskv1.State_STATE_SUCCEEDED)
@@ -100,6 +101,7 @@ func (b *workbench) agentsLeft() []string {
 }
 
 func TestAnUpgradeOfAnAdoptedProcessReplacesIt(t *testing.T) {
+	t.Parallel()
 	for name, more := range map[string]string{"of the image": "", "of another program": "more"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -127,6 +129,7 @@ func TestAnUpgradeOfAnAdoptedProcessReplacesIt(t *testing.T) {
 }
 
 func TestAnAdoptedProcessThatEndsIsStartedOnlyFromItsImage(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r, s := b.run(), b.stray("")
 	outcome(t, r.do(b.adopt(b.image("cn-agent", "1.0.0", "ready"), s.candidate())), taskv1.State_STATE_SUCCEEDED)
@@ -164,6 +167,7 @@ func TestAnAdoptedProcessThatEndsIsStartedOnlyFromItsImage(t *testing.T) {
 
 // A repair restarts the agent from its image, which would replace a process that runs something else, unasked.
 func TestDamageBesideAnAdoptedProcessOfAnotherProgramIsNotHealedWithoutATask(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r, s := b.run(), b.stray("more")
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -193,6 +197,7 @@ func TestDamageBesideAnAdoptedProcessOfAnotherProgramIsNotHealedWithoutATask(t *
 }
 
 func TestWhatIsNotTheCandidateIsNotAdopted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r, s := b.run(), b.stray("")
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -243,6 +248,7 @@ func startTime(t *testing.T, pid int) uint64 {
 // A kill at each point of an adoption or a release leaves the process as it was, and the agent adopted or not there,
 // before any document says more. Then the document completes what began.
 func TestAKillAtAnyPointLeavesAProcessAdoptedOrNot(t *testing.T) {
+	t.Parallel()
 	for _, releases := range []bool{false, true} {
 		for _, point := range pointsOf(t, releases) {
 			b := newBench(t)

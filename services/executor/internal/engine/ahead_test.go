@@ -36,6 +36,7 @@ func (b *workbench) noRequests() {
 func fetchless(c *Config) { c.Fetcher = away{} }
 
 func TestWhatIsFetchedAheadChangesNoAgentAndItsChangeFetchesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
@@ -81,6 +82,7 @@ func (s stuck) Fetch(ctx context.Context, _ *imagev1.Blob, _ func(uint64)) error
 }
 
 func TestAnExecutorThatEndsWhileItFetchesAheadDoesItAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	began := make(chan struct{})
 	r := b.run(func(c *Config) { c.Fetcher = stuck{began} })
@@ -100,6 +102,7 @@ func TestAnExecutorThatEndsWhileItFetchesAheadDoesItAgain(t *testing.T) {
 }
 
 func TestWhatCannotBeFetchedAheadFailsWithItsStep(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(fetchless)
 	o := outcome(t, r.do(b.ahead(b.image("cn-agent", "1.0.0", "ready"), time.Hour)), taskv1.State_STATE_FAILED)
@@ -115,6 +118,7 @@ func TestWhatCannotBeFetchedAheadFailsWithItsStep(t *testing.T) {
 }
 
 func TestWhatWasFetchedAheadGoesAfterItsTimeAndOnRequest(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	late, purged := b.image("cn-agent", "1.0.0", "ready"), b.image("cn-agent", "2.0.0", "ready")
@@ -135,6 +139,7 @@ func TestWhatWasFetchedAheadGoesAfterItsTimeAndOnRequest(t *testing.T) {
 }
 
 func TestAChangeThatNeedsRoomTakesThatOfWhatWasFetchedAheadAndNotTheOtherWayRound(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	size := b.image("cn-agent", "1.0.0", "ready").GetBlob().GetUnpackedSizeBytes()
 	b.smallDisk(strconv.FormatUint(spareBytes+8<<20+5*size, 10))

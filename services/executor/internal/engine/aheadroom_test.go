@@ -52,6 +52,7 @@ func (b *workbench) gated(m *imagev1.Manifest) (*running, lingering, string) {
 }
 
 func TestWhatIsBeingFetchedAheadGivesWayToAChangeThatNeedsTheRoom(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.smallDisk("128m")
 	early, late := b.image("cn-agent", "2.0.0", "ready"), b.image("cn-agent", "1.0.0", "ready")
@@ -83,6 +84,7 @@ func TestWhatIsBeingFetchedAheadGivesWayToAChangeThatNeedsTheRoom(t *testing.T) 
 }
 
 func TestWhatIsBeingFetchedAheadStaysWholeWhenTheDocumentAsksNoMore(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r, g, task := b.gated(b.image("cn-agent", "1.0.0", "ready"))
 	b.noRequests()

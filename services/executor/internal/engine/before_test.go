@@ -35,6 +35,7 @@ func says(t *testing.T, o *taskv1.Outcome, code string, words ...string) {
 }
 
 func TestAFaultThatWasThereBeforeIsNotTheNewVersions(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "plain", checked, briefly)))
@@ -52,6 +53,7 @@ func TestAFaultThatWasThereBeforeIsNotTheNewVersions(t *testing.T) {
 }
 
 func TestAnOldVersionThatKeptEndingIsBroughtBackAndNotBlamedOnTheUndo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "later")))
@@ -84,6 +86,7 @@ func TestAnOldVersionThatKeptEndingIsBroughtBackAndNotBlamedOnTheUndo(t *testing
 }
 
 func TestAnOldVersionWhoseFilesWereDamagedBeforeIsBroughtBackAsItWas(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	m := b.image("cn-agent", "1.0.0", "ready")
@@ -101,6 +104,7 @@ func TestAnOldVersionWhoseFilesWereDamagedBeforeIsBroughtBackAsItWas(t *testing.
 }
 
 func TestAnOldVersionThatTheNewOneSpoiledIsAFailedUndo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "plain", checked, briefly)))

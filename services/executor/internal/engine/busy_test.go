@@ -33,6 +33,7 @@ func (p pipe) Fetch(ctx context.Context, b *imagev1.Blob, progress func(uint64))
 }
 
 func TestDocumentsAreTakenWhileAnImageIsStaged(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	slow := b.image("gz-tools", "2.0.0", "", kind(agentv1.Kind_KIND_FILES))
 	n := len(slow.Blob.ChunkDigests) - 1

@@ -63,6 +63,7 @@ func (b *workbench) configs() int {
 }
 
 func TestAConfigurationIsRenderedSealedAndReported(t *testing.T) {
+	t.Parallel()
 	r, _ := configuredBench(t, configured(imagev1.Reload_RELOAD_UNSPECIFIED))
 	if got, want := r.rendered(), "level = info\nof = cn-agent 1.0.0\n"; got != want {
 		t.Errorf("rendered %q, want %q", got, want)
@@ -81,6 +82,7 @@ func TestAConfigurationIsRenderedSealedAndReported(t *testing.T) {
 }
 
 func TestAChangedConfigurationIsToldAsTheImageSays(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		reload  imagev1.Reload
@@ -119,6 +121,7 @@ func TestAChangedConfigurationIsToldAsTheImageSays(t *testing.T) {
 }
 
 func TestMetadataInTheRunRestartsTheAgentWhateverItsReload(t *testing.T) {
+	t.Parallel()
 	r, m := configuredBench(t, configured(imagev1.Reload_RELOAD_SIGNAL),
 		func(m *imagev1.Manifest) { m.Run.Env["LEVEL"] = "${metadata.level}" })
 	old := r.good("cn-agent", "1.0.0").GetPid()
@@ -131,6 +134,7 @@ func TestMetadataInTheRunRestartsTheAgentWhateverItsReload(t *testing.T) {
 }
 
 func TestABadConfigurationIsUndone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		reload  imagev1.Reload
@@ -171,6 +175,7 @@ func TestABadConfigurationIsUndone(t *testing.T) {
 }
 
 func TestAnUpgradeThatIsUndoneBringsTheOldConfigurationBack(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]func(*imagev1.Manifest){
 		"restart": func(*imagev1.Manifest) {}, "overlap": overlap,
 	} {
@@ -252,6 +257,7 @@ var unusable = []struct {
 }
 
 func TestWhatCannotBeRenderedOrRehearsedTouchesNothing(t *testing.T) {
+	t.Parallel()
 	restart := configured(imagev1.Reload_RELOAD_RESTART)
 	for _, c := range unusable {
 		t.Run(c.name, func(t *testing.T) {
@@ -283,6 +289,7 @@ func TestWhatCannotBeRenderedOrRehearsedTouchesNothing(t *testing.T) {
 }
 
 func TestARehearsalSeesTheNewConfigurationWhileTheOldOneIsInUse(t *testing.T) {
+	t.Parallel()
 	r, _ := configuredBench(t, configured(imagev1.Reload_RELOAD_RESTART))
 	next := r.image("cn-agent", "2.0.0", "", configured(imagev1.Reload_RELOAD_RESTART), func(m *imagev1.Manifest) {
 		// It fails unless the link leads to the old one, and its own argument to the new one.
@@ -296,6 +303,7 @@ func TestARehearsalSeesTheNewConfigurationWhileTheOldOneIsInUse(t *testing.T) {
 }
 
 func TestMetadataThatIsNotWhatItsDigestSaysIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	task := b.wantWith(b.image("cn-agent", "1.0.0", "ready"), install, values{"a": "b"})

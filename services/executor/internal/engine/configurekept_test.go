@@ -19,6 +19,7 @@ import (
 
 // An entry without a task converges when its metadata differs, or when a file does.
 func TestADamagedConfigurationIsFoundAndMended(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		damage func(b *workbench, path string) error
@@ -70,6 +71,7 @@ func TestADamagedConfigurationIsFoundAndMended(t *testing.T) {
 }
 
 func TestFilesAndSetUpsHaveConfigurationsToo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	conf := func(m *imagev1.Manifest) {
@@ -98,6 +100,7 @@ func TestFilesAndSetUpsHaveConfigurationsToo(t *testing.T) {
 }
 
 func TestARemovalNamesItsConfigurationsAndLeavesNone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.root = layout.Root(b.root.Path("fleet[1]*")) // a name that would mean something in a pattern
 	if err := os.Mkdir(string(b.root), 0o755); err != nil {

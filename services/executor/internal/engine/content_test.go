@@ -13,6 +13,7 @@ import (
 
 // TestAContentChangedInPlaceIsFoundAndRepaired: no look shows a change that keeps size, mode and time.
 func TestAContentChangedInPlaceIsFoundAndRepaired(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(func(c *Config) { c.ContentEvery = 50 * time.Millisecond })
 	m := b.image("gz-tools", "1.0.0", "", kind(agentv1.Kind_KIND_FILES))
@@ -37,6 +38,7 @@ func TestAContentChangedInPlaceIsFoundAndRepaired(t *testing.T) {
 }
 
 func TestContentIsReadWithinAMinuteOrAtABoundedPace(t *testing.T) {
+	t.Parallel()
 	const mib, gib = 1 << 20, 1 << 30
 	for total, want := range map[int64]int64{
 		0:         1 * mib,

@@ -33,12 +33,14 @@ var fetched = []operation{
 }
 
 func TestAFetchFromTheBusKilledAtAnyInstantGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	r, st := newRound(t, "SIGKILL, from a bus", killsVariable, fetched), newStand(t)
 	r.run(t, 2*runtime.GOMAXPROCS(0), func(t *testing.T) *life { return newLife(t, fetched).from(st) })
 	st.resumed(t)
 }
 
 func TestAFetchFromTheBusThatLosesPowerAtAnyInstantEndsWhole(t *testing.T) {
+	t.Parallel()
 	r := newRound(t, "power cut, from a bus", cutsVariable, fetched)
 	r.skipWithoutDisks(t)
 	st := newStand(t)

@@ -100,11 +100,13 @@ func (o operation) usually() int {
 }
 
 func TestAnExecutorKilledAtAnyInstantLeavesOneWholeVersionAndATrueJournal(t *testing.T) {
+	t.Parallel()
 	r := newRound(t, "SIGKILL", killsVariable, operations)
 	r.run(t, 2*runtime.GOMAXPROCS(0), func(t *testing.T) *life { return newLife(t, operations) })
 }
 
 func TestAMachineThatLosesPowerAtAnyInstantLeavesOneWholeVersionAndATrueJournal(t *testing.T) {
+	t.Parallel()
 	r := newRound(t, "power cut", cutsVariable, operations)
 	r.skipWithoutDisks(t)
 	r.run(t, 2, func(t *testing.T) *life { return newLife(t, operations).on(powercut.New(t, diskSize)) })

@@ -61,6 +61,7 @@ func (r *running) idle(when string) {
 }
 
 func TestAVersionThatTakesItsMachineDownIsRolledBackBeforeItStartsAgain(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, point, what string
 		how               []func(*imagev1.Manifest)
@@ -125,6 +126,7 @@ func TestAVersionThatTakesItsMachineDownIsRolledBackBeforeItStartsAgain(t *testi
 }
 
 func TestAStopOfTheExecutorIsNoCrashOfItsChange(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
@@ -155,6 +157,7 @@ func TestAStopOfTheExecutorIsNoCrashOfItsChange(t *testing.T) {
 }
 
 func TestARequestDuringWhichTheExecutorEndsIsBegunABoundedNumberOfTimes(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.doc.Generation++
 	b.doc.Requests = []*desiredv1.Request{{TaskId: "scan", Scan: &serverv1.Scan{}}}

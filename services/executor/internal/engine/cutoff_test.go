@@ -25,6 +25,7 @@ func (w *wire) Answers(context.Context) error {
 }
 
 func TestAVersionWithWhichTheBusDoesNotAnswerAnyMoreIsRolledBack(t *testing.T) {
+	t.Parallel()
 	const old, new = "1.0.0", "2.0.0"
 	for _, c := range []struct {
 		name           string

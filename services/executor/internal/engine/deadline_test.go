@@ -14,6 +14,7 @@ import (
 // The dispatcher ends a task at its deadline; what the server says later changes nothing any
 // more. So the server undoes before.
 func TestAVersionThatTakesTooLongIsUndoneBeforeTheDeadlineOfItsTask(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)

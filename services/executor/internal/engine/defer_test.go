@@ -60,6 +60,7 @@ func (r *running) deferred(task string) *taskv1.Deferral {
 }
 
 func TestACriticalSectionDefersASwitchAndNotTheFetch(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
@@ -89,6 +90,7 @@ func TestACriticalSectionDefersASwitchAndNotTheFetch(t *testing.T) {
 }
 
 func TestAChangeGoesOnWhenItsLimitPassesWhateverLasts(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	b.doc.BusyLimit = durationpb.New(2 * time.Second)
@@ -102,6 +104,7 @@ func TestAChangeGoesOnWhenItsLimitPassesWhateverLasts(t *testing.T) {
 }
 
 func TestADeferredRemovalOutlivesItsExecutorAndItsAgentRunsOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
@@ -126,6 +129,7 @@ func TestADeferredRemovalOutlivesItsExecutorAndItsAgentRunsOn(t *testing.T) {
 }
 
 func TestASectionEndsWithItsProcess(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
@@ -151,6 +155,7 @@ func TestASectionEndsWithItsProcess(t *testing.T) {
 }
 
 func TestDeferredChangesLeaveRoomForTheNextToBeFetched(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	b.busyFor("backup", time.Hour)
@@ -170,6 +175,7 @@ func TestDeferredChangesLeaveRoomForTheNextToBeFetched(t *testing.T) {
 
 // A section that began in the middle of a switch would protect nothing.
 func TestASectionBeginsAfterTheSwitchThatIsUnderWay(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	began, goOn := make(chan struct{}), make(chan struct{})
 	r := b.run(at("begin switch", func() bool { close(began); <-goOn; return true }))
@@ -189,6 +195,7 @@ func TestASectionBeginsAfterTheSwitchThatIsUnderWay(t *testing.T) {
 }
 
 func TestChangesThatGoOnTogetherWaitForAPlace(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var switching atomic.Int64
 	goOn := make(chan struct{})
@@ -223,6 +230,7 @@ func TestChangesThatGoOnTogetherWaitForAPlace(t *testing.T) {
 
 // The dispatcher would show a task that switches as one that waits.
 func TestAWaitThatEndedWhileTheExecutorWasAwayIsReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	b.busyFor("backup", time.Hour)
@@ -243,6 +251,7 @@ func TestAWaitThatEndedWhileTheExecutorWasAwayIsReported(t *testing.T) {
 }
 
 func TestAClockThatWasSetBackMakesNoWaitLonger(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	b.busyFor("backup", time.Hour)

@@ -34,6 +34,7 @@ func (b *workbench) forget(agent string) {
 }
 
 func TestARemovalOfWhatTheInventoryDoesNotKnowFailsWhileItIsHere(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -62,6 +63,7 @@ func unready(record string) error {
 
 // With ready: notify it said READY=1 long ago, to another socket.
 func TestAnAgentThatTheInventoryForgotIsTakenInAsReady(t *testing.T) {
+	t.Parallel()
 	if bySystemd() {
 		t.Skip("systemd remembers READY=1 itself")
 	}

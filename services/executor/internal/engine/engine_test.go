@@ -18,6 +18,7 @@ import (
 )
 
 func TestAnAgentIsInstalledProvenAndReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
@@ -44,6 +45,7 @@ func TestAnAgentIsInstalledProvenAndReported(t *testing.T) {
 }
 
 func TestReportsSayRunningThenWhatIsThereThenTheEnd(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	task := b.want(b.image("cn-agent", "1.0.0", "ready"))
@@ -72,6 +74,7 @@ func TestReportsSayRunningThenWhatIsThereThenTheEnd(t *testing.T) {
 }
 
 func TestAnUpgradeReplacesTheOldVersion(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]func(*imagev1.Manifest){
 		"restart": func(*imagev1.Manifest) {}, "overlap": overlap,
 	} {
@@ -93,6 +96,7 @@ func TestAnUpgradeReplacesTheOldVersion(t *testing.T) {
 }
 
 func TestAVersionThatDoesNotProveItselfIsUndone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, what, code string
 		how              func(*imagev1.Manifest)
@@ -126,6 +130,7 @@ func TestAVersionThatDoesNotProveItselfIsUndone(t *testing.T) {
 }
 
 func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "crash"))), taskv1.State_STATE_UNDONE)
@@ -135,6 +140,7 @@ func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
 }
 
 func TestWhatCannotWorkIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+	t.Parallel()
 	for code, change := range map[string]func(*imagev1.Manifest){
 		"WRONG_PLATFORM":   func(m *imagev1.Manifest) { m.Platform = &serverv1.Platform{Os: "plan9", Arch: "mips"} },
 		"UNSUPPORTED_KIND": kind(agentv1.Kind_KIND_SELF),
@@ -161,6 +167,7 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 }
 
 func TestARemovalTakesAwayEverythingAndSaysSo(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -181,6 +188,7 @@ func TestARemovalTakesAwayEverythingAndSaysSo(t *testing.T) {
 }
 
 func TestARemovalOfAnotherInstanceRemovesNothingAndSucceeds(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -189,6 +197,7 @@ func TestARemovalOfAnotherInstanceRemovesNothingAndSucceeds(t *testing.T) {
 }
 
 func TestAbsenceInADocumentRemovesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -198,6 +207,7 @@ func TestAbsenceInADocumentRemovesNothing(t *testing.T) {
 }
 
 func TestAnOlderDocumentIsNotTaken(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -215,6 +225,7 @@ func TestAnOlderDocumentIsNotTaken(t *testing.T) {
 }
 
 func TestATaskThatEndedIsReportedAgainAndNotExecutedAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	task := b.want(b.image("cn-agent", "1.0.0", "crash"))
@@ -235,6 +246,7 @@ func TestATaskThatEndedIsReportedAgainAndNotExecutedAgain(t *testing.T) {
 }
 
 func TestARefreshIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	b.doc.Generation++
@@ -255,6 +267,7 @@ func TestARefreshIsAnsweredOnce(t *testing.T) {
 }
 
 func TestAnEntryWithoutATaskIsConvergedToSilently(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	b.want(b.image("cn-agent", "1.0.0", "ready"))
@@ -269,6 +282,7 @@ func TestAnEntryWithoutATaskIsConvergedToSilently(t *testing.T) {
 }
 
 func TestFilesAndSetUpsAreInstalled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("gz-tools", "1.0.0", "", kind(agentv1.Kind_KIND_FILES)))),
@@ -289,6 +303,7 @@ func TestFilesAndSetUpsAreInstalled(t *testing.T) {
 }
 
 func TestEntriesAreChangedByTierAndDependency(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	var tasks []string
@@ -315,6 +330,7 @@ func TestEntriesAreChangedByTierAndDependency(t *testing.T) {
 }
 
 func TestADeadServerKeepsNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -326,6 +342,7 @@ func TestADeadServerKeepsNothing(t *testing.T) {
 }
 
 func TestAnAgentThatCrashesIsRestartedAndReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -345,6 +362,7 @@ func TestAnAgentThatCrashesIsRestartedAndReported(t *testing.T) {
 }
 
 func TestALongRootWorksThoughSocketsHaveShortPaths(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.root = b.root + "/" + "a-directory-with-a-name-that-is-much-longer-" +
 		"than-what-fits-into-the-address-of-a-unix-socket-on-linux"

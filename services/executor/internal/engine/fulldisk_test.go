@@ -87,6 +87,7 @@ func (h *hog) giveBack() { _ = os.Remove(h.path) }
 
 // What a change needs is reserved before it begins, so a disk that fills up later does not stop it.
 func TestADiskThatFillsUpLaterDoesNotStopAChangeThatReservedItsRoom(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"begin fetch", "begin verify", "begin stage", "begin rehearse"} {
 		t.Run(point, func(t *testing.T) {
 			b := newBench(t)
@@ -108,6 +109,7 @@ func TestADiskThatFillsUpLaterDoesNotStopAChangeThatReservedItsRoom(t *testing.T
 }
 
 func TestAChangeOnAFullDiskIsRefusedAndTheOldVersionStays(t *testing.T) {
+	t.Parallel()
 	for _, keep := range []int{0, 1} { // 1: the way back to a version that is on the disk needs room too
 		t.Run(strconv.Itoa(keep), func(t *testing.T) {
 			b := newBench(t)
@@ -139,6 +141,7 @@ func TestAChangeOnAFullDiskIsRefusedAndTheOldVersionStays(t *testing.T) {
 // process is written down before it exists. What the new version takes up is the space
 // for the old one.
 func TestADiskThatFillsUpInTheSwitchHasSpaceForTheOldVersionInTheUndo(t *testing.T) {
+	t.Parallel()
 	if bySystemd() {
 		t.Skip("systemd writes nothing to this disk, so the change works")
 	}
@@ -162,6 +165,7 @@ func TestADiskThatFillsUpInTheSwitchHasSpaceForTheOldVersionInTheUndo(t *testing
 
 // The record of a process that ended has room for the record of the next one.
 func TestAnAgentThatEndsOnAFullDiskIsStartedAgainAndTakenOverLater(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.smallDisk("64m")
 	r := b.run()
@@ -189,6 +193,7 @@ func TestAnAgentThatEndsOnAFullDiskIsStartedAgainAndTakenOverLater(t *testing.T)
 }
 
 func TestTheJournalIsWrittenAlsoOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.smallDisk("64m")
 	r := b.run()
@@ -204,6 +209,7 @@ func TestTheJournalIsWrittenAlsoOnAFullDisk(t *testing.T) {
 }
 
 func TestADiskThatTurnsReadOnlyEndsTheExecutorAndLeavesTheAgentAlone(t *testing.T) {
+	t.Parallel()
 	if why := powercut.Unable(t); why != "" {
 		t.Skip(why)
 	}

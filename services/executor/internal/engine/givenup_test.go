@@ -17,6 +17,7 @@ func (r *running) giveUp(task string) {
 }
 
 func TestADeferredChangeThatIsNotWantedAnyMoreIsGivenUpAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	first := b.image("cn-agent", "1.0.0", "ready")
@@ -48,6 +49,7 @@ func TestADeferredChangeThatIsNotWantedAnyMoreIsGivenUpAtOnce(t *testing.T) {
 }
 
 func TestADeferredRemovalThatIsNotWantedAnyMoreLeavesTheAgent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
@@ -67,6 +69,7 @@ func TestADeferredRemovalThatIsNotWantedAnyMoreLeavesTheAgent(t *testing.T) {
 
 // The executor that comes back finds the task in the document, and does not wait first.
 func TestAChangeThatIsNotWantedAnyMoreIsGivenUpAfterARestart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	b.busyFor("backup", time.Hour)

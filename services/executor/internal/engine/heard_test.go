@@ -13,6 +13,7 @@ import (
 )
 
 func TestAChangeThatCrashedGoesOnUnlessADocumentDoesNotWantItAnyMore(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		decide   func(b *workbench, task string) // nil for a bus that is away
@@ -61,6 +62,7 @@ func TestAChangeThatCrashedGoesOnUnlessADocumentDoesNotWantItAnyMore(t *testing.
 }
 
 func TestADocumentWantsAnOpenChangeAsLongAsItAsksForTheSame(t *testing.T) {
+	t.Parallel()
 	rec := &change.Record{
 		Agent: "a", TaskID: "task", InstanceID: "i", To: change.Manifest{Manifest: &imagev1.Manifest{Id: "new"}},
 	}

@@ -52,6 +52,7 @@ func keeping(versions int, bytes uint64) func(*Config) {
 }
 
 func TestTheWayBackToAKeptVersionNeedsNothingToBeFetched(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(1, 1<<30))
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -73,6 +74,7 @@ func TestTheWayBackToAKeptVersionNeedsNothingToBeFetched(t *testing.T) {
 }
 
 func TestSoManyVersionsAreKeptAndTheOldestGoesFirst(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(2, 1<<30))
 	for n := range 4 {
@@ -91,6 +93,7 @@ func TestSoManyVersionsAreKeptAndTheOldestGoesFirst(t *testing.T) {
 }
 
 func TestKeptVersionsTakeSoManyBytesAtMost(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	size := b.image("cn-agent", "1.0.0", "ready").GetBlob().GetUnpackedSizeBytes()
 	r := b.run(keeping(9, 2*size+size/2))
@@ -101,6 +104,7 @@ func TestKeptVersionsTakeSoManyBytesAtMost(t *testing.T) {
 }
 
 func TestARemovalTakesTheKeptVersionsAndNamesThem(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(3, 1<<30))
 	for n := range 3 {
@@ -125,6 +129,7 @@ func TestARemovalTakesTheKeptVersionsAndNamesThem(t *testing.T) {
 }
 
 func TestKeptVersionsAreReportedAndDeletedOnRequest(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(2, 1<<30))
 	var size uint64
@@ -153,6 +158,7 @@ func TestKeptVersionsAreReportedAndDeletedOnRequest(t *testing.T) {
 }
 
 func TestAKeptVersionThatWasDamagedIsFetchedAnew(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(1, 1<<30))
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -168,6 +174,7 @@ func TestAKeptVersionThatWasDamagedIsFetchedAnew(t *testing.T) {
 }
 
 func TestKeptVersionsAreGivenUpForAChangeThatNeedsTheRoom(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	size := b.image("cn-agent", "1.0.0", "ready").GetBlob().GetUnpackedSizeBytes()
 	// the journal, the old one, the new one with its blob, and little more

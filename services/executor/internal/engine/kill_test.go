@@ -25,6 +25,7 @@ func (b *workbench) write() string {
 }
 
 func TestAgentsSurviveAKilledExecutorAndAreTakenOver(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -44,6 +45,7 @@ func TestAgentsSurviveAKilledExecutorAndAreTakenOver(t *testing.T) {
 }
 
 func TestAgentsThatDiedWithTheMachineAreStartedWithTheBusAway(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready", func(m *imagev1.Manifest) { m.Run.Ready.Probe = nil })))
@@ -57,6 +59,7 @@ func TestAgentsThatDiedWithTheMachineAreStartedWithTheBusAway(t *testing.T) {
 }
 
 func TestStopAgentsEndsThemWithTheExecutor(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(func(c *Config) { c.StopAgents = true })
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))

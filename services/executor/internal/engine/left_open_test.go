@@ -12,6 +12,7 @@ import (
 )
 
 func TestAChangeThatTheJournalLeavesOpenEndsTheEngineAndIsResumedByTheNext(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.run()
 	outcome(t, first.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
@@ -56,6 +57,7 @@ func (a busAway) Fetch(ctx context.Context, b *imagev1.Blob, progress func(uint6
 
 // The others may have hours to get there; the engine that ends does not wait for them.
 func TestAnEngineThatCannotGoOnWaitsForNoOtherChange(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	slow, torn := b.image("gz-tools", "2.0.0", "ready"), b.image("cn-agent", "1.0.0", "ready")
 	bus := busAway{imagetest.Shelf{From: b.shelf, To: b.root}, string(slow.GetBlob().GetDigest()), make(chan struct{})}

@@ -56,6 +56,7 @@ func on(h *host, every, rest time.Duration) func(*Config) {
 }
 
 func TestAChangeOfTheMachineIsNoticedAndReportedOnce(t *testing.T) {
+	t.Parallel()
 	b, h := newBench(t), newHost("one")
 	r := b.run(on(h, 10*time.Millisecond, time.Nanosecond))
 	r.introduced()
@@ -70,6 +71,7 @@ func TestAChangeOfTheMachineIsNoticedAndReportedOnce(t *testing.T) {
 }
 
 func TestAMachineThatChangesAllTheTimeIsReportedNowAndThen(t *testing.T) {
+	t.Parallel()
 	b, h := newBench(t), newHost("one")
 	r := b.run(on(h, time.Millisecond, time.Hour))
 	r.introduced()
@@ -91,6 +93,7 @@ func TestAMachineThatChangesAllTheTimeIsReportedNowAndThen(t *testing.T) {
 }
 
 func TestTheMachineIsLookedAtAfterTheLastOfTheTasks(t *testing.T) {
+	t.Parallel()
 	b, h := newBench(t), newHost("one")
 	r := b.run(on(h, time.Hour, time.Nanosecond))
 	r.introduced()
@@ -103,6 +106,7 @@ func TestTheMachineIsLookedAtAfterTheLastOfTheTasks(t *testing.T) {
 }
 
 func TestABurstOfRequestsIsOneLook(t *testing.T) {
+	t.Parallel()
 	b, h := newBench(t), newHost("one")
 	r := b.run(on(h, time.Hour, time.Hour))
 	r.introduced()
@@ -178,6 +182,7 @@ func TestAReadingThatHangsHoldsNothingUp(t *testing.T) {
 
 // A request is answered by a look that began afterwards: one under way may be old.
 func TestWhoAsksDuringAReadingIsAnsweredByTheNext(t *testing.T) {
+	t.Parallel()
 	b, h := newBench(t), newHost("one")
 	began, goOn := make(chan struct{}, 9), make(chan struct{})
 	r := b.run(on(h, time.Hour, time.Hour), func(c *Config) {

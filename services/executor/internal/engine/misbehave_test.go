@@ -12,6 +12,7 @@ import (
 func impatient(m *imagev1.Manifest) { m.Run.StopTimeoutMs = 200 }
 
 func TestAnAgentThatIgnoresSIGTERMIsKilledWhenItIsReplacedAndWhenItIsRemoved(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "stubborn", impatient)))
@@ -26,6 +27,7 @@ func TestAnAgentThatIgnoresSIGTERMIsKilledWhenItIsReplacedAndWhenItIsRemoved(t *
 }
 
 func TestAnAgentsChildrenGoWithItHoweverItEnds(t *testing.T) {
+	t.Parallel()
 	family := func(t *testing.T) (*workbench, *running) {
 		b := newBench(t)
 		r := b.run()
@@ -59,6 +61,7 @@ func TestAnAgentsChildrenGoWithItHoweverItEnds(t *testing.T) {
 
 // What parts from an agent as daemons do, by two sessions of its own, is the agent's still.
 func TestWhatLeftAnAgentsSessionGoesWithItHoweverItEnds(t *testing.T) {
+	t.Parallel()
 	daemon := func(t *testing.T) (*workbench, *running) {
 		b := newBench(t)
 		r := b.run()
@@ -106,6 +109,7 @@ func TestWhatLeftAnAgentsSessionGoesWithItHoweverItEnds(t *testing.T) {
 
 // The agent writes 64 MB/s, the bound is 64 kB, and the file is looked at every 50 ms.
 func TestTheOutputOfAnAgentThatFloodsItIsBoundedAlsoBeforeItIsProven(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	task := b.want(
@@ -127,6 +131,7 @@ func TestTheOutputOfAnAgentThatFloodsItIsBoundedAlsoBeforeItIsProven(t *testing.
 }
 
 func TestACorruptedChunkIsRefusedAndTheOldVersionStays(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))

@@ -24,6 +24,7 @@ func (b *workbench) mountWith(dir string) (file string, unmount func()) {
 }
 
 func TestWhatIsMountedWhileARemovalStopsTheAgentIsNotDeleted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var file string
 	var unmount func()
@@ -45,6 +46,7 @@ func TestWhatIsMountedWhileARemovalStopsTheAgentIsNotDeleted(t *testing.T) {
 }
 
 func TestWhatIsMountedWhereARemovalSetFilesAsideIsNotDeleted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var file string
 	r := b.run(at("set aside", func() bool {
@@ -68,6 +70,7 @@ func TestWhatIsMountedWhereARemovalSetFilesAsideIsNotDeleted(t *testing.T) {
 }
 
 func TestWhatIsMountedIsNotDeletedWhenAFirstInstallIsUndone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var file string
 	r := b.run(at("begin undo", func() bool {
@@ -82,6 +85,7 @@ func TestWhatIsMountedIsNotDeletedWhenAFirstInstallIsUndone(t *testing.T) {
 
 // A mount is an operator's decision, and no reason to keep the other agents from running.
 func TestWhatIsMountedWhereAChangeWasInterruptedIsNotDeletedAndStopsNoStart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("a-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)

@@ -34,6 +34,7 @@ func refused(t *testing.T, o *taskv1.Outcome, code, says string) {
 }
 
 func TestAnImageThatNeedsANewerExecutorIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(func(c *Config) { c.Version = "v1.4.2" })
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready", needsExecutor("1.4.2")))),
@@ -45,6 +46,7 @@ func TestAnImageThatNeedsANewerExecutorIsRefused(t *testing.T) {
 }
 
 func TestAgentsThatMustNotBeTogetherAreRefusedFromEitherSide(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready", conflicts("old-agent"))))
@@ -63,6 +65,7 @@ func TestAgentsThatMustNotBeTogetherAreRefusedFromEitherSide(t *testing.T) {
 }
 
 func TestOfTwoThatConflictAndComeTogetherOneIsInstalled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	one := b.want(b.image("cn-agent", "1.0.0", "ready", conflicts("net-agent")))
@@ -78,6 +81,7 @@ func TestOfTwoThatConflictAndComeTogetherOneIsInstalled(t *testing.T) {
 }
 
 func TestAnAgentTakesThePlaceOfOneItConflictsWith(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("old-agent", "1.0.0", "ready")))
@@ -91,6 +95,7 @@ func TestAnAgentTakesThePlaceOfOneItConflictsWith(t *testing.T) {
 }
 
 func TestAnAgentWhoseDependencyIsNotThereIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	task := b.want(b.image("cn-agent", "1.0.0", "ready"))
@@ -118,6 +123,7 @@ func checked(m *imagev1.Manifest) {
 }
 
 func TestAProgramOfTheImageProvesAnAgentAndLaterSaysHowItIs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "plain", checked))), taskv1.State_STATE_SUCCEEDED)
@@ -137,6 +143,7 @@ func TestAProgramOfTheImageProvesAnAgentAndLaterSaysHowItIs(t *testing.T) {
 }
 
 func TestAProbeThatIsNotInTheImageIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -152,6 +159,7 @@ func TestAProbeThatIsNotInTheImageIsRefusedBeforeAnythingIsTouched(t *testing.T)
 
 // Whom the server trusts is asked of what comes to it, and not again of what it has.
 func TestTheImageThatIsInstalledIsNotAskedAboutAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	trusted := true
 	var mu sync.Mutex

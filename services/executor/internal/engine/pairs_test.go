@@ -15,6 +15,7 @@ func requires(agent, versions string) func(*imagev1.Manifest) {
 }
 
 func TestAgentsThatRequireOtherVersionsOfEachOtherAreRefusedFromEitherSide(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	web := b.image("web", "5.0.0", "ready", requires("db", ">=2.0.0"))

@@ -23,6 +23,7 @@ func asksAt(address string) func(*imagev1.Manifest) {
 }
 
 func TestAnAnswerOfAnotherProcessDoesNotProveAnAgent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	at, took := freeAddress(t), false
 	r := b.run(func(c *Config) {
@@ -47,6 +48,7 @@ func TestAnAnswerOfAnotherProcessDoesNotProveAnAgent(t *testing.T) {
 }
 
 func TestAPortThatAnotherProcessHoldsIsRefusedBeforeTheOldVersionIsStopped(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	at := freeAddress(t)
@@ -73,6 +75,7 @@ func TestAPortThatAnotherProcessHoldsIsRefusedBeforeTheOldVersionIsStopped(t *te
 }
 
 func TestAProcessThatAnAgentLeftInAnotherSessionAnswersForIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	image := b.image("cn-agent", "1.0.0", "behind", asksAt(freeAddress(t)))

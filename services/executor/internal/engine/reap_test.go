@@ -81,6 +81,7 @@ func TestAChangeUnderWayIsGivenUpWhenTheServerIsDead(t *testing.T) {
 
 // Found in the journal, the change is as when it was interrupted: the new version runs.
 func TestAnInterruptedChangeOfADeadServerIsGivenUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
@@ -102,6 +103,7 @@ func TestAnInterruptedChangeOfADeadServerIsGivenUp(t *testing.T) {
 
 // A death that is not believed, or is older than the document that was taken, ends no change.
 func TestADeathThatIsNotFollowedGivesNothingUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	passes, passed := heardUntil("begin prove")
 	release := filepath.Join(b.root.State("cn-agent"), "sick")
@@ -129,6 +131,7 @@ func TestADeathThatIsNotFollowedGivesNothingUp(t *testing.T) {
 
 // What is soaked is given up as well, and the time that a soak has is no reason to wait.
 func TestASoakEndsWithTheServer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	passes, passed := heardUntil("new started")
 	r := b.run(passes)

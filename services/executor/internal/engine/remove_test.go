@@ -75,6 +75,7 @@ func there(path string) bool {
 }
 
 func TestARemovalThatCannotMoveTheFilesLeavesTheAgentWhole(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var r *running
 	r = b.run(at("begin commit", func() (done bool) {
@@ -103,6 +104,7 @@ func TestARemovalThatCannotMoveTheFilesLeavesTheAgentWhole(t *testing.T) {
 }
 
 func TestWhatIsMountedInAnAgentsDirectoryIsNotDeletedWithIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.stateful("cn-agent")
@@ -128,6 +130,7 @@ func TestWhatIsMountedInAnAgentsDirectoryIsNotDeletedWithIt(t *testing.T) {
 // Whatever resists, the agent is gone: nothing restarts it on half of its state, its
 // name is free, and the rest goes as soon as it can.
 func TestWhatARemovalCannotDeleteIsNotStartedAgainAndGoesLater(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"by a later check", "by a later start", "by a later removal"} {
 		t.Run(how, func(t *testing.T) {
 			b := newBench(t)
@@ -167,6 +170,7 @@ func TestWhatARemovalCannotDeleteIsNotStartedAgainAndGoesLater(t *testing.T) {
 
 // As long as something of an agent is left, nothing takes the executor away that tries again.
 func TestADeadServerIsNotDoneWhileFilesOfAnAgentAreLeft(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var unmount func()
 	var mu sync.Mutex
@@ -204,6 +208,7 @@ func TestADeadServerIsNotDoneWhileFilesOfAnAgentAreLeft(t *testing.T) {
 }
 
 func TestAnAgentIsInstalledAgainBesideWhatARemovalLeft(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(at("set aside", func() bool {
 		b.mountAt(filepath.Join(b.asideOf(), "state", "busy"))
@@ -220,6 +225,7 @@ func TestAnAgentIsInstalledAgainBesideWhatARemovalLeft(t *testing.T) {
 }
 
 func TestAKeptVersionIsKnownUntilItsFilesAreGone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(1, 1<<30))
 	one := b.image("a-agent", "1.0.0", "ready")
@@ -250,6 +256,7 @@ func TestAKeptVersionIsKnownUntilItsFilesAreGone(t *testing.T) {
 }
 
 func TestAnImageThatCannotBeDeletedIsNotThereInPart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	one := b.image("cn-agent", "1.0.0", "ready")

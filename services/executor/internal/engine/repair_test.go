@@ -59,6 +59,7 @@ var everyKind = map[string]func(*workbench) *imagev1.Manifest{
 }
 
 func TestATaskForTheSameVersionRepairsADamagedImage(t *testing.T) {
+	t.Parallel()
 	for name, image := range everyKind {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -80,6 +81,7 @@ func TestATaskForTheSameVersionRepairsADamagedImage(t *testing.T) {
 }
 
 func TestADamagedImageIsRepairedWithoutATask(t *testing.T) {
+	t.Parallel()
 	for name, image := range everyKind {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -101,6 +103,7 @@ func TestADamagedImageIsRepairedWithoutATask(t *testing.T) {
 
 // A damaged image does not end the process that runs from it, and the report names that.
 func TestTheProcessOfADamagedAgentIsReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.image("cn-agent", "1.0.0", "ready")
 	g := &gate{Shelf: imagetest.Shelf{From: b.shelf, To: b.root}, open: make(chan struct{})}
@@ -122,6 +125,7 @@ func TestTheProcessOfADamagedAgentIsReported(t *testing.T) {
 
 // A report says by when what it lists is repaired.
 func TestDamageIsRepairedAsLongAfterItsReportAsThatSays(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(func(c *Config) { c.CheckEvery = time.Hour }) // no other check finds it
 	m := b.image("gz-tools", "1.0.0", "", kind(agentv1.Kind_KIND_FILES))
@@ -135,6 +139,7 @@ func TestDamageIsRepairedAsLongAfterItsReportAsThatSays(t *testing.T) {
 }
 
 func TestADirectoryWithFilesInPlaceOfTheLinkStopsAChangeBeforeItBegins(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
@@ -160,6 +165,7 @@ func TestADirectoryWithFilesInPlaceOfTheLinkStopsAChangeBeforeItBegins(t *testin
 }
 
 func TestARepairThatCannotFetchTouchesNothingAndIsToldWithItsReason(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	m := b.image("cn-agent", "1.0.0", "ready")
@@ -198,6 +204,7 @@ func (g *gate) Fetch(ctx context.Context, b *imagev1.Blob, progress func(uint64)
 }
 
 func TestAnAgentIsNotStartedFromADamagedImageWhileAWholeCopyComes(t *testing.T) {
+	t.Parallel()
 	if bySystemd() {
 		t.Skip("systemd starts it again by itself before anybody looks")
 	}
@@ -227,6 +234,7 @@ func TestAnAgentIsNotStartedFromADamagedImageWhileAWholeCopyComes(t *testing.T) 
 }
 
 func TestAnAgentIsStartedFromADamagedImageWhenNoWholeCopyCanBeHad(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := b.image("cn-agent", "1.0.0", "ready")
 	r := b.run()
@@ -246,6 +254,7 @@ func TestAnAgentIsStartedFromADamagedImageWhenNoWholeCopyCanBeHad(t *testing.T) 
 
 // A crash at any point of a repair leaves one whole image in the end, which runs.
 func TestARepairThatIsInterruptedIsFinished(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{
 		"begin stage", "end stage", "renewing", "renewed", "rendered", "begin switch", "old stopped", "linked",
 		"begin prove", "begin commit",

@@ -38,6 +38,7 @@ func (r *running) emptied(id string) {
 }
 
 func TestAReinstalledServerKeepsNothingOfItsAgents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
@@ -61,6 +62,7 @@ func TestAReinstalledServerKeepsNothingOfItsAgents(t *testing.T) {
 }
 
 func TestAServerWithAnAgentLeftIsNotEmptied(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
@@ -78,6 +80,7 @@ func TestAServerWithAnAgentLeftIsNotEmptied(t *testing.T) {
 }
 
 func TestAnExecutorKilledWhileItIsEmptiedGoesOnAfterItsStart(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"recovered", "reset trash", "reset kept", "reset swept", "reset noted"} {
 		t.Run(point, func(t *testing.T) {
 			b := newBench(t)
@@ -102,6 +105,7 @@ func TestAnExecutorKilledWhileItIsEmptiedGoesOnAfterItsStart(t *testing.T) {
 
 // A machine that was set up anew has nothing to remove, and answers all the same.
 func TestAMachineThatLostItsJournalAnswersAReinstall(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.reset("id")
 	r := b.run()

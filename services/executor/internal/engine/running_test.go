@@ -22,6 +22,7 @@ import (
 )
 
 func TestTheVersionThatRunsIsAskedOfTheKernelAndNotOfTheLink(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(1, 1<<30))
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -38,6 +39,7 @@ func TestTheVersionThatRunsIsAskedOfTheKernelAndNotOfTheLink(t *testing.T) {
 }
 
 func TestAScriptsProcessIsKnownByWhatItWasStartedWith(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "script", func(m *imagev1.Manifest) {
@@ -64,6 +66,7 @@ func (b *workbench) startByHand(m *imagev1.Manifest, env ...string) int {
 }
 
 func TestAProcessThatNothingHereKeepsIsReported(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(1, 1<<30))
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -88,6 +91,7 @@ func TestAProcessThatNothingHereKeepsIsReported(t *testing.T) {
 }
 
 func TestAgentsThatAreNotOursAreFoundWithoutAnInstance(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	m := b.image("cn-agent", "1.0.0", "ready")
@@ -115,6 +119,7 @@ func TestAgentsThatAreNotOursAreFoundWithoutAnInstance(t *testing.T) {
 }
 
 func TestEachChangeOfABurstEndsInItsPlace(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	agents := []string{"a-agent", "b-agent", "c-agent", "d-agent"}
@@ -138,6 +143,7 @@ func TestEachChangeOfABurstEndsInItsPlace(t *testing.T) {
 }
 
 func TestChangesThatEndTogetherAreWrittenOnce(t *testing.T) {
+	t.Parallel()
 	var writes [][]*steps.Run
 	failed := errors.New("no space left")
 	g := &endings{wait: time.Minute, write: func(rs []*steps.Run) error {
@@ -176,6 +182,7 @@ func (r *running) said() (last uint64) {
 }
 
 func TestAnEndThatIsAloneDoesNotWait(t *testing.T) {
+	t.Parallel()
 	g := &endings{}
 	g.begin()
 	in, first := g.join(&steps.Run{})
@@ -194,6 +201,7 @@ func TestAnEndThatIsAloneDoesNotWait(t *testing.T) {
 }
 
 func TestAnEndWaitsForOthersForAWhileOnly(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	slow := b.want(b.image("b-agent", "1.0.0", "mute", func(m *imagev1.Manifest) { m.Run.Ready.TimeoutMs = 60_000 }))

@@ -17,6 +17,7 @@ import (
 )
 
 func TestAnAgentGetsItsArgumentsAndEnvironmentAndNothingElse(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*imagev1.Manifest){
 		"with sockets": listens(freeAddress(t)), "without": func(*imagev1.Manifest) {},
 	} {
@@ -73,6 +74,7 @@ func openToAll(t *testing.T) string {
 }
 
 func TestASandboxHolds(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	b.passable()
@@ -140,6 +142,7 @@ func TestASandboxHolds(t *testing.T) {
 }
 
 func TestLimitsHold(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r := b.run()
@@ -177,6 +180,7 @@ func TestLimitsHold(t *testing.T) {
 }
 
 func TestWhatThisServerCannotKeepIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r := b.run()

@@ -11,6 +11,7 @@ import (
 )
 
 func TestASecretIsRenderedInClear(t *testing.T) {
+	t.Parallel()
 	key, err := secret.ParseKey(secret.NewKeyText())
 	if err != nil {
 		t.Fatal(err)

@@ -154,6 +154,7 @@ func (s *slowChange) succeeds(within time.Duration) {
 const slowVariable = "GARRISON_SLOW_DISK"
 
 func TestAnUpgradeOnASlowDiskIsUndoneAtItsDeadlineOrSucceedsAndTheOldVersionRunsOn(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(slowVariable) == "" {
 		t.Skipf("%s is not set: make slow-disk", slowVariable)
 	}
@@ -192,6 +193,7 @@ func TestAnUpgradeOnASlowDiskIsUndoneAtItsDeadlineOrSucceedsAndTheOldVersionRuns
 // that takes its time, every step begins and ends late, and the last sync of the staging
 // is under way when the deadline passes.
 func TestAnUpgradeWhoseSyncsAreSlowIsUndoneAtItsDeadlineOrSucceedsAndTheOldVersionRunsOn(t *testing.T) {
+	t.Parallel()
 	const each = 20 * time.Millisecond
 	b := newBench(t)
 	var outlast atomic.Bool

@@ -39,6 +39,7 @@ func (u slowUnit) Start() (bool, error) {
 }
 
 func TestAnExecutorThatIsToldToStopStartsNoFurtherAgent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	first := b.run()
 	for _, agent := range []string{"a-agent", "b-agent", "c-agent"} {
@@ -62,6 +63,7 @@ func TestAnExecutorThatIsToldToStopStartsNoFurtherAgent(t *testing.T) {
 
 // An image may give its agent an hour to end; nothing else on the server waits for that.
 func TestAnAgentThatTakesLongToEndHoldsNothingElseUp(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var ends atomic.Bool // the removal is under way
 	r := b.run(func(c *Config) {

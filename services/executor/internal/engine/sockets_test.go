@@ -92,6 +92,7 @@ func asking(at string, every time.Duration) (stop func() (asked int64, wrong []e
 }
 
 func TestNoConnectionIsLostWhileVersionsReplaceEachOther(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]func(*imagev1.Manifest){
 		"overlap": overlap, "restart": func(*imagev1.Manifest) {},
 	} {
@@ -119,6 +120,7 @@ func TestNoConnectionIsLostWhileVersionsReplaceEachOther(t *testing.T) {
 }
 
 func TestARestartedExecutorTakesTheVerySameSocketBack(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	at := freeAddress(t)
@@ -143,6 +145,7 @@ func TestARestartedExecutorTakesTheVerySameSocketBack(t *testing.T) {
 }
 
 func TestAnAddressThatIsTakenIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	at := freeAddress(t)
@@ -168,6 +171,7 @@ func TestAnAddressThatIsTakenIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 }
 
 func TestASocketLivesAsLongAsAVersionNamesItsAddress(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	one, two := freeAddress(t), freeAddress(t)
@@ -183,6 +187,7 @@ func TestASocketLivesAsLongAsAVersionNamesItsAddress(t *testing.T) {
 }
 
 func TestAnAgentThatListenedByItselfHandsItsSocketOverAndGetsItsAddressBack(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	at := freeAddress(t)
@@ -200,6 +205,7 @@ func TestAnAgentThatListenedByItselfHandsItsSocketOverAndGetsItsAddressBack(t *t
 }
 
 func TestConnectionsWaitWhileACrashedAgentIsRestarted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(func(c *Config) {
 		p := testPolicy

@@ -65,6 +65,7 @@ func killHard(t *testing.T, pid uint32) {
 }
 
 func TestAServiceIsInMemoryOnlyAndARemovalLeavesNothing(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r := b.run()
@@ -96,6 +97,7 @@ func TestAServiceIsInMemoryOnlyAndARemovalLeavesNothing(t *testing.T) {
 }
 
 func TestAnAgentKilledWhileNoExecutorRunsIsRestartedBySystemdAndTakenOver(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b, at := newBench(t), freeAddress(t)
 	r := b.run()
@@ -125,6 +127,7 @@ func TestAnAgentKilledWhileNoExecutorRunsIsRestartedBySystemdAndTakenOver(t *tes
 }
 
 func TestWhatKeepsEndingIsGivenUpBySystemdAndTriedAgainWhenItRested(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	p := testPolicy
@@ -144,6 +147,7 @@ func TestWhatKeepsEndingIsGivenUpBySystemdAndTriedAgainWhenItRested(t *testing.T
 }
 
 func TestAVersionThatEndsIsSeenAlthoughSystemdStartsItAgain(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b := newBench(t)
 	r := b.run(func(c *Config) {
@@ -162,6 +166,7 @@ func TestAVersionThatEndsIsSeenAlthoughSystemdStartsItAgain(t *testing.T) {
 }
 
 func TestTwoRootsOnOneServerAreNotInEachOthersWay(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	one, two := newBench(t), newBench(t)
 	r1, r2 := one.run(), two.run()
@@ -178,6 +183,7 @@ func TestTwoRootsOnOneServerAreNotInEachOthersWay(t *testing.T) {
 }
 
 func TestAgentsOutliveWhateverHappensToSystemdAndItsBus(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b, at := newBench(t), freeAddress(t)
 	r := b.run()
@@ -201,6 +207,7 @@ func TestAgentsOutliveWhateverHappensToSystemdAndItsBus(t *testing.T) {
 }
 
 func TestAgentsMoveFromOneSupervisorToTheOther(t *testing.T) {
+	t.Parallel()
 	needsSystemd(t)
 	b, at := newBench(t), freeAddress(t)
 	direct := func(c *Config) { c.Supervisor = supervise.NewDirect(c.Root, testPolicy) }

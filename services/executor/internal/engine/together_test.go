@@ -29,6 +29,7 @@ func (s *slowLook) Slots() ([]supervise.Slot, error) {
 // A list that was begun before a change ended must not be said after the list of that end:
 // who reads it last would believe that what was proven does not run.
 func TestAnOlderListIsNotSaidAfterANewerOne(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := &slowLook{begun: make(chan struct{}), finish: make(chan struct{})}
 	var upgrade atomic.Pointer[running]

@@ -65,6 +65,7 @@ func (b *workbench) linkByHand(agent, target string) {
 }
 
 func TestALinkIsToldByWhereItLeads(t *testing.T) {
+	t.Parallel()
 	b, other := newBench(t), newBench(t)
 	r, o := b.run(keeping(1, 1<<30)), other.run()
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -107,6 +108,7 @@ func TestALinkIsToldByWhereItLeads(t *testing.T) {
 }
 
 func TestProcessesOfAnImageAreOneTraceAndSayWhoStartedThem(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(2, 1<<30))
 	one, two := b.image("cn-agent", "1.0.0", "ready"), b.image("cn-agent", "2.0.0", "ready")
@@ -140,6 +142,7 @@ func TestProcessesOfAnImageAreOneTraceAndSayWhoStartedThem(t *testing.T) {
 }
 
 func TestAProcessWhoseImageWasDeletedIsStillFound(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	m := b.image("cn-agent", "1.0.0", "ready")
@@ -160,6 +163,7 @@ func TestAProcessWhoseImageWasDeletedIsStillFound(t *testing.T) {
 
 // A container may have the same path for another file.
 func TestAProcessWithTheSamePathForAnotherFileIsNotOurs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(1, 1<<30))
 	one := b.image("cn-agent", "1.0.0", "ready")
@@ -196,6 +200,7 @@ func TestAProcessWithTheSamePathForAnotherFileIsNotOurs(t *testing.T) {
 }
 
 func TestMoreThanFitIsCounted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	for n := range observe.MaxTraces + 5 {
@@ -209,6 +214,7 @@ func TestMoreThanFitIsCounted(t *testing.T) {
 
 // What is looked at while agents come, change and go is explained at every moment.
 func TestAChangeIsNeverTakenForSomethingFound(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(keeping(1, 1<<30))
 	r.do(b.want(b.image("a-agent", "3.0.0", "ready")))
@@ -250,6 +256,7 @@ func TestAChangeIsNeverTakenForSomethingFound(t *testing.T) {
 }
 
 func TestWhatIsNewIsReportedWithTheNextStatus(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run(func(c *Config) { c.CheckEvery = time.Hour })
 	<-r.Ready()
@@ -281,6 +288,7 @@ func TestWhatIsNewIsReportedWithTheNextStatus(t *testing.T) {
 
 // An agent that was linked by hand is installed like any other: the link becomes ours.
 func TestWhatWasFoundCanBeInstalled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	m := b.image("cn-agent", "1.0.0", "ready")
@@ -299,6 +307,7 @@ func TestWhatWasFoundCanBeInstalled(t *testing.T) {
 }
 
 func TestAnInventoryThatIsLostIsToldAndNotTouched(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
@@ -349,6 +358,7 @@ func TestAnInventoryThatIsLostIsToldAndNotTouched(t *testing.T) {
 // An instance that the registry lost is managed again when the agent is installed anew: the
 // new one takes the old one's place, and can be removed.
 func TestAnInstanceThatIsNotKnownAnyMoreIsTakenOver(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	m := b.image("cn-agent", "1.0.0", "ready")

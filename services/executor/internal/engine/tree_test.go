@@ -67,6 +67,7 @@ func (b *workbench) tree() []string {
 // An agent of another executor, and foreign files, are as they were; and of
 // everything that was installed, upgraded, undone and removed nothing is left.
 func TestTheWholeTreeIsAfterTheRemovalWhatItWasBeforeTheInstall(t *testing.T) {
+	t.Parallel()
 	beside := newBench(t)
 	other := beside.run()
 	other.do(beside.want(beside.image("cn-agent", "1.0.0", "ready")))
@@ -122,6 +123,7 @@ func TestTheWholeTreeIsAfterTheRemovalWhatItWasBeforeTheInstall(t *testing.T) {
 // Two changes that fit one by one but not together: what the first one reserved the second
 // one cannot take.
 func TestOfTwoChangesThatDoNotFitTogetherOneIsRefusedAndTheOtherSucceeds(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	one, two := b.image("a-agent", "1.0.0", "ready"), b.image("b-agent", "2.0.0", "ready")
 	blob := one.GetBlob()
@@ -166,6 +168,7 @@ func (f fetcherFunc) Fetch(ctx context.Context, b *imagev1.Blob, progress func(u
 }
 
 func TestTwoAgentsOfTheSameContentAreInstalledTogether(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var fetches []string
 	r := b.run(func(c *Config) {

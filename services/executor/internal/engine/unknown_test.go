@@ -20,6 +20,7 @@ func extend(m proto.Message) {
 }
 
 func TestAnEntryThatIsNotFullyKnownIsRefusedAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		newer func(*desiredv1.Entry)
 		says  string
@@ -54,6 +55,7 @@ func TestAnEntryThatIsNotFullyKnownIsRefusedAndTheOthersGoOn(t *testing.T) {
 }
 
 func TestARemovalThatIsNotFullyKnownRemovesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
@@ -64,6 +66,7 @@ func TestARemovalThatIsNotFullyKnownRemovesNothing(t *testing.T) {
 }
 
 func TestARequestThatIsNotFullyKnownIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	b.doc.Generation++
@@ -80,6 +83,7 @@ func TestARequestThatIsNotFullyKnownIsRefused(t *testing.T) {
 
 // What a newer dispatcher says of the whole document must be such that it may be passed over.
 func TestANewFieldOfTheDocumentItselfIsPassedOver(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	r := b.run()
 	task := b.want(b.image("cn-agent", "1.0.0", "ready"))

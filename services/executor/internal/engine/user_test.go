@@ -12,6 +12,7 @@ import (
 // An agent that is not root says READY=1 as any other does, also when the socket is in a
 // directory that an earlier version, which was root, had to itself.
 func TestAnAgentOfAnotherUserSaysThatItIsReady(t *testing.T) {
+	t.Parallel()
 	if _, err := user.Lookup("daemon"); err != nil || os.Geteuid() != 0 {
 		t.Skip("only root may become another user")
 	}

@@ -133,7 +133,7 @@ func TestOnlyWhatABuildIsToBlameForCounts(t *testing.T) {
 	}
 }
 
-// Servers move on after a failure, and whoever decides about it may begin later.
+// Servers move on after a failure, and the decision about it may come later.
 func TestAFailureCountsWhereTheBuildWorkedWhenItFailed(t *testing.T) {
 	r := tries(6)
 	runs := func(server string, image *imagev1.Ref) {

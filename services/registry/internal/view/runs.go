@@ -11,8 +11,8 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 )
 
-// Whether a build is at fault depends on where it works, and servers move on. So the fold counts both at a failure:
-// whoever decides later, or after a restart, decides by what ran when the build failed.
+// Whether a build is at fault depends on where it works, and servers move on. So the fold counts both at a failure: a
+// decision that comes later, or after a restart, rests on what ran when the build failed.
 
 // recountShare bounds what counting costs: a suspect is counted again after one more failure in so many.
 const recountShare = 8
