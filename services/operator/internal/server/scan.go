@@ -30,7 +30,7 @@ func scanCommand(env *cli.Env) *cobra.Command {
 			on := &intentv1.Selector{Servers: a}
 			ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: on, Scan: q}}}
 			order := watch.Order{Verb: topology.VerbRefresh, Intent: ask}
-			if err := work.Publish(c.Context(), env, w, order); err != nil {
+			if err := work.Publish(c.Context(), env, w, order); err != nil || w.DryRun {
 				return err
 			}
 			env.Say("to read the list: garrison server candidates %s", a[0])

@@ -25,9 +25,6 @@ func decide(ctx context.Context, env *cli.Env, o *watch.Order) (err error) {
 func decidedText(o watch.Order) string {
 	r := o.Record
 	verb := "accepted: " + askText(o.Intent, o.Agent) + " changes "
-	if o.Intent.GetDryRun() {
-		verb = "dry run: " + askText(o.Intent, o.Agent) + " would change "
-	}
 	return verb + output.Plural(int(r.GetChanged()), "server") +
 		countsText(r.GetAlready(), r.GetPassedOver(), r.GetLeftOut()) + "; intent " + o.Id
 }

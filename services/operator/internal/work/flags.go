@@ -78,7 +78,7 @@ func (w *Flags) AddYes(c *cobra.Command) {
 
 // printsWork checks the columns of the table that the work ends with.
 func printsWork(env *cli.Env, w Flags) error {
-	if w.DryRun || w.Detach {
+	if w.Detach {
 		return cli.Prints(env, display.Records)(nil, nil)
 	}
 	return cli.Prints(env, display.Tasks)(nil, nil)

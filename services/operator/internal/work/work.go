@@ -3,25 +3,31 @@ package work
 import (
 	"context"
 
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 )
 
-// Publish publishes an intent that needs no plan, prints the decision, and watches until the end.
+// Publish publishes an intent that needs no plan, prints the decision, and watches until the end. A dry run publishes
+// nothing: it shows the plan, with exit code 3 when an agent would change.
 func Publish(ctx context.Context, env *cli.Env, w Flags, o watch.Order) error {
+	if w.DryRun {
+		return Propose(ctx, env, w, Proposal{
+			Verb: o.Verb, Asks: []*registryv1.PlanIntentRequest{{Intent: o.Intent}},
+			Differs: o.Intent.GetRefresh() == nil,
+		})
+	}
 	if err := printsWork(env, w); err != nil {
 		return err
 	}
-	o.Intent.DryRun, o.Intent.Strict, o.Intent.Override = w.DryRun, w.Strict, w.Override
+	o.Intent.Strict, o.Intent.Override = w.Strict, w.Override
 	if err := decide(ctx, env, &o); err != nil {
 		return err
 	}
 	env.Say("%s", decidedText(o))
-	if w.DryRun {
-		return showRecords(env, []watch.Order{o})
-	}
 	return followWork(ctx, env, w, []watch.Order{o})
 }
 
