@@ -58,7 +58,7 @@ func (b *workbench) service(more string) service {
 func (s service) install(more string) {
 	s.t.Helper()
 	next := s.program + ".next"
-	if err := os.WriteFile(next, append(slices.Clone(agentBinary), more...), 0o755); err != nil {
+	if err := writeProgram(next, append(slices.Clone(agentBinary), more...)); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := os.Rename(next, s.program); err != nil {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,11 +35,19 @@ func (s stray) runs() bool {
 	return ok && start == s.start
 }
 
+// writeProgram writes a program that can be started at once. A process that another test forks while the file is open
+// for writing would keep it busy.
+func writeProgram(path string, data []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, data, 0o755)
+}
+
 // stray starts the test agent's program, followed by some bytes, outside of the root.
 func (b *workbench) stray(more string) stray {
 	b.t.Helper()
 	program := filepath.Join(b.t.TempDir(), "by-hand")
-	if err := os.WriteFile(program, append(slices.Clone(agentBinary), more...), 0o755); err != nil {
+	if err := writeProgram(program, append(slices.Clone(agentBinary), more...)); err != nil {
 		b.t.Fatal(err)
 	}
 	cmd := exec.Command(program, "plain")

@@ -347,8 +347,9 @@ type Suspect struct {
 	RolloutId string `protobuf:"bytes,3,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
 	// When it last failed.
 	LastAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
-	// On how many servers it had failed, and on how many it ran and was healthy, when that was last counted.
+	// On how many servers it had failed when that was last counted.
 	Failing uint32 `protobuf:"varint,5,opt,name=failing,proto3" json:"failing,omitempty"`
+	// On how many servers it ran and was healthy then.
 	Working uint32 `protobuf:"varint,6,opt,name=working,proto3" json:"working,omitempty"`
 	// How many failures followed since.
 	Uncounted     uint32 `protobuf:"varint,7,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
