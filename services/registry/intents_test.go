@@ -96,7 +96,7 @@ func TestADryRunWritesItsAnswerAlone(t *testing.T) {
 	}
 }
 
-func TestARepeatedIntentRetriesAfterAFailure(t *testing.T) {
+func TestARepeatedIntentRetriesAfterAFailureForAReason(t *testing.T) {
 	t.Parallel()
 	s, one := installed(t, "web")
 	s.image("web", "2.0.0", "release")
@@ -107,7 +107,9 @@ func TestARepeatedIntentRetriesAfterAFailure(t *testing.T) {
 		append(drafts[:3],
 			fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "NOT_READY"}}))...)
 
-	r := s.accepted("upgrade", upgrade("web", "2.0.0", on("one")))
+	again := upgrade("web", "2.0.0", on("one"))
+	again.Note = "its port is free now"
+	r := s.accepted("upgrade", again)
 
 	if have := s.instance("web"); r.Changed != 1 || have.Generation != i.Generation+1 || have.Id != i.Id {
 		t.Errorf("changed %d, generation %d on %s; want 1, %d", r.Changed, have.Generation, one, i.Generation+1)

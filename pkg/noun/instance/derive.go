@@ -73,8 +73,8 @@ func EndedBadly(s taskv1.State) bool {
 	return false
 }
 
-// FailedThere reports whether what is wanted failed on the server and is not there: the last change to it was undone,
-// or failed by what it brought. A change that failed for the sake of its server, or before it began, does not count.
+// FailedThere reports whether what is wanted failed on the server and is not there: the last change to it ended by what
+// it brought. A change that failed for the sake of its server, or before it touched the agent, does not count.
 func FailedThere(i *instancev1.Instance) bool {
 	if i.GetWanted() == nil || SameImage(i.Wanted, i.Observed) &&
 		bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest) {
@@ -82,7 +82,7 @@ func FailedThere(i *instancev1.Instance) bool {
 	}
 	switch i.TaskState {
 	case taskv1.State_STATE_UNDONE:
-		return !code.OfServer(i.TaskCode)
+		return code.EndsByBuild(i.TaskCode) || i.TaskCode == code.TimedOut || i.TaskCode == code.SetupFailed
 	case taskv1.State_STATE_FAILED:
 		return code.EndsByBuild(i.TaskCode)
 	}

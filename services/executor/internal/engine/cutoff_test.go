@@ -26,7 +26,7 @@ func (w *wire) Answers(context.Context) error {
 
 func TestAVersionWithWhichTheBusDoesNotAnswerAnyMoreIsRolledBack(t *testing.T) {
 	t.Parallel()
-	const old, new = "1.0.0", "2.0.0"
+	const before, after = "1.0.0", "2.0.0"
 	for _, c := range []struct {
 		name           string
 		cutAt, mendsAt string // points of the change
@@ -34,11 +34,11 @@ func TestAVersionWithWhichTheBusDoesNotAnswerAnyMoreIsRolledBack(t *testing.T) {
 		ends           taskv1.State
 		code, runs     string
 	}{
-		{"the version cuts its server off", "new started", "linked back", 200, undone, code.CutOff, old},
-		{"the bus is lost", "new started", "", 200, undone, code.BusLost, old},
-		{"the bus comes back in time", "new started", "bus away", 60_000, good, "", new},
-		{"the bus was away before", "begin rehearse", "", 200, good, "", new},
-		{"the bus answers", "", "", 200, good, "", new},
+		{"the version cuts its server off", "new started", "linked back", 200, undone, code.CutOff, before},
+		{"the bus is lost", "new started", "", 200, undone, code.BusLost, before},
+		{"the bus comes back in time", "new started", "bus away", 60_000, good, "", after},
+		{"the bus was away before", "begin rehearse", "", 200, good, "", after},
+		{"the bus answers", "", "", 200, good, "", after},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
@@ -55,10 +55,10 @@ func TestAVersionWithWhichTheBusDoesNotAnswerAnyMoreIsRolledBack(t *testing.T) {
 					}
 				}
 			})
-			outcome(t, r.do(b.want(b.image("cn-agent", old, "ready"))), good)
+			outcome(t, r.do(b.want(b.image("cn-agent", before, "ready"))), good)
 			upgrades.Store(true)
 			patient := func(m *imagev1.Manifest) { m.Run.Ready.BusTimeoutMs = c.within }
-			task := b.want(b.image("cn-agent", new, "ready", patient))
+			task := b.want(b.image("cn-agent", after, "ready", patient))
 			if o := outcome(t, r.do(task), c.ends); o.GetCode() != c.code {
 				t.Errorf("outcome %v, want %q", o, c.code)
 			}

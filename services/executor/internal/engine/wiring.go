@@ -98,16 +98,7 @@ func newSteps(
 	deferring := m.deferrals.step(life, reports, steps.Sameness{Configs: m.configs, Compare: compare}.Touches)
 
 	prepare := map[change.State]steps.Step{
-		change.Checking: steps.All{
-			known,
-			steps.CheckImage{Trust: cfg.Trust},
-			steps.CheckSelf{Self: cfg.Self, Journal: cfg.Journal},
-			steps.CheckLink{Root: cfg.Root},
-			steps.CheckConfiguration{Root: cfg.Root, Configs: m.configs, Whole: m.observe.Whole},
-			steps.CheckConfinement{Processes: m.processes},
-			steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal},
-			steps.OpenSockets{Sockets: m.sockets, Processes: m.processes},
-		},
+		change.Checking:  checks(cfg, m, known),
 		change.Reserving: steps.Reserve{Root: cfg.Root, Images: m.images, Lock: new(sync.Mutex)},
 		change.Fetching:  steps.Fetch{Fetcher: cfg.Fetcher},
 		change.Verifying: steps.Verify{Images: m.images},
@@ -151,6 +142,20 @@ func newSteps(
 		}),
 	}
 	return set.withAdoption(cfg, m, restore)
+}
+
+// checks returns what is looked at before anything of an agent is touched.
+func checks(cfg Config, m rooms, known steps.CheckKnown) steps.All {
+	return steps.All{
+		known,
+		steps.CheckImage{Trust: cfg.Trust},
+		steps.CheckSelf{Self: cfg.Self, Journal: cfg.Journal},
+		steps.CheckLink{Root: cfg.Root},
+		steps.CheckConfiguration{Root: cfg.Root, Configs: m.configs, Whole: m.observe.Whole},
+		steps.CheckConfinement{Processes: m.processes},
+		steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal},
+		steps.OpenSockets{Sockets: m.sockets, Processes: m.processes},
+	}
 }
 
 // withAdoption adds the steps that differ from an install and from a removal when the process is not Garrison's.

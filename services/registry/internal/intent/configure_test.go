@@ -179,7 +179,7 @@ func TestAConfigurationThatFailedIsTriedAgainWithAReason(t *testing.T) {
 	w.decide("install", installAll().Intent)
 	w.task(w.on(0), &taskv1.Succeeded{})
 	w.decide("configure", configure(values{"a": "bad"}))
-	w.task(w.on(0), &taskv1.Undone{})
+	w.task(w.on(0), notReady)
 	if w.on(0).State != instancev1.State_STATE_FAILED {
 		t.Fatalf("it is %s", w.on(0).State)
 	}

@@ -63,6 +63,9 @@ func running(t *testing.T, n int) *world {
 	return w
 }
 
+// notReady ends a task by what it brought.
+var notReady = &taskv1.Undone{Outcome: &taskv1.Outcome{Code: code.NotReady}}
+
 // undone is servers whose upgrade from 1.0.0 to 2.0.0 did not succeed.
 func undone(t *testing.T, n int, end proto.Message) *world {
 	t.Helper()
@@ -82,7 +85,7 @@ func (w *world) plan(i *intentv1.Intent) *intentv1.Plan {
 
 func TestConfigureKeepsWhatRuns(t *testing.T) {
 	for name, end := range map[string]proto.Message{
-		"undone": &taskv1.Undone{}, "cancelled": &taskv1.Cancelled{}, "expired": &taskv1.Expired{},
+		"undone": notReady, "cancelled": &taskv1.Cancelled{}, "expired": &taskv1.Expired{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := undone(t, 1, end)
@@ -102,7 +105,7 @@ func TestConfigureKeepsWhatRuns(t *testing.T) {
 }
 
 func TestConfigureBringsTheWantedVersionOnRequest(t *testing.T) {
-	w := undone(t, 1, &taskv1.Undone{})
+	w := undone(t, 1, notReady)
 	ask := configure(values{"a": "b"})
 	ask.GetConfigure().BringWanted = true
 	same := configure(nil)
@@ -119,7 +122,7 @@ func TestConfigureBringsTheWantedVersionOnRequest(t *testing.T) {
 func TestConfigureDoesNotRetryAFailedInstall(t *testing.T) {
 	w := fleet(1)
 	w.decide("install", installAll().Intent)
-	w.task(w.on(0), &taskv1.Undone{})
+	w.task(w.on(0), notReady)
 	d := w.decide("configure", configure(values{"a": "b"}))
 	if d.Refusal.GetCode() != "NOT_PLACED" || !strings.Contains(d.Refusal.GetTry(), " --set NAME=VALUE") {
 		t.Errorf("%v; want NOT_PLACED, and how else the value is set", d.Refusal)
@@ -169,7 +172,7 @@ func TestNoRepairBringsWhatFailed(t *testing.T) {
 
 // What failed is remembered beyond the intents that come after it.
 func TestAFailedVersionIsRetriedOnlyWhenItIsNamed(t *testing.T) {
-	w := undone(t, 2, &taskv1.Undone{})
+	w := undone(t, 2, notReady)
 	for _, c := range []struct {
 		name, verb string
 		intent     *intentv1.Intent
