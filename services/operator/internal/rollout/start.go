@@ -96,9 +96,10 @@ func undoCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison rollout undo 1a2b3c4d --list\n  garrison rollout undo 1a2b3c4d --waves 10%",
 		Short:   "Take every server that a rollout or an intent changed back to what it had, in waves too.",
 		Long: `Take every server that a rollout or an intent changed back to the image and the configuration that
-it had, as a rollout of its own with waves and gates. Without flags, it has the waves of the rollout that it
-undoes. An intent has no waves: more than 100 servers go back in waves of 3, 10 %, 50 % and the rest, or all at
-once with --at-once. Servers that others changed since stay as they are.`,
+it had, as a rollout of its own with waves and gates. Without flags, it has the waves, the concurrency, the
+budgets and the limits of the rollout that it undoes, and neither its approvals nor its soaks. An intent has no
+waves: more than 100 servers go back in waves of 3, 10 %, 50 % and the rest, or all at once with --at-once.
+Servers that others changed since stay as they are.`,
 		Args: cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error {
 			id, err := undone(c.Context(), env, a[0])

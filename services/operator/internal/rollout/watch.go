@@ -262,7 +262,8 @@ func (w *watcher) conclude(ctx context.Context) error {
 	switch r.GetState() {
 	case rolloutv1.State_STATE_HALTED:
 		w.env.Say("halted: %s", display.Reason(r.GetReason()))
-		w.env.Say("its broken servers were taken back; to end it: garrison rollout abort %s", r.GetId())
+		w.env.Say("its broken servers were asked to go back; whether they are: garrison rollout show %s", r.GetId())
+		w.env.Say("to end it: garrison rollout abort %s", r.GetId())
 		if display.Changed(r) > 0 {
 			w.env.Say("to take the others back, too: garrison rollout undo %s", r.GetId())
 		}

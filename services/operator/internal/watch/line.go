@@ -96,11 +96,11 @@ func (v *watcher) step() string {
 
 // estimate returns the time left at the rate so far.
 func (v *watcher) estimate(done, all int) string {
-	took := v.env.Now().Sub(v.started)
-	if done == 0 || done >= all || took < 2*time.Second {
+	left := v.pace.left(v.started, v.env.Now(), done, all)
+	if left == 0 {
 		return ""
 	}
-	return "about " + output.Span(took*time.Duration(all-done)/time.Duration(done)) + " left"
+	return "about " + output.Span(left) + " left"
 }
 
 // deferred names a server on which a change waits, and why, and counts the others among the named tasks.

@@ -31,6 +31,7 @@ type watcher struct {
 	reasons  map[string]bool    // reasons of failures that were printed
 	line     *output.Live
 	started  time.Time
+	pace     pace
 	said     time.Time // time of the last progress line without a terminal
 	quiet    bool
 }

@@ -122,7 +122,7 @@ func nothingToUndo(past *rolloutv1.Rollout) *apiv1.Refusal {
 }
 
 // inherit sets the strategy of an undo that has none of its own: that of the rollout that it undoes, with what is said
-// of windows and urgency.
+// of windows and urgency. A way back waits for nothing that it is not asked to wait for.
 func (p *planner) inherit(past *rolloutv1.Rollout) {
 	how := p.Strategy
 	if how != nil && !proto.Equal(how, &rolloutv1.Strategy{Override: how.Override, Emergency: how.Emergency}) {
@@ -132,11 +132,24 @@ func (p *planner) inherit(past *rolloutv1.Rollout) {
 	if p.Strategy != nil { // what was let pass for one change is not let pass for another
 		p.Strategy.Emergency, p.Strategy.Override = how.GetEmergency(), how.GetOverride()
 	}
+	p.Strategy = withoutWaits(p.Strategy)
 	for _, stage := range p.Strategy.GetStages() { // fewer may be left than there were canaries
 		if n := stage.GetCanaries(); n > 0 {
 			stage.Size = &rolloutv1.Stage_Servers{Servers: n}
 		}
 	}
+}
+
+// withoutWaits returns a strategy without its approvals, its soaks and its wait for servers that join.
+func withoutWaits(s *rolloutv1.Strategy) *rolloutv1.Strategy {
+	if s == nil {
+		return nil
+	}
+	s.Approve, s.ApproveByOther, s.Soak, s.JoinFor = false, false, nil, nil
+	for _, stage := range s.Stages {
+		stage.Approve, stage.Soak = false, nil
+	}
+	return s
 }
 
 // undoIntent plans to take every server that an intent changed back to what it had, as an undo of its own would.
