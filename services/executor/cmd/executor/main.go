@@ -106,6 +106,7 @@ const joinWithin = 30 * time.Second
 
 func main() {
 	executor.Shim(os.Args)
+	setInherited()
 	// An idle executor is on every server, so memory matters more than speed.
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(48 << 20)
