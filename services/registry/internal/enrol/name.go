@@ -17,12 +17,12 @@ const (
 
 // NameOf returns the name of a server that joins with a pooled token, one that is not taken. It is the host name, in
 // lower case and with dashes for what a name cannot hold. Where that is taken, a number follows, from 2 on, and after
-// 99 of them the first digits of the server's id. Without a usable host name it is made of the id.
+// 99 of them the first digits of the server's id. Without a usable host name, as localhost, it is made of the id.
 func NameOf(from tokenv1.NameFrom, hostname, id string, taken func(string) bool) string {
 	byID := "server-" + ident.Short(id)
 	base := cleaned(hostname)
 	if from == tokenv1.NameFrom_NAME_FROM_ID || base == "" || ident.CheckHostname("server", base) != nil ||
-		ident.IsUUID(base) {
+		ident.IsUUID(base) || unnamed(base) {
 		base = byID
 	}
 	if !taken(base) {
@@ -34,6 +34,17 @@ func NameOf(from tokenv1.NameFrom, hostname, id string, taken func(string) bool)
 		}
 	}
 	return base + "-" + ident.Short(id)
+}
+
+// unnamed reports whether a host name is the one of a machine that was never given any: each has the same. Linux has
+// "(none)" until a name is set.
+func unnamed(hostname string) bool {
+	first, _, _ := strings.Cut(hostname, ".")
+	switch first {
+	case "localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback", "none":
+		return true
+	}
+	return false
 }
 
 // cleaned returns a host name as the name of a server has it.

@@ -44,6 +44,11 @@ func TestAServerGetsANameThatIsFree(t *testing.T) {
 		{host, "", "", "server-0197b5a0"},
 		{host, "..", "", "server-0197b5a0"},
 		{host, id, "", "server-0197b5a0"},
+		{host, "localhost", "", "server-0197b5a0"},
+		{host, "Localhost.localdomain", "", "server-0197b5a0"},
+		{host, "localhost6.localdomain6", "", "server-0197b5a0"},
+		{host, "(none)", "", "server-0197b5a0"},
+		{host, "localhosts-1", "", "localhosts-1"},
 		{host, strings.Repeat("a", 300), "", strings.Repeat("a", 50)},
 		{tokenv1.NameFrom_NAME_FROM_ID, "web-1", "", "server-0197b5a0"},
 	} {
