@@ -192,6 +192,10 @@ var wrongRequests = []struct {
 	{"ChangeServer", "EMPTY_SELECTOR", &registryv1.ChangeServerRequest{}},
 	{
 		"ChangeServer", "BAD_LABEL",
+		&registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"port": "1,rack=b"}},
+	},
+	{
+		"ChangeServer", "BAD_LABEL",
 		&registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"a": "\n"}},
 	},
 	{"ForgetServer", "NOT_DEAD", &registryv1.ForgetServerRequest{Server: "one"}},

@@ -32,9 +32,13 @@ const (
 	MaxReason      = 1000
 )
 
-// CheckNewLabels refuses what CheckLabels refuses, and names that an older program may have set.
+// CheckNewLabels refuses what CheckLabels refuses, and labels that no selector can name.
 func CheckNewLabels(labels map[string]string) error {
-	for k := range labels {
+	for k, v := range labels {
+		if strings.Contains(v, ",") {
+			return Invalid(code.BadLabel, "label %q: a value has no comma, which separates labels in a selector", k).
+				Try("--label once for each label, or another separator in the value")
+		}
 		if slices.Contains(selectorWords, k) {
 			return Invalid(code.BadLabel, "label %q: a selector reads that name as something else", k).
 				Try("another name, or garrison server move SERVER --env NAME")
