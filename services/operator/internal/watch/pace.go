@@ -9,7 +9,7 @@ type pace struct {
 	after time.Duration // the time left then
 }
 
-// left returns the time left at the rate of what ended since began. While nothing ends it shrinks, and it is zero, which
+// left returns the time left at the rate of what ended since began. While nothing ends it shrinks. It is zero, which
 // means unknown, once it is used up: what takes longer than the others says nothing about when it ends.
 func (p *pace) left(began, now time.Time, done, all int) time.Duration {
 	took := now.Sub(began)
