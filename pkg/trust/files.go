@@ -14,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/text"
 )
 
 // Token is the invitation that an operator hands to a new server: the addresses of the bus, the identity of
@@ -108,6 +109,9 @@ func ReadContext(path string) (Context, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return c, fmt.Errorf("read context: %w", err)
+	}
+	if data, err = text.Plain(data); err != nil {
+		return c, fault.New(fault.Invalid, "context %s is %w: %w; %s", path, ErrDamaged, err, remake)
 	}
 	if err := contextFormat.ReadJSON(path, data, &c); fault.Is(err, fault.Invalid) {
 		return c, err

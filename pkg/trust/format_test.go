@@ -53,6 +53,12 @@ func TestAContextIsWrittenWithItsNumber(t *testing.T) {
 	if c, err := trust.ReadContext(path); err != nil || c.Format != 2 || c.Floor != 1 {
 		t.Errorf("%+v, %v, want format 2", c.Stamp, err)
 	}
+	if err := os.WriteFile(path, append([]byte("\xEF\xBB\xBF"), read(t, path)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := trust.ReadContext(path); err != nil || c.Actor != "ann" {
+		t.Errorf("with a byte order mark: %v", err)
+	}
 }
 
 // An older program would look for the bus without its CA.

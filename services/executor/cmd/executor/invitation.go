@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/text"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
@@ -99,13 +99,22 @@ func (i *invitation) token(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		line, err := bufio.NewReader(io.LimitReader(in, maxInvitation)).ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
+		line, err := firstLine(io.LimitReader(in, maxInvitation))
 		if err = errors.Join(err, in.Close()); err == nil {
 			_, err = trust.ParseToken(line)
 		}
 		return line, err
 	})
+}
+
+func firstLine(from io.Reader) (string, error) {
+	in, err := text.NewReader(from)
+	if err != nil {
+		return "", err
+	}
+	line, err := in.ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return line, err
 }

@@ -83,11 +83,16 @@ func TestATokenComesFromWhereItIsSaid(t *testing.T) {
 	if err := os.WriteFile(damaged, []byte(token[:30]), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	marked := filepath.Join(t.TempDir(), "marked")
+	if err := os.WriteFile(marked, []byte("\xEF\xBB\xBF"+token+"\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		env  map[string]string
 		ok   bool
 	}{
+		"a file with a byte order mark":   {[]string{"--token-file", marked}, nil, true},
 		"a file":                          {[]string{"--token-file", file}, nil, true},
 		"a word":                          {[]string{"--token", token}, nil, true},
 		"the environment":                 {nil, map[string]string{"GARRISON_TOKEN": token}, true},

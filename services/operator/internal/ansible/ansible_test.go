@@ -102,6 +102,18 @@ func TestEveryFormOfAnInventoryDeclaresTheSame(t *testing.T) {
 	}
 }
 
+func TestAByteOrderMarkIsDroppedAndUTF16IsNamed(t *testing.T) {
+	for _, text := range []string{ini, list} {
+		if _, err := ansible.Read(declare.File{Name: "hosts", Data: []byte("\xEF\xBB\xBF" + text)}); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := ansible.Read(declare.File{Name: "hosts", Data: []byte("\xFF\xFE[\x00")}); err == nil ||
+		!strings.Contains(err.Error(), "UTF-16") {
+		t.Errorf("UTF-16: %v", err)
+	}
+}
+
 func TestAGroupMayBeAnEnvironment(t *testing.T) {
 	got, _ := labels(t, "hosts", ini, ansible.Options{Environments: []string{"prod"}, Environment: "rest"})
 	want := map[string]string{"group.db": "true", "env": "prod"}

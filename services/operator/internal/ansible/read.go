@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/garrison-fleet/garrison/pkg/text"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 )
 
@@ -17,7 +18,14 @@ func Read(f declare.File) (*Inventory, error) {
 	if len(f.Data) > declare.MaxFile {
 		return nil, refuse("%s has %d bytes; %d are the most", f.Name, len(f.Data), declare.MaxFile)
 	}
-	data := bytes.TrimSpace(f.Data)
+	plain := f.Data
+	if yamlEnding := slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(f.Name)); !yamlEnding {
+		var err error
+		if plain, err = text.Plain(f.Data); err != nil {
+			return nil, refuse("%s: %v", f.Name, err)
+		}
+	}
+	data := bytes.TrimSpace(plain)
 	if bytes.HasPrefix(data, []byte("{")) {
 		var keys map[string]json.RawMessage
 		if err := json.Unmarshal(data, &keys); err == nil && keys[metaKey] != nil {
@@ -25,10 +33,10 @@ func Read(f declare.File) (*Inventory, error) {
 		}
 	}
 	if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(f.Name)) && !looksLikeYAML(data) {
-		return readINI(f.Name, string(f.Data))
+		return readINI(f.Name, string(plain))
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(f.Data, &doc); err != nil {
+	if err := yaml.Unmarshal(plain, &doc); err != nil {
 		return nil, refuse("%s: %v", f.Name, err)
 	}
 	if len(doc.Content) == 0 {

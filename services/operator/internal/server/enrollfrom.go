@@ -15,6 +15,7 @@ import (
 	"github.com/google/renameio/v2"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/text"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -101,14 +102,18 @@ func (m many) read(env *cli.Env) ([]*registryv1.InviteServerRequest, error) {
 
 // readServers reads one server a line: NAME [env=ENVIRONMENT] [cell=SITE] [id=UUID] [LABEL=VALUE]…, separated by blanks
 // or commas. An empty line, and what follows a #, is skipped.
-func readServers(in io.Reader, like *registryv1.InviteServerRequest) ([]*registryv1.InviteServerRequest, error) {
+func readServers(from io.Reader, like *registryv1.InviteServerRequest) ([]*registryv1.InviteServerRequest, error) {
+	in, err := text.NewReader(from)
+	if err != nil {
+		return nil, cli.Usage("the list of servers: %v", err)
+	}
 	var out []*registryv1.InviteServerRequest
 	seen := map[string]int{}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, longestLine), longestLine)
 	for n := 1; lines.Scan(); n++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
-		words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == '\r' })
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' || r == '\r' })
 		if len(words) == 0 {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 func TestAListOfServersHasOneALine(t *testing.T) {
 	like := &registryv1.InviteServerRequest{Environment: "prod", Labels: map[string]string{"rack": "a"}}
-	list := "# the first rack\nweb-1\n\nweb-2,env=test, rack=b  tier=1 # new\r\n"
+	list := "\xEF\xBB\xBF# the first rack\nweb-1\n\nweb-2,env=test, rack=b  tier=1 # new\r\n"
 	all, err := readServers(strings.NewReader(list), like)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%v, %v", all, err)
