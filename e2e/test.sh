@@ -32,7 +32,7 @@ lane() { # a name, and the arguments of go test
   GARRISON_BIN=$PWD/bin lane crowded -p 1 -parallel 4 $crowded
   CGO_ENABLED=1 lane raced -race -p 3 -parallel 4 $(e2e/raced.sh gate)
 }
-race_scenario='HealthCheckIsRolledBack|EndsWhateverIsKilled|TwoRegistriesDecideEachIntentOnce'
+race_scenario='HealthCheckIsRolledBack|EndsWhateverIsKilled'
 case " ${LANES:-scenario} " in *" scenario "*)
   make --no-print-directory build BIN="$PWD/bin/raced" CGO_ENABLED=1 RACE=-race || failed="$failed scenario"
   GARRISON_BIN=$PWD/bin/raced GORACE=halt_on_error=1 RUN=${RUN:-$race_scenario} lane scenario ./e2e ;;
