@@ -220,7 +220,7 @@ func (l *life) back(o operation, task, seen string) (bad []string) {
 	}
 	now, more := l.look(s, o, task)
 	if bad = append(bad, more...); l.crashed && o.ends == good { // an operator asks again
-		task, l.crashed = l.next(o), false
+		task, l.crashed, l.came = l.next(o), false, 0 // its chunks went with the change
 		if err := s.finish(task); err != nil {
 			return append(bad, errors.Join(err, s.close()).Error())
 		}
