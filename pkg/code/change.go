@@ -301,7 +301,7 @@ var changes = []Entry{
 	},
 	{
 		NotWanted, by(executor),
-		"The executor crashed during the change, and found when it came back that the change is not wanted any more. " +
+		"The executor crashed during the change, and found when it came back that the change is no longer wanted. " +
 			"It went back to the version before instead of going on.",
 		"garrison explain SERVER AGENT",
 	},

@@ -258,7 +258,7 @@ func (x *Executor) statusWriter(
 // DefaultCheckEvery is the time between two checks of the agents: their files, their processes and their health.
 const DefaultCheckEvery = 15 * time.Second
 
-// hearWithin is how long a change during which the executor crashed waits for the document before it goes on.
+// hearWithin is how long a change during which the executor crashed waits for the document before it resumes.
 const hearWithin = 5 * time.Second
 
 // engineConfig returns the config of an engine. conn is nil without a bus. done releases the

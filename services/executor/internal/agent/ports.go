@@ -128,8 +128,8 @@ func (p *Processes) withRest(v Version, out []int) []int {
 	return out
 }
 
-// owns reports whether a process belongs to an agent of which some processes are known: it has the environment of one
-// or its control group. systemd itself holds the sockets of services that another program installed.
+// owns reports whether a process belongs to an agent: it has the agent's environment, or the control group of one of
+// its known processes. systemd itself holds the sockets of services that another program installed.
 func (p *Processes) owns(v Version, known []int, pid int) bool {
 	if proctree.Variable(pid, stateVariable) == p.Root.State(v.Agent) {
 		return true

@@ -33,7 +33,7 @@ func (r *Record) event(err error) Event {
 }
 
 // Recover returns the state in which the journal shows a change, and the one from which it
-// goes on after the executor ended. exhausted reports that it was interrupted too often to go on as it was.
+// resumes after the executor ended. exhausted reports that it was interrupted too often to be resumed as it was.
 func (r *Record) Recover() (at, next State, exhausted bool) {
 	at = r.state()
 	if r.exhausted(at) {

@@ -59,7 +59,7 @@ type Config struct {
 	ContentEvery time.Duration
 	LookEvery    time.Duration // between two looks at the machine; 0 means a minute
 	LookRest     time.Duration // after a change of the machine is reported; 0 means ten minutes
-	// HearWithin is how long a change that crashed waits for a document before it goes on; 0 means that it does not.
+	// HearWithin is how long an interrupted change waits for a document before it resumes; 0 means no wait.
 	HearWithin time.Duration
 	StopAgents bool // stop the agents with the executor
 	Trial      bool // this executor is on trial: it keeps agents running and changes nothing else

@@ -12,10 +12,10 @@
 //     be done again. Killed at any instant, the next start finishes the change or rolls it
 //     back, without the bus, before it follows any document. A change during which the executor
 //     crashed change.MaxCrashes times is rolled back before anything of it starts again, and one that a
-//     document does not want any more before it goes on.
+//     document no longer wants before it resumes.
 //  2. A version that fails its health check is rolled back: the link leads to the old version,
 //     which runs again and is health-checked. A first install leaves nothing. The same holds for a
-//     version with which the bus does not answer any more.
+//     version with which the bus no longer answers.
 //  3. A task that ended is never executed again; while a document still shows it, its end is
 //     reported again.
 //  4. Only a Removal with the instance's own id, or a document with a dead server, removes an
