@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
@@ -43,9 +44,11 @@ func sharing(t *testing.T, servers uint32) (s *site, ids []string) {
 func TestOfTwoReleasesUnderSharedKeepBudgetsThatAreDecidedOnOneViewOneIsRecorded(t *testing.T) {
 	t.Parallel()
 	s, ids := sharing(t, 4)
-	s.eventually("web is released somewhere", nil, func() bool {
-		r, _ := s.r.records.View.Rollout(ids[0])
-		return r.GetWaves()[0].GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_REACHED)] == 1
+	for _, id := range ids { // so that nothing is recorded between the decisions and their records
+		s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_PAUSE)
+	}
+	s.eventually("no server is being changed", nil, func() bool {
+		return s.rests(ids[0], 4) && s.rests(ids[1], 4)
 	})
 	var decided [][]ledger.Draft
 	s.r.follower.Read(func() {
@@ -73,6 +76,17 @@ func TestOfTwoReleasesUnderSharedKeepBudgetsThatAreDecidedOnOneViewOneIsRecorded
 	if !fault.Is(err, fault.Conflict) {
 		t.Errorf("the second release: %v; want a conflict", err)
 	}
+}
+
+// rests reports whether each of so many servers is done, or its turn has not come.
+func (s *site) rests(id string, servers uint32) bool {
+	r, _ := s.r.records.View.Rollout(id)
+	n := uint32(0)
+	for _, w := range r.GetWaves() {
+		n += w.Counts[uint32(rolloutv1.TargetState_TARGET_STATE_PENDING)]
+		n += w.Counts[uint32(rolloutv1.TargetState_TARGET_STATE_REACHED)]
+	}
+	return n == servers
 }
 
 // pending returns the servers of a rollout whose turn has not come. It must run inside Read.
