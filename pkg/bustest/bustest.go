@@ -23,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -201,9 +202,5 @@ func Go(t testing.TB, f func(context.Context) error) (stop func()) {
 // Eventually looks until done says true, and fails the test after two minutes, which a loaded machine may need.
 func Eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within two minutes: %s", what)
-		}
-	}
+	polltest.Eventually(t, what, done)
 }

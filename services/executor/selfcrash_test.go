@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
@@ -122,7 +123,7 @@ func (c *career) end(o operation, task string, k *interruption) (now string, bad
 		runs = "1.0.0"
 	}
 	c.forgetBeat()
-	ok := within(time.Minute, func() bool {
+	ok := polltest.Within(polltest.Limit, func() bool {
 		a, s := c.box.agent("sleeper"), c.status()
 		return c.alone() && s.Version == runs && s.Pid == c.unit.pid() && s.Connected && c.beat() == runs &&
 			a.Health == "good" &&
@@ -156,7 +157,7 @@ func mayEnd(o operation, s taskv1.State, code string, k *interruption) bool {
 func (c *career) reported(o operation, task string) error {
 	var came bool
 	var err error
-	within(time.Minute, func() bool {
+	polltest.Within(polltest.Limit, func() bool {
 		came, err = c.receipt(task)
 		return came || err != nil || o.Version != ""
 	})
@@ -165,15 +166,6 @@ func (c *career) reported(o operation, task string) error {
 	}
 	_, twice := c.ends()
 	return errors.Join(err, twice)
-}
-
-func within(d time.Duration, done func() bool) bool {
-	for end := time.Now().Add(d); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			return false
-		}
-	}
-	return true
 }
 
 // isAgent reports whether a process is the agent as it must be: the one that it always was,
@@ -200,7 +192,7 @@ func (c *career) do(o operation, k interruption) (step, now string, bad []string
 var errNotPassed = errors.New("the point was not passed")
 
 func (c *career) passes(point string) bool {
-	return within(time.Minute, func() bool { return slices.Contains(c.passed(), point) })
+	return polltest.Within(polltest.Limit, func() bool { return slices.Contains(c.passed(), point) })
 }
 
 // soon is an instant in the start after an interruption.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
@@ -144,14 +145,15 @@ func (b *box) everFound(agent string) (out []*reportv1.Found) {
 
 // waitEnd waits for a task's end.
 func (b *box) waitEnd(task string) (*reportv1.TaskReport, error) {
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		ends, err := b.ends()
-		if err != nil {
-			return nil, err
-		}
-		if r := ends[task]; r != nil {
-			return r, nil
-		}
+	var r *reportv1.TaskReport
+	var err error
+	if !polltest.Within(polltest.Limit, func() bool {
+		var ends map[string]*reportv1.TaskReport
+		ends, err = b.ends()
+		r = ends[task]
+		return err != nil || r != nil
+	}) {
+		return nil, fmt.Errorf("task %s did not end within %s", task, polltest.Limit)
 	}
-	return nil, fmt.Errorf("task %s did not end within two minutes", task)
+	return r, err
 }

@@ -1,5 +1,6 @@
 // Command testlane runs go test, prints a line for each package as it ends, and ends with what failed, why, and where
-// the whole output is. With -limit it also fails when the tests of a package take longer.
+// the whole output is, and how many seconds of CPU all of it took. With -limit it also fails when the tests of a package
+// take longer.
 //
 //	testlane [-logs DIR] [-limit 60s] -- [go test's flags and packages]
 package main
@@ -33,13 +34,13 @@ func run(dir string, limit time.Duration, args []string) error {
 	}
 	log := testlog.New(dir, func(p *testlog.Package) { printPackage(p, limit) })
 	began := time.Now()
-	failed := goTest(log, args)
+	cpu, failed := goTest(log, args)
 	failures := log.Failures()
 	slow := overLimit(log, limit)
 	for _, line := range log.Other() {
 		fmt.Println(line)
 	}
-	summary(os.Stdout, log, time.Since(began))
+	summary(os.Stdout, log, time.Since(began), cpu)
 	if err := record(filepath.Join(dir, "failures"), failures); err != nil {
 		return err
 	}
@@ -64,16 +65,17 @@ func record(path string, failures []testlog.Failure) error {
 	return file.Close()
 }
 
-// goTest runs go test and reads what it prints. Its error says nothing new when a test failed.
-func goTest(log *testlog.Log, args []string) error {
+// goTest runs go test and reads what it prints. It returns the CPU time of all processes that it waited for. Its error
+// says nothing new when a test failed.
+func goTest(log *testlog.Log, args []string) (cpu time.Duration, err error) {
 	c := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := c.Start(); err != nil {
-		return err
+		return 0, err
 	}
 	err = log.Read(out)
 	if err != nil {
@@ -82,7 +84,7 @@ func goTest(log *testlog.Log, args []string) error {
 	if end := c.Wait(); end != nil {
 		err = errors.Join(err, fmt.Errorf("go test: %w", end))
 	}
-	return err
+	return c.ProcessState.UserTime() + c.ProcessState.SystemTime(), err
 }
 
 func printPackage(p *testlog.Package, limit time.Duration) {
@@ -106,13 +108,13 @@ func overLimit(log *testlog.Log, limit time.Duration) (n int) {
 	return n
 }
 
-func summary(to io.Writer, log *testlog.Log, took time.Duration) {
+func summary(to io.Writer, log *testlog.Log, took, cpu time.Duration) {
 	passed, skipped, packages := 0, 0, 0
 	for _, p := range log.Packages() {
 		if passed, skipped = passed+p.Passed, skipped+p.Skipped; p.Passed > 0 {
 			packages++
 		}
 	}
-	_, _ = fmt.Fprintf(to, "%d tests passed in %d packages, %d skipped, %s\n", passed, packages, skipped,
-		took.Round(time.Second))
+	_, _ = fmt.Fprintf(to, "%d tests passed in %d packages, %d skipped, %s, %d s of CPU\n", passed,
+		packages, skipped, took.Round(time.Second), int(cpu.Seconds()))
 }

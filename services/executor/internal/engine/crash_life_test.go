@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -347,10 +348,8 @@ func (s *session) close() error { return s.ended() }
 // finish offers the document and waits for the task's end.
 func (s *session) finish(task string) error {
 	s.Offer(proto.Clone(s.doc).(*desiredv1.Document))
-	for end := time.Now().Add(time.Minute); s.endedTask(task) == nil; time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			return fmt.Errorf("task %s did not end within a minute", task)
-		}
+	if !polltest.Within(polltest.Limit, func() bool { return s.endedTask(task) != nil }) {
+		return fmt.Errorf("task %s did not end within %s", task, polltest.Limit)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 )
 
@@ -48,15 +49,15 @@ func (l *life) listening(s *session, o operation, version string) (bad []string)
 // silent checks that no process listens any more. A process that is being started holds its parent's sockets until its
 // exec.
 func (l *life) silent() (bad []string) {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		got, err := ask(l.at)
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			return nil
-		}
-		if time.Now().After(end) {
-			return []string{fmt.Sprintf("%s answers %q (%v), although nothing is there", l.at, got, err)}
-		}
+	var got string
+	var err error
+	if !polltest.Within(polltest.Limit, func() bool {
+		got, err = ask(l.at)
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}) {
+		return []string{fmt.Sprintf("%s answers %q (%v), although nothing is there", l.at, got, err)}
 	}
+	return nil
 }
 
 // alwaysHeld reports whether an agent holds the socket at every instant of an operation. During a restart only the

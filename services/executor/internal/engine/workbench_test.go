@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -233,11 +233,7 @@ func (r *running) endedTask(task string) (ended *journal.Ended) {
 
 func (b *workbench) eventually(what string, done func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			b.t.Fatalf("not within a minute: %s", what)
-		}
-	}
+	polltest.Eventually(b.t, what, done)
 }
 
 // outcome asserts how a task ended, and returns what was said of it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
 )
@@ -72,7 +73,7 @@ func TestAProgramThatHangsIsKilledWithItsGroupWhenItsTryEnds(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- healthcheck.Spec{Exec: e}.Once(ctx) }()
 	child, self := filepath.Join(e.Dir, "child"), filepath.Join(e.Dir, "self")
-	until(t, "both run", func() bool { return alive(t, child) && alive(t, self) })
+	polltest.Eventually(t, "both run", func() bool { return alive(t, child) && alive(t, self) })
 	cancel()
 	select {
 	case err := <-ended:
@@ -82,7 +83,7 @@ func TestAProgramThatHangsIsKilledWithItsGroupWhenItsTryEnds(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("its try has not ended")
 	}
-	until(t, "both are gone", func() bool { return !alive(t, child) && !alive(t, self) })
+	polltest.Eventually(t, "both are gone", func() bool { return !alive(t, child) && !alive(t, self) })
 }
 
 func TestAProcessThatAProgramLeftInAnotherSessionEndsWithTheTry(t *testing.T) {
@@ -154,16 +155,7 @@ func TestAProgramThatCannotBeKilledBlocksNoCaller(t *testing.T) {
 		t.Errorf("it was started %q: %v", starts, err)
 	}
 	disk.Thaw()
-	until(t, "it can be tried again", func() bool { return healthcheck.Spec{Exec: e}.Once(t.Context()) == nil })
-}
-
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
+	polltest.Eventually(t, "it can be tried again", func() bool { return healthcheck.Spec{Exec: e}.Once(t.Context()) == nil })
 }
 
 func TestAnExecProbeIsTriedUntilItPassesAndWatchedInTheSoak(t *testing.T) {
@@ -197,7 +189,7 @@ func TestAProbeThatHangsDoesNotHideThatTheAgentEnded(t *testing.T) {
 	e := script(t, "echo $$ > self; exec sleep 600")
 	ended := make(chan error, 1)
 	go func() { ended <- healthcheck.Await(t.Context(), healthcheck.Spec{Exec: e, Soak: soak}, exited) }()
-	until(t, "the probe hangs", func() bool { return alive(t, filepath.Join(e.Dir, "self")) })
+	polltest.Eventually(t, "the probe hangs", func() bool { return alive(t, filepath.Join(e.Dir, "self")) })
 	close(exited)
 	select {
 	case err := <-ended:

@@ -17,10 +17,19 @@ import (
 
 // ImageOf returns the digest of the image that a process runs from, or nil. A script's process
 // executes its interpreter; its environment names the image.
-func (o *Observer) ImageOf(pid int) []byte { return imagePaths{o.Root}.of(pid) }
+func (o *Observer) ImageOf(pid int) []byte { return newImagePaths(o.Root).of(pid) }
 
-// imagePaths finds the image that holds a path.
-type imagePaths struct{ root layout.Root }
+// imagePaths finds the image that holds a path. A look at all processes uses one, since resolving links costs many calls
+// of the kernel.
+type imagePaths struct{ dirs []string } // of the images: as it is named here, and as the kernel names it
+
+func newImagePaths(root layout.Root) imagePaths {
+	dirs := []string{root.Images()}
+	if resolved, err := filepath.EvalSymlinks(dirs[0]); err == nil && resolved != dirs[0] {
+		dirs = append(dirs, resolved)
+	}
+	return imagePaths{dirs}
+}
 
 func (p imagePaths) of(pid int) []byte {
 	if digest := p.executes(pid); digest != nil {
@@ -35,20 +44,11 @@ func (p imagePaths) started(pid int) []byte {
 }
 
 // executes returns the digest of the image that holds the file that a process executes, or nil.
-func (p imagePaths) executes(pid int) []byte { return p.digestIn(proctree.Executes(pid, p.dirs()...)) }
-
-// dirs returns the directory of the images as it is named here, and as the kernel names it, without symbolic links.
-func (p imagePaths) dirs() []string {
-	dirs := []string{p.root.Images()}
-	if resolved, err := filepath.EvalSymlinks(dirs[0]); err == nil && resolved != dirs[0] {
-		dirs = append(dirs, resolved)
-	}
-	return dirs
-}
+func (p imagePaths) executes(pid int) []byte { return p.digestIn(proctree.Executes(pid, p.dirs...)) }
 
 // digestIn returns the digest of the image that holds a path, or nil.
 func (p imagePaths) digestIn(path string) []byte {
-	for _, dir := range p.dirs() {
+	for _, dir := range p.dirs {
 		rest, ok := strings.CutPrefix(path, dir+"/")
 		if !ok {
 			continue

@@ -120,7 +120,7 @@ func ref(m imagedir.Mark, digest []byte) *imagev1.Ref {
 // running looks for processes that run from an image of ours, and returns one trace for each
 // image. A script's process executes its interpreter: it is known only when it is recorded.
 func (o *Observer) running(recorded map[int]bool) []Trace {
-	paths := imagePaths{o.Root}
+	paths := newImagePaths(o.Root)
 	return o.processes(func(pid int) []byte {
 		if recorded[pid] {
 			return paths.of(pid)

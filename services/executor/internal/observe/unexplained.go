@@ -17,7 +17,7 @@ func (o *Observer) Unexplained() ([]Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	traces := append(o.traces(o.Images.Whole), o.processes(imagePaths{o.Root}.started)...)
+	traces := append(o.traces(o.Images.Whole), o.processes(newImagePaths(o.Root).started)...)
 	after, err := o.inventory()
 	found := o.unexplained(before.strict(), after.strict(), began, traces)
 	return slices.DeleteFunc(found, func(t Trace) bool { return t.OtherRoot != "" }), err

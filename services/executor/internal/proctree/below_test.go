@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
@@ -74,7 +76,7 @@ func TestProcessesBelowADirectoryAreFoundAlsoAfterItsDeletion(t *testing.T) {
 	if err := os.RemoveAll(gone); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all are found", func() bool { // each has become its program by then
+	polltest.Eventually(t, "all are found", func() bool { // each has become its program by then
 		found, err := proctree.Below(filepath.Join(top, "nothing"), dir)
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +105,7 @@ func TestAProcessInAContainerAtTheSamePathDoesNotCount(t *testing.T) {
 		t.Skipf("no mount namespace here: %s", out)
 	}
 	pid := stays(t, "/", "unshare", "-m", "sh", "-c", script, "sh", filepath.Dir(work), flag)
-	eventually(t, "it works there", func() bool {
+	polltest.Eventually(t, "it works there", func() bool {
 		cwd, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "cwd"))
 		_, err := os.Stat(flag)
 		return err == nil && strings.HasSuffix(cwd, "/work")

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
@@ -119,7 +121,7 @@ func hangs(t *testing.T, disk *powercut.Disk) (pid int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { disk.Thaw(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	eventually(t, "it hangs", func() bool {
+	polltest.Eventually(t, "it hangs", func() bool {
 		read := make(chan struct{})
 		go func() { _, _ = os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid)); close(read) }()
 		select {
@@ -153,7 +155,7 @@ func TestAHangingProcessBlocksNoCaller(t *testing.T) {
 	if _, err := proctree.Of(token); err != nil {
 		t.Error(err)
 	}
-	eventually(t, fmt.Sprintf("the older process, %d, is not read", older), func() bool { return reads() == 0 })
+	polltest.Eventually(t, fmt.Sprintf("the older process, %d, is not read", older), func() bool { return reads() == 0 })
 	younger := hangs(t, disk)
 	_, cmd := start(t, token, "touch up; exec sleep 600")
 	for range 20 { // the time-out applies once
@@ -162,7 +164,7 @@ func TestAHangingProcessBlocksNoCaller(t *testing.T) {
 			t.Fatalf("found %v beside %d, which hangs: %v", found, younger, err)
 		}
 	}
-	eventually(t, "the one that hangs was read once", func() bool { return reads() == 1 })
+	polltest.Eventually(t, "the one that hangs was read once", func() bool { return reads() == 1 })
 	if err := proctree.End(token, 5*time.Second); err != nil || !alive(t, younger) || alive(t, cmd.Process.Pid) {
 		t.Errorf("%v", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
@@ -23,17 +25,8 @@ func start(t *testing.T, token, script string) (dir string, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); _ = proctree.End(token, 5*time.Second) })
-	eventually(t, "it is up", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
+	polltest.Eventually(t, "it is up", func() bool { _, err := os.Stat(filepath.Join(dir, "up")); return err == nil })
 	return dir, cmd
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
 }
 
 func alive(t *testing.T, pid int) bool {
@@ -105,7 +98,7 @@ func TestAProcessInAnEndlessExecIsFoundAndEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A dying process shows no environment either, before it is a zombie.
-		eventually(t, "it has ended, and did not count as a process without the token",
+		polltest.Eventually(t, "it has ended, and did not count as a process without the token",
 			func() bool { return !alive(t, cmd.Process.Pid) })
 	}
 }

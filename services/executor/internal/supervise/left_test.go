@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
@@ -17,7 +19,7 @@ import (
 // childOf returns the process whose id a script writes to the file child.
 func childOf(t *testing.T, s Spec) (pid int) {
 	t.Helper()
-	eventually(t, "the child runs", func() bool {
+	polltest.Eventually(t, "the child runs", func() bool {
 		data, _ := os.ReadFile(filepath.Join(s.Dir, "child"))
 		_, err := fmt.Sscanln(string(data), &pid)
 		return err == nil
@@ -143,7 +145,7 @@ func TestAProcessThatCannotBeKilledBlocksNoRestart(t *testing.T) {
 	}
 	child := childOf(t, s)
 	t.Cleanup(func() { disk.Thaw(); _ = before.Wait() })
-	eventually(t, "it waits for the disk", func() bool {
+	polltest.Eventually(t, "it waits for the disk", func() bool {
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
 		return strings.Contains(string(stat), ") D ")
 	})

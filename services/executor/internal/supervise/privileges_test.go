@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -62,7 +63,7 @@ func TestPrivilegesAndLimitsAreLoweredBeforeTheExecOfTheAgent(t *testing.T) {
 	s.Path, s.Args, s.Dir = "/bin/sh", []string{"-c", strings.ReplaceAll(s.Args[1], "state/", "")}, dir
 	begin(t, startable(t, s))
 	var said string
-	eventually(t, "it printed its rights", func() bool {
+	polltest.Eventually(t, "it printed its rights", func() bool {
 		data, _ := os.ReadFile(filepath.Join(dir, "said"))
 		said = strings.TrimSpace(string(data))
 		return said != ""

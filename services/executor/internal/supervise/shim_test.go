@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
@@ -47,7 +49,7 @@ func TestAProcessGetsItsSocketsByTheProtocolOfSystemd(t *testing.T) {
 	s.Env = append(s.Env, "LISTEN_PID=1", "LISTEN_FDS=7")
 	pid := begin(t, startable(t, s))
 	var said []string
-	eventually(t, "it printed what it got", func() bool {
+	polltest.Eventually(t, "it printed what it got", func() bool {
 		data, _ := os.ReadFile(filepath.Join(s.Dir, "said"))
 		said = strings.Fields(string(data))
 		return len(said) == 6
@@ -65,7 +67,7 @@ func TestAProcessWithSocketsIsAdoptedWithItsSession(t *testing.T) {
 	s := withSockets(t, shell(t, "sleep 60 & echo $! > child; wait"))
 	pid := begin(t, startable(t, s))
 	var child int
-	eventually(t, "the child runs", func() bool {
+	polltest.Eventually(t, "the child runs", func() bool {
 		data, _ := os.ReadFile(filepath.Join(s.Dir, "child"))
 		child, _ = strconv.Atoi(strings.TrimSpace(string(data)))
 		return child > 0

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
@@ -51,15 +53,6 @@ func begin(t *testing.T, u *unit) int {
 	return u.Status().Pid
 }
 
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 func runs(pid int) bool {
 	_, ok := proctree.StartTime(pid)
 	return ok
@@ -70,7 +63,7 @@ func TestTheEnvironmentMayBeSetWhileAProcessIsRestarted(t *testing.T) {
 	u := startable(t, shell(t, "exit 1"))
 	begin(t, u)
 	u.Keep()
-	eventually(t, "three restarts", func() bool {
+	polltest.Eventually(t, "three restarts", func() bool {
 		u.SetEnv([]string{"PATH=" + os.Getenv("PATH")})
 		return u.Status().Restarts >= 3
 	})
@@ -163,7 +156,7 @@ func TestStopEndsTheWholeGroupEvenIfItIgnoresTheSignal(t *testing.T) {
 	u := startable(t, s)
 	pid := begin(t, u)
 	var child int
-	eventually(t, "the child runs", func() bool {
+	polltest.Eventually(t, "the child runs", func() bool {
 		data, _ := os.ReadFile(filepath.Join(s.Dir, "child"))
 		_, err := fmt.Sscan(string(data), &child)
 		return err == nil
@@ -171,7 +164,7 @@ func TestStopEndsTheWholeGroupEvenIfItIgnoresTheSignal(t *testing.T) {
 	if err := u.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both are gone", func() bool { return !runs(pid) && !runs(child) })
+	polltest.Eventually(t, "both are gone", func() bool { return !runs(pid) && !runs(child) })
 	if _, err := os.Stat(s.Record); err == nil {
 		t.Error("the record is left")
 	}
@@ -188,7 +181,7 @@ func TestTheGroupOfAnEndedProcessIsKilled(t *testing.T) {
 	}
 	var child int
 	_, _ = fmt.Sscan(string(data), &child)
-	eventually(t, "the child is gone", func() bool { return !runs(child) })
+	polltest.Eventually(t, "the child is gone", func() bool { return !runs(child) })
 }
 
 func TestAKeptProcessIsRestartedUntilItIsACrashLoop(t *testing.T) {
@@ -196,7 +189,7 @@ func TestAKeptProcessIsRestartedUntilItIsACrashLoop(t *testing.T) {
 	u := startable(t, s)
 	begin(t, u)
 	u.Keep()
-	eventually(t, "it is a crash loop", func() bool { return u.Status().CrashLoop })
+	polltest.Eventually(t, "it is a crash loop", func() bool { return u.Status().CrashLoop })
 	data, _ := os.ReadFile(s.Output)
 	if n := strings.Count(string(data), "run"); n != quick.CrashLoop {
 		t.Errorf("it ran %d times, want %d", n, quick.CrashLoop)
@@ -268,11 +261,11 @@ func TestASignalGoesToTheProcessItself(t *testing.T) {
 		t.Errorf("nothing runs: %v", err)
 	}
 	begin(t, u)
-	eventually(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(s.Dir, "up")); return err == nil })
+	polltest.Eventually(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(s.Dir, "up")); return err == nil })
 	if err := u.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it got the signal", func() bool {
+	polltest.Eventually(t, "it got the signal", func() bool {
 		_, err := os.Stat(filepath.Join(s.Dir, "signalled"))
 		return err == nil
 	})
@@ -291,10 +284,10 @@ func TestTheStatusIsReadableWhileAProcessTakesLongToEnd(t *testing.T) {
 	there := func(name string) func() bool {
 		return func() bool { _, err := os.Stat(filepath.Join(s.Dir, name)); return err == nil }
 	}
-	eventually(t, "it is up", there("up"))
+	polltest.Eventually(t, "it is up", there("up"))
 	stopped := make(chan error, 1)
 	go func() { stopped <- u.Stop() }()
-	eventually(t, "it got SIGTERM", there("asked"))
+	polltest.Eventually(t, "it got SIGTERM", there("asked"))
 	if is := u.Status(); is.Pid != pid { // answered while it is being stopped
 		t.Errorf("it runs as %d, want %d", is.Pid, pid)
 	}

@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
@@ -45,15 +45,6 @@ func take(t *testing.T, is change.Adoption) *Taken {
 	return u
 }
 
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 func TestAnAdoptedProcessIsTheUnitsAndIsLeftAsItIs(t *testing.T) {
 	cmd, is := foreign(t, true)
 	u := take(t, is)
@@ -77,7 +68,7 @@ func TestTheProgramOfTheImageIsStartedWhenTheAdoptedProcessEnds(t *testing.T) {
 	u := take(t, is)
 	u.Keep()
 	_ = cmd.Process.Kill()
-	until(t, "it runs again", func() bool { s := u.Status(); return s.Pid != 0 && s.Pid != is.Pid })
+	polltest.Eventually(t, "it runs again", func() bool { s := u.Status(); return s.Pid != 0 && s.Pid != is.Pid })
 	if u.IsGuest() {
 		t.Error("it counts as the adopted process")
 	}
@@ -88,7 +79,7 @@ func TestAnotherProgramIsNotStartedAgain(t *testing.T) {
 	u := take(t, is)
 	u.Keep()
 	_ = cmd.Process.Kill()
-	until(t, "it ended", func() bool { return u.Status().Pid == 0 })
+	polltest.Eventually(t, "it ended", func() bool { return u.Status().Pid == 0 })
 	if _, err := u.Start(); fault.RefusalOf(err).GetCode() != code.NotRestartable {
 		t.Errorf("started: %v", err)
 	}
@@ -100,12 +91,12 @@ func TestAnotherProgramIsNotStartedAgain(t *testing.T) {
 func TestAStopEndsTheAdoptedProcessAndItsChildren(t *testing.T) {
 	_, is := foreign(t, true)
 	u := take(t, is)
-	until(t, "it has a child", func() bool { return len(proctree.Descendants(is.Pid)) == 1 })
+	polltest.Eventually(t, "it has a child", func() bool { return len(proctree.Descendants(is.Pid)) == 1 })
 	child := proctree.Descendants(is.Pid)[0]
 	if err := u.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "both ended", func() bool {
+	polltest.Eventually(t, "both ended", func() bool {
 		_, runs := proctree.StartTime(child.Pid)
 		return !Lives(&is) && !runs
 	})
@@ -144,7 +135,7 @@ func TestAProcessThatWasForgottenIsNotWatched(t *testing.T) {
 	for range 2 {
 		u.Forget()
 	}
-	until(t, "the watching ends", func() bool {
+	polltest.Eventually(t, "the watching ends", func() bool {
 		select {
 		case <-exited:
 			return true

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
@@ -112,7 +113,7 @@ func TestAProgramBesideAnAgentDiesWithItsParent(t *testing.T) {
 	}
 	pid := cmd.Process.Pid
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	eventually(t, "it is gone", func() bool { _, ok := proctree.StartTime(pid); return !ok })
+	polltest.Eventually(t, "it is gone", func() bool { _, ok := proctree.StartTime(pid); return !ok })
 }
 
 // onAThreadThatEnds runs f on a thread of its own, and ends the thread. A goroutine that ends locked ends its thread,

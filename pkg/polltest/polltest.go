@@ -1,0 +1,39 @@
+// Package polltest waits in tests for conditions of real processes, files and buses.
+package polltest
+
+import (
+	"testing"
+	"time"
+)
+
+// Limit is how long Eventually waits: far longer than anything takes, also on a busy machine.
+const Limit = 2 * time.Minute
+
+// The pause between two looks is a share of the time that has passed, so that a wait costs little and its end is seen
+// soon.
+const (
+	share    = 8
+	shortest = time.Millisecond
+	longest  = 50 * time.Millisecond
+)
+
+// Within calls done until it returns true, for d at most, and reports whether it did.
+func Within(d time.Duration, done func() bool) bool {
+	began := time.Now()
+	for !done() {
+		passed := time.Since(began)
+		if passed > d {
+			return false
+		}
+		time.Sleep(min(max(passed/share, shortest), longest))
+	}
+	return true
+}
+
+// Eventually waits until done returns true. After Limit the test fails and ends.
+func Eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	if !Within(Limit, done) {
+		t.Fatalf("not within %s: %s", Limit, what)
+	}
+}

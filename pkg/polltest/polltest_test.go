@@ -1,0 +1,31 @@
+package polltest_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/polltest"
+)
+
+func TestAWaitOfTenSecondsEndsSoonAndLooksFewTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, looks := time.Now(), 0
+		met := polltest.Within(time.Minute, func() bool { looks++; return time.Since(began) >= 10*time.Second })
+		if late := time.Since(began) - 10*time.Second; !met || late > 50*time.Millisecond || looks > 250 {
+			t.Errorf("met %v, %s late, after %d looks; want at most 50ms and 250 looks", met, late, looks)
+		}
+	})
+}
+
+func TestAWaitEndsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		met := polltest.Within(time.Second, func() bool { return false })
+		if took := time.Since(began); met || took > 1100*time.Millisecond {
+			t.Errorf("met %v after %s; want not met after 1s", met, took)
+		}
+	})
+}
