@@ -195,6 +195,7 @@ func TestTheAdministratorsKeysOfImagesStay(t *testing.T) {
 
 // Everything but the two facts together removes nothing: no agent either.
 func TestWithoutBothFactsACleanUpRemovesNothing(t *testing.T) {
+	t.Parallel()
 	other := "0197b5a0-0000-7000-8000-00000000000f"
 	for name, c := range map[string]struct {
 		ownership, code string

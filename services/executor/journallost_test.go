@@ -259,6 +259,7 @@ func (l *lost) reportsArrive(not string) (journal string) {
 }
 
 func TestALostJournalMakesNothingUntrue(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	for state, is := range lives {
 		for how, lose := range losses {
@@ -288,6 +289,7 @@ func TestALostJournalMakesNothingUntrue(t *testing.T) {
 // What an executor of before there were records left cannot be built again: the agent is
 // kept, nothing counts as removed, and nothing is uninstalled, until it is all explained.
 func TestWhatCannotBeBuiltAgainIsNotTrusted(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	for how, lose := range losses {
 		t.Run(how, func(t *testing.T) {
@@ -335,6 +337,7 @@ func TestWhatCannotBeBuiltAgainIsNotTrusted(t *testing.T) {
 
 // Damage that is met while running is no end, and no agent's end.
 func TestAJournalThatIsDamagedWhileRunningIsBuiltAgain(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	for _, how := range []string{"deleted", "emptied", "cut"} {
 		t.Run(how, func(t *testing.T) {

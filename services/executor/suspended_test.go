@@ -94,6 +94,7 @@ func troubles() map[string]trouble {
 // However a bus refuses a server, it costs nothing but time: the agent runs and is
 // healed, no file goes, the executor says what is wrong, and comes back by itself.
 func TestATemporaryAuthorisationErrorDoesNotUninstall(t *testing.T) {
+	t.Parallel()
 	for name := range troubles() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,6 +163,7 @@ func (h *host) healed(pid int) {
 
 // Started with an identity that cannot be read, or that is gone, it keeps its agents and waits.
 func TestAnExecutorThatCannotTellWhoItIsKeepsItsAgents(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*host){
 		"damaged": func(h *host) { h.write(h.root.Identity(), []byte("}")) },
 		"empty":   func(h *host) { h.write(h.root.Identity(), nil) },

@@ -13,6 +13,7 @@ import (
 
 // Started with a key that cannot be read, an executor keeps its agents and waits for it.
 func TestAnExecutorWithADamagedKeyKeepsItsAgents(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(h *host, key []byte){
 		"empty":       func(h *host, _ []byte) { h.write(h.root.Key(), nil) },
 		"cut":         func(h *host, key []byte) { h.write(h.root.Key(), key[:len(key)/2]) },

@@ -144,6 +144,7 @@ func (h *host) missing() (out []string) {
 // Killed anywhere between the request to remove its last agent and the record of its
 // death, the executor still is who it was.
 func TestKilledBeforeItsDeathIsRecordedItKeepsItself(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	dying, _ := steps(t, g)
 	if len(dying) < 4 {
@@ -178,6 +179,7 @@ func TestKilledBeforeItsDeathIsRecordedItKeepsItself(t *testing.T) {
 // Killed at any step of the uninstall, the next start finishes it: with the bus away from
 // where the mark is written.
 func TestAnUninstallThatWasKilledIsFinishedByTheNextStart(t *testing.T) {
+	t.Parallel()
 	g := bustest.StartGuarded(t)
 	_, dead := steps(t, g)
 	marked := slices.Index(dead, "marked")

@@ -144,6 +144,7 @@ func TestWhatSomebodyElsePutThereStaysAndIsReported(t *testing.T) {
 
 // Everything but the two facts together leaves the executor where it is.
 func TestADeadServerThatMayNotUninstallRests(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		ownership, key string
 		tombstone      func(*host) *serverv1.Tombstone
@@ -216,6 +217,7 @@ func forged(h *host) *serverv1.Tombstone {
 // A death that is not believed takes no agent either, also after a restart; its agent is
 // healed meanwhile. One that is believed later does.
 func TestADeathThatIsNotBelievedKeepsTheAgentsUntilATrueOneComes(t *testing.T) {
+	t.Parallel()
 	for code, lie := range map[string]func(*host) *serverv1.Tombstone{
 		"BAD_TOMBSTONE": forged,
 		"NO_TOMBSTONE":  func(*host) *serverv1.Tombstone { return nil },

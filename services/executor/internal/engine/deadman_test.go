@@ -69,6 +69,7 @@ var faults = []struct {
 }
 
 func TestWhicheverFaultComesWheneverOneProvenVersionRuns(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	got := map[string]string{}
 	t.Run("cells", func(t *testing.T) {

@@ -136,6 +136,7 @@ func TestABurstOfRequestsIsOneLook(t *testing.T) {
 // A reading that hangs, as on a disk that does not answer, keeps nothing waiting: no start,
 // no task and no end, whether it is the first one or answers a request.
 func TestAReadingThatHangsHoldsNothingUp(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		hangs int64 // which reading
 		asked bool

@@ -38,6 +38,7 @@ func heardUntil(point string) (func(*Config), <-chan struct{}) {
 }
 
 func TestAChangeUnderWayIsGivenUpWhenTheServerIsDead(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		from, to, point string
 		how             []func(*imagev1.Manifest)

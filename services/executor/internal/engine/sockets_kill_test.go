@@ -13,6 +13,7 @@ import (
 // In an overlap there is an agent with the socket at every instant, so that also a kill
 // of the executor loses no connection.
 func TestAnExecutorKilledInAnOverlapLosesNoConnection(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]operation{
 		"upgrade": {version: "2.0.0", what: "serve", ends: taskv1.State_STATE_SUCCEEDED},
 		"undo":    {version: "2.0.0", what: "crash", ends: taskv1.State_STATE_UNDONE},
