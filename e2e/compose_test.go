@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/invariant"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -214,13 +215,7 @@ func (c *compose) ok(args ...string) string {
 
 func (c *compose) eventually(what string, done func() error) {
 	c.t.Helper()
-	var err error
-	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if err = done(); err == nil {
-			return
-		}
-	}
-	c.t.Fatalf("not within 90 s: %s: %v", what, err)
+	polltest.Succeeds(c.t, what, done)
 }
 
 // image builds, imports and activates a version of beacon that listens on every interface of its container.

@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // bin is the directory of the programs under test.
@@ -189,13 +190,7 @@ func (w *world) fails(code int, says string, args ...string) {
 
 func (w *world) eventually(what string, done func() error) {
 	w.t.Helper()
-	var err error
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
-		if err = done(); err == nil {
-			return
-		}
-	}
-	w.t.Fatalf("not within a minute: %s: %v", what, err)
+	polltest.Succeeds(w.t, what, done)
 }
 
 // instance is an instance as the CLI prints it.

@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 )
@@ -58,10 +59,10 @@ func holds(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want := ts.ReadFile(args[1])
 	have := ""
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if have = ts.ReadFile(args[0]); have == want {
-			return
-		}
+	if !polltest.Within(polltest.Limit, func() bool {
+		have = ts.ReadFile(args[0])
+		return have == want
+	}) {
+		ts.Fatalf("%s holds\n%s\nwant\n%s", args[0], have, want)
 	}
-	ts.Fatalf("%s holds\n%s\nwant\n%s", args[0], have, want)
 }

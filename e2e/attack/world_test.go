@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -121,13 +121,7 @@ func (w *world) ok(t *testing.T, args ...string) string {
 // eventually waits until done returns no error, for a minute at most.
 func (t *trial) eventually(what string, done func() error) {
 	t.Helper()
-	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
-		if err = done(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("not within a minute: %s: %v", what, err)
+	polltest.Succeeds(t, what, done)
 }
 
 // residentMiB returns the memory of the control plane's processes.

@@ -14,7 +14,7 @@ const Limit = 2 * time.Minute
 const (
 	share    = 8
 	shortest = time.Millisecond
-	longest  = 50 * time.Millisecond
+	longest  = 100 * time.Millisecond
 )
 
 // Within calls done until it returns true, for d at most, and reports whether it did.
@@ -35,5 +35,14 @@ func Eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	if !Within(Limit, done) {
 		t.Fatalf("not within %s: %s", Limit, what)
+	}
+}
+
+// Succeeds waits until done returns no error. After Limit the test fails with the last one, and ends.
+func Succeeds(t testing.TB, what string, done func() error) {
+	t.Helper()
+	var err error
+	if !Within(Limit, func() bool { err = done(); return err == nil }) {
+		t.Fatalf("not within %s: %s: %v", Limit, what, err)
 	}
 }

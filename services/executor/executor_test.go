@@ -101,7 +101,7 @@ func (s *site) reported(task string) taskv1.State {
 
 func (s *site) executor() *executor.Executor {
 	return executor.New(executor.Config{
-		Root: s.root, InProcess: s.b, Anonymous: &here, BeatInterval: 20 * time.Millisecond,
+		Root: s.root, InProcess: s.b, Anonymous: &here, BeatInterval: 50 * time.Millisecond,
 		Log: zerolog.New(zerolog.NewTestWriter(s.t)).Level(zerolog.WarnLevel),
 	})
 }

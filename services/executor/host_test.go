@@ -91,7 +91,7 @@ func (h *host) keep() {
 
 func (h *host) config() executor.Config {
 	return executor.Config{
-		Root: string(h.root), BeatInterval: 20 * time.Millisecond, PollInterval: 200 * time.Millisecond,
+		Root: string(h.root), BeatInterval: 50 * time.Millisecond, PollInterval: 200 * time.Millisecond,
 		Log: zerolog.New(zerolog.NewTestWriter(h.t)).Level(zerolog.ErrorLevel),
 	}
 }

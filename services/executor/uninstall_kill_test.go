@@ -46,7 +46,7 @@ func TestDoomed(t *testing.T) {
 	}
 	var mu sync.Mutex
 	err := executor.New(executor.Config{
-		Root: d.Root, BeatInterval: 20 * time.Millisecond, PollInterval: 200 * time.Millisecond, Log: zerolog.Nop(),
+		Root: d.Root, BeatInterval: 50 * time.Millisecond, PollInterval: 200 * time.Millisecond, Log: zerolog.Nop(),
 		FailPoint: func(p string) {
 			mu.Lock()
 			defer mu.Unlock()
