@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# check.sh: runs the static checks beside the tests, with what those leave of the processors, then the tests under
-# systemd. Each part runs whatever failed before it, and what failed is printed last. `make check` calls it.
+# check.sh: runs the static checks and the tests under systemd beside the other tests, with what those leave of the
+# processors. Each part runs whatever failed before it, and what failed is printed last. `make check` calls it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p bin
 failed=
 began=$SECONDS
-nice -n 10 make --no-print-directory --jobs=1 static >bin/static.log 2>&1 &
-static=$!
+(
+  failed=
+  nice -n 10 make --no-print-directory --jobs=1 static >bin/static.log 2>&1 || failed=" static"
+  nice -n 5 make --no-print-directory systemd-check >bin/systemd.log 2>&1 || failed="$failed systemd"
+  echo "$failed" >bin/beside
+) &
+beside=$!
 make --no-print-directory test || failed="$failed test"
-wait "$static" || failed="$failed static"
-make --no-print-directory systemd-check >bin/systemd.log 2>&1 || failed="$failed systemd"
+wait "$beside"
+failed="$failed$(cat bin/beside)"
 tail -n 3 bin/systemd.log
 if [ -z "$failed" ]; then
   echo "everything passed in $((SECONDS - began)) s"

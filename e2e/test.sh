@@ -2,9 +2,10 @@
 # test.sh: runs all tests, lane after lane, and fails at the end when one failed. RUN=regexp runs some.
 #
 #   plain    every package but those below, three side by side
-#   crowded  tests of real processes. They watch all processes of this machine, so nothing runs beside them
+#   crowded  tests of real processes, which wait more than they compute: two packages side by side
 #   raced    the packages in which goroutines meet, with the race detector
-#   scenario tests of whole systems whose programs were built with the race detector; a race ends its program
+#   scenario tests of whole systems whose programs were built with the race detector; a race ends its program. It runs
+#            beside the lane raced
 #
 # LANES="plain raced" runs some of them. bin/test-logs has the output of what failed.
 set -uo pipefail
@@ -14,7 +15,8 @@ rm -rf "$logs" && mkdir -p "$logs"
 . e2e/memory.sh
 go build -o bin/testlane ./e2e/cmd/testlane || exit 1
 
-crowded="./services/executor ./services/executor/internal/engine ./e2e ./e2e/attack"
+# The longest begins first.
+crowded="./e2e ./e2e/attack ./services/executor ./services/executor/internal/engine"
 plain=$(git ls-files --cached --others --exclude-standard -- '*_test.go' | grep -v /testdata/ | xargs -n1 dirname |
   sort -u | sed 's:^:./:' | grep -vxF "$(tr ' ' '\n' <<<"$crowded")")
 failed=
@@ -26,17 +28,26 @@ lane() { # a name, and the arguments of go test
   bin/testlane -logs "$logs" ${LIMIT:+-limit "$LIMIT"} -- -vet=off -count=1 -timeout 20m \
     ${RUN:+-run "$RUN"} "$@" || failed="$failed $name"
 }
+race_scenario='HealthCheckIsRolledBack|EndsWhateverIsKilled'
+scenario() {
+  make --no-print-directory build BIN="$PWD/bin/raced" CGO_ENABLED=1 RACE=-race || return
+  GARRISON_BIN=$PWD/bin/raced GORACE=halt_on_error=1 RUN=${RUN:-$race_scenario} lane scenario ./e2e
+  [ -z "$failed" ]
+}
 # shellcheck disable=SC2086 # a package is a word
 {
   lane plain -p "${TESTS:-3}" -parallel 8 $plain
-  GARRISON_BIN=$PWD/bin lane crowded -p 1 -parallel 4 $crowded
+  GARRISON_BIN=$PWD/bin lane crowded -p "${TESTS:-2}" -parallel 5 $crowded
+  case " ${LANES:-scenario} " in *" scenario "*)
+    (failed=; scenario) >"$logs/scenario" 2>&1 &
+    beside=$! ;;
+  esac
   CGO_ENABLED=1 lane raced -race -p 3 -parallel 4 $(e2e/raced.sh gate)
+  if [ -n "${beside:-}" ]; then
+    wait "$beside" || failed="$failed scenario"
+    cat "$logs/scenario"
+  fi
 }
-race_scenario='HealthCheckIsRolledBack|EndsWhateverIsKilled'
-case " ${LANES:-scenario} " in *" scenario "*)
-  make --no-print-directory build BIN="$PWD/bin/raced" CGO_ENABLED=1 RACE=-race || failed="$failed scenario"
-  GARRISON_BIN=$PWD/bin/raced GORACE=halt_on_error=1 RUN=${RUN:-$race_scenario} lane scenario ./e2e ;;
-esac
 if [ -n "$failed" ]; then
   echo "failed lanes:$failed"
   cat "$logs"/failures

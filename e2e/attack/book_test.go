@@ -62,12 +62,25 @@ func TestTheBook(t *testing.T) {
 	}
 	for _, apart := range modes {
 		t.Run(map[bool]string{false: "garrisond", true: "apart"}[apart], func(t *testing.T) {
-			w := newWorld(t, apart)
-			for _, a := range book {
-				t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) { w.try(t, a) })
+			for n := range fleets() {
+				t.Run(fmt.Sprint("fleet-", n), func(t *testing.T) {
+					t.Parallel()
+					w := newWorld(t, apart)
+					for i := n; i < len(book); i += fleets() {
+						t.Run(strings.ReplaceAll(book[i].name, " ", "-"), func(t *testing.T) { w.try(t, book[i]) })
+					}
+				})
 			}
 		})
 	}
+}
+
+// fleets is how many fleets share the book, side by side: one when figures are taken.
+func fleets() int {
+	if *full {
+		return 1
+	}
+	return 3
 }
 
 // try runs one attack and prints its line.
