@@ -327,7 +327,7 @@ down: ## stop the containers and delete their data
 
 .PHONY: compose-test
 compose-test: images ## run the demo's scenario against containers
-	GARRISON_BIN=$(BIN) go test -count=1 -timeout 10m -tags compose -run Compose -v ./e2e/
+	GARRISON_BIN=$(BIN) go test -count=1 -timeout 10m -tags compose -run Compose -v ./e2e/sessions
 
 .PHONY: clean
 clean: ## delete build output

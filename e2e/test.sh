@@ -15,10 +15,11 @@ rm -rf "$logs" && mkdir -p "$logs"
 . e2e/memory.sh
 go build -o bin/testlane ./e2e/cmd/testlane || exit 1
 
-# The longest begins first.
-crowded="./e2e ./e2e/attack ./services/executor ./services/executor/internal/engine"
+# The longest begin first.
+crowded="./e2e/servers ./e2e/faults ./services/executor/internal/engine ./e2e/attack ./e2e/changes ./services/executor
+  ./e2e/self ./e2e/sessions"
 plain=$(git ls-files --cached --others --exclude-standard -- '*_test.go' | grep -v /testdata/ | xargs -n1 dirname |
-  sort -u | sed 's:^:./:' | grep -vxF "$(tr ' ' '\n' <<<"$crowded")")
+  sort -u | sed 's:^:./:' | grep -vxF "$(tr -s ' \n' '\n' <<<"$crowded")")
 failed=
 lane() { # a name, and the arguments of go test
   local name=$1
@@ -31,7 +32,7 @@ lane() { # a name, and the arguments of go test
 race_scenario='HealthCheckIsRolledBack|EndsWhateverIsKilled'
 scenario() {
   make --no-print-directory build BIN="$PWD/bin/raced" CGO_ENABLED=1 RACE=-race || return
-  GARRISON_BIN=$PWD/bin/raced GORACE=halt_on_error=1 RUN=${RUN:-$race_scenario} lane scenario ./e2e
+  GARRISON_BIN=$PWD/bin/raced GORACE=halt_on_error=1 RUN=${RUN:-$race_scenario} lane scenario ./e2e/changes
   [ -z "$failed" ]
 }
 # shellcheck disable=SC2086 # a package is a word

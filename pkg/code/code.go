@@ -4,7 +4,7 @@
 //
 // Guarantees:
 //
-//  1. No other package spells a code: e2e/arch_test.go checks the source for literals.
+//  1. No other package spells a code: e2e/arch checks the source for literals.
 //  2. Every declared code is used by the programs that its entry names, checked there too.
 //  3. A code that was released keeps its meaning. Lookup resolves the ones that were merged
 //     into another, because the ledger still holds them.

@@ -1,6 +1,6 @@
 // Command testlane runs go test, prints a line for each package as it ends, and ends with what failed, why, and where
-// the whole output is, and how many seconds of CPU all of it took. With -limit it also fails when the tests of a package
-// take longer.
+// the whole output is, and with the seconds of CPU that all of it took. With -limit it also fails when the tests of a
+// package take longer.
 //
 //	testlane [-logs DIR] [-limit 60s] -- [go test's flags and packages]
 package main

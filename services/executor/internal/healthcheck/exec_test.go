@@ -155,7 +155,9 @@ func TestAProgramThatCannotBeKilledBlocksNoCaller(t *testing.T) {
 		t.Errorf("it was started %q: %v", starts, err)
 	}
 	disk.Thaw()
-	polltest.Eventually(t, "it can be tried again", func() bool { return healthcheck.Spec{Exec: e}.Once(t.Context()) == nil })
+	polltest.Eventually(t, "it can be tried again", func() bool {
+		return healthcheck.Spec{Exec: e}.Once(t.Context()) == nil
+	})
 }
 
 func TestAnExecProbeIsTriedUntilItPassesAndWatchedInTheSoak(t *testing.T) {

@@ -19,8 +19,7 @@ import (
 // executes its interpreter; its environment names the image.
 func (o *Observer) ImageOf(pid int) []byte { return newImagePaths(o.Root).of(pid) }
 
-// imagePaths finds the image that holds a path. A look at all processes uses one, since resolving links costs many calls
-// of the kernel.
+// imagePaths finds the image that holds a path. A look at all processes uses one value, since it resolves links once.
 type imagePaths struct{ dirs []string } // of the images: as it is named here, and as the kernel names it
 
 func newImagePaths(root layout.Root) imagePaths {

@@ -155,7 +155,8 @@ func TestAHangingProcessBlocksNoCaller(t *testing.T) {
 	if _, err := proctree.Of(token); err != nil {
 		t.Error(err)
 	}
-	polltest.Eventually(t, fmt.Sprintf("the older process, %d, is not read", older), func() bool { return reads() == 0 })
+	what := fmt.Sprintf("the older process, %d, is not read", older)
+	polltest.Eventually(t, what, func() bool { return reads() == 0 })
 	younger := hangs(t, disk)
 	_, cmd := start(t, token, "touch up; exec sleep 600")
 	for range 20 { // the time-out applies once

@@ -1,0 +1,28 @@
+package changes_test
+
+import (
+	"testing"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+)
+
+func TestEveryViewCanBeRebuiltByteForByte(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w.OK("install", "beacon@1.0.0", "--on", "all")
+	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes")
+	w.OK("remove", "beacon", "--on", "bravo", "--yes")
+	w.OK("server", "label", "alpha", "rack=a")
+	w.EqualViews()
+
+	// Also when the live views come from snapshots.
+	if err := w.Garrisond.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.OK("server", "label", "alpha", "rack=b")
+	w.EqualViews()
+	w.Holds()
+}

@@ -1,0 +1,124 @@
+package faults_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
+
+const (
+	registryRounds = 2 // one for each registry
+	busPaused      = 7 * time.Second
+	roundsLoad     = 2 * time.Second // before and behind each pause
+)
+
+// load publishes refreshes and configurations until ctx is done, and returns how many, and which were acknowledged.
+func load(ctx context.Context, c *client.Client, every time.Duration) (sent int, acknowledged []string) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			wg.Wait()
+			return n, acknowledged
+		case <-tick.C:
+		}
+		id := client.NewID()
+		wg.Go(func() {
+			if err := c.Publish(context.WithoutCancel(ctx), id, loadIntent(n)); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				acknowledged = append(acknowledged, id)
+			}
+		})
+	}
+}
+
+// loadIntent returns a configuration of every server, or, two times of three, a refresh.
+func loadIntent(n int) *intentv1.Intent {
+	on := &intentv1.Selector{All: true}
+	if n%3 > 0 {
+		return &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: on}}}
+	}
+	set := map[string]string{"level": strconv.Itoa(n)}
+	configure := &intentv1.Configure{Agent: "beacon", Set: set, On: on}
+	return &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: configure}}
+}
+
+// Two registries receive the same reports and share the intents. While the bus is paused
+// and one registry is killed, each is in the middle of batches with an unknown outcome and
+// of facts that the other one recorded. Close checks that each acknowledged intent is
+// decided exactly once.
+func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie", "delta")
+	second := w.Replica(topology.UserRegistry)
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.OK("install", "beacon@1.0.0", "--on", "all")
+	w.Converges("1.0.0")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	c, err := w.Client(ctx, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	type count struct {
+		sent         int
+		acknowledged []string
+	}
+	counted := make(chan count, 1)
+	go func() {
+		sent, acknowledged := load(ctx, c, 300*time.Millisecond)
+		counted <- count{sent, acknowledged}
+	}()
+	victims := []*fleet.Process{w.Services[topology.UserRegistry], second}
+	for round := range registryRounds {
+		time.Sleep(roundsLoad)
+		pauseBus(t, w, victims[round%2])
+		time.Sleep(roundsLoad)
+	}
+	stop()
+	n := <-counted
+	for _, id := range n.acknowledged {
+		w.Acknowledged(id)
+	}
+	t.Logf("%d of %d intents acknowledged", len(n.acknowledged), n.sent)
+	if len(n.acknowledged) < n.sent/2 {
+		t.Errorf("only %d of %d intents were acknowledged", len(n.acknowledged), n.sent)
+	}
+	w.Holds()
+	w.Converges("1.0.0")
+}
+
+// pauseBus pauses the bus for a while, and kills a registry meanwhile and starts it again.
+func pauseBus(t *testing.T, w *world, registry *fleet.Process) {
+	t.Helper()
+	if err := w.Garrisond.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(busPaused / 2)
+	if err := registry.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(busPaused / 2)
+	if err := w.Garrisond.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Start(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,142 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
+)
+
+// OK runs the CLI and fails the test unless it exits with 0.
+func (w *World) OK(args ...string) string {
+	w.T.Helper()
+	out, err := w.CLI(w.T.Context(), args...)
+	if err != nil {
+		w.T.Fatalf("%v\n%s", err, out)
+	}
+	return out
+}
+
+// Fails runs the CLI and fails the test unless it exits with code and prints a text.
+func (w *World) Fails(code int, says string, args ...string) {
+	w.T.Helper()
+	_, err := w.CLI(w.T.Context(), args...)
+	e, ok := errors.AsType[*fleet.CLIError](err)
+	if !ok || e.Code != code || !strings.Contains(e.Stderr, says) {
+		w.T.Errorf("garrison %s: %v; want exit code %d and %q", strings.Join(args, " "), err, code, says)
+	}
+}
+
+// Eventually waits until done returns no error.
+func (w *World) Eventually(what string, done func() error) {
+	w.T.Helper()
+	polltest.Succeeds(w.T, what, done)
+}
+
+// Instance is an instance as the CLI prints it.
+type Instance struct {
+	State    string
+	Observed struct{ Version string }
+	Reason   string
+}
+
+// Instances returns the instances of agents of a kind.
+func (w *World) Instances(kind string) ([]Instance, error) {
+	out, err := w.CLI(w.T.Context(), "instance", "list", "--kind", kind, "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var list struct{ Instances []struct{ Instance Instance } }
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return nil, err
+	}
+	var rows []Instance
+	for _, i := range list.Instances {
+		rows = append(rows, i.Instance)
+	}
+	return rows, nil
+}
+
+// Converges waits until every server's instance is converged at version and its agent answers so.
+func (w *World) Converges(version string) {
+	w.T.Helper()
+	w.Eventually("every instance is converged at "+version, func() error {
+		rows, err := w.Instances("daemon")
+		if err != nil {
+			return err
+		}
+		if len(rows) != len(w.Servers) {
+			return fmt.Errorf("%d instances on %d servers", len(rows), len(w.Servers))
+		}
+		for _, r := range rows {
+			if r.State != "STATE_CONVERGED" || r.Observed.Version != version {
+				return fmt.Errorf("an instance is %s at %q: %s", r.State, r.Observed.Version, r.Reason)
+			}
+		}
+		return nil
+	})
+	w.Answers(version)
+}
+
+// Answers fails the test unless the agent on every server answers with version.
+func (w *World) Answers(version string) {
+	w.T.Helper()
+	for _, s := range w.Servers {
+		if got, err := s.Get(w.T.Context(), "/"); err != nil || got != version {
+			w.T.Errorf("the agent on %s answers %q (%v), want %q", s.Name, got, err, version)
+		}
+	}
+}
+
+// Operator connects as the first operator.
+func (w *World) Operator() *client.Client {
+	w.T.Helper()
+	c, err := w.Client(w.T.Context(), 0)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.T.Cleanup(c.Close)
+	return c
+}
+
+// Facts reads the whole ledger.
+func (w *World) Facts() (facts []ledger.Fact) {
+	w.T.Helper()
+	c, err := w.Client(w.T.Context(), 0)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer c.Close()
+	for e, err := range c.Events(w.T.Context(), client.Query{}) {
+		if err = errors.Join(err, e.Unread); err != nil {
+			w.T.Fatal(err)
+		}
+		facts = append(facts, e.Fact)
+	}
+	return facts
+}
+
+// Holds waits until nothing is under way and checks every invariant. Close does the same
+// at the end of each scenario; a scenario calls holds to check at an earlier point.
+func (w *World) Holds() {
+	w.T.Helper()
+	if err := w.Verify(w.T.Context()); err != nil {
+		w.T.Error(err)
+	}
+}
+
+// Within returns a context for one step of a scenario.
+func Within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

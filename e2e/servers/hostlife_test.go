@@ -1,0 +1,223 @@
+package servers_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+)
+
+// A host is renamed, and distinguished from a copy of it.
+func TestOneCommandDistinguishesARenamedHostFromItsCopy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	alpha := w.Servers[0]
+
+	w.Fails(8, "EXISTS", "server", "rename", "alpha", "bravo")
+	w.OK("server", "rename", "alpha", "first")
+	w.shows("first", "online")
+
+	// One command distinguishes it from its copy: the machine that joins with the token is kept.
+	copied := filepath.Join(w.Dir, "copy")
+	if err := alpha.Executor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	copyData(t, alpha.Root, copied)
+	if err := alpha.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	clone := scenario.Execute(t, "run", "--root", copied, "--beat-interval", "1s", "--supervisor", "direct")
+	w.shows("first", "duplicate")
+	if out := w.OK("server", "show", "first"); strings.Count(out, "session ") < 2 || !strings.Contains(out, "replace") {
+		t.Errorf("the two machines and the way out are not shown:\n%s", out)
+	}
+	if err := alpha.Join(t.Context(), w.OK("server", "replace", "first", "--force", "--yes")); err != nil {
+		t.Fatal(err)
+	}
+	w.Reports(copied, "suspended", "LOGIN_REVOKED")
+	w.Eventually("first is online and alone", func() error {
+		if have := w.states()["first"]; have != "alive,online" {
+			return errors.New(have)
+		}
+		return nil
+	})
+	clone.Kill()
+}
+
+// emptied returns an error unless a server has had n reinstalls that ended.
+func (w *world) emptied(n int) error {
+	have := 0
+	for _, f := range w.Facts() {
+		if f.Noun == ledger.Server && f.Name() == "reinstalled" {
+			have++
+		}
+	}
+	if have != n {
+		return fmt.Errorf("%d reinstalls ended; want %d", have, n)
+	}
+	return nil
+}
+
+// A server is emptied under its identity, whatever happens to it meanwhile, and gets what new servers get.
+func TestAReinstalledServerComesBackEmptyWithItsDefaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	alpha := w.Servers[0]
+	w.OK("env", "create", "prod")
+	w.OK("install", "beacon@1.0.0", "--on", "all")
+	w.Converges("1.0.0")
+	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes") // 1.0.0 is kept there
+
+	// Without a default it stays empty.
+	w.OK("server", "reinstall", "alpha", "--yes")
+	w.Eventually("nothing is left on it", func() error { return scenario.NothingLeft(alpha) })
+	if err := cmp.Or(w.emptied(1), w.says("alive,online", "server", "list")); err != nil {
+		t.Error(err)
+	}
+
+	// A default that reaches new servers only comes to a reinstalled one; the executor was killed meanwhile.
+	w.OK("server", "move", "alpha", "--env", "prod", "--yes")
+	w.OK("install", "beacon@2.0.0", "--on", "alpha")
+	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--yes")
+	if err := alpha.Executor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("it is offline", func() error { return w.says("alive,offline", "server", "list") })
+	w.OK("server", "reinstall", "alpha", "--yes", "--detach")
+	w.Eventually("it waits for the server", func() error {
+		return w.says("alpha to come back", "explain", "alpha")
+	})
+	w.Fails(1, "SERVER_REINSTALLING", "install", "beacon@2.0.0", "--on", "alpha")
+	if err := alpha.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Converges("1.0.0")
+	if err := w.emptied(2); err != nil {
+		t.Error(err)
+	}
+
+	// The machine is set up anew meanwhile: nothing but its identity is left of it.
+	if err := alpha.Executor.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("it is offline", func() error { return w.says("alive,offline", "server", "list") })
+	w.OK("server", "reinstall", "alpha", "--yes", "--detach")
+	wipe(t, alpha)
+	if err := alpha.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("it answered", func() error { return w.emptied(3) })
+	w.Converges("1.0.0")
+	w.Holds()
+	w.EqualViews()
+}
+
+// wipe ends the agents of a server whose executor does not run, and deletes everything but its identity.
+func wipe(t *testing.T, s *fleet.Server) {
+	t.Helper()
+	pids, err := s.AgentProcesses()
+	for _, pid := range pids {
+		err = cmp.Or(err, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"agents", "images", "cache"} {
+		if err := removeSealed(filepath.Join(s.Root, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, err := filepath.Glob(filepath.Join(s.Root, "executor", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range own {
+		switch filepath.Base(path) {
+		case "identity.json", "key.seed":
+		default:
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// removeSealed deletes a directory, also where its subdirectories are read-only.
+func removeSealed(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return err
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return cmp.Or(err, os.RemoveAll(dir))
+}
+
+// A machine whose server was decommissioned returns from a copy of its disk. It is refused with the reason, keeps its
+// agents as they are, and joins again under the old name as another server once it is cleaned.
+func TestADecommissionedServerThatReturnsIsRefusedAndEnrolsAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w.OK("install", "beacon@1.0.0", "--on", "bravo")
+	bravo := w.Servers[1]
+	w.Eventually("its agent answers", func() error { _, err := bravo.Get(t.Context(), "/"); return err })
+	returned := filepath.Join(w.Dir, "returned")
+	copyData(t, bravo.Root, returned)
+	dead := w.OK("server", "list", "--on", "bravo", "--columns", "id", "--no-headers", "-o", "wide")
+	dead = strings.TrimSpace(dead)
+	w.OK("server", "decommission", "bravo", "--yes")
+	w.Eventually("its executor removed itself", func() error { return scenario.NothingAt(bravo.Root) })
+	w.Drop(bravo)
+	w.Servers = w.Servers[:1]
+
+	time.Sleep(server.ReceiptGrace) // until then its executor could have waited for an answer
+	again := scenario.Execute(t, "run", "--root", returned, "--beat-interval", "1s", "--supervisor", "direct",
+		"--stop-agents")
+	w.Reports(returned, "suspended", "LOGIN_DENIED") // at a login the bus names no reason
+	if list := w.OK("server", "list"); !strings.Contains(list, "alpha") || strings.Contains(list, "bravo  alive") {
+		t.Errorf("the servers:\n%s", list)
+	}
+	again.Kill()
+
+	// The name is free. The root still belongs to the dead server, and the refusal names the way out.
+	token := w.OK("server", "enroll", "bravo")
+	join := func() error {
+		executor := filepath.Join(scenario.Bin, "executor")
+		cmd := exec.CommandContext(t.Context(), executor, "join", "--root", returned, "--token", "-")
+		cmd.Stdin = strings.NewReader(token)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	if err := join(); err == nil || !strings.Contains(err.Error(), "OTHER_SERVER") ||
+		!strings.Contains(err.Error(), "garrison server tombstone "+dead) {
+		t.Errorf("joined in the root of another server: %v", err)
+	}
+	file := filepath.Join(w.Dir, "tombstone")
+	if err := os.WriteFile(file, []byte(w.OK("server", "tombstone", dead)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := scenario.Execute(t, "uninstall", "--root", returned, "--tombstone", file).Wait(); err != nil {
+		t.Errorf("clean the machine: %v", err)
+	}
+	if err := join(); err != nil {
+		t.Fatal(err)
+	}
+	scenario.Execute(t, "run", "--root", returned, "--beat-interval", "1s", "--supervisor", "direct", "--stop-agents")
+	w.shows("bravo", "online")
+}

@@ -1,0 +1,148 @@
+package servers_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
+)
+
+// suspended waits until the bus has dropped a server's executor and refuses it, and its agent answers still.
+func (w *world) suspended(s *fleet.Server, version string) {
+	w.T.Helper()
+	w.Reports(s.Root, "suspended", "LOGIN_REVOKED")
+	if got, err := s.Get(w.T.Context(), "/"); err != nil || got != version {
+		w.T.Errorf("the agent on %s answers %q (%v), want %q", s.Name, got, err, version)
+	}
+}
+
+// copyOf copies what a server logs in with into another root.
+func (w *world) copyOf(s *fleet.Server) (root string) {
+	w.T.Helper()
+	root = filepath.Join(w.Dir, "copy of "+s.Name)
+	if err := os.MkdirAll(filepath.Join(root, "executor"), 0o700); err != nil {
+		w.T.Fatal(err)
+	}
+	for _, name := range []string{"identity.json", "key.seed"} {
+		data, err := os.ReadFile(filepath.Join(s.Root, "executor", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, "executor", name), data, 0o600)
+		}
+		if err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestAQuarantinedServerIsOutUntilItsRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.OK("install", "beacon@1.0.0", "--on", "alpha")
+	w.Converges("1.0.0")
+	alpha := w.Servers[0]
+	w.OK("server", "quarantine", "alpha", "--reason", "odd traffic", "--yes")
+	w.suspended(alpha, "1.0.0")
+	w.shows("alpha", "quarantined")
+	w.shows("alpha", "offline")
+	if err := w.says("odd traffic", "explain", "alpha"); err != nil {
+		t.Error(err)
+	}
+	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes", "--detach")
+	if err := w.says("quarantined", "task", "list", "--server", "alpha"); err != nil {
+		t.Error(err)
+	}
+
+	// A start of the executor does not let it in again.
+	if err := alpha.Executor.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := alpha.Executor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Reports(alpha.Root, "suspended", "LOGIN_DENIED")
+	w.OK("server", "release", "alpha", "--yes")
+	w.Converges("2.0.0")
+	w.shows("alpha", "online")
+}
+
+func TestARevokedServerComesBackWithANewTokenOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{}, "alpha")
+	w.OK("install", "beacon@1.0.0", "--on", "alpha")
+	w.Converges("1.0.0")
+	alpha := w.Servers[0]
+	stolen := w.copyOf(alpha)
+	w.Fails(8, "EXISTS", "server", "enroll", "alpha")
+	w.OK("server", "revoke", "alpha", "--reason", "its disk was copied", "--yes")
+	w.suspended(alpha, "1.0.0")
+	w.shows("alpha", "revoked")
+	w.Fails(8, "SERVER_REVOKED", "server", "release", "alpha", "--yes")
+
+	// Its executor runs on while it joins again.
+	if err := alpha.Join(t.Context(), w.OK("server", "enroll", "alpha")); err != nil {
+		t.Fatal(err)
+	}
+	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes")
+	w.Converges("2.0.0")
+	w.shows("alpha", "online")
+	thief := scenario.Execute(t, "run", "--root", stolen, "--beat-interval", "1s", "--supervisor", "direct")
+	w.Reports(stolen, "suspended", "LOGIN_DENIED")
+	thief.Kill()
+}
+
+// pushes counts how often the keys of servers that the bus refuses changed.
+func (w *world) pushes() int {
+	return strings.Count(w.Garrisond.Log(), `"account":"NODES"`)
+}
+
+func TestAServerThatBeatsCanBeGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w.OK("install", "beacon@1.0.0", "--on", "all")
+	w.Converges("1.0.0")
+	bravo := w.Servers[1]
+	w.Fails(1, "--lost --force", "server", "decommission", "bravo", "--lost", "--yes")
+	if err := bravo.Executor.Pause(); err != nil { // it follows no document any more
+		t.Fatal(err)
+	}
+	before := w.pushes()
+	w.OK("server", "decommission", "bravo", "--lost", "--force", "--yes")
+	w.Eventually("it is dead", func() error {
+		return w.says("bravo", "server", "list", "--life", "dead")
+	})
+	w.Eventually("the bus refuses it", func() error {
+		if w.pushes() == before {
+			return errors.New("no account was pushed")
+		}
+		return nil
+	})
+	if err := bravo.Executor.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	w.suspended(bravo, "1.0.0")
+
+	// Its machine is cleaned without the bus.
+	if err := bravo.Executor.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(w.Dir, "dead")
+	if err := os.WriteFile(file, []byte(w.OK("server", "tombstone", "bravo")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cleaned := scenario.Execute(t, "uninstall", "--root", bravo.Root, "--tombstone", file, "-o", "json")
+	if err := cleaned.Wait(); err != nil {
+		t.Errorf("clean the machine: %v", err)
+	}
+	w.Eventually("nothing is left on it", func() error { return scenario.NothingAt(bravo.Root) })
+	w.Drop(bravo)
+	w.Servers = w.Servers[:1]
+	w.Converges("1.0.0")
+	if n := len(w.states()); n != 1 {
+		t.Errorf("%d servers are left, want alpha", n)
+	}
+}

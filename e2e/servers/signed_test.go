@@ -1,0 +1,89 @@
+package servers_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/sample"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
+)
+
+// A server with a pinned key refuses every image that the key did not sign, also one that the
+// catalog and every service accepted.
+func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleet.Options{}) // its images are not signed
+	key, foreign := filepath.Join(w.Dir, "release.key"), filepath.Join(w.Dir, "foreign.key")
+	public := strings.TrimSpace(w.OK("image", "key", key))
+	w.OK("image", "key", foreign)
+	w.restartWithImageKey(public)
+
+	s, err := w.AddServer(t.Context(), "alpha")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := filepath.Join(s.Root, "executor", "image-keys")
+	if text, err := os.ReadFile(pinned); err != nil || !strings.Contains(string(text), public) {
+		t.Fatalf("the join kept %q (%v)", text, err)
+	}
+	w.Fails(1, "UNSIGNED_IMAGE", "install", "beacon@1.0.0", "--on", "all") // from before there were keys
+	w.Eventually("nothing is left", func() error { return scenario.NothingLeft(s) })
+
+	three := w.build("3.0.0")
+	w.Fails(1, "UNSIGNED_IMAGE", "image", "import", three)
+	w.OK("image", "sign", three, "--key", foreign)
+	w.Fails(1, "UNKNOWN_SIGNER", "image", "import", three)
+	w.OK("image", "sign", three, "--key", key)
+	w.OK("image", "verify", three, "--image-key", public)
+	w.OK("image", "import", three, "--activate")
+	w.OK("up", "beacon@3.0.0", "--on", "all", "--yes")
+	w.Servers = append(w.Servers, s)
+	w.Converges("3.0.0")
+
+	// With an unreadable file of keys no image is trusted, and what runs keeps running.
+	four := w.build("4.0.0", "--key", key)
+	w.OK("image", "import", four, "--activate")
+	was, err := os.ReadFile(pinned)
+	if err == nil {
+		err = os.WriteFile(pinned, was[:len(was)-9], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Fails(1, "IMAGE_KEYS_UNREADABLE", "up", "beacon@4.0.0", "--on", "all", "--yes")
+	w.Answers("3.0.0")
+	if err := os.WriteFile(pinned, was, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.OK("up", "beacon@4.0.0", "--on", "all", "--yes")
+	w.Converges("4.0.0")
+	w.Holds()
+}
+
+// restartWithImageKey restarts the control plane with a key of images.
+func (w *world) restartWithImageKey(public string) {
+	w.T.Helper()
+	if err := w.Garrisond.Stop(); err != nil {
+		w.T.Fatal(err)
+	}
+	w.Garrisond.AddArgs("--image-key", public)
+	if err := w.Start(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// build makes an image file of a version of beacon.
+func (w *world) build(version string, flags ...string) (path string) {
+	w.T.Helper()
+	dir := filepath.Join(w.Dir, "signed-"+version)
+	v := sample.Version{Version: version, Ready: "1m", Soak: "1s", Stop: "10s"}
+	if err := v.Fill(scenario.Bin, dir); err != nil {
+		w.T.Fatal(err)
+	}
+	path = dir + ".gimg"
+	w.OK(append([]string{"image", "build", dir, "-o", path}, flags...)...)
+	return path
+}

@@ -1,0 +1,148 @@
+package sessions_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/pages"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
+)
+
+// documentation returns every page of the repository.
+func documentation(t *testing.T) []pages.Page {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "*.md")
+	cmd.Dir = filepath.Join("..", "..")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []pages.Page
+	for path := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+		p, err := pages.Read(filepath.Join("..", "..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Path = path
+		all = append(all, p)
+	}
+	return all
+}
+
+// targets returns the targets of the Makefile.
+func targets(t *testing.T) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):`).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// Each command that a page names exists, with its flags.
+func TestEveryCommandOfThePagesExists(t *testing.T) {
+	t.Parallel()
+	programs := &pages.Programs{Dir: scenario.Bin, Targets: targets(t)}
+	checked := 0
+	for _, p := range documentation(t) {
+		if p.Path == "CHANGELOG.md" { // names what was
+			continue
+		}
+		for i, b := range append(p.Blocks, p.Inline...) {
+			commands, err := b.Commands()
+			if err != nil {
+				if i < len(p.Blocks) && b.Run {
+					t.Errorf("%s: %v", p.Path, err)
+				}
+				continue // a diagram, or a name that no shell reads
+			}
+			for _, c := range commands {
+				if err := programs.Check(t.Context(), c); err != nil {
+					t.Errorf("%s: %v", p.Path, err)
+				}
+				checked++
+			}
+		}
+	}
+	if checked < 500 {
+		t.Errorf("only %d command lines were found", checked)
+	}
+}
+
+// Each block that is fenced as sh is run, with the programs under test, in a directory that stands for the machine.
+func TestTheSessionsOfThePages(t *testing.T) {
+	t.Parallel()
+	for _, p := range documentation(t) {
+		s, known := sessions[p.Path]
+		if known != p.Runs() {
+			t.Errorf("%s has blocks that are fenced as sh: %v; it has a session: %v", p.Path, p.Runs(), known)
+		}
+		if known && p.Runs() {
+			t.Run(strings.TrimSuffix(filepath.Base(p.Path), ".md"), func(t *testing.T) {
+				t.Parallel()
+				runPage(t, p, s)
+			})
+		}
+	}
+}
+
+// runPage runs a page's session. W is the directory that stands for the machine; PORT and PORT1 are free ports.
+func runPage(t *testing.T, p pages.Page, s pages.Session) {
+	t.Helper()
+	dir := scenario.ShortDir(t)
+	library, err := os.ReadFile(filepath.Join("testdata", "pages", "lib.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Before = string(library) + s.Before
+	ctx := scenario.Within(t, 4*time.Minute)
+	cmd := exec.CommandContext(ctx, "bash", "-c", s.Script(p))
+	cmd.Dir = dir
+	cmd.Env = []string{
+		"PATH=" + filepath.Join(dir, "usr/local/bin") + ":" + scenario.Bin + ":" + os.Getenv("PATH"), "HOME=" + dir,
+		"W=" + dir, "BIN=" + scenario.Bin, "REPOSITORY=" + here,
+		"PORT=" + scenario.FreePort(t), "PORT1=" + scenario.FreePort(t),
+	}
+	log, err := os.Create(filepath.Join(dir, "session.out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	err = cmd.Run()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the session did not stop
+	endBelow(t, dir)
+	if err != nil {
+		out, _ := os.ReadFile(log.Name())
+		t.Errorf("%s: %v\n%s", p.Path, err, out[max(0, len(out)-6000):])
+	}
+}
+
+// endBelow kills the agents that a session left.
+func endBelow(t *testing.T, dir string) {
+	t.Helper()
+	pids, err := fleet.ProcessesBelow(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
