@@ -168,7 +168,7 @@ func TestAnAdoptedServiceThatEndsIsStartedBySystemdOrElseByTheExecutor(t *testin
 		if f := s.adopted(r, false); f.GetImage().GetVersion() != "unknown" {
 			t.Errorf("%s: with another program it is %v", restart, f)
 		}
-		if names := services(t); len(names) > 0 {
+		if names := b.services(); len(names) > 0 {
 			t.Errorf("%s: Garrison started %v beside it", restart, names)
 		}
 		if err := r.stop(); err != nil {

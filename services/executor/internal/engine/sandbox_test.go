@@ -155,7 +155,7 @@ func TestLimitsHold(t *testing.T) {
 	if !strings.Contains(strings.Join(strings.Fields(string(limits)), " "), "Max open files 99 99 files") {
 		t.Errorf("limits\n%s", limits)
 	}
-	service := services(t)[0]
+	service := b.services()[0]
 	for property, want := range map[string]string{
 		"MemoryMax": "67108864", "TasksMax": "30", "CPUQuotaPerSecUSec": "500ms", "LimitNOFILE": "99",
 	} {

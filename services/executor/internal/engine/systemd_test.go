@@ -16,6 +16,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+	"github.com/garrison-fleet/garrison/services/executor/internal/systemd"
 )
 
 // needsSystemd skips a test that is about systemd itself where it does not run: make systemd-test.
@@ -26,12 +27,13 @@ func needsSystemd(t *testing.T) {
 	}
 }
 
-// services lists what systemd has of agents, of every root.
-func services(t *testing.T) []string {
-	t.Helper()
-	out, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", "garrison-*").Output()
+// services lists what systemd has of the workbench's agents.
+func (b *workbench) services() []string {
+	b.t.Helper()
+	ours := systemd.Prefix(b.root) + "*"
+	out, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", ours).Output()
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
 	var names []string
 	for line := range strings.Lines(string(out)) {
@@ -70,7 +72,7 @@ func TestAServiceIsInMemoryOnlyAndARemovalLeavesNothing(t *testing.T) {
 	b := newBench(t)
 	r := b.run()
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
-	names := services(t)
+	names := b.services()
 	if len(names) != 1 || shows(t, names[0], "MainPID") != fmt.Sprint(r.good("cn-agent", "1.0.0").GetPid()) {
 		t.Fatalf("services %v", names)
 	}
@@ -83,7 +85,7 @@ func TestAServiceIsInMemoryOnlyAndARemovalLeavesNothing(t *testing.T) {
 		}
 	}
 	outcome(t, r.do(b.unwant("cn-agent", instanceOf("cn-agent"))), taskv1.State_STATE_SUCCEEDED)
-	if names := services(t); len(names) != 0 {
+	if names := b.services(); len(names) != 0 {
 		t.Errorf("services %v are left", names)
 	}
 	for _, dir := range []string{"/etc/systemd", "/run/systemd/transient", "/run/systemd/system"} {
@@ -160,7 +162,7 @@ func TestAVersionThatEndsIsSeenAlthoughSystemdStartsItAgain(t *testing.T) {
 	if o.GetCode() != "EXITED" {
 		t.Errorf("outcome %v", o)
 	}
-	if names := services(t); len(names) != 0 {
+	if names := b.services(); len(names) != 0 {
 		t.Errorf("services %v are left", names)
 	}
 }
@@ -182,8 +184,8 @@ func TestTwoRootsOnOneServerAreNotInEachOthersWay(t *testing.T) {
 	}
 }
 
+// It restarts the bus over which the other tests talk to systemd, so it is not parallel.
 func TestAgentsOutliveWhateverHappensToSystemdAndItsBus(t *testing.T) {
-	t.Parallel()
 	needsSystemd(t)
 	b, at := newBench(t), freeAddress(t)
 	r := b.run()
@@ -238,7 +240,7 @@ func TestAgentsMoveFromOneSupervisorToTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved(b.run(direct), pid)
-	if names := services(t); len(names) != 0 {
+	if names := b.services(); len(names) != 0 {
 		t.Errorf("services %v are left", names)
 	}
 }

@@ -17,8 +17,8 @@ const (
 	rootLen  = 12 // of the hash of a root: distinguishes the executors on one server
 )
 
-// prefixOf returns the prefix of the names of a root's services. No two executors on one server share it.
-func prefixOf(root layout.Root) string { return "garrison-" + short(string(root), rootLen) + "-" }
+// Prefix returns the prefix of the names of a root's services. No two executors on one server share it.
+func Prefix(root layout.Root) string { return "garrison-" + short(string(root), rootLen) + "-" }
 
 // nameOf names the service of a slot. A program that runs beside the slot's process, such as a check, has another
 // record and so another name.

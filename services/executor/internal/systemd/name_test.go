@@ -7,7 +7,7 @@ import (
 )
 
 func TestANameIdentifiesTheRootAndTheAgent(t *testing.T) {
-	one, two := prefixOf("/var/lib/garrison"), prefixOf("/var/lib/garrison2")
+	one, two := Prefix("/var/lib/garrison"), Prefix("/var/lib/garrison2")
 	slot := func(agent, record string) supervise.Spec {
 		const id = "2cf4a78c-9a1d-5779-8431-7be816557bde"
 		return supervise.Spec{Agent: agent, Image: id, Record: "/run/" + record + id + ".json"}

@@ -51,7 +51,7 @@ func New(root layout.Root, p supervise.Policy, shim string) (*Supervisor, error)
 		policy: p,
 		direct: supervise.NewDirect(root, p),
 		bus:    &bus{},
-		prefix: prefixOf(root),
+		prefix: Prefix(root),
 		shim:   shim,
 	}
 	if _, err := s.bus.list(s.prefix); err != nil {
