@@ -151,6 +151,12 @@ var wrongRequests = []struct {
 			Agent: &agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}},
 		},
 	},
+	{
+		"ChangeEnvironment", "BAD_WINDOW",
+		&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{
+			Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars/Olympus"}},
+		}},
+	},
 	{"DeleteApplication", "IN_USE", &registryv1.DeleteApplicationRequest{Name: "sdc"}},
 	{"DeleteApplication", "UNKNOWN_APPLICATION", &registryv1.DeleteApplicationRequest{Name: "manta"}},
 	{

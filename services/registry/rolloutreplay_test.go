@@ -8,12 +8,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 func TestAReplayComesToEveryRecordedDecision(t *testing.T) {
@@ -72,23 +69,5 @@ func TestAForecastSaysWhatARolloutWouldDo(t *testing.T) {
 		if c := s.code("ForecastRollout", wrong); c != code.Malformed {
 			t.Errorf("%s: %s", name, c)
 		}
-	}
-}
-
-func TestAForecastWaitsForTheBudgetsOfEnvironments(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 6)
-	e := &environmentv1.Environment{Name: "prod", Keep: []*rolloutv1.Keep{{
-		Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 6}},
-	}}}
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
-		&registryv1.CreateEnvironmentRequest{Environment: e})
-	for _, id := range s.serverIDs() {
-		s.append(fact(ledger.Server, id, &serverv1.Changed{Environment: "prod"}))
-	}
-	q := &registryv1.ForecastRolloutRequest{Runs: 3, Intent: waves(&rolloutv1.Strategy{})}
-	held := must[*registryv1.ForecastRolloutResponse](s, "ForecastRollout", q)
-	if held.Succeeded+held.Halted > 0 || held.Touched_90 > 0 {
-		t.Errorf("with a budget that needs every server: %v", held)
 	}
 }

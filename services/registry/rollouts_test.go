@@ -182,57 +182,6 @@ func TestARolloutReachesEveryServerWaveByWave(t *testing.T) {
 	}
 }
 
-func TestAStrategyWithAFieldThatServersDoNotHaveIsRefused(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 1)
-	two := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 2}}
-	for name, strategy := range map[string]*rolloutv1.Strategy{
-		"keep":             {Keep: []*rolloutv1.Keep{{Field: "rack", Working: two}}},
-		"keep of agents":   {Keep: []*rolloutv1.Keep{{Field: "agents", Working: two}}},
-		"cover":            {Cover: []string{"label.rack", "plattform"}},
-		"spread":           {Spread: "rack"},
-		"too many covered": {Cover: make([]string, 9)},
-	} {
-		p := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
-			&registryv1.PlanRolloutRequest{Intent: waves(strategy)})
-		if p.GetRefusal().GetCode() != code.BadStrategy {
-			t.Errorf("%s: %v; want %s", name, p.GetRefusal(), code.BadStrategy)
-		}
-	}
-}
-
-func TestABadBuildHaltsARolloutAndItsServersGoBack(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 12)
-	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
-	everywhere := func(string) bool { return true }
-	s.eventually("it halts and the canary goes back", everywhere, func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		for range s.r.records.View.Unrestored(id) {
-			return false
-		}
-		return r.GetState() == rolloutv1.State_STATE_HALTED
-	})
-	if have := s.versions(); have["1.0.0"] != 12 {
-		t.Errorf("versions %v", have)
-	}
-	resp := must[*registryv1.GetRolloutResponse](s, "GetRollout", &registryv1.GetRolloutRequest{RolloutId: id[:8]})
-	if len(resp.Reasons) != 1 || resp.Reasons[0].Code != code.NotReady || resp.Reasons[0].Count != 1 {
-		t.Errorf("reasons %v", resp.Reasons)
-	}
-	if resp.Rollout.Reason.GetCode() != code.TooManyBroken {
-		t.Errorf("halted for %v", resp.Rollout.Reason)
-	}
-	if c := s.code("ControlRollout", &registryv1.ControlRolloutRequest{RolloutId: id}); c != code.Malformed {
-		t.Errorf("control without a verb: %s", c)
-	}
-	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT)
-	q := &registryv1.ControlRolloutRequest{RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME}
-	if c := s.code("ControlRollout", q); c != code.RolloutNotFit {
-		t.Errorf("a resume after the end: %s", c)
-	}
-}
-
 func (s *site) control(id string, c registryv1.RolloutControl) *rolloutv1.Rollout {
 	s.t.Helper()
 	q := &registryv1.ControlRolloutRequest{RolloutId: id, Control: c, Reason: "because"}

@@ -1,15 +1,12 @@
 package registry
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -95,45 +92,4 @@ func (s *site) pending(id string) (servers []string) {
 		servers = append(servers, t.ServerId)
 	}
 	return servers
-}
-
-func TestTwoRolloutsThatShareAKeepBudgetNeverBreakItTogether(t *testing.T) {
-	t.Parallel()
-	s, ids := sharing(t, 5)
-	for _, id := range ids {
-		s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	}
-	var all []ledger.Fact
-	for _, id := range ids {
-		all = append(all, s.facts(ledger.Rollout, id)...)
-	}
-	for _, server := range s.serverIDs() {
-		for _, agent := range []string{"web", "db"} {
-			all = append(all, s.facts(ledger.Instance, ledger.Key(server, agent))...)
-		}
-	}
-	slices.SortFunc(all, func(a, b ledger.Fact) int { return cmp.Compare(a.Sequence, b.Sequence) })
-	busy, released := map[string]int{}, 0
-	for _, f := range all {
-		switch b := f.Body.(type) {
-		case *rolloutv1.Released:
-			for _, id := range b.ServerIds {
-				busy[id]++
-				released++
-			}
-		case *instancev1.Observed:
-			server, _, _ := strings.Cut(f.Key, ".")
-			if b.Image.GetVersion() == "1.1.0" {
-				if busy[server]--; busy[server] == 0 {
-					delete(busy, server)
-				}
-			}
-		}
-		if len(busy) > 1 {
-			t.Fatalf("at fact %d, %d servers are being changed; all but one must work", f.Sequence, len(busy))
-		}
-	}
-	if released != 10 {
-		t.Errorf("%d releases of servers; want 10", released)
-	}
 }

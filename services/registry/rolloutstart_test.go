@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -43,36 +42,6 @@ func TestARolloutBeginsAtItsTimeAndCanBeAbortedUntilThen(t *testing.T) {
 	q := &registryv1.ReplayRolloutRequest{RolloutId: id}
 	if resp := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", q); resp.Same != resp.Recorded {
 		t.Errorf("replayed %v", resp)
-	}
-}
-
-// The time is not what a plan does: a saved one may begin at another time, and does not begin late.
-func TestASavedPlanBeginsAtItsTimeOrAtAnotherOne(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 4)
-	soon := startsIn(time.Hour)
-	plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: soon})
-	if plan.Refusal != nil || plan.Intent.GetRollout().StartAt == nil || !proto.Equal(plan.StartAt,
-		soon.GetRollout().StartAt) {
-		t.Fatalf("planned %v", plan)
-	}
-	saved := plan.Intent
-	saved.GetRollout().StartAt = timestamppb.New(time.Now().Add(-time.Second))
-	if have := s.outcome(s.publish(topology.VerbRollout, saved)).GetRefusal(); have.GetCode() != code.StartPassed {
-		t.Errorf("a time that has passed: %v; want %s", have, code.StartPassed)
-	}
-	saved.GetRollout().StartAt = nil
-	id := s.accepted(topology.VerbRollout, saved).Id
-	s.eventually("it succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.outcome(s.publish(topology.VerbRollout, startsIn(401*24*time.Hour))); have.Refusal.GetCode() !=
-		code.Malformed {
-		t.Errorf("401 days ahead: %v", have.Refusal)
-	}
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
-		UndoOf: id, StartAt: timestamppb.New(time.Now().Add(time.Hour)),
-	}}}
-	if have := s.outcome(s.publish(topology.VerbRollout, undo)); have.Refusal.GetCode() != code.Malformed {
-		t.Errorf("an undo at a time: %v", have.Refusal)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -43,16 +42,6 @@ func both() *intentv1.Intent {
 	return in
 }
 
-// wantedAt returns the ledger position at which a version was wanted of an agent last; 0 when it never was.
-func (s *site) wantedAt(server, agent, version string) (at uint64) {
-	for _, f := range s.facts(ledger.Instance, ledger.Key(server, agent)) {
-		if b, ok := f.Body.(*instancev1.Wanted); ok && b.Image.GetVersion() == version {
-			at = f.Sequence
-		}
-	}
-	return at
-}
-
 func (s *site) serverIDs() (ids []string) {
 	s.r.follower.Read(func() {
 		for server := range s.r.records.View.AllServers() {
@@ -60,81 +49,6 @@ func (s *site) serverIDs() (ids []string) {
 		}
 	})
 	return ids
-}
-
-func TestARolloutGoesByWayOfOtherVersionsAndAnUndoGoesBackThatWay(t *testing.T) {
-	t.Parallel()
-	s := paired(t, 5)
-	id := s.accepted(topology.VerbRollout, both()).Id
-	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	for _, server := range s.serverIDs() {
-		hop, end := s.wantedAt(server, "web", "1.1.0"), s.wantedAt(server, "web", "1.2.0")
-		if needed := s.wantedAt(server, "db", "1.1.0"); hop == 0 || hop > end || needed == 0 || needed > end {
-			t.Errorf("web 1.1.0 at %d, db 1.1.0 at %d, web 1.2.0 at %d", hop, needed, end)
-		}
-	}
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: id}}}
-	undoing := s.accepted(topology.VerbRollout, undo).Id
-	s.eventually("the undo succeeds", nil, s.is(undoing, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.0.0"] != 5 {
-		t.Errorf("web versions %v", have)
-	}
-	for _, server := range s.serverIDs() {
-		hop, needed := s.wantedAt(server, "web", "1.1.0"), s.wantedAt(server, "db", "1.0.0")
-		end := s.wantedAt(server, "web", "1.2.0")
-		if hop < end || needed < hop || s.wantedAt(server, "web", "1.0.0") < hop {
-			t.Errorf("web 1.2.0 at %d, back to 1.1.0 at %d, db 1.0.0 at %d", end, hop, needed)
-		}
-	}
-}
-
-func TestAFailedStepBeginsNoLaterStep(t *testing.T) {
-	t.Parallel()
-	s := paired(t, 5)
-	id := s.accepted(topology.VerbRollout, both()).Id
-	s.eventually("it halts and the canary goes back", func(string) bool { return true }, func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		for range s.r.records.View.Unrestored(id) {
-			return false
-		}
-		return r.GetState() == rolloutv1.State_STATE_HALTED
-	})
-	for _, server := range s.serverIDs() {
-		if at := s.wantedAt(server, "web", "1.2.0"); at != 0 {
-			t.Errorf("web 1.2.0 was wanted at %d", at)
-		}
-	}
-	if have := s.versions(); have["1.0.0"] != 5 {
-		t.Errorf("web versions %v", have)
-	}
-}
-
-// The servers that the halt took back stay at the last version that succeeded, until the rollout is undone.
-func TestAnUndoTakesBrokenServersBackBeforeTheVersionsThatTheyCameBy(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 2)
-	s.image("web", "1.2.0", "release", func(m *imagev1.Manifest) { m.UpgradesFrom = []string{"1.1.0"} })
-	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
-	for _, i := range s.wantsOnAll(2, "1.1.0") {
-		s.append(worked(i, false)...)
-	}
-	for _, i := range s.wantsOnAll(2, "1.2.0") {
-		s.append(worked(i, true)...)
-	}
-	s.eventually("it halts and its servers go back", nil, func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		return r.GetState() == rolloutv1.State_STATE_HALTED && s.converged("web") == 2 &&
-			s.r.records.View.CountUnrestored(id) == 0
-	})
-	if have := s.versions(); have["1.1.0"] != 2 {
-		t.Fatalf("versions %v; want 1.1.0 on both", have)
-	}
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: id}}}
-	undoing := s.accepted(topology.VerbRollout, undo).Id
-	s.eventually("the undo succeeds", nil, s.is(undoing, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.0.0"] != 2 {
-		t.Errorf("versions %v; want 1.0.0 on both", have)
-	}
 }
 
 func TestAnIntentOfItsOwnNeitherWalksNorBreaksAPair(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -149,86 +148,6 @@ func (s *site) setByHand(level string) {
 	})
 }
 
-func TestADefaultThatIsSetAgainByAnUndoHasTheReachThatItHad(t *testing.T) {
-	t.Parallel()
-	s, ids := members(t, 3)
-	offline := ids[0]
-	s.append(fact(ledger.Server, offline, &serverv1.Offline{}))
-	s.setByHand("info") // which reaches none of the three
-	in := bringing(false, thenDefault(map[string]string{"level": "debug"}))
-	id := s.accepted(topology.VerbRollout, in).Id
-	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if d := s.defaultOf("web"); d.GetAllSince() == 0 {
-		t.Fatalf("the default of the rollout is %v; want one for all servers", d)
-	}
-	s.accepted(topology.VerbRollout, &intentv1.Intent{Ask: &intentv1.Intent_Rollout{
-		Rollout: &intentv1.Rollout{UndoOf: id},
-	}})
-	if d := s.defaultOf("web"); d.GetMetadata()["level"] != "info" || d.GetAllSince() != 0 {
-		t.Errorf("after the undo the default is %v; want the first one, for new servers", d)
-	}
-	s.append(fact(ledger.Server, offline, &serverv1.Online{}))
-	s.settled(s.r)
-	if s.wanted(offline, "web") {
-		t.Error("the default that was set again installed on a server that it had never reached")
-	}
-}
-
-func TestADefaultThatIsSetWhileARolloutRunsStays(t *testing.T) {
-	t.Parallel()
-	s, _ := members(t, 3)
-	id := s.accepted(topology.VerbRollout, bringing(true, thenDefault(map[string]string{"level": "debug"}))).Id
-	s.eventually("the first wave passed", nil, func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		return r.GetWaves()[0].GetPassedAt() != nil
-	})
-	s.setByHand("trace")
-	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
-		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE,
-	})
-	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if d := s.defaultOf("web"); d.GetMetadata()["level"] != "trace" || d.GetRolloutId() != "" {
-		t.Errorf("the default is %v; want the one that was set last", d)
-	}
-	if then := s.ended(id).Then; len(then) > 0 {
-		t.Errorf("the rollout recorded %v", then)
-	}
-}
-
-func TestARolloutThatHaltsRecordsNoDefault(t *testing.T) {
-	t.Parallel()
-	s, _ := members(t, 3)
-	s.image("web", "1.1.0", "release") // which does not start
-	in := bringing(false, thenDefault(nil))
-	id := s.accepted(topology.VerbRollout, in).Id
-	s.eventually("the rollout halted", func(string) bool { return true }, s.is(id, rolloutv1.State_STATE_HALTED))
-	s.settled(s.r)
-	if d := s.defaultOf("web"); d != nil {
-		t.Errorf("a rollout that halted recorded %v", d)
-	}
-	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
-		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT,
-	})
-	s.settled(s.r)
-	if d := s.defaultOf("web"); d != nil {
-		t.Errorf("an aborted rollout recorded %v", d)
-	}
-}
-
-func TestARolloutNamesTheImagesThatItPromotes(t *testing.T) {
-	t.Parallel()
-	s, _ := members(t, 2)
-	promotion := &rolloutv1.Standing{Change: &rolloutv1.Standing_Promotion{
-		Promotion: &rolloutv1.StandingPromotion{Channel: "stable"},
-	}}
-	id := s.accepted(topology.VerbRollout, bringing(false, promotion)).Id
-	s.eventually("the rollout succeeded", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	then := s.ended(id).Then
-	if len(then) != 1 || len(then[0].GetPromotion().GetImageIds()) != 1 {
-		t.Errorf("it ends with %v; want one image for channel stable", then)
-	}
-}
-
 // ended returns the fact of a rollout's success.
 func (s *site) ended(id string) (b *rolloutv1.Succeeded) {
 	s.t.Helper()
@@ -241,31 +160,4 @@ func (s *site) ended(id string) (b *rolloutv1.Succeeded) {
 		s.t.Fatalf("rollout %s has not succeeded", id)
 	}
 	return b
-}
-
-func TestARolloutThatCannotEndAsAskedIsRefused(t *testing.T) {
-	t.Parallel()
-	s, _ := members(t, 1)
-	s.agent("db")
-	for name, c := range map[string]struct {
-		then *rolloutv1.Standing
-		code string
-	}{
-		"an unknown environment": {&rolloutv1.Standing{Change: &rolloutv1.Standing_Default{
-			Default: &rolloutv1.StandingDefault{Environment: "prd", Agent: "web"},
-		}}, code.UnknownEnvironment},
-		"an agent that no step brings": {&rolloutv1.Standing{Change: &rolloutv1.Standing_Default{
-			Default: &rolloutv1.StandingDefault{Environment: "prod", Agent: "db"},
-		}}, code.Malformed},
-		"an unknown channel": {&rolloutv1.Standing{Change: &rolloutv1.Standing_Promotion{
-			Promotion: &rolloutv1.StandingPromotion{Channel: "stabel"},
-		}}, code.UnknownChannel},
-		"an empty change":                {&rolloutv1.Standing{}, code.Malformed},
-		"a value that no image may have": {thenDefault(map[string]string{"": "x"}), code.BadMetadata},
-	} {
-		r := s.outcome(s.publish(topology.VerbRollout, bringing(false, c.then)))
-		if have := r.GetRefusal().GetCode(); have != c.code {
-			t.Errorf("%s: %q; want %s", name, have, c.code)
-		}
-	}
 }

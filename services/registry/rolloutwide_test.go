@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -20,36 +19,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/environments"
 )
-
-// An upgrade passes over the servers that lack the agent, and the default would bring it to them without a wave.
-func TestADefaultThatWouldReachManyServersBesideTheRolloutIsRefused(t *testing.T) {
-	t.Parallel()
-	s, ids := members(t, environments.MostAtOnce+2)
-	some := func(n int) *intentv1.Selector { return &intentv1.Selector{Servers: ids[:n]} }
-	s.accepted(topology.VerbInstall, install("web", some(1)))
-	s.untilInstalled("web", ids[0])
-	s.image("web", "1.1.0", "release")
-	in := bringing(false, thenDefault(nil))
-	plan := func(steps ...*intentv1.Step) *registryv1.PlanRolloutResponse {
-		in.GetRollout().Steps = steps
-		return must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
-	}
-	up := &intentv1.Step{Change: &intentv1.Step_Upgrade{Upgrade: &intentv1.Upgrade{Agent: "web"}}}
-	why := plan(up).GetRefusal()
-	const over = environments.MostAtOnce + 1
-	if why.GetCode() != code.TooWide || !strings.Contains(why.Message, fmt.Sprint(over, " servers")) {
-		t.Errorf("an upgrade that passes over %d servers: %v; want %s", over, why, code.TooWide)
-	}
-	installs := &intentv1.Step{Change: &intentv1.Step_Install{Install: &intentv1.Install{Agent: "web"}}}
-	if have := plan(installs); have.Refusal != nil || strings.Contains(have.Title, "at once") {
-		t.Errorf("an install everywhere: %q, %v; want it accepted", have.Title, have.Refusal)
-	}
-	in.GetRollout().On = some(2)
-	want := fmt.Sprintf("(at once on others: %d)", environments.MostAtOnce)
-	if have := plan(installs); have.Refusal != nil || !strings.HasSuffix(have.Title, want) {
-		t.Errorf("an install on two: %q, %v; want it with %q", have.Title, have.Refusal, want)
-	}
-}
 
 func TestAChangeOfManyServersIsRefusedWithoutWavesUnlessItSaysAtOnce(t *testing.T) {
 	t.Parallel()
@@ -81,61 +50,6 @@ func TestAChangeOfManyServersIsRefusedWithoutWavesUnlessItSaysAtOnce(t *testing.
 	s.accepted(topology.VerbRemove, &intentv1.Intent{Ask: &intentv1.Intent_Remove{
 		Remove: &intentv1.Remove{Agent: "web", On: fewer},
 	}})
-}
-
-func TestARolloutOfManyServersInOneWaveIsRefusedUnlessItSaysAtOnce(t *testing.T) {
-	t.Parallel()
-	s, ids := members(t, environments.MostAtOnce+1)
-	in := bringing(true)
-	for name, c := range map[string]struct {
-		strategy *rolloutv1.Strategy
-		on       []string
-		atOnce   bool
-		refused  bool
-	}{
-		"one wave":                   {strategy: &rolloutv1.Strategy{}, on: ids, refused: true},
-		"no strategy":                {on: ids, refused: true},
-		"gates, and one wave":        {strategy: &rolloutv1.Strategy{SuccessPercent: 99}, on: ids, refused: true},
-		"an emergency, and one wave": {strategy: &rolloutv1.Strategy{Emergency: true}, on: ids, refused: true},
-		"one wave, too many side by side": {
-			strategy: &rolloutv1.Strategy{Concurrency: environments.MostAtOnce + 1}, on: ids, refused: true,
-		},
-		"one wave, few side by side": {strategy: &rolloutv1.Strategy{Concurrency: 10}, on: ids},
-		"one wave, and it says so":   {on: ids, atOnce: true},
-		"waves":                      {strategy: bringing(true).GetRollout().Strategy, on: ids},
-		"fewer servers":              {on: ids[1:]},
-	} {
-		in.GetRollout().Strategy, in.GetRollout().On = c.strategy, &intentv1.Selector{Servers: c.on}
-		in.AtOnce = c.atOnce
-		plan := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
-		why := plan.GetRefusal()
-		if have := why.GetCode() == code.TooWide; have != c.refused || !have && why != nil {
-			t.Errorf("%s: %v; want it refused: %v", name, why, c.refused)
-		}
-		if c.refused && !strings.Contains(why.GetTry(), "--canaries 3 --waves 10%,50%") {
-			t.Errorf("%s: the refusal suggests %q", name, why.GetTry())
-		}
-	}
-	in.GetRollout().Strategy, in.GetRollout().On, in.AtOnce = nil, &intentv1.Selector{Servers: ids}, false
-	if have := s.outcome(s.publish(topology.VerbRollout, in)).GetRefusal(); have.GetCode() != code.TooWide {
-		t.Errorf("the intent: %v; want %s", have, code.TooWide)
-	}
-	in.AtOnce = true
-	id := s.accepted(topology.VerbRollout, in).Id
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: id}}}
-	s.eventually("every server is released", nil, func() bool { return s.wanting("web") == len(ids) })
-	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
-		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT,
-	})
-	back := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: undo})
-	if have := back.Waves; back.Refusal != nil || len(have) != 4 || have[0] != 3 {
-		t.Errorf("its undo, which had one wave: %v, waves %v; want 3 servers first", back.Refusal, have)
-	}
-	undo.AtOnce = true
-	back = must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: undo})
-	if len(back.Waves) != 1 {
-		t.Errorf("its undo at once: waves %v; want one", back.Waves)
-	}
 }
 
 func TestADecommissionOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {

@@ -2,6 +2,7 @@ package recordstest
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -17,6 +18,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/duty"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 )
 
@@ -99,9 +101,9 @@ func (w *World) Accept(verb string, in *intentv1.Intent) string {
 	return d.Drafts[len(d.Drafts)-1].Key
 }
 
-// Work does the tasks of all instances that have none yet, or whose generation is new. They fail, and are rolled back,
-// where fails says so.
-func (w *World) Work(fails func(*instancev1.Instance) bool) (did int) {
+// Work does the tasks of all instances that have none yet, or whose generation is new, and the duties that follow. They
+// fail, and are rolled back, where fails says so.
+func (w *World) Work(fails func(*instancev1.Instance) bool) {
 	w.T.Helper()
 	var due []*instancev1.Instance
 	for server := range w.View.AllServers() {
@@ -114,7 +116,7 @@ func (w *World) Work(fails func(*instancev1.Instance) bool) (did int) {
 	for _, i := range due {
 		w.Do(i, fails != nil && i.Wanted != nil && fails(i))
 	}
-	return len(due)
+	w.Duties()
 }
 
 // Task records what is said of a new task of an instance, and returns the task.
@@ -135,7 +137,7 @@ func (w *World) Task(i *instancev1.Instance, said ...proto.Message) string {
 }
 
 // Do records a task of an instance to its end, and what is observed then: what is wanted, or what was there before when
-// it fails. A removal ends with the end of the instance.
+// it fails. Nothing is observed after a removal.
 func (w *World) Do(i *instancev1.Instance, fails bool) {
 	w.T.Helper()
 	now, end := i.Wanted, proto.Message(&taskv1.Succeeded{})
@@ -145,15 +147,32 @@ func (w *World) Do(i *instancev1.Instance, fails bool) {
 		}}
 	}
 	w.Task(i, &taskv1.Assigned{}, &taskv1.Started{}, end)
-	key := ledger.Key(i.ServerId, i.Agent)
 	if i.Wanted == nil {
-		w.Fact(ledger.Instance, key, &instancev1.Gone{InstanceId: i.Id})
 		return
 	}
-	w.Fact(ledger.Instance, key, &instancev1.Observed{
+	w.Fact(ledger.Instance, ledger.Key(i.ServerId, i.Agent), &instancev1.Observed{
 		InstanceId: i.Id, Generation: i.Generation, Image: now, Health: instancev1.Health_HEALTH_GOOD,
 		ConfigurationDigest: i.Configuration.GetDigest(),
 	})
+}
+
+// Duties does what follows from the state of every server until nothing does, without signing the end of one.
+func (w *World) Duties() {
+	w.T.Helper()
+	for n := 1; n > 0; {
+		n = 0
+		for _, id := range slices.Collect(w.View.ServersWithDuties()) {
+			s, _ := w.View.Server(id)
+			for _, change := range slices.Concat(duty.Units(s, w.View.InstancesOf(id))...) {
+				n++
+				if change.Instance == nil {
+					w.Fact(ledger.Server, id, change.Body)
+					continue
+				}
+				w.Fact(ledger.Instance, ledger.Key(id, change.Instance.Agent), change.Body)
+			}
+		}
+	}
 }
 
 // On selects servers by name or id.
