@@ -89,20 +89,6 @@ func (s *site) wants(server, agent string) int {
 	return n
 }
 
-const removedState = registryv1.DefaultState_DEFAULT_STATE_REMOVED
-
-// rowState returns what became of a default on a server.
-func (s *site) rowState(server, agent string) registryv1.DefaultState {
-	for _, row := range s.rows(server) {
-		if row.Agent == agent {
-			for state := range row.Servers {
-				return registryv1.DefaultState(state)
-			}
-		}
-	}
-	return 0
-}
-
 func (s *site) rows(server string) []*registryv1.DefaultRow {
 	return must[*registryv1.ListDefaultsResponse](s, "ListDefaults",
 		&registryv1.ListDefaultsRequest{Server: server}).Defaults

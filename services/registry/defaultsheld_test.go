@@ -2,7 +2,6 @@ package registry
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -55,48 +54,6 @@ func (s *site) rowOf(agent string) *registryv1.DefaultRow {
 	return nil
 }
 
-// An image that is activated, a block that is lifted or an agent that changes would otherwise reach all at once.
-func TestADefaultThatBecomesDueOnManyServersTogetherIsHeld(t *testing.T) {
-	t.Parallel()
-	const many = environments.MostAtOnce + 1
-	s := waitingFor(t, "late", many)
-	s.image("late", "1.0.0", "release")
-	var row *registryv1.DefaultRow
-	bustest.Eventually(t, "the default is held", func() bool {
-		row = s.rowOf("late")
-		return len(row.Reasons) == 1 && row.Reasons[0].Code == code.TooWide
-	})
-	try := row.Reasons[0].First.GetTry()
-	if row.Reasons[0].Count != many || !strings.HasPrefix(try, "garrison rollout start --install late --on env=prod") ||
-		!strings.Contains(try, "garrison env default set prod late --reach all --at-once") {
-		t.Errorf("held: %v", row.Reasons)
-	}
-	s.settled(s.r)
-	if n := s.with("late"); n != 0 {
-		t.Fatalf("it came to %d servers", n)
-	}
-	if part := s.check(&registryv1.CheckFleetRequest{Agent: "late"}); len(part.Differences) == 0 ||
-		part.Differences[0].Cause != code.TooWide || part.Differences[0].Cure != try {
-		t.Errorf("the check found %d differences, %v", len(part.Differences), part.Causes)
-	}
-	if all := s.check(&registryv1.CheckFleetRequest{Agent: "late", CountOnly: true}).Causes; len(all) != 1 ||
-		all[0].Count != many {
-		t.Errorf("the check counts %v; want %d servers", all, many)
-	}
-	if n := s.waitingServers(); n != many {
-		t.Errorf("%d servers wait for a default; want %d", n, many)
-	}
-	one := s.join("new", "prod")
-	s.untilInstalled("late", one) // a server that joins did not wait
-
-	wide := setDefault("late", reachAll)
-	wide.AtOnce = true
-	if d := must[*registryv1.SetDefaultResponse](s, "SetDefault", wide).Default; !d.AtOnce {
-		t.Errorf("the default is %v; want it at once", d)
-	}
-	bustest.Eventually(t, "it is wanted everywhere", func() bool { return s.with("late") == many+1 })
-}
-
 // What waited while no registry ran, or was held before, is not known after a restart, and must not come by it.
 func TestARestartBringsNoDefaultToManyServersAtOnce(t *testing.T) {
 	t.Parallel()
@@ -113,30 +70,6 @@ func TestARestartBringsNoDefaultToManyServersAtOnce(t *testing.T) {
 	s.settled(s.r)
 	if n := s.with("late"); n != 0 {
 		t.Errorf("it came to %d servers", n)
-	}
-}
-
-// Only a request of a person changes it: what a file declares has no such field.
-func TestADefaultIsAllowedAtOnceAndNoMoreWithoutAnotherChange(t *testing.T) {
-	t.Parallel()
-	s := defaulted(t)
-	set := func(atOnce, keepReach bool) *environmentv1.Default {
-		q := setDefault("db", reachNew)
-		q.AtOnce, q.KeepReach = atOnce, keepReach
-		return must[*registryv1.SetDefaultResponse](s, "SetDefault", q).Default
-	}
-	allowed := set(true, false)
-	if !allowed.AtOnce {
-		t.Fatalf("allowed at once: %v", allowed)
-	}
-	if again := set(true, false); again.Revision != allowed.Revision {
-		t.Errorf("the same again is revision %d; want %d", again.Revision, allowed.Revision)
-	}
-	if declared := set(false, true); !declared.AtOnce || declared.Revision != allowed.Revision {
-		t.Errorf("declared by a file: %v; want it as it was", declared)
-	}
-	if no := set(false, false); no.AtOnce {
-		t.Errorf("no more at once: %v", no)
 	}
 }
 
@@ -163,12 +96,4 @@ func TestAnAbortedRolloutDoesNotLetADefaultReachManyServersAtOnce(t *testing.T) 
 	if n := s.with("late"); n != 1 {
 		t.Errorf("%d servers have the agent after the abort; want 1", n)
 	}
-}
-
-// As many as are allowed at once come at once.
-func TestADefaultThatBecomesDueOnFewServersTogetherIsInstalled(t *testing.T) {
-	t.Parallel()
-	s := waitingFor(t, "late", environments.MostAtOnce)
-	s.image("late", "1.0.0", "release")
-	bustest.Eventually(t, "it is wanted everywhere", func() bool { return s.with("late") == environments.MostAtOnce })
 }

@@ -139,15 +139,6 @@ func TestADefaultOfARolloutLeavesServersThatAreOwedToTheRollout(t *testing.T) {
 	})
 }
 
-// setByHand sets the default of web for servers that join from now on.
-func (s *site) setByHand(level string) {
-	s.t.Helper()
-	must[*registryv1.SetDefaultResponse](s, "SetDefault", &registryv1.SetDefaultRequest{
-		Environment: "prod", Agent: "web", Reach: environmentv1.Reach_REACH_NEW,
-		Metadata: map[string]string{"level": level},
-	})
-}
-
 // ended returns the fact of a rollout's success.
 func (s *site) ended(id string) (b *rolloutv1.Succeeded) {
 	s.t.Helper()

@@ -8,10 +8,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -85,69 +83,6 @@ func TestADecommissionOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 	s.untilLife(ids[0], serverv1.Life_LIFE_DEAD)
 }
 
-func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
-	t.Parallel()
-	s, _ := members(t, environments.MostAtOnce+1)
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-		Environment: &environmentv1.Environment{Name: "next"},
-	})
-	must[*registryv1.SetDefaultResponse](s, "SetDefault", &registryv1.SetDefaultRequest{
-		Environment: "next", Agent: "web", Reach: environmentv1.Reach_REACH_NEW,
-		Image: &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: "1.0.0"}},
-	})
-	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}, Environment: "next"}
-	plan := &registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Move{Move: q}}
-	for method, q := range map[string]proto.Message{"MoveServers": q, "PlanDefaults": plan} {
-		if have := s.code(method, q); have != code.TooWide {
-			t.Errorf("%s: %q; want %s", method, have, code.TooWide)
-		}
-	}
-	if have := s.try("MoveServers", q); !strings.Contains(have, "start --install web@1.0.0 --on env=prod ") {
-		t.Errorf("the refusal suggests %q; want the version of the default", have)
-	}
-	q.AtOnce = true
-	must[*registryv1.MoveServersResponse](s, "MoveServers", q)
-}
-
-func TestAMoveCountsTheDefaultsThatRolloutsUnderWayEndWith(t *testing.T) {
-	t.Parallel()
-	s, ids := members(t, environments.MostAtOnce+2)
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-		Environment: &environmentv1.Environment{Name: "next"},
-	})
-	must[*registryv1.MoveServersResponse](s, "MoveServers", &registryv1.MoveServersRequest{
-		On: on(ids[0]), Environment: "next",
-	})
-	in := bringing(true, &rolloutv1.Standing{Change: &rolloutv1.Standing_Default{
-		Default: &rolloutv1.StandingDefault{Environment: "next", Agent: "web"},
-	}})
-	in.GetRollout().On.Environment = "next"
-	id := s.accepted(topology.VerbRollout, in).Id
-	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}, Environment: "next"}
-	if have := s.code("MoveServers", q); have != code.TooWide {
-		t.Errorf("while the rollout runs: %q; want %s", have, code.TooWide)
-	}
-	must[*registryv1.ControlRolloutResponse](s, "ControlRollout", &registryv1.ControlRolloutRequest{
-		RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT,
-	})
-	if r := must[*registryv1.MoveServersResponse](s, "MoveServers", q); r.Moved != environments.MostAtOnce+1 {
-		t.Errorf("once it is aborted %d servers moved", r.Moved)
-	}
-}
-
-func TestAMoveOfMoreServersThanMoveAtOnceNamesTheCommandForAPart(t *testing.T) {
-	t.Parallel()
-	s, _ := members(t, topology.MaxBatch)
-	q := &registryv1.MoveServersRequest{On: &intentv1.Selector{Environment: "prod"}}
-	if have := s.code("MoveServers", q); have != code.TooManyServers {
-		t.Errorf("a move of %d: %q; want %s", topology.MaxBatch, have, code.TooManyServers)
-	}
-	const want = "garrison server move --on env=prod --on LABEL=VALUE --env none, part after part"
-	if have := s.try("MoveServers", q); have != want {
-		t.Errorf("it suggests %q; want %q", have, want)
-	}
-}
-
 // try returns what a refused request is to do instead.
 func (s *site) try(method protoreflect.Name, q proto.Message) string {
 	s.t.Helper()
@@ -156,26 +91,4 @@ func (s *site) try(method protoreflect.Name, q proto.Message) string {
 		s.t.Fatalf("%s was not refused", method)
 	}
 	return fault.RefusalOf(err).GetTry()
-}
-
-func TestADefaultThatIsTooWideNamesARolloutThatEndsWithItsValues(t *testing.T) {
-	t.Parallel()
-	s, _ := members(t, environments.MostAtOnce+1)
-	q := &registryv1.SetDefaultRequest{
-		Environment: "prod", Agent: "web", Reach: environmentv1.Reach_REACH_ALL,
-		Metadata: map[string]string{"level": "debug"},
-	}
-	const rollout = "garrison rollout start --install web --then-default prod --on env=prod "
-	first := "garrison env default set prod web --reach new --set level=VALUE, and then " + rollout
-	if have := s.try("SetDefault", q); !strings.HasPrefix(have, first) {
-		t.Errorf("the refusal suggests %q; want first %q", have, first)
-	}
-	s.setByHand("debug")
-	if have := s.try("SetDefault", q); !strings.HasPrefix(have, rollout) {
-		t.Errorf("with the same values the refusal suggests %q; want first %q", have, rollout)
-	}
-	q.Metadata = nil
-	if have := s.try("SetDefault", q); !strings.Contains(have, " --unset level") {
-		t.Errorf("without the value the refusal suggests %q", have)
-	}
 }
