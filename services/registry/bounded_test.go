@@ -14,7 +14,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
@@ -57,22 +56,6 @@ func TestAnEnrolmentIsCutBeforeItBecomesAFact(t *testing.T) {
 	info := s.get(token.ServerID).Sysinfo
 	if len(info.Addresses)+int(info.AddressesMore) != 1000 {
 		t.Errorf("%d addresses and %d more; want 1,000", len(info.Addresses), info.AddressesMore)
-	}
-}
-
-func TestALargeReportIsCutBeforeItBecomesAFact(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id := s.server("one")
-	info := largeSysinfo()
-	info.Addresses, info.MemoryBytes = info.Addresses[:100], 7
-	s.report(topology.ReportSysinfo, &reportv1.Report{
-		ServerId: id, BootId: strings.Repeat("b", 1000), Sequence: 1,
-		Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: info}},
-	})
-	bustest.Eventually(t, "it is recorded", func() bool { return s.get(id).Sysinfo.MemoryBytes == 7 })
-	if size := s.largest(ledger.Server, id); size > bounds.SysinfoBytes+500 {
-		t.Errorf("the report is a fact of %d bytes", size)
 	}
 }
 

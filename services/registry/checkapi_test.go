@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -70,30 +69,5 @@ func TestACheckOfOneServerIsOnePartHoweverManyServersThereAre(t *testing.T) {
 	one := s.check(&registryv1.CheckFleetRequest{On: &intentv1.Selector{Servers: []string{last}}})
 	if len(one.Differences) != 1 || one.Servers != 1 || one.NextCursor != "" {
 		t.Errorf("the part is %v; want one difference of the server, and no further part", one)
-	}
-}
-
-func TestAServerThatBeatsDiffersInNothing(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id := s.server("one")
-	s.beating(id, "boot")
-	bustest.Eventually(t, "nothing differs", func() bool {
-		r := s.check(&registryv1.CheckFleetRequest{})
-		return len(r.Causes) == 0 && r.Servers == 1
-	})
-}
-
-func TestACheckRefusesWhatItDoesNotUnderstand(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	for want, q := range map[string]*registryv1.CheckFleetRequest{
-		code.BadCursor:    {Page: &apiv1.Page{Cursor: "nowhere"}},
-		code.BadPage:      {Page: &apiv1.Page{Limit: 5000}},
-		code.UnknownAgent: {Agent: "ghost"},
-	} {
-		if have := s.code("CheckFleet", q); have != want {
-			t.Errorf("%v: %s; want %s", q, have, want)
-		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
-	"github.com/garrison-fleet/garrison/services/registry/internal/serve/servers"
 )
 
 const via = "ssh root@gone"
@@ -59,59 +58,5 @@ func TestACleanUpIsRecordedWithItsActor(t *testing.T) {
 		last.Actor != x.CleanUp.Actor ||
 		last.Actor == ledger.Registry {
 		t.Errorf("the fact of %s holds %v", last.Actor, last.Body)
-	}
-}
-
-func TestADeadServerShowsItsTombstone(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
-	if x := s.get(id); x.Tombstone != nil {
-		t.Errorf("alive, with %v", x.Tombstone)
-	}
-	s.accepted(topology.VerbDecommission, decommission("gone", true))
-	if x := s.get(id); x.Tombstone.GetServerId() != id || string(x.Tombstone.GetSignature()) != "signed" {
-		t.Errorf("dead, with %v", x.Tombstone)
-	}
-}
-
-func TestAnImpossibleCleanUpIsRefused(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	alive, _ := s.owned("alive", serverv1.Ownership_OWNERSHIP_MANUAL)
-	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
-	s.accepted(topology.VerbDecommission, decommission("gone", true))
-	for name, c := range map[string]struct {
-		code   string
-		change func(*registryv1.RecordCleanUpRequest)
-	}{
-		"of one that lives": {
-			"NOT_DEAD",
-			func(q *registryv1.RecordCleanUpRequest) { q.Server, q.Outcome.ServerId = alive, alive },
-		},
-		"of another": {
-			"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.ServerId = alive },
-		},
-		"of an unknown server": {"UNKNOWN_SERVER", func(q *registryv1.RecordCleanUpRequest) { q.Server = "unknown" }},
-		"without an end":       {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome = nil }},
-		"without a time":       {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.At = nil }},
-		"without a way":        {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = "" }},
-		"with a way too long": {
-			"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Via = strings.Repeat("x", servers.MaxVia+1) },
-		},
-		"that was a dry run": {"BAD_CLEAN_UP", func(q *registryv1.RecordCleanUpRequest) { q.Outcome.DryRun = true }},
-		"refused with no code": {
-			"BAD_CLEAN_UP",
-			func(q *registryv1.RecordCleanUpRequest) { q.Outcome.Refusal = &apiv1.Refusal{Message: "no"} },
-		},
-	} {
-		q := cleanUp(gone, 1, nil)
-		c.change(q)
-		if got := s.code("RecordCleanUp", q); got != c.code {
-			t.Errorf("%s: code %s; want %s", name, got, c.code)
-		}
-	}
-	if got := s.leaked(); len(got) != 1 || got[0] != "gone" {
-		t.Errorf("leaked: %v", got)
 	}
 }

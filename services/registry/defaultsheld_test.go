@@ -7,14 +7,12 @@ import (
 
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/environments"
 )
 
@@ -70,30 +68,5 @@ func TestARestartBringsNoDefaultToManyServersAtOnce(t *testing.T) {
 	s.settled(s.r)
 	if n := s.with("late"); n != 0 {
 		t.Errorf("it came to %d servers", n)
-	}
-}
-
-// A default waits for a rollout that brings its agent. Where that is aborted, it is due on all of its servers.
-func TestAnAbortedRolloutDoesNotLetADefaultReachManyServersAtOnce(t *testing.T) {
-	t.Parallel()
-	const many = environments.MostAtOnce + 5
-	s := waitingFor(t, "late", many)
-	s.image("late", "1.0.0", "release")
-	in := bringing(true)
-	in.GetRollout().Steps[0].GetInstall().Agent = "late"
-	began := s.accepted(topology.VerbRollout, in)
-	bustest.Eventually(t, "the rollout began with one", func() bool { return s.with("late") > 0 })
-	s.settled(s.r)
-	r := s.control(began.Id, registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT)
-	if r.State != rolloutv1.State_STATE_ABORTED {
-		t.Fatalf("the rollout is %v", r.State)
-	}
-	s.r.defaults.AddEverything()
-	bustest.Eventually(t, "the default is held on the others", func() bool {
-		return s.rowOf("late").Servers[uint32(registryv1.DefaultState_DEFAULT_STATE_WAITING)] == many-1
-	})
-	s.settled(s.r)
-	if n := s.with("late"); n != 1 {
-		t.Errorf("%d servers have the agent after the abort; want 1", n)
 	}
 }

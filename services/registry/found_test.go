@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -88,18 +87,6 @@ func (s *site) handle(r *Registry, stored uint64, report *reportv1.Report) error
 	return r.reports.HandleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored, Delivered: 2})
 }
 
-func TestAnUnknownInstanceIsListedAsUnmanaged(t *testing.T) {
-	t.Parallel()
-	s, id := installed(t, "web")
-	other := &reportv1.Found{Agent: "cron", InstanceId: ident.New(), Health: instancev1.Health_HEALTH_GOOD}
-	s.report(topology.ReportAgents, agentsOf(id, 1, other))
-	bustest.Eventually(t, "it is found", func() bool {
-		f := s.get(id).Found
-		return len(f) == 1 && f[0].Agent == "cron" && f[0].Trace == serverv1.Trace_TRACE_INSTANCE &&
-			f[0].Path == other.InstanceId
-	})
-}
-
 // A report from before a removal may be handled after the instance is gone; the server's later report
 // stays effective.
 func TestAnInstanceThatIsGoneSinceTheReportIsNotUnmanaged(t *testing.T) {
@@ -182,20 +169,4 @@ func TestAServerThatReportsNonsenseDelaysNoOther(t *testing.T) {
 	report.GetAgents().DocumentGeneration = 1 << 60
 	s.report(topology.ReportAgents, report)
 	bustest.Eventually(t, "it is recorded nevertheless", func() bool { return len(s.lists(id)) == 1 })
-}
-
-func TestADeadServerHasNoUnmanagedAgents(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id := s.server("one")
-	s.report(topology.ReportAgents, agentsOf(id, 1, stray("cron", 1)))
-	bustest.Eventually(t, "it is found", func() bool { return s.foundServers() == 1 })
-	s.accepted(topology.VerbDecommission, decommission("one", false))
-	bustest.Eventually(t, "it is dead", func() bool { return s.get(id).Life == serverv1.Life_LIFE_DEAD })
-	if f := s.get(id).Found; len(f) != 0 || s.foundServers() != 0 {
-		t.Errorf("a dead server has %v", f)
-	}
-	if names := names(s.facts(ledger.Server, id)); slices.Index(names, "agents-found") < 0 {
-		t.Errorf("facts %v", names)
-	}
 }

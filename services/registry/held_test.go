@@ -172,17 +172,3 @@ func TestManyServersThatFallSilentTogetherAreLateAndHeldBeforeTheyAreOffline(t *
 		t.Errorf("%d facts call a server offline, want 18: one for each that stayed silent", n)
 	}
 }
-
-func TestNoServerIsCalledOfflineBecauseTheRegistryStoodStill(t *testing.T) {
-	t.Parallel()
-	every := 200 * time.Millisecond
-	s := startBeating(t, every)
-	h := startHerd(s, 8) // too few to be held
-	for range 10 {
-		s.skew.Add(int64(2*presence.Silence(every) + time.Second)) // no beat was received for so long
-		time.Sleep(every)
-	}
-	if n := h.offline(); n > 0 && !h.starved.Load() {
-		t.Errorf("%d facts call a server offline that beat all the time", n)
-	}
-}

@@ -56,31 +56,6 @@ type counts struct{ Changed, Already, PassedOver uint32 }
 
 func countsOf(r *intentv1.Record) counts { return counts{r.Changed, r.Already, r.PassedOver} }
 
-func TestAnIntentCountsChangedAndUnchangedServers(t *testing.T) {
-	t.Parallel()
-	s, _ := installed(t, "web")
-	s.server("two")
-	s.image("web", "2.0.0", "release")
-	all := &intentv1.Selector{All: true}
-	for _, c := range []struct {
-		name, verb string
-		intent     *intentv1.Intent
-		want       counts
-	}{
-		{"upgrade where it is", "upgrade", upgrade("web", "2.0.0", all), counts{1, 0, 1}},
-		{"the same upgrade", "upgrade", upgrade("web", "2.0.0", all), counts{0, 1, 1}},
-		{"install where it is not", "install", install("web", all), counts{1, 1, 0}},
-		{"the same install", "install", install("web", all), counts{0, 2, 0}},
-		{"remove it from one", "remove", remove("web", on("two")), counts{1, 0, 0}},
-		{"the same removal", "remove", remove("web", on("two")), counts{0, 1, 0}},
-		{"refresh", "refresh", refresh(all), counts{2, 0, 0}},
-	} {
-		if diff := cmp.Diff(c.want, countsOf(s.accepted(c.verb, c.intent))); diff != "" {
-			t.Errorf("%s: %s", c.name, diff)
-		}
-	}
-}
-
 func TestADryRunWritesItsAnswerAlone(t *testing.T) {
 	t.Parallel()
 	s, one := installed(t, "web")
@@ -93,26 +68,6 @@ func TestADryRunWritesItsAnswerAlone(t *testing.T) {
 	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
 	if diff := cmp.Diff([]string{"wanted", "observed"}, have); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestARepeatedIntentRetriesAfterAFailureForAReason(t *testing.T) {
-	t.Parallel()
-	s, one := installed(t, "web")
-	s.image("web", "2.0.0", "release")
-	s.accepted("upgrade", upgrade("web", "2.0.0", on("one")))
-	i := s.instance("web")
-	drafts := task(taskv1.Verb_VERB_UPGRADE, i)
-	s.append(
-		append(drafts[:3],
-			fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "NOT_READY"}}))...)
-
-	again := upgrade("web", "2.0.0", on("one"))
-	again.Note = "its port is free now"
-	r := s.accepted("upgrade", again)
-
-	if have := s.instance("web"); r.Changed != 1 || have.Generation != i.Generation+1 || have.Id != i.Id {
-		t.Errorf("changed %d, generation %d on %s; want 1, %d", r.Changed, have.Generation, one, i.Generation+1)
 	}
 }
 

@@ -71,27 +71,6 @@ func TestASysinfoThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 	bustest.Eventually(t, "the last one is recorded", func() bool { return s.get(id).Sysinfo.MemoryBytes == 5 })
 }
 
-func TestABootThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
-	t.Parallel()
-	s := startBeating(t, time.Minute)
-	id := s.server("one")
-	s.firstBeat(id, "boot")
-	for n := range 20 {
-		s.beat(id, fmt.Sprint("boot-", n))
-	}
-	bustest.Eventually(t, "it is online", func() bool {
-		return s.get(id).Presence == serverv1.Presence_PRESENCE_ONLINE
-	})
-	s.beat(id, "last")
-	time.Sleep(2 * beats.SweepEvery)
-	if n := s.count(ledger.Server, id, "online"); n > 2 {
-		t.Errorf("recorded %d times; want 2 at most", n)
-	}
-	s.skew.Store(int64(2 * time.Minute))
-	s.beat(id, "last")
-	bustest.Eventually(t, "the last one is recorded", func() bool { return s.get(id).BootId == "last" })
-}
-
 // health reports an agent that is not healthy for a reason.
 func (s *site) health(id string, sequence uint64, reason string) {
 	s.t.Helper()

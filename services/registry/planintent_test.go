@@ -5,13 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -96,74 +93,6 @@ func TestEveryPageOfAPlanHasTheSameTotals(t *testing.T) {
 	}
 }
 
-func TestAStalePlanIsRefusedInTheLedger(t *testing.T) {
-	t.Parallel()
-	s, one := installed(t, "web")
-	two := s.image("web", "2.0.0", "release")
-	p := s.plan(&registryv1.PlanIntentRequest{Intent: upgrade("web", "2.0.0", &intentv1.Selector{All: true})}).Plans[0]
-	s.append(fact(ledger.Image, two, &imagev1.Disabled{Reason: "leaks"}))
-	r := s.outcome(s.publish("upgrade", p.Intent))
-	if r.Refusal.GetCode() != "PLAN_STALE" {
-		t.Errorf("%v; want PLAN_STALE", r)
-	}
-	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 2 {
-		t.Errorf("the instance has the facts %v; want those of its installation", have)
-	}
-}
-
-func TestAPlanForEveryAgentContinuesAfterARefusal(t *testing.T) {
-	t.Parallel()
-	s, _ := installed(t, "db", "web")
-	s.image("web", "2.0.0", "release")
-	s.append(fact(ledger.Image, s.instance("db").Wanted.Id, &imagev1.Disabled{Reason: "leaks"}))
-	q := &registryv1.PlanIntentRequest{
-		EveryAgent: true,
-		Intent: &intentv1.Intent{
-			AtOnce: true,
-			Ask:    &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: &intentv1.Selector{All: true}}},
-		},
-	}
-	r := s.plan(q)
-	if len(r.Plans) != 2 || r.Plans[0].Refusal.GetCode() != "NOT_ACTIVE" || r.Plans[1].Changed != 1 {
-		t.Errorf("%v; want db refused and web changed", r.Plans)
-	}
-	q.Exclude = []string{"db"}
-	if r := s.plan(q); len(r.Plans) != 1 || r.Plans[0].Agent != "web" {
-		t.Errorf("%v; want web alone", r.Plans)
-	}
-}
-
-func TestAnUndoIsAnIntent(t *testing.T) {
-	t.Parallel()
-	s, _ := installed(t, "web")
-	s.image("web", "2.0.0", "release")
-	r := s.accepted("upgrade", upgrade("web", "2.0.0", &intentv1.Selector{All: true}))
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: r.Id}}}
-	p := s.plan(&registryv1.PlanIntentRequest{Intent: undo})
-	if len(p.Targets) != 1 || p.Targets[0].To.GetVersion() != "1.0.0" || p.Plans[0].Agent != "web" {
-		t.Fatalf("%v; want one target that goes back to 1.0.0", p)
-	}
-	if back := s.accepted(topology.VerbUndo, p.Plans[0].Intent); back.Changed != 1 ||
-		s.instance("web").Wanted.Version != "1.0.0" {
-		t.Errorf("%v, wanted at %v", back, s.instance("web").Wanted)
-	}
-}
-
-func TestAnImageThatIsActivatedAndPromotedChangesNoServer(t *testing.T) {
-	t.Parallel()
-	s, one := installed(t, "web")
-	before := proto.CloneOf(s.instance("web"))
-	for n := range 3 {
-		s.image("web", fmt.Sprintf("2.%d.0", n), "release")
-	}
-	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 2 {
-		t.Errorf("the instance has the facts %v; want those of its installation", have)
-	}
-	if after := s.instance("web"); !proto.Equal(before, after) {
-		t.Errorf("it became %v", after)
-	}
-}
-
 // last returns the sequence of the last fact in the ledger.
 func (s *site) last() uint64 {
 	s.t.Helper()
@@ -172,30 +101,6 @@ func (s *site) last() uint64 {
 		s.t.Fatal(err)
 	}
 	return end.LastSequence
-}
-
-func TestListsTakeASelector(t *testing.T) {
-	t.Parallel()
-	s, _ := installed(t, "web")
-	s.server("two")
-	arm := &intentv1.Condition{Field: "arch", Operator: intentv1.Operator_OPERATOR_NOT_IN, Values: []string{"arm64"}}
-	where := &intentv1.Selector{
-		Where: []*intentv1.Condition{arm},
-		Not:   []*intentv1.Selector{{Servers: []string{"one"}}},
-	}
-	r := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{On: where})
-	if len(r.Servers) != 1 || r.Servers[0].Name != "two" {
-		t.Errorf("%v; want two", r.Servers)
-	}
-	if r := must[*registryv1.ListInstancesResponse](s, "ListInstances",
-		&registryv1.ListInstancesRequest{On: where}); len(
-		r.Instances,
-	) != 0 {
-		t.Errorf("%v; want none on two", r.Instances)
-	}
-	if got := s.code("ListServers", &registryv1.ListServersRequest{On: on("thre")}); got != "UNKNOWN_SERVER" {
-		t.Errorf("a name that no server has: %v", got)
-	}
 }
 
 // A plan shows the values that differ on servers that have the agent, counted over all of its parts.

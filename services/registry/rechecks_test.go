@@ -11,16 +11,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-func TestAListThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
-	t.Parallel()
-	s, id := flapping(t)
-	if l := s.lists(id); len(l) != 1 {
-		t.Errorf("recorded %v before the time has come; want one list", l)
-	}
-	s.skew.Store(int64(time.Minute))
-	s.untilFound(id, "agent-9")
-}
-
 func TestAChangeThatWaitedIsRecheckedAfterARestart(t *testing.T) {
 	t.Parallel()
 	s, id := flapping(t)

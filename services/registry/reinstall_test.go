@@ -4,17 +4,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
@@ -106,38 +103,5 @@ func TestAReinstalledServerGetsTheDefaultsOfItsEnvironmentAgain(t *testing.T) {
 	s.untilInstalled("db", id)
 	if n := s.wants(id, "db"); n != 2 {
 		t.Errorf("wanted %d times; want twice", n)
-	}
-}
-
-// Whatever another writer decides at the same moment is unwanted again.
-func TestWhatIsWantedWhileAServerIsReinstalledGoesToo(t *testing.T) {
-	t.Parallel()
-	s, id := installed(t, "web")
-	web := s.instance("web")
-	r := s.accepted(topology.VerbReinstall, reinstall("one"))
-	now := s.instance("web")
-	s.append(fact(ledger.Instance, ledger.Key(id, "web"), &instancev1.Wanted{
-		InstanceId: web.Id, Generation: now.Generation + 1, Image: web.Wanted, IntentId: "other",
-	}))
-	bustest.Eventually(t, "it is unwanted", func() bool { return s.instance("web").GetWanted() == nil })
-	s.do(taskv1.Verb_VERB_REMOVE, s.instance("web"))
-	bustest.Eventually(t, "it is gone", func() bool { return s.instance("web") == nil })
-	s.untilReinstalled(id, r.Id)
-}
-
-func TestADecommissionEndsAReinstall(t *testing.T) {
-	t.Parallel()
-	s, id := installed(t, "web")
-	s.accepted(topology.VerbReinstall, reinstall("one"))
-	s.accepted(topology.VerbDecommission, decommission("one", false))
-	refused := s.outcome(s.publish(topology.VerbReinstall, reinstall("one")))
-	if refused.GetRefusal().GetCode() != "NOT_ALIVE" {
-		t.Errorf("a reinstall of a dying server: %v", refused)
-	}
-	s.do(taskv1.Verb_VERB_REMOVE, s.instance("web"))
-	s.untilLife(id, serverv1.Life_LIFE_DEAD)
-	want := []string{"invited", "enrolled", "reinstalling", "dying", "dead"}
-	if diff := cmp.Diff(want, names(s.facts(ledger.Server, id))); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -15,63 +15,6 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 )
 
-// Which of two reports is the later one: the server and the bus both number them. A
-// report that was put back has both numbers below; either alone may be set back, with
-// the disk of a server or with the stream.
-func TestALateReportDoesNotOverruleALaterOne(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name           string
-		number, stored uint64
-		counts         bool
-	}{
-		{"the next one", 11, 101, true},
-		{"the same, delivered again", 10, 100, true},
-		{"one that was put back", 9, 99, false},
-		{"one of a server whose disk was set back", 3, 101, true},
-		{"one in a stream that was set back", 11, 40, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s, id := installed(t, "web")
-			i := s.instance("web")
-			say := func(number, stored uint64, reason string) {
-				t.Helper()
-				found := &reportv1.Found{
-					Agent:  "web",
-					Image:  i.Wanted,
-					Health: instancev1.Health_HEALTH_BAD,
-					Reason: reason,
-				}
-				r := &reportv1.Report{
-					ServerId: id,
-					BootId:   reason,
-					Sequence: number,
-					Body:     &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{found}}},
-				}
-				data, err := proto.Marshal(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				defer cancel()
-				subject := topology.ReportSubject(topology.ServerAddress{Cell: "main", Server: id},
-					topology.ReportAgents)
-				if err := s.r.reports.HandleAgents(ctx, bus.Message{Subject: subject, Data: data, Sequence: stored,
-					Delivered: 1}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			say(10, 100, "before")
-			say(c.number, c.stored, "after")
-			facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
-			last, _ := facts[len(facts)-1].Body.(*instancev1.Observed)
-			if counts := last.GetReason() == "after"; counts != c.counts {
-				t.Errorf("the later report counts: %v, want %v", counts, c.counts)
-			}
-		})
-	}
-}
-
 // Two registries share the reports, so two of one server may be handled in any order,
 // and the later one may say nothing new: the earlier must not have the last word.
 func TestTheLastReportDecidesHoweverSlowAReplicaIs(t *testing.T) {

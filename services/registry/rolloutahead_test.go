@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -85,17 +84,5 @@ func TestARolloutThatWaitsHasItsServersFetchAheadAndChangesNothing(t *testing.T)
 		&registryv1.ReplayRolloutRequest{RolloutId: id})
 	if replay.Recorded == 0 || replay.Same != replay.Recorded {
 		t.Errorf("of %d decisions %d are the same: %v", replay.Recorded, replay.Same, replay.Decisions)
-	}
-}
-
-func TestOnlyARolloutAsksServersToFetchAhead(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 1)
-	ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{
-		On: &intentv1.Selector{All: true}, Ahead: &imagev1.Ahead{Image: &imagev1.Ref{Id: "x"}},
-	}}}
-	have := s.outcome(s.publish(topology.VerbRefresh, ask))
-	if have.Refusal.GetCode() != code.Malformed || !strings.Contains(have.Refusal.GetMessage(), "only a rollout") {
-		t.Errorf("it is answered with %v", have.Refusal)
 	}
 }

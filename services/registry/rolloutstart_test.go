@@ -1,14 +1,11 @@
 package registry
 
 import (
-	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -19,30 +16,6 @@ func startsIn(d time.Duration) *intentv1.Intent {
 	in := waves(&rolloutv1.Strategy{})
 	in.GetRollout().StartAt = timestamppb.New(time.Now().Add(d))
 	return in
-}
-
-func TestARolloutBeginsAtItsTimeAndCanBeAbortedUntilThen(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 4)
-	later := startsIn(time.Hour)
-	id := s.accepted(topology.VerbRollout, later).Id
-	resp := must[*registryv1.GetRolloutResponse](s, "GetRollout", &registryv1.GetRolloutRequest{RolloutId: id})
-	at := later.GetRollout().StartAt
-	if !proto.Equal(resp.NextAt, at) || !strings.HasPrefix(resp.WaitsFor, "its start at ") ||
-		!proto.Equal(resp.Rollout.StartAt, at) || resp.Rollout.Waves[0].OpenedAt != nil {
-		t.Errorf("it waits for %q until %v: %v", resp.WaitsFor, resp.NextAt, resp.Rollout)
-	}
-	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT)
-	soon := startsIn(2 * time.Second)
-	id = s.accepted(topology.VerbRollout, soon).Id
-	s.eventually("it succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if r := s.rollout(id); r.Waves[0].OpenedAt.AsTime().Before(soon.GetRollout().StartAt.AsTime()) {
-		t.Errorf("its first wave began at %v, before %v", r.Waves[0].OpenedAt, soon.GetRollout().StartAt)
-	}
-	q := &registryv1.ReplayRolloutRequest{RolloutId: id}
-	if resp := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", q); resp.Same != resp.Recorded {
-		t.Errorf("replayed %v", resp)
-	}
 }
 
 // The environment is frozen for a day.

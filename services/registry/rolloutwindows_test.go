@@ -5,14 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -57,28 +54,6 @@ func TestARolloutWaitsForTheEndOfAFreeze(t *testing.T) {
 	}
 	s.thawed()
 	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-}
-
-func TestAFreezeRefusesIntentsUnlessItIsOverridden(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 2)
-	s.frozen()
-	up := &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
-		Agent: "web", On: &intentv1.Selector{All: true},
-	}}}
-	if have := s.outcome(s.publish(topology.VerbUpgrade, proto.CloneOf(up))); have.Refusal.GetCode() != code.Frozen {
-		t.Errorf("an upgrade: %v", have.Refusal)
-	}
-	remove := &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{
-		Agent: "web", On: &intentv1.Selector{All: true},
-	}}}
-	if have := s.outcome(s.publish(topology.VerbRemove, remove)); have.Refusal.GetCode() != code.Frozen {
-		t.Errorf("a removal: %v", have.Refusal)
-	}
-	up.Override = true
-	if have := s.accepted(topology.VerbUpgrade, up); have.Changed != 2 || !have.Intent.Override {
-		t.Errorf("an override: %v", have)
-	}
 }
 
 func TestAServerNamesWhatClosesItsEnvironment(t *testing.T) {

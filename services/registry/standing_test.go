@@ -134,23 +134,6 @@ func (s *site) inviteAgain(name, id string) trust.Token {
 	return s.tokenOf(r)
 }
 
-func TestRevokingVoidsATokenThatWasNotUsedYet(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id := s.server("one")
-	s.revoke("one")
-	token := s.inviteAgain("one", id)
-	s.revoke("one")
-	s.revoke("one")
-	if _, err := s.enrol(token, "second key"); codeOf(err) != "UNKNOWN_TOKEN" {
-		t.Errorf("with the void token: %v", err)
-	}
-	want := []string{"invited", "enrolled", "revoked", "reinvited", "revoked"}
-	if diff := cmp.Diff(want, names(s.facts(ledger.Server, id))); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestAServerRenewsItsCredentialsWhileItIsBelieved(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -188,22 +171,6 @@ func TestAServerRenewsItsCredentialsWhileItIsBelieved(t *testing.T) {
 	}
 }
 
-func TestAServerWhoseCredentialsExpiredIsInvitedAgain(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id := s.server("one")
-	s.skew.Store(int64(DefaultServerCredentials + time.Hour))
-	s.quarantine("one")
-	_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one"})
-	if codeOf(err) != "SERVER_QUARANTINED" {
-		t.Errorf("in quarantine: %v", err)
-	}
-	s.release("one")
-	if _, err := s.enrol(s.inviteAgain("one", id), "second key"); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAServerThatBeatsIsGivenUpOnlyByForce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -235,33 +202,4 @@ func TestAServerThatBeatsIsGivenUpOnlyByForce(t *testing.T) {
 			&registryv1.ListUnknownServersRequest{})
 		return len(r.Servers) == 1 && r.Servers[0].Code == "STILL_RUNS"
 	})
-}
-
-func TestWhatAServersStandingCannotBecomeIsRefused(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.server("one")
-	s.invite("later")
-	long := string(make([]byte, 2000))
-	for name, c := range map[string]struct {
-		method string
-		server string
-		reason string
-		want   string
-	}{
-		"quarantine of none":          {"QuarantineServer", "", "", "EMPTY_SELECTOR"},
-		"quarantine of an unknown":    {"QuarantineServer", "web-9", "", "UNKNOWN_SERVER"},
-		"quarantine of an invitation": {"QuarantineServer", "later", "", "NOT_ALIVE"},
-		"release of an invitation":    {"ReleaseServer", "later", "", "NOT_ALIVE"},
-		"revocation of an invitation": {"RevokeServer", "later", "", "NOT_ALIVE"},
-		"a reason of 2000 bytes":      {"QuarantineServer", "one", long, "BAD_REASON"},
-		"a reason on two lines":       {"RevokeServer", "one", "a\nb", "BAD_REASON"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			q := &registryv1.QuarantineServerRequest{Server: c.server, Reason: c.reason} // all three are alike
-			if got := s.code(c.method, q); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
-		})
-	}
 }

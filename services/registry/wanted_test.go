@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
@@ -65,26 +64,5 @@ func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T)
 	s.reportVMs(nil, upgraded)
 	if got := differ(); len(got) != 1 {
 		t.Errorf("after the upgrade %q differ", got)
-	}
-}
-
-func TestAWantedVersionNamesWhatItIsOf(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.vms(time.Hour)
-	many := map[string]string{}
-	for n := range 257 {
-		many[fmt.Sprint("vm-", n)] = "1"
-	}
-	for _, wanted := range []map[string]string{
-		{"": "1"}, {"env=": "1"}, {"env=NO": "1"}, {"a b": "1"}, {"all": ""}, {"all": "a\nb"}, many,
-	} {
-		if got := s.code("ChangeAgent", s.want(wanted)); got != code.BadWanted {
-			t.Errorf("%d versions, %.40v: %q", len(wanted), wanted, got)
-		}
-	}
-	daemon := &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON, Wanted: map[string]string{"all": "1"}}
-	if got := s.code("CreateAgent", &registryv1.CreateAgentRequest{Agent: daemon}); got != code.UnsupportedKind {
-		t.Errorf("of a daemon: %q", got)
 	}
 }

@@ -4,6 +4,7 @@ package recordstest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,12 +29,14 @@ type World struct {
 	At    time.Time     // what the clock shows
 	Facts []ledger.Fact // the ledger
 	Hear  []func([]ledger.Fact)
+
+	ends map[string]uint64 // the last sequences of keys, by their subjects
 }
 
 // New returns an empty world.
 func New(t testing.TB) *World {
 	t.Helper()
-	w := &World{T: t, At: time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)}
+	w := &World{T: t, At: time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC), ends: map[string]uint64{}}
 	v, now := view.New(), func() time.Time { return w.At }
 	w.Records = &records.Records{
 		View: v, Follower: fold.New(nil, v, fold.Options{}), Now: now, NewID: ident.New, Budget: intake.DefaultBudget,
@@ -65,6 +68,7 @@ func (w *World) Append(_ context.Context, drafts ...ledger.Draft) (uint64, error
 		f := d.Fact
 		f.Sequence = uint64(len(w.Facts)) + 1
 		w.Facts = append(w.Facts, f)
+		w.ends[ledger.KeySubject(f.Noun, f.Key)] = f.Sequence
 		if added = append(added, f); !w.View.Apply(f) {
 			w.T.Errorf("fact %d does not fit: %s %v", f.Sequence, f.Subject(), f.Body)
 		}
@@ -77,6 +81,9 @@ func (w *World) Append(_ context.Context, drafts ...ledger.Draft) (uint64, error
 
 // last returns the sequence of the last fact with a subject.
 func (w *World) last(subject string) (sequence uint64) {
+	if !strings.Contains(strings.TrimSuffix(subject, "*"), "*") && strings.HasSuffix(subject, "*") {
+		return w.ends[subject] // of one key
+	}
 	for _, f := range w.Facts {
 		if bus.Matches(subject, f.Subject()) {
 			sequence = f.Sequence
