@@ -18,7 +18,6 @@ import (
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
@@ -276,16 +275,6 @@ func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
 	}
 	if second := run(); string(first) != string(second) {
 		t.Error("the view read from a snapshot differs")
-	}
-}
-
-func TestAboutNamesTheService(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
-	r, err := bus.Call[*apiv1.AboutResponse](t.Context(), s.ops, ledger.Registry, about, &apiv1.AboutRequest{})
-	if err != nil || r.Service != "registry" {
-		t.Errorf("have %v, %v", r, err)
 	}
 }
 

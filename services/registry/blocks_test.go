@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -25,18 +24,6 @@ func upWeb(version string, on *intentv1.Selector) *intentv1.Intent {
 		up.Image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
 	}
 	return &intentv1.Intent{AtOnce: true, Ask: &intentv1.Intent_Upgrade{Upgrade: up}}
-}
-
-// first returns the ids of the first servers of the fleet.
-func (s *site) first(n int) *intentv1.Selector {
-	var ids []string
-	s.r.follower.Read(func() {
-		for server := range s.r.records.View.AllServers() {
-			ids = append(ids, server.Id)
-		}
-	})
-	slices.Sort(ids)
-	return &intentv1.Selector{Servers: ids[:n]}
 }
 
 func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -114,24 +113,4 @@ func TestWhatCannotBeInstalledWaitsWithItsReasonAndComesAsSoonAsItCan(t *testing
 	if s.wants(id, "web") != 1 {
 		t.Error("a channel that moved changed what the default installed")
 	}
-}
-
-func TestAnEnvironmentThatChangesKeepsItsDefaults(t *testing.T) {
-	t.Parallel()
-	s := defaulted(t)
-	s.setDefault("db", reachNew)
-	e := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{
-		Environment: &environmentv1.Environment{
-			Name: "prod", Description: "live", Defaults: map[string]*environmentv1.Default{"web": {}},
-		},
-	}).Environment
-	if len(e.Defaults) != 1 || e.Defaults["db"].GetActor() != "alice" || e.Description != "live" {
-		t.Errorf("have %v; want the description and the default for db alone", e)
-	}
-	must[*registryv1.UnsetDefaultResponse](s, "UnsetDefault",
-		&registryv1.UnsetDefaultRequest{Environment: "prod", Agent: "db"})
-	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent", &registryv1.ChangeAgentRequest{
-		Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON},
-	})
-	must[*registryv1.DeleteAgentResponse](s, "DeleteAgent", &registryv1.DeleteAgentRequest{Name: "db"})
 }

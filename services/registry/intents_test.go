@@ -20,7 +20,6 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 func TestAnIntentIsAcceptedInOneBatchWithItsChanges(t *testing.T) {
@@ -55,21 +54,6 @@ func TestAnIntentIsAcceptedInOneBatchWithItsChanges(t *testing.T) {
 type counts struct{ Changed, Already, PassedOver uint32 }
 
 func countsOf(r *intentv1.Record) counts { return counts{r.Changed, r.Already, r.PassedOver} }
-
-func TestADryRunWritesItsAnswerAlone(t *testing.T) {
-	t.Parallel()
-	s, one := installed(t, "web")
-	s.image("web", "2.0.0", "release")
-	i := upgrade("web", "2.0.0", on("one"))
-	i.DryRun = true
-	if have := countsOf(s.accepted("upgrade", i)); have.Changed != 1 {
-		t.Errorf("a dry run counts %+v; want 1 changed", have)
-	}
-	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
-	if diff := cmp.Diff([]string{"wanted", "observed"}, have); diff != "" {
-		t.Error(diff)
-	}
-}
 
 func TestTwoRegistriesNeverDecideAnIntentTwice(t *testing.T) {
 	t.Parallel()
@@ -237,38 +221,5 @@ func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
 	if diff := cmp.Diff([]string{"wanted", "observed", "unwanted"}, have); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// A damaged agent is repaired by a task for the version that it has.
-func TestARepeatedIntentRetriesInstancesThatAreNotGood(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		health instancev1.Health
-		there  bool
-		state  instancev1.State
-		want   uint32
-	}{
-		"good":      {instancev1.Health_HEALTH_GOOD, true, instancev1.State_STATE_CONVERGED, 0},
-		"bad":       {instancev1.Health_HEALTH_BAD, true, instancev1.State_STATE_FAILED, 1},
-		"not there": {instancev1.Health_HEALTH_ABSENT, false, instancev1.State_STATE_DRIFTED, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, one := installed(t, "web")
-			i := s.instance("web")
-			s.append(task(taskv1.Verb_VERB_INSTALL, i)...)
-			seen := &instancev1.Observed{InstanceId: i.Id, Health: c.health, Reason: "a file was changed"}
-			if c.there {
-				seen.Image = i.Wanted
-			}
-			s.append(fact(ledger.Instance, ledger.Key(one, "web"), seen))
-			s.untilState("web", c.state)
-
-			r := s.accepted("upgrade", upgrade("web", "1.0.0", on("one")))
-
-			if r.Changed != c.want || r.Already != 1-c.want {
-				t.Errorf("%+v; want %d changed", countsOf(r), c.want)
-			}
-		})
 	}
 }

@@ -5,17 +5,6 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
-// ring is a stage for the servers with values of the label ring.
-func ring(values ...string) *rolloutv1.Stage {
-	return meeting(&rolloutv1.Match{
-		Field: "label.ring", Relation: rolloutv1.Relation_RELATION_IN, Values: values,
-	})
-}
-
-func meeting(m *rolloutv1.Match) *rolloutv1.Stage {
-	return &rolloutv1.Stage{Of: &rolloutv1.Group{Where: []*rolloutv1.Match{m}}}
-}
-
 // taking is a stage of n servers.
 func taking(n uint32) *rolloutv1.Stage {
 	return &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: n}}

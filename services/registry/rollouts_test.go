@@ -188,48 +188,6 @@ func (s *site) control(id string, c registryv1.RolloutControl) *rolloutv1.Rollou
 	return must[*registryv1.ControlRolloutResponse](s, "ControlRollout", q).Rollout
 }
 
-func TestAnUndoTakesEveryTouchedServerBackInWaves(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 12)
-	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Approve: true})).Id
-	canaryPassed := func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		return r.GetWaves()[0].PassedAt != nil
-	}
-	s.eventually("the canary passed", nil, canaryPassed)
-	r := s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE)
-	if r.Waves[1].ApprovedBy == "" {
-		t.Fatalf("after the approval: %v", r)
-	}
-	s.eventually("the second wave passed", nil, func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		return r.GetWaves()[1].PassedAt != nil
-	})
-	if have := s.versions(); have["1.1.0"] != 4 {
-		t.Fatalf("versions %v, want the third wave to wait for an approval", have)
-	}
-	overlapping := s.outcome(s.publish(topology.VerbRollout, waves(&rolloutv1.Strategy{})))
-	if overlapping.Refusal.GetCode() != code.RolloutOverlaps {
-		t.Errorf("a second rollout: %v", overlapping.Refusal)
-	}
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
-		UndoOf: id, Strategy: &rolloutv1.Strategy{
-			Stages: []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}},
-		},
-	}}}
-	undoing := s.accepted(topology.VerbRollout, undo).Id
-	s.eventually("the undo succeeds", nil, s.is(undoing, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.0.0"] != 12 {
-		t.Errorf("versions %v", have)
-	}
-	if r := s.rollout(id); r.State != rolloutv1.State_STATE_UNDONE || r.UndoneBy != undoing {
-		t.Errorf("the first one is %v", r)
-	}
-	if r := s.rollout(undoing); len(r.Waves) != 2 || r.Undoes != id {
-		t.Errorf("the undo is %v", r)
-	}
-}
-
 func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.T) {
 	t.Parallel()
 	s := rolledOut(t, 12)

@@ -225,3 +225,13 @@ func TestAFreezeRefusesIntentsUnlessTheyOverrideIt(t *testing.T) {
 		}
 	}
 }
+
+func TestADryRunWritesItsAnswerAlone(t *testing.T) {
+	t.Parallel()
+	w := site(t)
+	in := recordstest.Install("base", one())
+	in.DryRun = true
+	if d := w.Decide("install", in); d.Changed != 1 || len(d.Drafts) != 1 || d.Drafts[0].Name() != "accepted" {
+		t.Errorf("changed %d, %d facts; want one that would change, and the answer alone", d.Changed, len(d.Drafts))
+	}
+}

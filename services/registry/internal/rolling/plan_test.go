@@ -189,3 +189,22 @@ func TestAServerJoinsTheLastWaveUntilItBeginsAndThenOneBehindIt(t *testing.T) {
 		}
 	}
 }
+
+func TestThePlanOfALaterStartCostsWhatIsClosedThen(t *testing.T) {
+	t.Parallel()
+	w := fleet(2)
+	w.apply(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{
+		Freezes: []*environmentv1.Freeze{{Until: &timestamppb.Timestamp{Seconds: 2000}, Reason: "end of the year"}},
+	}})
+	now := time.Unix(1000, 0)
+	for start, closed := range map[int64]int{0: 2, 1500: 2, 2001: 0} {
+		p := w.asked(func(q *intentv1.Rollout) {
+			if start > 0 {
+				q.StartAt = &timestamppb.Timestamp{Seconds: start}
+			}
+		})
+		if c := rolling.CostOf(w, p, p.Begins(now)); c.Closed != closed || closed > 0 && c.Until.Unix() != 2000 {
+			t.Errorf("begun at %d it costs %+v; want %d closed servers", start, c, closed)
+		}
+	}
+}

@@ -242,3 +242,32 @@ func TestAnUndoOfWhatReachedManyServersGoesInWaves(t *testing.T) {
 		},
 	}}), "undo of configure web")
 }
+
+func TestARolloutThatWaitsHasItsServersFetchAheadAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := running(t, 4, "web")
+	until := f.At.Add(24 * time.Hour)
+	f.Fact(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{
+		FetchAlways: true, Freezes: []*environmentv1.Freeze{{Until: timestamppb.New(until)}},
+	}})
+	if p := f.plan(up(nil, taking(1))); p.Closed != 4 || p.Primed != 4 {
+		t.Errorf("%d servers are closed and %d fetch ahead; want 4 and 4", p.Closed, p.Primed)
+	}
+	id := f.start(up(nil, taking(1)))
+	f.until("they are asked to fetch ahead", nil, func() bool { return f.rollout(id).Primed == 4 })
+	asked := 0
+	for _, x := range f.Facts {
+		a, _ := x.Body.(*intentv1.Accepted)
+		if ahead := a.GetIntent().GetRefresh().GetAhead(); ahead != nil {
+			asked += len(a.ServerIds)
+			if keeps := ahead.KeepUntil.AsTime().Sub(f.At); keeps < 7*24*time.Hour || keeps > 9*24*time.Hour {
+				t.Errorf("it is kept for %s", keeps)
+			}
+		}
+	}
+	if f.wants("1.0.0", 4); asked != 4 {
+		t.Errorf("%d servers were asked", asked)
+	}
+	f.freeze(false)
+	f.succeeds(id)
+}
