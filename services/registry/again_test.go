@@ -11,10 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 // The view drops old intents. A large one that is delivered again after that must not be done again:
@@ -102,31 +99,4 @@ func TestAnIntentIsDecidedOnAllEarlierDecisions(t *testing.T) {
 	if r := s.outcome(last); r.Changed != n {
 		t.Errorf("%+v; want %d changed", countsOf(r), n)
 	}
-}
-
-// A failed removal would keep a dying server dying indefinitely, because it accepts no other intent
-// than a decommission.
-func TestARepeatedDecommissionRetriesFailedRemovals(t *testing.T) {
-	t.Parallel()
-	s, id := installed(t, "web", "db")
-	s.accepted(topology.VerbDecommission, decommission("one", false))
-	s.untilLife(id, serverv1.Life_LIFE_DYING)
-	i := s.instance("web")
-	drafts := removal(i)
-	s.append(
-		append(drafts[:3], fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "BUSY"}}))...)
-	s.untilState("web", instancev1.State_STATE_FAILED)
-
-	r := s.accepted(topology.VerbDecommission, decommission("one", false))
-
-	if have := s.instance("web"); r.Changed != 1 || have.Generation != i.Generation+1 {
-		t.Errorf("changed %d, generation %d; want 1, %d", r.Changed, have.Generation, i.Generation+1)
-	}
-	if r := s.accepted(topology.VerbDecommission, decommission("one", false)); r.Changed != 0 || r.Already != 1 {
-		t.Errorf("nothing failed, and yet %+v", countsOf(r))
-	}
-	for _, a := range []string{"web", "db"} {
-		s.do(taskv1.Verb_VERB_REMOVE, s.instance(a))
-	}
-	s.untilLife(id, serverv1.Life_LIFE_DEAD)
 }

@@ -93,19 +93,3 @@ func (s *site) rows(server string) []*registryv1.DefaultRow {
 	return must[*registryv1.ListDefaultsResponse](s, "ListDefaults",
 		&registryv1.ListDefaultsRequest{Server: server}).Defaults
 }
-
-// with returns on how many servers an agent is wanted.
-func (s *site) with(agent string) (n int) {
-	s.r.follower.Read(func() { n = s.wanting(agent) })
-	return n
-}
-
-// wanting is with inside Read, where another Read would wait for a fact that waits for the first.
-func (s *site) wanting(agent string) (n int) {
-	for i := range s.r.records.View.InstancesOfAgent(agent) {
-		if i.Wanted != nil {
-			n++
-		}
-	}
-	return n
-}

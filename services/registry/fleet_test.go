@@ -145,21 +145,6 @@ func TestAServerDiesInOneBatchWithItsLastInstances(t *testing.T) {
 	}
 }
 
-func TestALostServerIsDeadAtOnceWithItsAgents(t *testing.T) {
-	t.Parallel()
-	s, id := installed(t, "web")
-	s.accepted(topology.VerbDecommission, decommission("one", true))
-	facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
-	gone, _ := facts[len(facts)-1].Body.(*instancev1.Gone)
-	if !gone.GetLost() || s.get(id).Life != serverv1.Life_LIFE_DEAD {
-		t.Errorf("the last fact is %v and the server %s", facts[len(facts)-1].Body, s.get(id).Life)
-	}
-	must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: id, Leak: true})
-	if got := s.code("GetServer", &registryv1.GetServerRequest{Server: id}); got != "UNKNOWN_SERVER" {
-		t.Errorf("a forgotten server is found: %v", got)
-	}
-}
-
 func TestARemovalThatEndedWhileNoRegistryRanIsRecordedLater(t *testing.T) {
 	t.Parallel()
 	s, _ := installed(t, "web")

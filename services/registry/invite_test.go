@@ -17,32 +17,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
-func TestATokenAdmitsOneKey(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	token := s.invite("one")
-	if token.URL != "nats://bus:4222" || token.JWT != "guest jwt of "+token.ServerID || len(token.Secret) < 43 {
-		t.Errorf("the token holds %+v", token)
-	}
-	first, err := s.enrol(token, "mine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := s.enrol(token, "mine"); err != nil || !proto.Equal(first, again) {
-		t.Errorf("the same key again: %v, %v; want the same answer", again, err)
-	}
-	if _, err := s.enrol(token, "another"); codeOf(err) != "USED_TOKEN" {
-		t.Errorf("another key: %v", err)
-	}
-	token.Secret = "guessed"
-	if _, err := s.enrol(token, "mine"); codeOf(err) != "UNKNOWN_TOKEN" {
-		t.Errorf("a wrong secret: %v", err)
-	}
-	if have := names(s.facts(ledger.Server, token.ServerID)); len(have) != 2 {
-		t.Errorf("facts %v; want invited and enrolled", have)
-	}
-}
-
 // A token has room for fingerprints only; a server that is in gets the CAs themselves, whenever they change.
 func TestServersLearnTheCAsOfTheBus(t *testing.T) {
 	t.Parallel()

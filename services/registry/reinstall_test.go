@@ -80,28 +80,3 @@ func TestAServerIsReinstalledOnceItsExecutorIsEmptyAndItsInstancesAreGone(t *tes
 	}
 	s.accepted(topology.VerbInstall, install("web", on("one")))
 }
-
-func TestAReinstalledServerGetsTheDefaultsOfItsEnvironmentAgain(t *testing.T) {
-	t.Parallel()
-	s := defaulted(t)
-	s.setDefault("db", reachNew)
-	id := s.join("one", "prod")
-	s.untilInstalled("db", id)
-	s.do(taskv1.Verb_VERB_INSTALL, s.instance("db"))
-	r := s.accepted(topology.VerbReinstall, reinstall("one"))
-	s.settled(s.r)
-	if s.wanted(id, "db") {
-		t.Error("a default was installed before the server is empty")
-	}
-	s.do(taskv1.Verb_VERB_REMOVE, s.instance("db"))
-	bustest.Eventually(t, "it is gone", func() bool { return s.instance("db") == nil })
-	s.settled(s.r)
-	if s.wanted(id, "db") {
-		t.Error("a default was installed before the server said that it is empty")
-	}
-	s.untilReinstalled(id, r.Id)
-	s.untilInstalled("db", id)
-	if n := s.wants(id, "db"); n != 2 {
-		t.Errorf("wanted %d times; want twice", n)
-	}
-}

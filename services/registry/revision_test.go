@@ -10,12 +10,10 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // Of all operators that read one revision and change it, through two registries, exactly one wins; the others
@@ -98,37 +96,4 @@ func TestARecordChangesOnlyAtTheRevisionThatIsNamed(t *testing.T) {
 			t.Error("a fact holds a revision")
 		}
 	}
-}
-
-func TestAnInstancesOwnValuesChangeOnlyAtTheirRevision(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.channel("release", true)
-	s.agent("web")
-	s.image("web", "1.0.0", "release")
-	s.server("one")
-	s.server("two")
-	s.accepted(topology.VerbInstall, install("web", on("one", "two")))
-	at := func(revision uint64, level string, servers ...string) *intentv1.Intent {
-		i := configure("web", map[string]string{"level": level}, on(servers...))
-		i.GetConfigure().IfRevision = &revision
-		return i
-	}
-	s.accepted(topology.VerbConfigure, at(0, "info", "one"))
-	r := s.outcome(s.publish(topology.VerbConfigure, at(0, "debug", "one"))).Refusal
-	if r.GetCode() != "REVISION_CHANGED" || !strings.Contains(r.GetMessage(), "changed them at") {
-		t.Errorf("refusal %v", r)
-	}
-	// Of two servers the one with another revision is left out, and named.
-	a := s.accepted(topology.VerbConfigure, at(0, "debug", "one", "two"))
-	if a.Changed != 1 || a.LeftOut != 1 || a.Reasons[0].Code != "REVISION_CHANGED" {
-		t.Errorf("accepted %v", a)
-	}
-	rows := must[*registryv1.ListInstancesResponse](s, "ListInstances",
-		&registryv1.ListInstancesRequest{Agent: "web", Server: "one"}).Instances
-	own := rows[0].Instance.OwnChange
-	if own.GetRevision() == 0 || own.GetChangedBy() == "" || own.GetChangedAt() == nil {
-		t.Fatalf("the last change is %v", own)
-	}
-	s.accepted(topology.VerbConfigure, at(own.Revision, "warn", "one"))
 }

@@ -53,3 +53,12 @@ func TestServersThatGetTheLabelJoinARolloutWhileItRunsAndAsLongAfterAsItSays(t *
 		t.Errorf("the replay differs: %v", replayed)
 	}
 }
+
+func (s *site) serverIDs() (ids []string) {
+	s.r.follower.Read(func() {
+		for server := range s.r.records.View.AllServers() {
+			ids = append(ids, server.Id)
+		}
+	})
+	return ids
+}

@@ -229,27 +229,3 @@ func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.
 		t.Errorf("%d rollouts are listed", len(all))
 	}
 }
-
-func TestARegistryThatIsKilledInEachWaveReachesEveryServerOnce(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 12)
-	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Concurrency: 2})).Id
-	for wave := range 3 {
-		s.eventually("a server of the wave succeeded", nil, func() bool {
-			r, _ := s.r.records.View.Rollout(id)
-			return r.GetWaves()[wave].GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)] > 0
-		})
-		s.stop()
-		s.r, s.stop = s.registry()
-	}
-	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.1.0"] != 12 {
-		t.Errorf("versions %v", have)
-	}
-	q := &registryv1.ListRolloutTargetsRequest{RolloutId: id}
-	for _, row := range must[*registryv1.ListRolloutTargetsResponse](s, "ListRolloutTargets", q).Targets {
-		if n := s.count(ledger.Instance, ledger.Key(row.Target.ServerId, "web"), "wanted"); n != 2 {
-			t.Errorf("%s was changed %d times after its install", row.ServerName, n-1)
-		}
-	}
-}

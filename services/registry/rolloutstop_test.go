@@ -71,16 +71,6 @@ func (s *site) targetsAre(id string, want map[rolloutv1.TargetState]int) {
 	})
 }
 
-// converged returns how many instances of an agent are as wanted. It must run inside Read.
-func (s *site) converged(agent string) (n int) {
-	for i := range s.r.records.View.InstancesOfAgent(agent) {
-		if i.State == instancev1.State_STATE_CONVERGED {
-			n++
-		}
-	}
-	return n
-}
-
 // The view keeps the newest 10,000 intents, and what an older one queued must not begin either.
 func TestAPauseWithdrawsAnIntentThatTheViewDoesNotKeep(t *testing.T) {
 	t.Parallel()

@@ -113,25 +113,6 @@ func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
 	})
 }
 
-// The default was recorded, and then waited on every server.
-func TestAValueOfADefaultFitsTheSchemaOfItsAgent(t *testing.T) {
-	t.Parallel()
-	s, _ := webShop(t)
-	q := setDefault("web", reachNew)
-	q.Metadata = map[string]string{"level": "loud"}
-	want := "metadata.level: value must be one of 'info', 'debug' (set by the default of environment prod)"
-	got := s.refusedCall("SetDefault", q)
-	if !strings.Contains(got, "SCHEMA_MISMATCH") || !strings.Contains(got, want) {
-		t.Errorf("set: %s", got)
-	}
-	plan := &registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Set{Set: q}}
-	if got := s.code("PlanDefaults", plan); got != "SCHEMA_MISMATCH" {
-		t.Errorf("planned: %s", got)
-	}
-	q.Metadata["level"] = "debug"
-	must[*registryv1.SetDefaultResponse](s, "SetDefault", q)
-}
-
 func TestASchemaThatChangesNamesWhatIsOutdated(t *testing.T) {
 	t.Parallel()
 	s, web := webShop(t)

@@ -9,8 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -169,37 +167,4 @@ func TestAServerRenewsItsCredentialsWhileItIsBelieved(t *testing.T) {
 	if _, err := s.renew("01a1fc88-01b0-78a7-8be5-02349c182293", "key"); codeOf(err) != "NOT_ENROLLED" {
 		t.Errorf("unknown: %v", err)
 	}
-}
-
-func TestAServerThatBeatsIsGivenUpOnlyByForce(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id := s.server("one")
-	s.beating(id, "boot")
-	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
-	lost := decommission("one", true)
-	refused := s.outcome(s.publish(topology.VerbDecommission, lost))
-	if r := refused.Refusal; r.GetCode() != "SERVER_ONLINE" || r.Try == "" {
-		t.Errorf("without force: %v", fault.Line(r))
-	}
-	alone := decommission("one", false)
-	alone.GetDecommission().Force = true
-	if r := s.outcome(s.publish(topology.VerbDecommission, alone)).Refusal; r.GetCode() != "MALFORMED" {
-		t.Errorf("force alone: %v", fault.Line(r))
-	}
-	lost.GetDecommission().Force = true
-	s.accepted(topology.VerbDecommission, lost)
-	s.untilLife(id, serverv1.Life_LIFE_DEAD)
-	dead := s.get(id)
-	if keys, _ := server.Admitted(dead, time.Now()); keys != (server.Keys{}) {
-		t.Errorf("the bus still admits %v", keys)
-	}
-	if r := dead.Exclusion; r.GetActor() != "alice" {
-		t.Errorf("given up by %v", r)
-	}
-	bustest.Eventually(t, "its beats are those of a dead server", func() bool {
-		r := must[*registryv1.ListUnknownServersResponse](s, "ListUnknownServers",
-			&registryv1.ListUnknownServersRequest{})
-		return len(r.Servers) == 1 && r.Servers[0].Code == "STILL_RUNS"
-	})
 }

@@ -18,6 +18,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
@@ -233,5 +234,47 @@ func TestADryRunWritesItsAnswerAlone(t *testing.T) {
 	in.DryRun = true
 	if d := w.Decide("install", in); d.Changed != 1 || len(d.Drafts) != 1 || d.Drafts[0].Name() != "accepted" {
 		t.Errorf("changed %d, %d facts; want one that would change, and the answer alone", d.Changed, len(d.Drafts))
+	}
+}
+
+// A failed removal would keep a dying server dying indefinitely, because it accepts no other intent.
+func TestARepeatedDecommissionRetriesFailedRemovals(t *testing.T) {
+	t.Parallel()
+	w := site(t)
+	again := decommission(&intentv1.Decommission{Server: "one"})
+	w.Decide("decommission", again)
+	for n, ends := range []proto.Message{&taskv1.Failed{Outcome: &taskv1.Outcome{Code: "BUSY"}}, nil} {
+		if ends != nil {
+			w.Task(w.Instance(recordstest.ServerID("one"), "cn-agent"), &taskv1.Assigned{}, &taskv1.Started{}, ends)
+		}
+		if d := w.Decide("decommission", again); d.Refusal != nil || int(d.Changed) != 1-n {
+			t.Errorf("asked again %d times: %v, changed %d; want a change only after the failure", n+1, d.Refusal, d.Changed)
+		}
+	}
+}
+
+func TestAnInstancesOwnValuesChangeOnlyAtTheirRevision(t *testing.T) {
+	t.Parallel()
+	w := site(t)
+	w.Accept("install", recordstest.Install("base", recordstest.On("one", "two")))
+	at := func(revision uint64, level string, on *intentv1.Selector) intent.Decision {
+		return w.Decide("configure", &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: &intentv1.Configure{
+			Agent: "base", Set: values{"level": level}, On: on, IfRevision: &revision,
+		}}})
+	}
+	at(0, "info", one())
+	if r := at(0, "debug", one()).Refusal; r.GetCode() != code.RevisionChanged ||
+		!strings.Contains(r.GetMessage(), "changed them at") {
+		t.Errorf("at an older revision: %v", r)
+	}
+	// Of two servers the one with another revision is left out, and named.
+	d := at(0, "debug", recordstest.On("one", "two"))
+	a, _ := d.Drafts[len(d.Drafts)-1].Body.(*intentv1.Accepted)
+	if a.GetChanged() != 1 || a.GetLeftOut() != 1 || a.Reasons[0].Code != code.RevisionChanged {
+		t.Errorf("at the revision of one of two: %v", a)
+	}
+	own := w.Instance(recordstest.ServerID("one"), "base").OwnChange
+	if d := at(own.GetRevision(), "warn", one()); d.Refusal != nil || own.GetChangedBy() != "alice" {
+		t.Errorf("at its revision, of %v: %v", own, d.Refusal)
 	}
 }

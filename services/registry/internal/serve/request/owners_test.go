@@ -19,7 +19,7 @@ func TestAnOwnerReplacesOnlyWhatItDeclaredItself(t *testing.T) {
 		next *ownerv1.FieldOwner
 		want []*ownerv1.FieldOwner
 	}{
-		"nobody":            {nil, have},
+		"no owner":          {nil, have},
 		"it declares more":  {of("site", "labels.c"), []*ownerv1.FieldOwner{of("site", "labels.c"), have[1]}},
 		"it declares none":  {&ownerv1.FieldOwner{Name: "site"}, have[1:]},
 		"another comes in":  {of("apps", "labels.c"), []*ownerv1.FieldOwner{of("apps", "labels.c"), have[0], have[1]}},

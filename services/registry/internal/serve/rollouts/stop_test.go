@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -170,4 +171,34 @@ func TestAnUndoTakesBackWhatTheOneBeforeHadQueuedWhenItWasAborted(t *testing.T) 
 	f.Duties()
 	f.succeeds(again)
 	f.wants("1.0.0", 2)
+}
+
+// Two registries may decide on one view. Each of two rollouts keeps all servers but one working.
+func TestOfTwoReleasesUnderKeepBudgetsThatAreDecidedOnOneViewOneIsRecorded(t *testing.T) {
+	t.Parallel()
+	f := running(t, 4, "web", "db")
+	for _, agent := range []string{"web", "db"} {
+		in := up(&rolloutv1.Strategy{Keep: []*rolloutv1.Keep{{
+			Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 3}},
+		}}})
+		in.GetRollout().Steps[0].GetUpgrade().Agent = agent
+		f.start(in)
+	}
+	var decided [][]ledger.Draft
+	for _, r := range f.View.Rollouts() {
+		f.Fact(ledger.Rollout, r.Id, &rolloutv1.Opened{Wave: 1})
+	}
+	for _, r := range f.View.Rollouts() {
+		in, _ := f.View.Intent(r.Id)
+		d, drafts, _ := f.work.decide(r.Id, in.Intent)
+		if decided = append(decided, drafts); len(d.Release) != 1 {
+			t.Fatalf("released %v; want one server", d.Release)
+		}
+	}
+	if _, err := f.Append(t.Context(), decided[0]...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Append(t.Context(), decided[1]...); !fault.Is(err, fault.Conflict) {
+		t.Errorf("the second release: %v; want a conflict", err)
+	}
 }
