@@ -2,6 +2,7 @@ package declarations
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -10,6 +11,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
@@ -68,5 +70,24 @@ func TestARepeatedChangeIsAcceptedAlthoughADependencyIsGone(t *testing.T) {
 	}
 	if have := change("db", "web2"); have != code.UnknownAgent {
 		t.Errorf("a change that names unknown agents: %q", have)
+	}
+}
+
+func TestAnEnvironmentThatCannotBeIsRefused(t *testing.T) {
+	t.Parallel()
+	type env = environmentv1.Environment
+	for want, e := range map[string]*env{
+		code.BadName + " none":       {Name: "none"},
+		code.BadName + " channel":    {Name: "prod", Channel: "A b"},
+		code.BadDriftPolicy:          {Name: "prod", Drift: 99},
+		code.BadDriftPolicy + " 101": {Name: "prod", DriftBrake: 101},
+		code.BadWindow:               {Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars/Olympus"}}},
+		code.BadKeep:                 {Name: "prod", Keep: []*rolloutv1.Keep{{}}},
+		"":                           {Name: "prod", DriftBrake: 100, Channel: "release"},
+	} {
+		wanted, _, _ := strings.Cut(want, " ")
+		if err := checkEnvironment(e); recordstest.CodeOf(err) != wanted {
+			t.Errorf("%v: %v; want %q", e, err, wanted)
+		}
 	}
 }

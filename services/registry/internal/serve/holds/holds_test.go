@@ -123,6 +123,12 @@ func TestAHoldEndsAsAWhole(t *testing.T) {
 	if have := release(recordstest.On("db-1")); have != code.NotHeld {
 		t.Errorf("released where it is not held: %q", have)
 	}
+	for name, want := range map[string]int{"web-1": 1, "db-1": 0} {
+		q := &registryv1.ListHoldsRequest{On: recordstest.On(name)}
+		if list := recordstest.Call(s.World, s.api.List, q).Holds; len(list) != want {
+			t.Errorf("about %s are %v; want %d", name, list, want)
+		}
+	}
 	if have := release(recordstest.Everywhere()); have != "" || s.View.HoldCount() != 0 {
 		t.Errorf("released everywhere: %q, %d are left", have, s.View.HoldCount())
 	}

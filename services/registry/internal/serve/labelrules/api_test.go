@@ -61,6 +61,10 @@ func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
 			t.Errorf("%v: %q; want %s", q, have, want)
 		}
 	}
+	rules := recordstest.Call(w, api.List, &registryv1.ListLabelRulesRequest{}).Rules
+	if len(rules) != 1 || rules[0].Revision != byHand.Revision || rules[0].Servers != 0 {
+		t.Errorf("listed %v; want the rule, which no server has a label of yet", rules)
+	}
 	unset := &registryv1.UnsetLabelRuleRequest{Name: "live", IfRevision: made.Revision}
 	if have := recordstest.Code(w, api.Unset, unset); have != code.RevisionChanged {
 		t.Errorf("unset, based on an older revision: %q", have)

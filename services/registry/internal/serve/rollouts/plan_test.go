@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -24,6 +25,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rollout/forecast"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
 )
 
@@ -221,8 +224,8 @@ func TestAnUndoOfWhatReachedManyServersGoesInWaves(t *testing.T) {
 			Field: "label.ring", Relation: rolloutv1.Relation_RELATION_IN, Values: []string{"a"},
 		}},
 	}}}}
-	rollout := f.start(staged)
-	f.succeeds(rollout)
+	began := f.start(staged)
+	f.succeeds(began)
 	label(nil)
 	planned := func(undone, title string) {
 		t.Helper()
@@ -235,7 +238,7 @@ func TestAnUndoOfWhatReachedManyServersGoesInWaves(t *testing.T) {
 			t.Errorf("%s at once: waves %v; want one", title, f.plan(now).Waves)
 		}
 	}
-	planned(rollout, "undo of install web to 1.0.0")
+	planned(began, "undo of install web to 1.0.0")
 	planned(f.Accept(topology.VerbConfigure, &intentv1.Intent{AtOnce: true, Ask: &intentv1.Intent_Configure{
 		Configure: &intentv1.Configure{
 			Agent: "web", On: recordstest.Everywhere(), Set: map[string]string{"level": "debug"},
@@ -270,4 +273,68 @@ func TestARolloutThatWaitsHasItsServersFetchAheadAndChangesNothing(t *testing.T)
 	}
 	f.freeze(false)
 	f.succeeds(id)
+}
+
+func TestAForecastHasTheKeepBudgetsOfEnvironmentsAndWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	f := running(t, 3, "web")
+	f.Fact(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{
+		Keep: []*rolloutv1.Keep{{Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}}},
+	}})
+	in := up(nil)
+	in.GetRollout().On = recordstest.On(f.servers[1:]...)
+	f.start(in)
+	f.look()
+	w := forecast.World{Servers: []forecast.Server{
+		{Candidate: rollout.Candidate{ServerID: f.servers[0]}}, {Candidate: rollout.Candidate{ServerID: f.servers[1]}},
+	}}
+	past := NewPast(f.api, nil, 1)
+	past.takeBudgets(&w)
+	past.takeOthers(&w, "none")
+	budgets := w.Budgets.Of(f.servers[0])
+	if len(budgets) != 1 || w.Budgets.Outside[budgets[0].Group].Working != 1 {
+		t.Fatalf("the budgets are %v; the third server is outside, and works: %v", budgets, w.Budgets.Outside)
+	}
+	if w.Busy != 2 || w.Beside != 0 || w.Servers[0].Busy || !w.Servers[1].Busy {
+		t.Errorf("%d servers are busy, %d wait: %v", w.Busy, w.Beside, w.Servers)
+	}
+}
+
+func TestAWrongRequestAboutARolloutIsRefused(t *testing.T) {
+	t.Parallel()
+	f := running(t, 1, "web")
+	id := f.start(up(&rolloutv1.Strategy{Emergency: true}))
+	type plan = registryv1.PlanRolloutRequest
+	far := &apiv1.Page{Limit: 5000}
+	for name, c := range map[string]struct {
+		q    *plan
+		want string
+	}{
+		"no rollout":       {&plan{Intent: recordstest.Install("web", nil)}, code.Malformed},
+		"it excludes":      {&plan{Intent: up(nil), Exclude: []string{"web"}}, code.Malformed},
+		"it repairs":       {&plan{Intent: up(nil), Repair: true}, code.Malformed},
+		"steps, and every": {&plan{Intent: up(nil), EveryAgent: true}, code.Malformed},
+		"a page":           {&plan{Intent: up(nil), Page: far}, code.BadPage},
+		"a cursor":         {&plan{Intent: up(nil), Page: &apiv1.Page{Cursor: "x"}}, code.BadCursor},
+	} {
+		if have := recordstest.Code(f.World, f.api.plan, c.q); have != c.want {
+			t.Errorf("a plan, %s: %q; want %s", name, have, c.want)
+		}
+	}
+	nine := listOf(id)
+	nine.Wave = proto.Uint32(9)
+	for want, q := range map[string]*registryv1.ListRolloutTargetsRequest{
+		code.UnknownRollout: listOf("none"), code.BadStrategy: nine, code.BadPage: {RolloutId: id, Page: far},
+	} {
+		if have := recordstest.Code(f.World, f.api.Targets, q); have != want {
+			t.Errorf("a list of servers: %q; want %s", have, want)
+		}
+	}
+	if have := recordstest.Code(f.World, f.api.List, &registryv1.ListRolloutsRequest{Page: far}); have != code.BadPage {
+		t.Errorf("a list: %q", have)
+	}
+	list := recordstest.Call(f.World, f.api.List, &registryv1.ListRolloutsRequest{Agent: "web"}).Rollouts
+	if _, d := f.decide(up(nil)); len(list) != 1 || d.Refusal.GetCode() != code.RolloutOverlaps {
+		t.Errorf("listed %v; a second rollout: %v", list, d.Refusal)
+	}
 }
