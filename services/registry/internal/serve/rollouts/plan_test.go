@@ -278,19 +278,29 @@ func TestARolloutThatWaitsHasItsServersFetchAheadAndChangesNothing(t *testing.T)
 func TestAForecastHasTheKeepBudgetsOfEnvironmentsAndWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	f := running(t, 3, "web")
+	day := timestamppb.New(f.At.Add(24 * time.Hour))
 	f.Fact(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{
-		Keep: []*rolloutv1.Keep{{Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}}},
+		Freezes: []*environmentv1.Freeze{{From: timestamppb.New(f.At.Add(time.Hour)), Until: day}},
+		Keep:    []*rolloutv1.Keep{{Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}}},
 	}})
 	in := up(nil)
 	in.GetRollout().On = recordstest.On(f.servers[1:]...)
 	f.start(in)
 	f.look()
-	w := forecast.World{Servers: []forecast.Server{
-		{Candidate: rollout.Candidate{ServerID: f.servers[0]}}, {Candidate: rollout.Candidate{ServerID: f.servers[1]}},
-	}}
+	w := forecast.World{}
+	for _, s := range f.servers[:2] {
+		fields := map[string]string{"env": "prod"}
+		w.Servers = append(w.Servers, forecast.Server{Candidate: rollout.Candidate{ServerID: s, Fields: fields}})
+	}
 	past := NewPast(f.api, nil, 1)
 	past.takeBudgets(&w)
 	past.takeOthers(&w, "none")
+	past.takeWindows(&w)
+	for after, frozen := range map[time.Duration]bool{0: false, 2 * time.Hour: true, 48 * time.Hour: false} {
+		if _, why := w.Closed(f.servers[0], f.At.Add(after)); (why != "") != frozen {
+			t.Errorf("after %s: closed for %q; want it frozen: %v", after, why, frozen)
+		}
+	}
 	budgets := w.Budgets.Of(f.servers[0])
 	if len(budgets) != 1 || w.Budgets.Outside[budgets[0].Group].Working != 1 {
 		t.Fatalf("the budgets are %v; the third server is outside, and works: %v", budgets, w.Budgets.Outside)

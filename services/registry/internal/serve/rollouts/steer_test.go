@@ -12,6 +12,8 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
 )
 
 const (
@@ -162,5 +164,30 @@ func TestARequestToSteerLeadsToOneFactOrToNone(t *testing.T) {
 		if err != nil || c.code != "" || !proto.Equal(body, c.want) {
 			t.Errorf("%s: %v, %v; want %v, %q", name, body, err, c.want, c.code)
 		}
+	}
+}
+
+func TestAnAnswerIsRecordedAndARepeatedOneIsNot(t *testing.T) {
+	t.Parallel()
+	f := running(t, 3, "web")
+	id, _ := f.canaried(up(nil, taking(1), taking(1)))
+	type ask = registryv1.AnswerRolloutRequest
+	yes, no := registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE, registryv1.RolloutAnswer_ROLLOUT_ANSWER_REJECT
+	for n, want := range []bool{false, true} {
+		if r := recordstest.Call(f.World, f.api.Answer, &ask{RolloutId: id, Answer: yes}); r.Wave != 2 || r.Already != want {
+			t.Errorf("answer %d: wave %d, already: %v", n, r.Wave, r.Already)
+		}
+	}
+	r := recordstest.Call(f.World, f.api.Answer, &ask{RolloutId: id, Answer: no, Reason: "the test fails"})
+	if r.Wave != 2 || r.Rollout.Reason.GetCode() != code.WaveRejected || r.Rollout.Waves[1].ApprovedBy != "" ||
+		!strings.Contains(r.Rollout.Reason.Message, "alice rejected wave 2: the test fails") {
+		t.Errorf("after a rejection: %v", r)
+	}
+	if have := recordstest.Code(f.World, f.api.Answer, &ask{RolloutId: id}); have != code.Malformed {
+		t.Errorf("no answer: %q", have)
+	}
+	f.control(id, resume)
+	if f.look(); f.rollout(id).Waves[1].OpenedAt != nil {
+		t.Error("the wave that was rejected began without an approval")
 	}
 }
