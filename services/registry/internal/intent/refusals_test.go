@@ -184,7 +184,8 @@ func TestAChangeOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 		wide.AtOnce = false
 		ask := intent.Ask{Actor: "alice", Verb: c.verb, At: w.At, Intent: wide}
 		for what, r := range map[string]string{
-			"decided": intent.Decide(w.View, ask).Refusal.GetCode(), "planned": intent.Plan(w.View, ask).Refusal.GetCode(),
+			"decided": intent.Decide(w.View, ask).Refusal.GetCode(),
+			"planned": intent.Plan(w.View, ask).Refusal.GetCode(),
 		} {
 			if r != code.TooWide {
 				t.Errorf("%s, %s: %q", c.verb, what, r)
@@ -196,8 +197,9 @@ func TestAChangeOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 		fewer := proto.CloneOf(wide)
 		if x := fewer.GetDecommission(); x != nil {
 			x.On = recordstest.On(names[1:]...)
-			if d := intent.Plan(w.View, intent.Ask{Actor: "a", Verb: c.verb, At: w.At, Intent: fewer}); d.Refusal != nil {
-				t.Errorf("%s of fewer: %v", c.verb, d.Refusal)
+			ask.Intent = fewer
+			if why := intent.Plan(w.View, ask).Refusal; why != nil {
+				t.Errorf("%s of fewer: %v", c.verb, why)
 			}
 		}
 		wide.AtOnce = true
@@ -248,7 +250,8 @@ func TestARepeatedDecommissionRetriesFailedRemovals(t *testing.T) {
 			w.Task(w.Instance(recordstest.ServerID("one"), "cn-agent"), &taskv1.Assigned{}, &taskv1.Started{}, ends)
 		}
 		if d := w.Decide("decommission", again); d.Refusal != nil || int(d.Changed) != 1-n {
-			t.Errorf("asked again %d times: %v, changed %d; want a change only after the failure", n+1, d.Refusal, d.Changed)
+			t.Errorf("asked again %d times: %v, changed %d; want a change only after the failure", n+1, d.Refusal,
+				d.Changed)
 		}
 	}
 }

@@ -143,7 +143,8 @@ func TestARolloutHasTheKeepBudgetsOfTheEnvironmentsOfItsServers(t *testing.T) {
 	})
 	r, _ := w.input(t)
 	in := rolling.Input(w, r, &rolloutv1.Basis{At: &timestamppb.Timestamp{Seconds: 1000}})
-	if s := in.Standing("s000"); len(s) != 1 || s[0].Count.Working != 3 || s[0].Count.All != 3 || s[0].Keep.Field != "env" {
+	if s := in.Standing("s000"); len(s) != 1 || s[0].Count.Working != 3 || s[0].Count.All != 3 ||
+		s[0].Keep.Field != "env" {
 		t.Errorf("of a server of prod: %+v; want the budget, and three that work", s)
 	}
 	if s := in.Standing("apart"); len(s) != 0 {

@@ -36,6 +36,7 @@ func start(t *testing.T) *site {
 	s := &site{World: recordstest.New(t)}
 	s.api = NewAPI(s.Records, zerolog.Nop())
 	s.work = NewWork(s.Records, DefaultBlockAfter, zerolog.New(&s.log))
+	s.Fails = code.NotReady
 	s.Agent("web")
 	s.Image("web", "1.0.0")
 	for n := range 5 {
@@ -65,7 +66,8 @@ func (s *site) blocks() []*blockv1.Block {
 
 // upgrade returns why an upgrade everywhere is refused; empty when it is not.
 func (s *site) upgrade() string {
-	return s.Decide(topology.VerbUpgrade, recordstest.Upgrade("web", "1.1.0", recordstest.Everywhere())).Refusal.GetCode()
+	up := recordstest.Upgrade("web", "1.1.0", recordstest.Everywhere())
+	return s.Decide(topology.VerbUpgrade, up).Refusal.GetCode()
 }
 
 func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *testing.T) {

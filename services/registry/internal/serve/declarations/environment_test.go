@@ -81,7 +81,7 @@ func TestAnEnvironmentThatCannotBeIsRefused(t *testing.T) {
 		code.BadName + " channel":    {Name: "prod", Channel: "A b"},
 		code.BadDriftPolicy:          {Name: "prod", Drift: 99},
 		code.BadDriftPolicy + " 101": {Name: "prod", DriftBrake: 101},
-		code.BadWindow:               {Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars/Olympus"}}},
+		code.BadWindow:               {Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars"}}},
 		code.BadKeep:                 {Name: "prod", Keep: []*rolloutv1.Keep{{}}},
 		"":                           {Name: "prod", DriftBrake: 100, Channel: "release"},
 	} {

@@ -351,7 +351,7 @@ func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *test
 		before    func(*site)
 		code, try string
 	}{
-		"many":         {MostAtOnce + 1, moving("next"), byDefault, code.TooWide, "start --install web@1.0.0 --on env=prod "},
+		"many":         {MostAtOnce + 1, moving("next"), byDefault, code.TooWide, "--install web@1.0.0 --on env=prod "},
 		"few":          {MostAtOnce, moving("next"), byDefault, "", ""},
 		"a rollout":    {MostAtOnce + 1, moving("next"), byRollout, code.TooWide, "start --install web --on env=prod "},
 		"it is over":   {MostAtOnce + 1, moving("next"), aborted, "", ""},

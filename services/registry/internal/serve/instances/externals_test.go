@@ -128,7 +128,8 @@ func TestAnInstanceThatCannotBeRecordedHoldsUpNoOther(t *testing.T) {
 		Kind: agentv1.Kind_KIND_EXTERNAL, Reporter: "lister",
 	}})
 	for agent, want := range map[string]string{"vm": code.NotReporter, "vn": code.UnknownAgent} {
-		if have := recordstest.Code(s.World, s.api.Report, &registryv1.ReportExternalRequest{Agent: agent}); have != want {
+		q := &registryv1.ReportExternalRequest{Agent: agent}
+		if have := recordstest.Code(s.World, s.api.Report, q); have != want {
 			t.Errorf("a report of %s by alice: %q; want %s", agent, have, want)
 		}
 	}

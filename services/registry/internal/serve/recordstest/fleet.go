@@ -143,7 +143,7 @@ func (w *World) Do(i *instancev1.Instance, fails bool) {
 	now, end := i.Wanted, proto.Message(&taskv1.Succeeded{})
 	if fails {
 		now, end = i.Observed, &taskv1.Undone{Outcome: &taskv1.Outcome{
-			Code: "NOT_READY", Reason: "it did not start", FailedStep: taskv1.Step_STEP_PROVE,
+			Code: w.Fails, Reason: "it did not start", FailedStep: taskv1.Step_STEP_PROVE,
 		}}
 	}
 	w.Task(i, &taskv1.Assigned{}, &taskv1.Started{}, end)

@@ -29,6 +29,7 @@ type World struct {
 	At    time.Time     // what the clock shows
 	Facts []ledger.Fact // the ledger
 	Hear  []func([]ledger.Fact)
+	Fails string // the code of tasks that fail
 
 	ends map[string]uint64 // the last sequences of keys, by their subjects
 }

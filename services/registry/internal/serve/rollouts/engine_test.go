@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -24,7 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
 )
 
-// fleet is rollouts over a ledger in memory, and servers s0, s1 and so on of the environment prod that do what is wanted.
+// fleet is rollouts over a ledger in memory, and servers of the environment prod that do what is wanted.
 type fleet struct {
 	*recordstest.World
 	work    *Work
@@ -37,7 +38,7 @@ func newFleet(t *testing.T, servers int) *fleet {
 	f := &fleet{World: recordstest.New(t)}
 	lookup := intents.NewLookup(f.Records, nil)
 	f.work, f.api = NewWork(f.Records, lookup, nil, zerolog.Nop()), NewAPI(f.Records, lookup, nil, zerolog.Nop())
-	f.Hear = append(f.Hear, f.work.NoteFacts)
+	f.Hear, f.Fails = append(f.Hear, f.work.NoteFacts), code.NotReady
 	f.Environment("prod")
 	for n := range servers {
 		f.servers = append(f.servers, f.Server(fmt.Sprint("s", n), "prod"))

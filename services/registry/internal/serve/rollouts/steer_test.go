@@ -174,7 +174,8 @@ func TestAnAnswerIsRecordedAndARepeatedOneIsNot(t *testing.T) {
 	type ask = registryv1.AnswerRolloutRequest
 	yes, no := registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE, registryv1.RolloutAnswer_ROLLOUT_ANSWER_REJECT
 	for n, want := range []bool{false, true} {
-		if r := recordstest.Call(f.World, f.api.Answer, &ask{RolloutId: id, Answer: yes}); r.Wave != 2 || r.Already != want {
+		r := recordstest.Call(f.World, f.api.Answer, &ask{RolloutId: id, Answer: yes})
+		if r.Wave != 2 || r.Already != want {
 			t.Errorf("answer %d: wave %d, already: %v", n, r.Wave, r.Already)
 		}
 	}

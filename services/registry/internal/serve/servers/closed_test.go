@@ -25,7 +25,8 @@ func TestAServerNamesWhatClosesItsEnvironment(t *testing.T) {
 		t.Errorf("without an environment: %v", have)
 	}
 	in := &serverv1.Server{Environment: "prod"}
-	if have := a.closed(in); have.GetEnvironment() != "prod" || have.Reason == "" || !have.OpensAt.AsTime().Equal(until) {
+	if have := a.closed(in); have.GetEnvironment() != "prod" || have.Reason == "" ||
+		!have.OpensAt.AsTime().Equal(until) {
 		t.Errorf("frozen: %v", have)
 	}
 	w.At = until
