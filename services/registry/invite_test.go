@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -213,6 +214,11 @@ func TestAServerRenewsItsCredentialsWhileItIsBelieved(t *testing.T) {
 	s.revoke("one")
 	if _, err := s.renew(id, "key of one"); codeOf(err) != "SERVER_REVOKED" {
 		t.Errorf("revoked: %v", err)
+	}
+	for _, method := range []string{"QuarantineServer", "ReleaseServer"} {
+		if have := s.code(method, &registryv1.ReleaseServerRequest{Server: "one"}); have != code.ServerRevoked {
+			t.Errorf("%s of a revoked server: %s", method, have)
+		}
 	}
 	if _, err := s.renew("01a1fc88-01b0-78a7-8be5-02349c182293", "key"); codeOf(err) != "NOT_ENROLLED" {
 		t.Errorf("unknown: %v", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -132,5 +133,21 @@ func TestAnInstanceThatCannotBeRecordedHoldsUpNoOther(t *testing.T) {
 		if have := recordstest.Code(s.World, s.api.Report, q); have != want {
 			t.Errorf("a report of %s by alice: %q; want %s", agent, have, want)
 		}
+	}
+}
+
+func TestWhatIsAvailableIsWhatAnUpgradeWouldBring(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.Agent("web")
+	s.Image("web", "1.0.0")
+	s.Server("one", "")
+	s.Accept(topology.VerbInstall, recordstest.Install("web", recordstest.On("one")))
+	s.Image("web", "1.1.0")
+	before := len(s.Facts)
+	api := NewAPI(s.Records, nil, s.api)
+	r := recordstest.Call(s.World, api.Available, &registryv1.ListAvailableRequest{}).Available
+	if len(r) != 1 || r[0].ImageId != "web-1.1.0" || r[0].Behind != 1 || len(s.Facts) != before {
+		t.Errorf("%v; want web 1.1.0 for one server, and no fact", r)
 	}
 }

@@ -9,8 +9,11 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
@@ -49,6 +52,43 @@ func TestAnIntentWithUnknownPartsIsRefusedNamingThem(t *testing.T) {
 		if r.GetCode() != c.code || !strings.Contains(r.GetMessage(), c.want) ||
 			!strings.Contains(r.GetMessage(), "this registry is version") {
 			t.Errorf("%s: %v; want a refusal with %q and the version", name, r, c.want)
+		}
+	}
+}
+
+func TestAPlanForEveryAgentContinuesAfterARefusal(t *testing.T) {
+	t.Parallel()
+	w := recordstest.New(t)
+	w.Server("one", "")
+	for _, agent := range []string{"db", "web"} {
+		w.Agent(agent)
+		w.Image(agent, "1.0.0")
+		w.Accept(topology.VerbInstall, recordstest.Install(agent, recordstest.On("one")))
+	}
+	w.Image("web", "2.0.0")
+	w.Fact(ledger.Image, "db-1.0.0", &imagev1.Disabled{Reason: "leaks"})
+	api := NewAPI(w.Records, NewLookup(w.Records, nil))
+	r := recordstest.Call(w, api.Plan, &registryv1.PlanIntentRequest{
+		Intent: recordstest.Upgrade("", "", recordstest.Everywhere()), EveryAgent: true,
+	})
+	if len(r.Plans) != 2 || r.Plans[0].Refusal.GetCode() != code.NotActive || r.Plans[1].Changed != 1 {
+		t.Errorf("%v; want db refused and web changed", r.Plans)
+	}
+	every := func(agent string, all bool, but ...string) *registryv1.PlanIntentRequest {
+		up := recordstest.Upgrade(agent, "", recordstest.Everywhere())
+		return &registryv1.PlanIntentRequest{Intent: up, EveryAgent: all, Exclude: but}
+	}
+	for name, c := range map[string]struct {
+		q    *registryv1.PlanIntentRequest
+		code string
+	}{
+		"without db":      {every("", true, "db"), ""},
+		"without another": {every("", true, "dc"), code.UnknownAgent},
+		"of one":          {every("web", false, "db"), code.Malformed},
+		"that names one":  {every("web", true), code.Malformed},
+	} {
+		if have := recordstest.Code(w, api.Plan, c.q); have != c.code {
+			t.Errorf("%s: %q; want %q", name, have, c.code)
 		}
 	}
 }

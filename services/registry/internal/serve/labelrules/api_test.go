@@ -47,6 +47,9 @@ func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
 		t.Errorf("it matches %d servers; want the one that is enrolled", n)
 	}
 	facts(0)
+	other := ask("high", "", 0)
+	other.Name, other.Labels = "other", map[string]string{"side": "b"}
+	recordstest.Call(w, api.Set, other)
 	made := recordstest.Call(w, api.Set, ask("high", "site", 0)).Rule
 	recordstest.Call(w, api.Set, ask("high", "site", 0))
 	facts(1)
@@ -62,8 +65,8 @@ func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
 		}
 	}
 	rules := recordstest.Call(w, api.List, &registryv1.ListLabelRulesRequest{}).Rules
-	if len(rules) != 1 || rules[0].Revision != byHand.Revision || rules[0].Servers != 0 {
-		t.Errorf("listed %v; want the rule, which no server has a label of yet", rules)
+	if len(rules) != 2 || rules[0].Revision != byHand.Revision || rules[0].Servers != 0 {
+		t.Errorf("listed %v; want both rules, of which no server has a label yet", rules)
 	}
 	unset := &registryv1.UnsetLabelRuleRequest{Name: "live", IfRevision: made.Revision}
 	if have := recordstest.Code(w, api.Unset, unset); have != code.RevisionChanged {

@@ -121,6 +121,9 @@ func TestARejectionIsOfAWaveThatWaitsForAnApproval(t *testing.T) {
 	if have := toReject(gated(&rolloutv1.Strategy{ApproveByOther: true}, passed, agreed, "")); have != 2 {
 		t.Errorf("without a number wave %d is rejected; want the next one", have)
 	}
+	if have := toReject(gated(nil, begun, "", "")); have != 2 {
+		t.Errorf("without a gate wave %d is rejected; want the first that has not begun", have)
+	}
 }
 
 func TestARequestToSteerLeadsToOneFactOrToNone(t *testing.T) {
