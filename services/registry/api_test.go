@@ -18,7 +18,6 @@ import (
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
@@ -39,6 +38,9 @@ func furnished(t *testing.T) *site {
 		}})
 	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
 		&registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
+	s.invite("later")
+	s.vms(time.Hour)
+	s.reportVMs(nil, good("a"))
 	return s
 }
 
@@ -49,6 +51,24 @@ var wrongRequests = []struct {
 	method, code string
 	ask          proto.Message
 }{
+	{"CheckFleet", "BAD_CURSOR", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Cursor: "nowhere"}}},
+	{"CheckFleet", "BAD_PAGE", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Limit: 5000}}},
+	{"CheckFleet", "UNKNOWN_AGENT", &registryv1.CheckFleetRequest{Agent: "ghost"}},
+	{"QuarantineServer", "EMPTY_SELECTOR", &registryv1.QuarantineServerRequest{}},
+	{"QuarantineServer", "UNKNOWN_SERVER", &registryv1.QuarantineServerRequest{Server: "web-9"}},
+	{"QuarantineServer", "NOT_ALIVE", &registryv1.QuarantineServerRequest{Server: "later"}},
+	{"ReleaseServer", "NOT_ALIVE", &registryv1.ReleaseServerRequest{Server: "later"}},
+	{"RevokeServer", "NOT_ALIVE", &registryv1.RevokeServerRequest{Server: "later"}},
+	{"RevokeServer", "BAD_REASON", &registryv1.RevokeServerRequest{Server: "one", Reason: "a\nb"}},
+	{"RecordCleanUp", "UNKNOWN_SERVER", cleanUp("unknown", 1, nil)},
+	{"CreateToken", "BAD_USES", &registryv1.CreateTokenRequest{Name: "a"}},
+	{"CreateToken", "UNKNOWN_ENVIRONMENT", &registryv1.CreateTokenRequest{Name: "a", Uses: 1, Environment: "none"}},
+	{"RevokeToken", "UNKNOWN_TOKEN", &registryv1.RevokeTokenRequest{Name: "takn"}},
+	{"AddBlocks", "BAD_BLOCK", &registryv1.AddBlocksRequest{Agent: "web", Version: "1.0.0"}},
+	{"SetHold", "EMPTY_SELECTOR", &registryv1.SetHoldRequest{Agent: "web"}},
+	{"SetDefault", "BAD_REACH", &registryv1.SetDefaultRequest{Environment: "prod", Agent: "web"}},
+	{"MoveServers", "EMPTY_SELECTOR", &registryv1.MoveServersRequest{Environment: "prod"}},
+	{"DeleteAgent", "IN_USE", &registryv1.DeleteAgentRequest{Name: "vm"}},
 	{"ListAvailable", "UNKNOWN_AGENT", &registryv1.ListAvailableRequest{Agent: "wep"}},
 	{"ListAvailable", "UNKNOWN_ENVIRONMENT", &registryv1.ListAvailableRequest{Environment: "prot"}},
 	{"CreateAgent", "EXISTS", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon}}},
@@ -151,6 +171,12 @@ var wrongRequests = []struct {
 			Agent: &agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}},
 		},
 	},
+	{
+		"ChangeEnvironment", "BAD_WINDOW",
+		&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{
+			Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars/Olympus"}},
+		}},
+	},
 	{"DeleteApplication", "IN_USE", &registryv1.DeleteApplicationRequest{Name: "sdc"}},
 	{"DeleteApplication", "UNKNOWN_APPLICATION", &registryv1.DeleteApplicationRequest{Name: "manta"}},
 	{
@@ -224,74 +250,6 @@ func TestAWrongRequestIsRefusedWithACode(t *testing.T) {
 	}
 }
 
-func TestAServerIsFoundByIDPrefixAndName(t *testing.T) {
-	t.Parallel()
-	s := furnished(t)
-	id := s.get("one").Id
-	for _, reference := range []string{id, id[:30], "one"} {
-		if have := s.get(reference).Id; have != id {
-			t.Errorf("%q found %s; want %s", reference, have, id)
-		}
-	}
-}
-
-func TestAListIsReadPageByPage(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.fleet(25)
-	var seen []string
-	q := &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 10}}
-	for pages := 1; ; pages++ {
-		r := must[*registryv1.ListServersResponse](s, "ListServers", q)
-		for _, x := range r.Servers {
-			seen = append(seen, x.Id)
-		}
-		if q.Page.Cursor = r.NextCursor; q.Page.Cursor == "" {
-			if pages != 3 {
-				t.Errorf("%d pages; want 3", pages)
-			}
-			break
-		}
-	}
-	for n := 1; n < len(seen); n++ {
-		if seen[n-1] >= seen[n] {
-			t.Fatalf("row %d does not sort after the one before it", n)
-		}
-	}
-	if len(seen) != 25 {
-		t.Errorf("%d servers; want 25", len(seen))
-	}
-}
-
-func TestInstancesAreListedWithTheirServers(t *testing.T) {
-	t.Parallel()
-	s := furnished(t)
-	image := s.instance("web").Wanted.Id
-	for name, q := range map[string]*registryv1.ListInstancesRequest{
-		"by image":       {ImageId: image},
-		"by server":      {Server: "one"},
-		"by environment": {Environment: "prod", Agent: "web"},
-	} {
-		r := must[*registryv1.ListInstancesResponse](s, "ListInstances", q)
-		if len(r.Instances) != 1 || r.Instances[0].ServerName != "one" {
-			t.Errorf("%s: %v", name, r.Instances)
-		}
-	}
-}
-
-func TestARequestThatChangesNothingWritesNothing(t *testing.T) {
-	t.Parallel()
-	s := furnished(t)
-	before := s.r.follower.Position()
-	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
-		&registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
-	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
-		&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON}})
-	if after := s.r.follower.Position(); after != before {
-		t.Errorf("the ledger went from %d to %d", before, after)
-	}
-}
-
 func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
 	t.Parallel()
 	s := furnished(t)
@@ -317,16 +275,6 @@ func TestASnapshotIsWrittenAndReadAgain(t *testing.T) {
 	}
 	if second := run(); string(first) != string(second) {
 		t.Error("the view read from a snapshot differs")
-	}
-}
-
-func TestAboutNamesTheService(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService").Methods().ByName("About")
-	r, err := bus.Call[*apiv1.AboutResponse](t.Context(), s.ops, ledger.Registry, about, &apiv1.AboutRequest{})
-	if err != nil || r.Service != "registry" {
-		t.Errorf("have %v, %v", r, err)
 	}
 }
 

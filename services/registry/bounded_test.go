@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bounds"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
@@ -60,22 +62,6 @@ func TestAnEnrolmentIsCutBeforeItBecomesAFact(t *testing.T) {
 	}
 }
 
-func TestALargeReportIsCutBeforeItBecomesAFact(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id := s.server("one")
-	info := largeSysinfo()
-	info.Addresses, info.MemoryBytes = info.Addresses[:100], 7
-	s.report(topology.ReportSysinfo, &reportv1.Report{
-		ServerId: id, BootId: strings.Repeat("b", 1000), Sequence: 1,
-		Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{Sysinfo: info}},
-	})
-	bustest.Eventually(t, "it is recorded", func() bool { return s.get(id).Sysinfo.MemoryBytes == 7 })
-	if size := s.largest(ledger.Server, id); size > bounds.SysinfoBytes+500 {
-		t.Errorf("the report is a fact of %d bytes", size)
-	}
-}
-
 func TestAnOverlongBeatIsIgnoredAndALongBootIsCut(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -87,5 +73,30 @@ func TestAnOverlongBeatIsIgnoredAndALongBootIsCut(t *testing.T) {
 	})
 	if boot := s.get(id).BootId; len(boot) > bounds.ID || !strings.HasSuffix(boot, "…") {
 		t.Errorf("its boot has %d bytes: %.80s", len(boot), boot)
+	}
+}
+
+// A ledger may hold larger facts than this registry writes.
+func TestALargeServerIsNamedAndAllOthersAreListed(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	one, two := s.server("one"), s.server("two")
+	large := ident.New()
+	s.append(
+		fact(ledger.Server, large, &serverv1.Invited{Name: "large", Cell: "main", ExpiresAt: timestamppb.Now()}),
+		fact(ledger.Server, large, &serverv1.Enrolled{
+			PublicKey: "key", Sysinfo: &serverv1.Sysinfo{Kernel: strings.Repeat("k", page.Bytes)},
+		}),
+	)
+	resp := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{})
+	listed := map[string]bool{}
+	for _, row := range resp.Servers {
+		listed[row.Id] = true
+	}
+	if len(listed) != 2 || !listed[one] || !listed[two] {
+		t.Errorf("listed %v, want %s and %s", listed, one, two)
+	}
+	if l := resp.LeftOut; len(l) != 1 || l[0].Id != large || l[0].SizeBytes <= page.Bytes {
+		t.Errorf("left out %v, want %s", l, large)
 	}
 }

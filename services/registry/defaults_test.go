@@ -1,22 +1,20 @@
 package registry
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 const (
@@ -86,130 +84,6 @@ func TestWhatWasDueBeforeARestartIsDerivedAfterIt(t *testing.T) {
 	}
 }
 
-func TestAServerThatMovesGetsTheDefaultsAndLosesNothing(t *testing.T) {
-	t.Parallel()
-	s := defaulted(t)
-	s.setDefault("db", reachNew)
-	id := s.join("one", "test")
-	on := &intentv1.Selector{Servers: []string{"one"}}
-	move := &registryv1.MoveServersRequest{On: on, Environment: "prod"}
-	p := must[*registryv1.PlanDefaultsResponse](s, "PlanDefaults",
-		&registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Move{Move: move}})
-	if len(p.Targets) != 1 || p.Servers != 1 || p.Plans[0].Changed != 1 {
-		t.Fatalf("the plan is %v; want db on one", p)
-	}
-	move.PlanSha256 = p.PlanSha256
-	if r := must[*registryv1.MoveServersResponse](s, "MoveServers", move); r.Moved != 1 {
-		t.Errorf("moved %d; want 1", r.Moved)
-	}
-	s.untilInstalled("db", id)
-	if have := s.code("MoveServers", move); have != "PLAN_STALE" {
-		t.Errorf("the same plan again: %s", have)
-	}
-	must[*registryv1.MoveServersResponse](s, "MoveServers", &registryv1.MoveServersRequest{On: on})
-	s.settled(s.r)
-	if !s.wanted(id, "db") {
-		t.Error("db went when the server left the environment")
-	}
-	if list := must[*registryv1.ListServersResponse](s, "ListServers",
-		&registryv1.ListServersRequest{Environment: "none"}); len(list.Servers) != 1 || list.Servers[0].Id != id {
-		t.Errorf("servers without an environment: %v; want one", list.Servers)
-	}
-	where := &intentv1.Selector{Where: []*intentv1.Condition{
-		{Field: "env", Operator: intentv1.Operator_OPERATOR_IN, Values: []string{"none", "test"}},
-	}}
-	if list := must[*registryv1.ListServersResponse](s, "ListServers",
-		&registryv1.ListServersRequest{On: where}); len(list.Servers) != 1 {
-		t.Errorf("servers with env in (none,test): %v; want one", list.Servers)
-	}
-}
-
-func TestADefaultForAllTouchesWhatItsPlanShowedOrNothing(t *testing.T) {
-	t.Parallel()
-	s := defaulted(t)
-	one, two := s.join("one", "prod"), s.join("two", "prod")
-	ask := setDefault("db", reachAll)
-	plan := func() *registryv1.PlanDefaultsResponse {
-		return must[*registryv1.PlanDefaultsResponse](s, "PlanDefaults",
-			&registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Set{Set: ask}})
-	}
-	p := plan()
-	if p.Plans[0].Changed != 2 || p.Servers != 2 {
-		t.Fatalf("the plan is %v; want db on both", p)
-	}
-	ask.PlanSha256 = p.PlanSha256
-	three := s.join("three", "prod")
-	if have := s.code("SetDefault", ask); have != "PLAN_STALE" {
-		t.Errorf("with a third server: %s; want PLAN_STALE", have)
-	}
-	s.settled(s.r)
-	if s.wanted(one, "db") {
-		t.Error("a refused default installed something")
-	}
-	ask.PlanSha256 = plan().PlanSha256
-	must[*registryv1.SetDefaultResponse](s, "SetDefault", ask)
-	s.untilInstalled("db", one, two, three)
-	if n := len(s.facts(ledger.Intent, s.facts(ledger.Instance, ledger.Key(one, "db"))[0].Request)); n != 1 {
-		t.Errorf("%d facts of the intent; want one intent", n)
-	}
-	before := s.last()
-	ask.PlanSha256 = nil
-	must[*registryv1.SetDefaultResponse](s, "SetDefault", ask)
-	if after := s.last(); after != before {
-		t.Errorf("the same default again wrote %d facts", after-before)
-	}
-}
-
-// A removal stands against the default, at once and after a restart, until all servers get it again.
-func TestARemovalWinsUntilTheDefaultIsSetForAll(t *testing.T) {
-	t.Parallel()
-	s := defaulted(t)
-	s.setDefault("db", reachNew)
-	id := s.join("one", "prod")
-	s.untilInstalled("db", id)
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: "db", On: on(id)}}}
-	s.accepted("remove", undo)
-	i := s.instance("db")
-	s.append(removal(i)...)
-	bustest.Eventually(t, "db is gone", func() bool { return s.rowState(id, "db") == removedState })
-	s.r.defaults.AddEverything()
-	s.settled(s.r)
-	second, _ := s.registry()
-	s.settled(second)
-	if s.wants(id, "db") != 1 {
-		t.Error("the default installed db again")
-	}
-	s.setDefault("db", reachAll)
-	s.untilInstalled("db", id)
-}
-
-func TestADefaultThatFilesDeclareKeepsItsOwnersAndItsReach(t *testing.T) {
-	t.Parallel()
-	s := defaulted(t)
-	first := s.setDefault("db", reachAll)
-	q := setDefault("db", reachAll)
-	q.Owner, q.KeepReach, q.IfRevision = &ownerv1.FieldOwner{Name: "site", Fields: map[string]uint64{".": 1}}, true,
-		first.Revision
-	claimed := must[*registryv1.SetDefaultResponse](s, "SetDefault", q).Default
-	if claimed.AllSince != first.AllSince || len(claimed.Owners) != 1 {
-		t.Errorf("%v; want one owner and the reach of fact %d", claimed, first.AllSince)
-	}
-	if again := must[*registryv1.SetDefaultResponse](s, "SetDefault", q).Default; again.Revision != claimed.Revision {
-		t.Error("the same request wrote a fact")
-	}
-	q.Metadata = map[string]string{"level": "info"}
-	if got := s.code("SetDefault", q); got != "REVISION_CHANGED" {
-		t.Errorf("a change of an older revision: %s", got)
-	}
-	unset := &registryv1.UnsetDefaultRequest{Environment: "prod", Agent: "db", IfRevision: first.Revision}
-	if got := s.code("UnsetDefault", unset); got != "REVISION_CHANGED" {
-		t.Errorf("the end of an older revision: %s", got)
-	}
-	if by := s.setDefault("db", reachNew); len(by.Owners) != 1 {
-		t.Errorf("a request without an owner leaves %v", by.Owners)
-	}
-}
-
 func TestWhatCannotBeInstalledWaitsWithItsReasonAndComesAsSoonAsItCan(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -244,77 +118,127 @@ func TestWhatCannotBeInstalledWaitsWithItsReasonAndComesAsSoonAsItCan(t *testing
 	}
 }
 
-func TestAWrongDefaultIsRefusedWithACode(t *testing.T) {
+// waitingServers returns on how many servers a default waits, as status counts them.
+func (s *site) waitingServers() int {
+	s.t.Helper()
+	return int(must[*registryv1.CountServersResponse](s, "CountServers", &registryv1.CountServersRequest{
+		Filter: &registryv1.ListServersRequest{WaitsForDefault: true},
+	}).Counts.Total)
+}
+
+// A check compared instances only, so an agent that every server lacks was no difference.
+func TestADefaultThatCannotBeInstalledDiffersUntilItCanOrEnds(t *testing.T) {
 	t.Parallel()
 	s := defaulted(t)
-	s.setDefault("db", reachNew)
-	version := func(v string) *intentv1.ImageChoice {
-		return &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: v}}
+	s.setDefault("web", reachNew)
+	one, two := s.join("one", "prod"), s.join("two", "prod")
+	bustest.Eventually(t, "two servers wait", func() bool { return s.waitingServers() == 2 })
+	r := s.check(&registryv1.CheckFleetRequest{Agent: "web"})
+	if len(r.Differences) != 2 || r.Agents != 2 {
+		t.Fatalf("the check is %v; want a difference of each server", r)
 	}
-	channel := &intentv1.ImageChoice{By: &intentv1.ImageChoice_Channel{Channel: "dev"}}
-	all := &intentv1.Selector{All: true}
-	reachless := &registryv1.SetDefaultRequest{Environment: "prod", Agent: "db"}
-	type set = *registryv1.SetDefaultRequest
-	with := func(change func(set)) set {
-		q := setDefault("db", reachNew)
-		change(q)
-		return q
+	d := r.Differences[0]
+	if d.Cause != code.MissingDependency || d.Agent != "web" || d.Environment != "prod" || d.Reason == "" ||
+		d.Cure == "" || d.Since == nil || d.Remedy != registryv1.Remedy_REMEDY_PERSON {
+		t.Errorf("the difference is %v", d)
 	}
-	for _, c := range []struct {
-		method, code string
-		ask          proto.Message
-	}{
-		{"SetDefault", "BAD_REACH", reachless},
-		{"SetDefault", "UNKNOWN_ENVIRONMENT", with(func(q set) { q.Environment = "prodd" })},
-		{"SetDefault", "UNKNOWN_AGENT", setDefault("dbb", reachNew)},
-		{"SetDefault", "NO_MATCH", with(func(q set) { q.Image = version("9.9.9") })},
-		{"SetDefault", "UNKNOWN_CHANNEL", with(func(q set) { q.Image = channel })},
-		{"SetDefault", "BAD_METADATA", with(func(q set) { q.Metadata = map[string]string{"a-b": "c"} })},
-		{"SetDefault", "PLAN_STALE", with(func(q set) { q.PlanSha256 = []byte("another") })},
-		{"UnsetDefault", "UNKNOWN_DEFAULT", &registryv1.UnsetDefaultRequest{Environment: "prod", Agent: "web"}},
-		{"UnsetDefault", "UNKNOWN_ENVIRONMENT", &registryv1.UnsetDefaultRequest{Environment: "prodd", Agent: "web"}},
-		{"ListDefaults", "MALFORMED", &registryv1.ListDefaultsRequest{}},
-		{"ListDefaults", "UNKNOWN_ENVIRONMENT", &registryv1.ListDefaultsRequest{Environment: "prodd"}},
-		{"ListDefaults", "UNKNOWN_SERVER", &registryv1.ListDefaultsRequest{Server: "one"}},
-		{"PlanDefaults", "MALFORMED", &registryv1.PlanDefaultsRequest{}},
-		{"PlanDefaults", "BAD_REACH", &registryv1.PlanDefaultsRequest{
-			Ask: &registryv1.PlanDefaultsRequest_Set{Set: reachless},
-		}},
-		{"MoveServers", "UNKNOWN_ENVIRONMENT", &registryv1.MoveServersRequest{On: all, Environment: "prodd"}},
-		{"MoveServers", "EMPTY_SELECTOR", &registryv1.MoveServersRequest{Environment: "prod"}},
-		{"MoveServers", "NO_SERVERS", &registryv1.MoveServersRequest{On: all, Environment: "prod"}},
-		{"DeleteAgent", "IN_USE", &registryv1.DeleteAgentRequest{Name: "db"}},
-		{"CreateEnvironment", "BAD_NAME", &registryv1.CreateEnvironmentRequest{
-			Environment: &environmentv1.Environment{Name: "none"},
-		}},
-	} {
-		if have := s.code(c.method, c.ask); have != c.code {
-			t.Errorf("%s: code %s; want %s", c.method, have, c.code)
-		}
+	if r := s.check(&registryv1.CheckFleetRequest{
+		Agent: "web", Scope: registryv1.CheckScope_CHECK_SCOPE_SERVERS,
+	}); len(r.Differences) != 0 {
+		t.Errorf("a check of servers alone found %v", r.Differences)
 	}
-	forged := install("db", on(s.server("one")))
-	forged.Source = &intentv1.Source{Environment: "prod", Revision: 1}
-	if r := s.outcome(s.publish("install", forged)); r.Refusal.GetCode() != "MALFORMED" {
-		t.Errorf("an intent with a forged source: %v", r.Refusal)
+	if r := s.check(&registryv1.CheckFleetRequest{Agent: "db"}); len(r.Differences) != 0 {
+		t.Errorf("a check of another agent found %v", r.Differences)
+	}
+	s.accepted("install", install("db", on(one)))
+	s.untilInstalled("web", one)
+	bustest.Eventually(t, "one server waits", func() bool { return s.waitingServers() == 1 })
+	if r := s.check(&registryv1.CheckFleetRequest{On: on(two)}); len(r.Differences) != 2 ||
+		r.Differences[1].Cause != code.MissingDependency || r.Differences[0].Agent != "" {
+		t.Errorf("the check of the other server is %v; want its own difference and the default", r)
+	}
+	must[*registryv1.UnsetDefaultResponse](s, "UnsetDefault",
+		&registryv1.UnsetDefaultRequest{Environment: "prod", Agent: "web"})
+	bustest.Eventually(t, "no server waits", func() bool { return s.waitingServers() == 0 })
+}
+
+// defaulted is a site with the environments prod and test, and the agents db and web, which needs db.
+func defaulted(t *testing.T) *site {
+	s := start(t)
+	s.channel("release", true)
+	s.agent("db")
+	s.agent("web", "db")
+	s.image("db", "1.0.0", "release")
+	s.image("web", "1.0.0", "release")
+	for _, name := range []string{"prod", "test"} {
+		must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
+			Environment: &environmentv1.Environment{Name: name},
+		})
+	}
+	return s
+}
+
+func setDefault(agent string, reach environmentv1.Reach) *registryv1.SetDefaultRequest {
+	return &registryv1.SetDefaultRequest{Environment: "prod", Agent: agent, Reach: reach}
+}
+
+func (s *site) setDefault(agent string, reach environmentv1.Reach) *environmentv1.Default {
+	s.t.Helper()
+	return must[*registryv1.SetDefaultResponse](s, "SetDefault", setDefault(agent, reach)).Default
+}
+
+// join invites a server into an environment and enrols it.
+func (s *site) join(name, environment string) string {
+	s.t.Helper()
+	token := s.tokenOf(must[*registryv1.InviteServerResponse](s, "InviteServer",
+		&registryv1.InviteServerRequest{Name: name, Environment: environment}))
+	if _, err := s.enrol(token, "key of "+name); err != nil {
+		s.t.Fatal(err)
+	}
+	return token.ServerID
+}
+
+// untilInstalled waits until servers have an agent.
+func (s *site) untilInstalled(agent string, servers ...string) {
+	s.t.Helper()
+	bustest.Eventually(s.t, fmt.Sprintf("%s is wanted on %d servers", agent, len(servers)), func() bool {
+		return !slices.ContainsFunc(servers, func(id string) bool { return !s.wanted(id, agent) })
+	})
+}
+
+func (s *site) wanted(server, agent string) (wanted bool) {
+	s.r.follower.Read(func() {
+		i, _ := s.r.records.View.Instance(server, agent)
+		wanted = i.GetWanted() != nil
+	})
+	return wanted
+}
+
+// settled has every registry look at every server, and returns once that is done.
+func (s *site) settled(registries ...*Registry) {
+	s.t.Helper()
+	for _, r := range registries {
+		r.defaults.AddEverything()
+	}
+	for _, r := range registries {
+		bustest.Eventually(s.t, "every server was looked at", r.defaults.Idle)
+		// The look that took the last ones may still run; one more, by hand, finds the same.
+		r.defaults.Look(context.Background(), r.defaults.Take())
 	}
 }
 
-func TestAnEnvironmentThatChangesKeepsItsDefaults(t *testing.T) {
-	t.Parallel()
-	s := defaulted(t)
-	s.setDefault("db", reachNew)
-	e := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{
-		Environment: &environmentv1.Environment{
-			Name: "prod", Description: "live", Defaults: map[string]*environmentv1.Default{"web": {}},
-		},
-	}).Environment
-	if len(e.Defaults) != 1 || e.Defaults["db"].GetActor() != "alice" || e.Description != "live" {
-		t.Errorf("have %v; want the description and the default for db alone", e)
+// wants returns how many facts made an agent wanted on a server.
+func (s *site) wants(server, agent string) int {
+	n := 0
+	for _, f := range s.facts(ledger.Instance, ledger.Key(server, agent)) {
+		if _, ok := f.Body.(*instancev1.Wanted); ok {
+			n++
+		}
 	}
-	must[*registryv1.UnsetDefaultResponse](s, "UnsetDefault",
-		&registryv1.UnsetDefaultRequest{Environment: "prod", Agent: "db"})
-	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent", &registryv1.ChangeAgentRequest{
-		Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON},
-	})
-	must[*registryv1.DeleteAgentResponse](s, "DeleteAgent", &registryv1.DeleteAgentRequest{Name: "db"})
+	return n
+}
+
+func (s *site) rows(server string) []*registryv1.DefaultRow {
+	return must[*registryv1.ListDefaultsResponse](s, "ListDefaults",
+		&registryv1.ListDefaultsRequest{Server: server}).Defaults
 }

@@ -145,57 +145,6 @@ func TestAServerDiesInOneBatchWithItsLastInstances(t *testing.T) {
 	}
 }
 
-func TestADyingServerNamesWhatItWaitsFor(t *testing.T) {
-	t.Parallel()
-	s, id := installed(t, "web", "db")
-	if d := s.get(id).Duties; len(d) != 0 {
-		t.Errorf("alive it has the duties %v", d)
-	}
-	s.accepted(topology.VerbDecommission, decommission("one", false))
-	s.do(taskv1.Verb_VERB_REMOVE, s.instance("web"))
-	left := func(s *serverv1.Server) (agents []string) {
-		for _, d := range s.GetDuties() {
-			if d.Kind == serverv1.DutyKind_DUTY_KIND_AGENT {
-				agents = append(agents, d.Agent)
-			}
-		}
-		return agents
-	}
-	bustest.Eventually(t, "one agent is left", func() bool { return slices.Equal(left(s.get(id)), []string{"db"}) })
-	dying := must[*registryv1.ListServersResponse](s, "ListServers",
-		&registryv1.ListServersRequest{Life: serverv1.Life_LIFE_DYING}).Servers
-	if len(dying) != 1 || !slices.Equal(left(dying[0]), []string{"db"}) {
-		t.Errorf("the list shows %v", dying)
-	}
-}
-
-func TestAServerWithoutAgentsIsDeadAtOnce(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	id := s.server("one")
-	s.accepted(topology.VerbDecommission, decommission("one", false))
-	s.untilLife(id, serverv1.Life_LIFE_DEAD)
-	have := names(s.facts(ledger.Server, id))
-	if diff := cmp.Diff([]string{"invited", "enrolled", "dying", "dead"}, have); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestALostServerIsDeadAtOnceWithItsAgents(t *testing.T) {
-	t.Parallel()
-	s, id := installed(t, "web")
-	s.accepted(topology.VerbDecommission, decommission("one", true))
-	facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
-	gone, _ := facts[len(facts)-1].Body.(*instancev1.Gone)
-	if !gone.GetLost() || s.get(id).Life != serverv1.Life_LIFE_DEAD {
-		t.Errorf("the last fact is %v and the server %s", facts[len(facts)-1].Body, s.get(id).Life)
-	}
-	must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: id, Leak: true})
-	if got := s.code("GetServer", &registryv1.GetServerRequest{Server: id}); got != "UNKNOWN_SERVER" {
-		t.Errorf("a forgotten server is found: %v", got)
-	}
-}
-
 func TestARemovalThatEndedWhileNoRegistryRanIsRecordedLater(t *testing.T) {
 	t.Parallel()
 	s, _ := installed(t, "web")

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -15,6 +17,7 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
 )
 
@@ -178,4 +181,72 @@ func TestServersThatBeatAndAreNotManagedAreListed(t *testing.T) {
 	}
 	s.skew.Add(int64(2 * beats.UnknownKept))
 	bustest.Eventually(t, "a silent sender is dropped", func() bool { return len(list()) == 0 })
+}
+
+// A clock that differs is shown and is a difference while the beats say so, without a fact.
+func TestAServerWhoseClockDiffersIsShownWithIt(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	id := s.server("one")
+	beat := func(ahead time.Duration) *reportv1.Beat {
+		return &reportv1.Beat{ServerId: id, BootId: "boot", SentAt: timestamppb.New(time.Now().Add(ahead))}
+	}
+	differs := func() *registryv1.Difference {
+		for _, d := range s.check(&registryv1.CheckFleetRequest{}).Differences {
+			if d.Cause == code.ClockSkew {
+				return d
+			}
+		}
+		return nil
+	}
+	bustest.Eventually(t, "it is online by a clock that agrees", func() bool {
+		s.sendBeat(beat(0))
+		return s.counted(id, "online") == 1
+	})
+	if d := differs(); d != nil || s.get(id).ClockAhead != nil {
+		t.Errorf("a clock that agrees: %v, %v", d, s.get(id).ClockAhead)
+	}
+	facts := len(s.facts(ledger.Server, id))
+	bustest.Eventually(t, "it is two hours behind", func() bool {
+		s.sendBeat(beat(-2 * time.Hour))
+		ahead := s.get(id).ClockAhead.AsDuration()
+		return ahead > -2*time.Hour-time.Minute && ahead < -2*time.Hour+time.Minute
+	})
+	if d := differs(); d == nil || d.Observed != "2h behind" || d.Since == nil {
+		t.Errorf("the difference: %v", d)
+	}
+	bustest.Eventually(t, "it is set right", func() bool {
+		s.sendBeat(beat(0))
+		return s.get(id).ClockAhead == nil
+	})
+	if d := differs(); d != nil {
+		t.Errorf("a clock that was set right: %v", d)
+	}
+	if now := len(s.facts(ledger.Server, id)); now != facts {
+		t.Errorf("%d facts about the clock", now-facts)
+	}
+}
+
+// No beat can arrive while the bus is unreachable, not even when it is back before the registry
+// notices; and then each server needs its time to connect again.
+func TestNoServerIsCalledOfflineBecauseTheBusWasUnreachable(t *testing.T) {
+	t.Parallel()
+	every := time.Minute
+	s := startBeating(t, every)
+	id := s.server("one")
+	s.firstBeat(id, "boot")
+	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
+	time.Sleep(beats.SweepEvery / 10) // the sweep after the beat is over, and the next one is not soon
+	s.bus.Restart(t, func(string) {
+		s.skew.Add(int64(2 * presence.Silence(every)))
+	})
+	for _, later := range []time.Duration{0, presence.Silence(every) + topology.ServerReturns/2} {
+		s.pass(later, s.r)
+		time.Sleep(2 * beats.SweepEvery)
+		if have := names(s.facts(ledger.Server, id)); slices.Contains(have, "offline") {
+			t.Errorf("no beat could arrive, and %s later the facts are %v", later, have)
+		}
+	}
+	s.pass(topology.ServerReturns, s.r)
+	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -20,7 +21,6 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 func TestAnIntentIsAcceptedInOneBatchWithItsChanges(t *testing.T) {
@@ -55,66 +55,6 @@ func TestAnIntentIsAcceptedInOneBatchWithItsChanges(t *testing.T) {
 type counts struct{ Changed, Already, PassedOver uint32 }
 
 func countsOf(r *intentv1.Record) counts { return counts{r.Changed, r.Already, r.PassedOver} }
-
-func TestAnIntentCountsChangedAndUnchangedServers(t *testing.T) {
-	t.Parallel()
-	s, _ := installed(t, "web")
-	s.server("two")
-	s.image("web", "2.0.0", "release")
-	all := &intentv1.Selector{All: true}
-	for _, c := range []struct {
-		name, verb string
-		intent     *intentv1.Intent
-		want       counts
-	}{
-		{"upgrade where it is", "upgrade", upgrade("web", "2.0.0", all), counts{1, 0, 1}},
-		{"the same upgrade", "upgrade", upgrade("web", "2.0.0", all), counts{0, 1, 1}},
-		{"install where it is not", "install", install("web", all), counts{1, 1, 0}},
-		{"the same install", "install", install("web", all), counts{0, 2, 0}},
-		{"remove it from one", "remove", remove("web", on("two")), counts{1, 0, 0}},
-		{"the same removal", "remove", remove("web", on("two")), counts{0, 1, 0}},
-		{"refresh", "refresh", refresh(all), counts{2, 0, 0}},
-	} {
-		if diff := cmp.Diff(c.want, countsOf(s.accepted(c.verb, c.intent))); diff != "" {
-			t.Errorf("%s: %s", c.name, diff)
-		}
-	}
-}
-
-func TestADryRunWritesItsAnswerAlone(t *testing.T) {
-	t.Parallel()
-	s, one := installed(t, "web")
-	s.image("web", "2.0.0", "release")
-	i := upgrade("web", "2.0.0", on("one"))
-	i.DryRun = true
-	if have := countsOf(s.accepted("upgrade", i)); have.Changed != 1 {
-		t.Errorf("a dry run counts %+v; want 1 changed", have)
-	}
-	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
-	if diff := cmp.Diff([]string{"wanted", "observed"}, have); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestARepeatedIntentRetriesAfterAFailureForAReason(t *testing.T) {
-	t.Parallel()
-	s, one := installed(t, "web")
-	s.image("web", "2.0.0", "release")
-	s.accepted("upgrade", upgrade("web", "2.0.0", on("one")))
-	i := s.instance("web")
-	drafts := task(taskv1.Verb_VERB_UPGRADE, i)
-	s.append(
-		append(drafts[:3],
-			fact(ledger.Task, drafts[0].Key, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: "NOT_READY"}}))...)
-
-	again := upgrade("web", "2.0.0", on("one"))
-	again.Note = "its port is free now"
-	r := s.accepted("upgrade", again)
-
-	if have := s.instance("web"); r.Changed != 1 || have.Generation != i.Generation+1 || have.Id != i.Id {
-		t.Errorf("changed %d, generation %d on %s; want 1, %d", r.Changed, have.Generation, one, i.Generation+1)
-	}
-}
 
 func TestTwoRegistriesNeverDecideAnIntentTwice(t *testing.T) {
 	t.Parallel()
@@ -285,35 +225,89 @@ func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 	}
 }
 
-// A damaged agent is repaired by a task for the version that it has.
-func TestARepeatedIntentRetriesInstancesThatAreNotGood(t *testing.T) {
+// The view drops old intents. A large one that is delivered again after that must not be done again:
+// its changes would be in the ledger before its answer is refused.
+func TestALargeIntentThatLeftTheViewIsNotDoneAgain(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		health instancev1.Health
-		there  bool
-		state  instancev1.State
-		want   uint32
-	}{
-		"good":      {instancev1.Health_HEALTH_GOOD, true, instancev1.State_STATE_CONVERGED, 0},
-		"bad":       {instancev1.Health_HEALTH_BAD, true, instancev1.State_STATE_FAILED, 1},
-		"not there": {instancev1.Health_HEALTH_ABSENT, false, instancev1.State_STATE_DRIFTED, 1},
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	all := &intentv1.Selector{All: true}
+	s.fleet(topology.MaxBatch + 100)
+	data, err := protojson.Marshal(install("web", all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := ident.New()
+	m := bus.Message{
+		Subject:   topology.IntentSubject("install", "alice", id),
+		Delivered: 1,
+		Data:      data,
+		Header:    map[string][]string{"Content-Type": {"application/json"}},
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.r.intents.Handle(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	s.accepted("remove", remove("web", all))
+	for range 11 { // more than are kept
+		var drafts []ledger.Draft
+		for range topology.MaxBatch {
+			drafts = append(drafts, fact(ledger.Intent, ident.New(), &intentv1.Accepted{Intent: &intentv1.Intent{}}))
+		}
+		s.append(drafts...)
+	}
+	if s.r.lookup.Recent(id) != nil {
+		t.Fatal("the view still knows the intent")
+	}
+
+	if err := s.r.intents.Handle(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	wanted := 0
+	s.r.follower.Read(func() {
+		for i := range s.r.records.View.InstancesOfAgent("web") {
+			if i.Wanted != nil {
+				wanted++
+			}
+		}
+	})
+	if wanted != 0 {
+		t.Errorf("%d instances are wanted again; want none", wanted)
+	}
+}
+
+// A removal right after an installation removes all of it. An intent that is accepted on a view that
+// lags would silently pass over the instances that the view lacks.
+func TestAnIntentIsDecidedOnAllEarlierDecisions(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	const n = topology.MaxBatch + 100
+	s.fleet(n)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var last string
+	for _, c := range [][2]string{
+		{"install", `{"at_once":true,"install":{"agent":"web","on":{"all":true}}}`},
+		{"remove", `{"at_once":true,"remove":{"agent":"web","on":{"all":true}}}`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s, one := installed(t, "web")
-			i := s.instance("web")
-			s.append(task(taskv1.Verb_VERB_INSTALL, i)...)
-			seen := &instancev1.Observed{InstanceId: i.Id, Health: c.health, Reason: "a file was changed"}
-			if c.there {
-				seen.Image = i.Wanted
-			}
-			s.append(fact(ledger.Instance, ledger.Key(one, "web"), seen))
-			s.untilState("web", c.state)
-
-			r := s.accepted("upgrade", upgrade("web", "1.0.0", on("one")))
-
-			if r.Changed != c.want || r.Already != 1-c.want {
-				t.Errorf("%+v; want %d changed", countsOf(r), c.want)
-			}
-		})
+		last = ident.New()
+		m := bus.Message{
+			Subject:   topology.IntentSubject(c[0], "alice", last),
+			Delivered: 1,
+			Data:      []byte(c[1]),
+			Header:    map[string][]string{"Content-Type": {"application/json"}},
+		}
+		if err := s.r.intents.Handle(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := s.outcome(last); r.Changed != n {
+		t.Errorf("%+v; want %d changed", countsOf(r), n)
 	}
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,40 +10,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
-
-func TestATokenAdmitsOneKey(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	token := s.invite("one")
-	if token.URL != "nats://bus:4222" || token.JWT != "guest jwt of "+token.ServerID || len(token.Secret) < 43 {
-		t.Errorf("the token holds %+v", token)
-	}
-	first, err := s.enrol(token, "mine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := s.enrol(token, "mine"); err != nil || !proto.Equal(first, again) {
-		t.Errorf("the same key again: %v, %v; want the same answer", again, err)
-	}
-	if _, err := s.enrol(token, "another"); codeOf(err) != "USED_TOKEN" {
-		t.Errorf("another key: %v", err)
-	}
-	token.Secret = "guessed"
-	if _, err := s.enrol(token, "mine"); codeOf(err) != "UNKNOWN_TOKEN" {
-		t.Errorf("a wrong secret: %v", err)
-	}
-	if have := names(s.facts(ledger.Server, token.ServerID)); len(have) != 2 {
-		t.Errorf("facts %v; want invited and enrolled", have)
-	}
-}
 
 // A token has room for fingerprints only; a server that is in gets the CAs themselves, whenever they change.
 func TestServersLearnTheCAsOfTheBus(t *testing.T) {
@@ -108,18 +88,6 @@ func TestOfManyKeysAtOnceOneIsAdmitted(t *testing.T) {
 	}
 }
 
-func TestATokenExpires(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	r := must[*registryv1.InviteServerResponse](s, "InviteServer",
-		&registryv1.InviteServerRequest{Name: "one", ValidFor: durationpb.New(time.Hour)})
-	s.skew.Store(int64(time.Hour))
-	token := s.tokenOf(r)
-	if _, err := s.enrol(token, "mine"); codeOf(err) != "EXPIRED_TOKEN" {
-		t.Errorf("after its end: %v", err)
-	}
-}
-
 func TestManyInvitationsUnderOneNameLeaveOne(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -143,5 +111,159 @@ func TestManyInvitationsUnderOneNameLeaveOne(t *testing.T) {
 	_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: "one"})
 	if try := fault.RefusalOf(err).GetTry(); !strings.Contains(try, "garrison server forget one") {
 		t.Errorf("an invitation that was not used: try %q", try)
+	}
+}
+
+func (s *site) quarantine(name string) *serverv1.Server {
+	s.t.Helper()
+	return must[*registryv1.QuarantineServerResponse](s, "QuarantineServer",
+		&registryv1.QuarantineServerRequest{Server: name, Reason: "odd traffic"}).Server
+}
+
+func (s *site) release(name string) *serverv1.Server {
+	s.t.Helper()
+	return must[*registryv1.ReleaseServerResponse](s, "ReleaseServer",
+		&registryv1.ReleaseServerRequest{Server: name, Reason: "a test"}).Server
+}
+
+func (s *site) revoke(name string) *serverv1.Server {
+	s.t.Helper()
+	return must[*registryv1.RevokeServerResponse](s, "RevokeServer",
+		&registryv1.RevokeServerRequest{Server: name, Reason: "stolen"}).Server
+}
+
+// renew requests that a server's key is signed again.
+func (s *site) renew(id, key string) (*registryv1.RenewResponse, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return bus.Ask[*registryv1.RenewResponse](ctx, s.ops,
+		topology.RenewSubject(topology.ServerAddress{Cell: "main", Server: id}),
+		&registryv1.RenewRequest{ServerId: id, PublicKey: key})
+}
+
+func TestAQuarantinedServerIsNotBelievedUntilItIsReleased(t *testing.T) {
+	t.Parallel()
+	s := startBeating(t, 50*time.Millisecond)
+	id := s.server("one")
+	s.beating(id, "boot")
+	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
+	after := s.quarantine("one")
+	if e := after.Exclusion; after.Standing != serverv1.Standing_STANDING_QUARANTINED ||
+		e.GetReason() != "odd traffic" || e.GetActor() != "alice" || e.GetSince() == nil {
+		t.Errorf("after the quarantine: %v, %v", after.Standing, e)
+	}
+	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE) // although it beats
+	if have := s.get(id); have.Exclusion.GetReason() != "odd traffic" {
+		t.Errorf("offline, it lost the reason: %v", have.Exclusion)
+	}
+	r := must[*registryv1.ListUnknownServersResponse](s, "ListUnknownServers", &registryv1.ListUnknownServersRequest{})
+	if len(r.Servers) != 1 || r.Servers[0].Code != "SERVER_QUARANTINED" {
+		t.Errorf("the senders that are not believed: %v", r.Servers)
+	}
+	s.quarantine("one")
+	s.release("one")
+	s.release("one")
+	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
+	want := []string{"invited", "enrolled", "online", "quarantined", "offline", "released", "online"}
+	if diff := cmp.Diff(want, names(s.facts(ledger.Server, id))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAServerCannotClaimTheKeyOfAnother(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.server("victim")
+	token := s.invite("thief")
+	if _, err := s.enrol(token, "key of victim"); codeOf(err) != "USED_KEY" {
+		t.Errorf("with the key of another server: %v, want USED_KEY", err)
+	}
+	if _, err := s.enrol(token, "its own key"); err != nil {
+		t.Errorf("with its own key: %v", err)
+	}
+}
+
+func TestAServerRenewsItsCredentialsWhileItIsBelieved(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	id := s.server("one")
+	before := s.get(id).CredentialsExpireAt.AsTime()
+	if left := time.Until(before); left < 89*24*time.Hour || left > 91*24*time.Hour {
+		t.Errorf("its credentials expire in %v", left)
+	}
+	if _, err := s.renew(id, "key of one"); err != nil { // so early, it extends nothing
+		t.Error(err)
+	}
+	s.skew.Store(int64(45 * 24 * time.Hour))
+	for range 2 {
+		if r, err := s.renew(id, "key of one"); err != nil || r.UserJwt == "" {
+			t.Errorf("renewed to %v, %v", r, err)
+		}
+	}
+	if now := s.get(id).CredentialsExpireAt.AsTime(); now.Sub(before) < 44*24*time.Hour {
+		t.Errorf("renewed from %v to %v", before, now)
+	}
+	facts := names(s.facts(ledger.Server, id))
+	if want := []string{"invited", "enrolled", "credentials-renewed"}; !slices.Equal(facts, want) {
+		t.Errorf("facts %v, want %v", facts, want)
+	}
+	s.quarantine("one")
+	if _, err := s.renew(id, "key of one"); codeOf(err) != "SERVER_QUARANTINED" {
+		t.Errorf("in quarantine: %v", err)
+	}
+	s.revoke("one")
+	if _, err := s.renew(id, "key of one"); codeOf(err) != "SERVER_REVOKED" {
+		t.Errorf("revoked: %v", err)
+	}
+	for _, method := range []string{"QuarantineServer", "ReleaseServer"} {
+		if have := s.code(method, &registryv1.ReleaseServerRequest{Server: "one"}); have != code.ServerRevoked {
+			t.Errorf("%s of a revoked server: %s", method, have)
+		}
+	}
+	if _, err := s.renew("01a1fc88-01b0-78a7-8be5-02349c182293", "key"); codeOf(err) != "NOT_ENROLLED" {
+		t.Errorf("unknown: %v", err)
+	}
+}
+
+// holdSite is a site with three servers and an agent at version 1.0.0, of which 1.1.0 is active.
+func holdSite(t *testing.T) (s *site, servers []string) {
+	s = start(t)
+	s.channel("release", true)
+	s.agent("beacon")
+	s.image("beacon", "1.0.0", "release")
+	for _, name := range []string{"web-1", "web-2", "db-1"} {
+		servers = append(servers, s.server(name))
+	}
+	s.accepted(topology.VerbInstall, &intentv1.Intent{Note: "OPS-1", Ask: &intentv1.Intent_Install{
+		Install: &intentv1.Install{Agent: "beacon", On: &intentv1.Selector{All: true}},
+	}})
+	s.image("beacon", "1.1.0", "release")
+	return s, servers
+}
+
+// The rows of an answer are filled again for later ones.
+func TestAListShowsNothingOfAnotherOne(t *testing.T) {
+	t.Parallel()
+	s, _ := holdSite(t)
+	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{Agent: "beacon", On: on("web-1")})
+	list := func(server string) (*registryv1.ListInstancesResponse, error) {
+		return ask[*registryv1.ListInstancesResponse](s, "ListInstances",
+			&registryv1.ListInstancesRequest{Server: server})
+	}
+	var each sync.WaitGroup
+	defer each.Wait()
+	for _, server := range []string{"web-1", "web-2", ""} {
+		want, err := list(server)
+		if err != nil || len(want.Instances) == 0 {
+			t.Fatalf("list of %q: %v, %v", server, want, err)
+		}
+		each.Go(func() {
+			for range 100 {
+				if have, err := list(server); err != nil || !proto.Equal(have, want) {
+					t.Errorf("list of %q: %v, %v; want %v", server, have, err, want)
+					return
+				}
+			}
+		})
 	}
 }

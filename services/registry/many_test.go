@@ -224,28 +224,3 @@ func TestServersGetTheirLabelsByRule(t *testing.T) {
 	must[*registryv1.UnsetLabelRuleResponse](s, "UnsetLabelRule", &registryv1.UnsetLabelRuleRequest{Name: "linux"})
 	until("the label goes with its rule", "")
 }
-
-func TestASelectionOfServersIsDecommissionedByOneIntent(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	var ids []string
-	for n := range 3 {
-		id := s.server(fmt.Sprintf("web-%d", n))
-		must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{
-			Server: id, SetLabels: map[string]string{"rack": fmt.Sprint(n / 2)},
-		})
-		ids = append(ids, id)
-	}
-	ask := &intentv1.Intent{Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{
-		On: &intentv1.Selector{Labels: map[string]string{"rack": "0"}},
-	}}}
-	if r := s.accepted(topology.VerbDecommission, ask); r.Changed != 2 || len(r.ServerIds) != 2 {
-		t.Errorf("the decision: %v", r)
-	}
-	for _, id := range ids[:2] {
-		s.untilLife(id, serverv1.Life_LIFE_DEAD)
-	}
-	if is := s.get(ids[2]); is.Life != serverv1.Life_LIFE_ALIVE {
-		t.Errorf("the third is %v", is.Life)
-	}
-}

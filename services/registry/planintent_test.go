@@ -7,14 +7,17 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 func (s *site) plan(q *registryv1.PlanIntentRequest) *registryv1.PlanIntentResponse {
@@ -65,105 +68,6 @@ func TestAPlanShowsFromAndToForEachServerAndWritesNothing(t *testing.T) {
 	})
 }
 
-func TestEveryPageOfAPlanHasTheSameTotals(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.agent("web")
-	s.channel("release", true)
-	s.image("web", "1.0.0", "release")
-	const n = 1200
-	s.fleet(n)
-	q := &registryv1.PlanIntentRequest{
-		Intent: install("web", &intentv1.Selector{All: true}),
-		Page:   &apiv1.Page{Limit: 500},
-	}
-	seen, parts := map[string]bool{}, 0
-	for {
-		r := s.plan(q)
-		parts++
-		for _, x := range r.Targets {
-			seen[x.ServerId] = true
-		}
-		if r.Plans[0].Changed != n {
-			t.Fatalf("part %d changes %d; want %d", parts, r.Plans[0].Changed, n)
-		}
-		if q.Page.Cursor = r.NextCursor; q.Page.Cursor == "" {
-			break
-		}
-	}
-	if len(seen) != n || parts != 3 {
-		t.Errorf("%d servers in %d parts; want %d in 3", len(seen), parts, n)
-	}
-}
-
-func TestAStalePlanIsRefusedInTheLedger(t *testing.T) {
-	t.Parallel()
-	s, one := installed(t, "web")
-	two := s.image("web", "2.0.0", "release")
-	p := s.plan(&registryv1.PlanIntentRequest{Intent: upgrade("web", "2.0.0", &intentv1.Selector{All: true})}).Plans[0]
-	s.append(fact(ledger.Image, two, &imagev1.Disabled{Reason: "leaks"}))
-	r := s.outcome(s.publish("upgrade", p.Intent))
-	if r.Refusal.GetCode() != "PLAN_STALE" {
-		t.Errorf("%v; want PLAN_STALE", r)
-	}
-	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 2 {
-		t.Errorf("the instance has the facts %v; want those of its installation", have)
-	}
-}
-
-func TestAPlanForEveryAgentContinuesAfterARefusal(t *testing.T) {
-	t.Parallel()
-	s, _ := installed(t, "db", "web")
-	s.image("web", "2.0.0", "release")
-	s.append(fact(ledger.Image, s.instance("db").Wanted.Id, &imagev1.Disabled{Reason: "leaks"}))
-	q := &registryv1.PlanIntentRequest{
-		EveryAgent: true,
-		Intent: &intentv1.Intent{
-			AtOnce: true,
-			Ask:    &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{On: &intentv1.Selector{All: true}}},
-		},
-	}
-	r := s.plan(q)
-	if len(r.Plans) != 2 || r.Plans[0].Refusal.GetCode() != "NOT_ACTIVE" || r.Plans[1].Changed != 1 {
-		t.Errorf("%v; want db refused and web changed", r.Plans)
-	}
-	q.Exclude = []string{"db"}
-	if r := s.plan(q); len(r.Plans) != 1 || r.Plans[0].Agent != "web" {
-		t.Errorf("%v; want web alone", r.Plans)
-	}
-}
-
-func TestAnUndoIsAnIntent(t *testing.T) {
-	t.Parallel()
-	s, _ := installed(t, "web")
-	s.image("web", "2.0.0", "release")
-	r := s.accepted("upgrade", upgrade("web", "2.0.0", &intentv1.Selector{All: true}))
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: r.Id}}}
-	p := s.plan(&registryv1.PlanIntentRequest{Intent: undo})
-	if len(p.Targets) != 1 || p.Targets[0].To.GetVersion() != "1.0.0" || p.Plans[0].Agent != "web" {
-		t.Fatalf("%v; want one target that goes back to 1.0.0", p)
-	}
-	if back := s.accepted(topology.VerbUndo, p.Plans[0].Intent); back.Changed != 1 ||
-		s.instance("web").Wanted.Version != "1.0.0" {
-		t.Errorf("%v, wanted at %v", back, s.instance("web").Wanted)
-	}
-}
-
-func TestAnImageThatIsActivatedAndPromotedChangesNoServer(t *testing.T) {
-	t.Parallel()
-	s, one := installed(t, "web")
-	before := proto.CloneOf(s.instance("web"))
-	for n := range 3 {
-		s.image("web", fmt.Sprintf("2.%d.0", n), "release")
-	}
-	if have := names(s.facts(ledger.Instance, ledger.Key(one, "web"))); len(have) != 2 {
-		t.Errorf("the instance has the facts %v; want those of its installation", have)
-	}
-	if after := s.instance("web"); !proto.Equal(before, after) {
-		t.Errorf("it became %v", after)
-	}
-}
-
 // last returns the sequence of the last fact in the ledger.
 func (s *site) last() uint64 {
 	s.t.Helper()
@@ -172,30 +76,6 @@ func (s *site) last() uint64 {
 		s.t.Fatal(err)
 	}
 	return end.LastSequence
-}
-
-func TestListsTakeASelector(t *testing.T) {
-	t.Parallel()
-	s, _ := installed(t, "web")
-	s.server("two")
-	arm := &intentv1.Condition{Field: "arch", Operator: intentv1.Operator_OPERATOR_NOT_IN, Values: []string{"arm64"}}
-	where := &intentv1.Selector{
-		Where: []*intentv1.Condition{arm},
-		Not:   []*intentv1.Selector{{Servers: []string{"one"}}},
-	}
-	r := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{On: where})
-	if len(r.Servers) != 1 || r.Servers[0].Name != "two" {
-		t.Errorf("%v; want two", r.Servers)
-	}
-	if r := must[*registryv1.ListInstancesResponse](s, "ListInstances",
-		&registryv1.ListInstancesRequest{On: where}); len(
-		r.Instances,
-	) != 0 {
-		t.Errorf("%v; want none on two", r.Instances)
-	}
-	if got := s.code("ListServers", &registryv1.ListServersRequest{On: on("thre")}); got != "UNKNOWN_SERVER" {
-		t.Errorf("a name that no server has: %v", got)
-	}
 }
 
 // A plan shows the values that differ on servers that have the agent, counted over all of its parts.
@@ -234,5 +114,114 @@ func TestAPlanShowsWhichValuesChangeOnHowManyServers(t *testing.T) {
 	}
 	if have = values(&registryv1.PlanIntentRequest{Intent: set("info")}); len(have) > 0 {
 		t.Errorf("nothing differs: %q", have)
+	}
+}
+
+func TestAPoisonedIntentDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.agent("web")
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	s.server("one")
+	garbage := ident.New()
+	s.publishRaw(
+		bus.Durable{Subject: topology.IntentSubject("install", "alice", garbage), Data: []byte{0xff, 0xff, 0xff}})
+	s.publishRaw(bus.Durable{Subject: topology.IntentSubject("install", "alice", "not-an-id"), Data: []byte("?")})
+
+	s.accepted(topology.VerbInstall, install("web", on("one")))
+
+	if r := s.outcome(garbage); r.Refusal.GetCode() != "MALFORMED" || r.Intent != nil {
+		t.Errorf("the intent that cannot be read became %v", r)
+	}
+	s.untilDeadLetters(topology.Intents, 1)
+}
+
+// withdraw withdraws an intent.
+func (s *site) withdraw(id string) *intentv1.Record {
+	s.t.Helper()
+	q := &registryv1.WithdrawIntentRequest{IntentId: id, Reason: "the wrong one"}
+	return must[*registryv1.WithdrawIntentResponse](s, "WithdrawIntent", q).GetIntent()
+}
+
+// taskOf records what a dispatcher says of a task of the instance's present generation.
+func (s *site) taskOf(i *instancev1.Instance, said ...proto.Message) {
+	s.t.Helper()
+	id := ident.New()
+	drafts := []ledger.Draft{fact(ledger.Task, id, &taskv1.Queued{
+		Verb: taskv1.Verb_VERB_UPGRADE, ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id,
+		Generation: i.Generation,
+		Attempt:    1, To: i.Wanted, From: i.Observed, IntentId: i.IntentId,
+	})}
+	for _, body := range said {
+		drafts = append(drafts, fact(ledger.Task, id, body))
+	}
+	s.append(drafts...)
+}
+
+var cancelled = &taskv1.Cancelled{Reason: "its intent was withdrawn by alice", Withdrawn: true}
+
+func TestAnUpgradeThatIsWithdrawnBeforeItBeganLeavesTheInstanceAsItWas(t *testing.T) {
+	t.Parallel()
+	s, _ := installed(t, "web")
+	s.image("web", "2.0.0", "release")
+	first := s.instance("web")
+	r := s.accepted(topology.VerbUpgrade, upgrade("web", "2.0.0", on("one")))
+	s.withdraw(r.Id)
+	s.taskOf(s.instance("web"), cancelled)
+
+	i := s.untilState("web", instancev1.State_STATE_CONVERGED)
+	if i.Wanted.Version != "1.0.0" || i.IntentId != first.IntentId || i.TaskId != first.TaskId || i.Generation != 3 {
+		t.Errorf("it is %v, want it as %v", i, first)
+	}
+}
+
+func TestOnlyAcceptedIntentsCanBeWithdrawn(t *testing.T) {
+	t.Parallel()
+	s, _ := installed(t, "web")
+	dry := install("web", on("one"))
+	dry.DryRun = true
+	refused := s.publish(topology.VerbInstall, install("ghost", on("one")))
+	s.outcome(refused)
+	for want, id := range map[string]string{
+		"UNKNOWN_INTENT":   ident.New(),
+		"NOT_ACCEPTED":     refused,
+		"NOT_WITHDRAWABLE": s.accepted(topology.VerbDecommission, decommission("one", false)).Id,
+	} {
+		if have := s.code("WithdrawIntent", &registryv1.WithdrawIntentRequest{IntentId: id}); have != want {
+			t.Errorf("%s, want %s", have, want)
+		}
+	}
+}
+
+func TestIntentsAreListedTheNewestFirstAndFiltered(t *testing.T) {
+	t.Parallel()
+	s, _ := installed(t, "web", "db")
+	s.accepted(topology.VerbRemove, remove("db", on("one")))
+	list := func(q *registryv1.ListIntentsRequest) (out []string) {
+		for {
+			r := must[*registryv1.ListIntentsResponse](s, "ListIntents", q)
+			for _, i := range r.Intents {
+				out = append(out, i.Intent.GetInstall().GetAgent()+i.Intent.GetRemove().GetAgent())
+			}
+			if r.NextCursor == "" {
+				return out
+			}
+			q.Page.Cursor = r.NextCursor
+		}
+	}
+	for name, c := range map[string]struct {
+		q    *registryv1.ListIntentsRequest
+		want []string
+	}{
+		"all":     {&registryv1.ListIntentsRequest{}, []string{"db", "db", "web"}},
+		"parts":   {&registryv1.ListIntentsRequest{Page: &apiv1.Page{Limit: 1}}, []string{"db", "db", "web"}},
+		"verb":    {&registryv1.ListIntentsRequest{Verb: "install"}, []string{"db", "web"}},
+		"actor":   {&registryv1.ListIntentsRequest{Actor: "bob"}, nil},
+		"refused": {&registryv1.ListIntentsRequest{State: intentv1.State_STATE_REFUSED}, nil},
+	} {
+		if have := list(c.q); !slices.Equal(have, c.want) {
+			t.Errorf("%s: %v, want %v", name, have, c.want)
+		}
 	}
 }

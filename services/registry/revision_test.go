@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
-
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
-	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
 // Of all operators that read one revision and change it, through two registries, exactly one wins; the others
@@ -100,35 +101,138 @@ func TestARecordChangesOnlyAtTheRevisionThatIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnInstancesOwnValuesChangeOnlyAtTheirRevision(t *testing.T) {
-	t.Parallel()
+const webSchema = `{"properties": {"log": {"properties": {"keep": {"type": "integer"}}},
+	"password": {"minLength": 30}, "level": {"enum": ["info", "debug"]}}}`
+
+func value(t *testing.T, text string) string {
+	t.Helper()
+	v, err := metadata.FromJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// refusedCall returns the refusal of a call, as one line.
+func (s *site) refusedCall(method string, q proto.Message) string {
+	s.t.Helper()
+	_, err := ask[*emptypb.Empty](s, protoreflect.Name(method), q) // an answer would decode as an empty one
+	return fault.Line(fault.RefusalOf(err))
+}
+
+// webShop has an agent with a schema on two servers of no environment and on one of prod.
+func webShop(t *testing.T) (*site, *agentv1.Agent) {
 	s := start(t)
 	s.channel("release", true)
-	s.agent("web")
+	for _, name := range []string{"prod", "test"} {
+		must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
+			&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: name}})
+	}
+	must[*registryv1.CreateApplicationResponse](s, "CreateApplication", &registryv1.CreateApplicationRequest{
+		Application: &applicationv1.Application{Name: "shop"},
+	})
+	web := &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON, Application: "shop", Schema: webSchema}
+	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{Agent: web})
 	s.image("web", "1.0.0", "release")
-	s.server("one")
-	s.server("two")
-	s.accepted(topology.VerbInstall, install("web", on("one", "two")))
-	at := func(revision uint64, level string, servers ...string) *intentv1.Intent {
-		i := configure("web", map[string]string{"level": level}, on(servers...))
-		i.GetConfigure().IfRevision = &revision
-		return i
+	for _, name := range []string{"one", "two", "three"} {
+		s.server(name)
 	}
-	s.accepted(topology.VerbConfigure, at(0, "info", "one"))
-	r := s.outcome(s.publish(topology.VerbConfigure, at(0, "debug", "one"))).Refusal
-	if r.GetCode() != "REVISION_CHANGED" || !strings.Contains(r.GetMessage(), "changed them at") {
-		t.Errorf("refusal %v", r)
+	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
+		&registryv1.ChangeServerRequest{Server: "three", Environment: proto.String("prod")})
+	s.accepted(topology.VerbInstall, install("web", on("one", "two", "three")))
+	return s, web
+}
+
+// prod is a change of the metadata of an environment.
+func prod(m map[string]string) *registryv1.ChangeEnvironmentRequest {
+	return &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Metadata: m}}
+}
+
+// An environment whose values break the schema is refused; one instance whose own values do is left out and named.
+func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
+	t.Parallel()
+	s, web := webShop(t)
+	secretValue := map[string]string{"password": s.sealed("password", canary)}
+	for name, c := range map[string]struct {
+		method string
+		q      proto.Message
+		want   string
+	}{
+		"an environment": {
+			"ChangeEnvironment", prod(map[string]string{"log": value(t, `{"keep": "x"}`)}),
+			`metadata.log.keep: got string, want integer (set by the environment prod)`,
+		},
+		"a secret": {
+			"ChangeEnvironment", prod(secretValue),
+			`metadata.password: the secret breaks minLength (set by the environment prod)`,
+		},
+		"an application": {
+			"ChangeApplication", &registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{
+				Name: "shop", Metadata: map[string]string{"level": "loud"},
+			}},
+			`metadata.level: value must be one of 'info', 'debug' (set by the application shop)`,
+		},
+		"another schema": {
+			"ChangeAgent", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{
+				Name: "web", Kind: web.Kind, Application: "shop", Schema: `{"required": ["level"]}`,
+			}},
+			`metadata.level: is required and missing (no level sets it)`,
+		},
+	} {
+		got := s.refusedCall(c.method, c.q)
+		if !strings.Contains(got, "SCHEMA_MISMATCH") || !strings.Contains(got, c.want) ||
+			strings.Contains(got, canary) {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
-	// Of two servers the one with another revision is left out, and named.
-	a := s.accepted(topology.VerbConfigure, at(0, "debug", "one", "two"))
-	if a.Changed != 1 || a.LeftOut != 1 || a.Reasons[0].Code != "REVISION_CHANGED" {
+	if got := s.code("ChangeAgent", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{
+		Name: "web", Kind: web.Kind, Schema: `{"$ref": "https://example.org/"}`,
+	}}); got != "BAD_SCHEMA" {
+		t.Errorf("a remote schema: %q", got)
+	}
+	// No server is in the environment test, so nothing breaks.
+	must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{
+		Environment: &environmentv1.Environment{Name: "test", Metadata: map[string]string{"level": "loud"}},
+	})
+}
+
+func TestASchemaThatChangesNamesWhatIsOutdated(t *testing.T) {
+	t.Parallel()
+	s, web := webShop(t)
+	bad := configure("web", map[string]string{"level": "x"}, on("one"))
+	r := s.outcome(s.publish(topology.VerbConfigure, bad)).Refusal
+	if r.GetCode() != "SCHEMA_MISMATCH" || !strings.Contains(r.GetMessage(), "(set by the instance)") {
+		t.Errorf("own values: %v", r)
+	}
+	s.accepted(topology.VerbConfigure, configure("web", map[string]string{"level": "debug"}, on("one")))
+
+	// Now a schema comes that only the own value of one breaks: it is left out and named, and the others go on.
+	web.Schema = `{"properties": {"level": {"const": "info"}}}`
+	changed := must[*registryv1.ChangeAgentResponse](s, "ChangeAgent", &registryv1.ChangeAgentRequest{Agent: web})
+	if len(changed.Outdated) != 1 || changed.Outdated[0].Instances != 0 || changed.Outdated[0].LeftOut != 1 ||
+		changed.Outdated[0].First.GetCode() != "SCHEMA_MISMATCH" {
+		t.Errorf("outdated: %v", changed.Outdated)
+	}
+	shop := must[*registryv1.ChangeApplicationResponse](s, "ChangeApplication", &registryv1.ChangeApplicationRequest{
+		Application: &applicationv1.Application{Name: "shop", Metadata: map[string]string{"level": "info"}},
+	})
+	if got := shop.Outdated; len(got) != 1 || got[0].Agent != "web" || got[0].Instances != 2 || got[0].LeftOut != 1 {
+		t.Errorf("outdated: %v", got)
+	}
+	env := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", prod(map[string]string{"a": "b"}))
+	if got := env.Outdated; len(got) != 1 || got[0].Instances != 1 || got[0].LeftOut != 0 {
+		t.Errorf("outdated in prod: %v", got)
+	}
+	a := s.accepted(topology.VerbConfigure, configure("web", nil, on("one", "two", "three")))
+	if a.Changed != 2 || a.LeftOut != 1 || a.Reasons[0].Code != "SCHEMA_MISMATCH" {
 		t.Errorf("accepted %v", a)
 	}
-	rows := must[*registryv1.ListInstancesResponse](s, "ListInstances",
-		&registryv1.ListInstancesRequest{Agent: "web", Server: "one"}).Instances
-	own := rows[0].Instance.OwnChange
-	if own.GetRevision() == 0 || own.GetChangedBy() == "" || own.GetChangedAt() == nil {
-		t.Fatalf("the last change is %v", own)
+	again := must[*registryv1.ChangeApplicationResponse](s, "ChangeApplication", &registryv1.ChangeApplicationRequest{
+		Application: &applicationv1.Application{
+			Name: "shop", Description: "of shops", Metadata: shop.Application.Metadata,
+		},
+	})
+	if len(again.Outdated) > 0 {
+		t.Error("a description changes no configuration:", again.Outdated)
 	}
-	s.accepted(topology.VerbConfigure, at(own.Revision, "warn", "one"))
 }

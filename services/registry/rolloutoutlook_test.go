@@ -2,8 +2,6 @@ package registry
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,16 +11,12 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	tasknoun "github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/rollouts"
@@ -111,127 +105,5 @@ func TestAPlanAndTheStateOfARolloutDoNotWaitForAReplay(t *testing.T) {
 	end()
 	if left() == nil {
 		t.Error("after the replay there is no answer; want what is computed now")
-	}
-}
-
-func TestServersThatFailedInOneStepAreCountedTogether(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 4)
-	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
-	s.eventually("the rollout halted", func(string) bool { return true }, s.is(id, rolloutv1.State_STATE_HALTED))
-	r := must[*registryv1.GetRolloutResponse](s, "GetRollout", &registryv1.GetRolloutRequest{RolloutId: id})
-	for _, reason := range r.Reasons {
-		if reason.State == rolloutv1.TargetState_TARGET_STATE_BROKEN && reason.Code == code.NotReady {
-			if reason.Step != "prove" || reason.Count == 0 {
-				t.Errorf("the reason is %v; want step prove", reason)
-			}
-			return
-		}
-	}
-	t.Errorf("no reason %s: %v", code.NotReady, r.Reasons)
-}
-
-func TestTheForecastOfAPlanCountsWhatIsUnderWayAtOnce(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 4)
-	s.append(fact(ledger.Task, ident.New(), &taskv1.Succeeded{Outcome: &taskv1.Outcome{
-		Steps: []*taskv1.StepTime{{Step: taskv1.Step_STEP_FETCH, Took: durationpb.New(time.Hour)}},
-	}}))
-	plan := func(slots int, strategy *rolloutv1.Strategy) *registryv1.ForecastRolloutResponse {
-		past := rollouts.NewPast(rollouts.NewAPI(s.r.records, s.r.lookup, nil, zerolog.Nop()), s.r.cfg.Conn, slots)
-		in := waves(&rolloutv1.Strategy{})
-		in.GetRollout().Strategy = strategy
-		resp, err := past.PlanAhead(t.Context(), bus.Caller{Actor: "alice"}, &registryv1.PlanRolloutRequest{
-			Intent: in, Forecast: true,
-		})
-		if err != nil || resp.GetForecast() == nil {
-			t.Fatalf("%v, %v; want a forecast", resp, err)
-		}
-		return resp.Forecast
-	}
-	for name, c := range map[string]struct {
-		slots    int
-		strategy *rolloutv1.Strategy
-		at       uint32
-		want     time.Duration
-	}{
-		"enough slots":         {20, nil, 20, time.Hour},
-		"one slot":             {1, nil, 1, 4 * time.Hour},
-		"its own concurrency":  {20, &rolloutv1.Strategy{Concurrency: 2}, 2, 2 * time.Hour},
-		"more than are served": {1, &rolloutv1.Strategy{Concurrency: 2}, 1, 4 * time.Hour},
-	} {
-		if f := plan(c.slots, c.strategy); f.Slots != c.at || f.Took_90.AsDuration() != c.want {
-			t.Errorf("%s: %s at %d at once; want %s at %d", name, f.Took_90.AsDuration(), f.Slots, c.want, c.at)
-		}
-	}
-	if have := s.r.cfg.TaskConcurrency; have != tasknoun.DefaultConcurrency {
-		t.Errorf("the registry assumes %d tasks at once; want %d", have, tasknoun.DefaultConcurrency)
-	}
-}
-
-func TestAPlanNamesWhatNoCanaryCovers(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 3)
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-		Environment: &environmentv1.Environment{Name: "prod"},
-	})
-	s.append(fact(ledger.Server, s.first(1).Servers[0], &serverv1.Changed{Environment: "prod"}))
-	in := waves(&rolloutv1.Strategy{Cover: []string{"env"}})
-	ask := func() *registryv1.PlanRolloutResponse {
-		return must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
-	}
-	if p := ask(); len(p.Uncovered) != 1 || !strings.HasPrefix(p.Uncovered[0], "env ") || p.MoreUncovered != 0 {
-		t.Errorf("with one canary for two environments: %q and %d more", p.Uncovered, p.MoreUncovered)
-	}
-	in.GetRollout().Strategy.Stages[0] = &rolloutv1.Stage{Size: &rolloutv1.Stage_Canaries{Canaries: 2}}
-	if p := ask(); p.Refusal != nil || len(p.Uncovered) != 0 {
-		t.Errorf("with two canaries: %q, %v", p.Uncovered, p.Refusal)
-	}
-	in.GetRollout().Strategy.Stages = nil
-	if p := ask(); p.Refusal != nil || len(p.Uncovered) != 0 {
-		t.Errorf("without canaries: %q, %v", p.Uncovered, p.Refusal)
-	}
-}
-
-func TestAPlanNamesTheLabelsThatNoneOfItsServersHas(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 2)
-	s.append(fact(ledger.Server, s.first(1).Servers[0], &serverv1.Changed{
-		Environment: "default", Labels: map[string]string{"rack": "a"},
-	}))
-	keeps := func(field string) *rolloutv1.Keep {
-		return &rolloutv1.Keep{Field: field, Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}}
-	}
-	in := waves(&rolloutv1.Strategy{
-		Spread: "label.zone", Cover: []string{"env", "label.rack"},
-		Keep: []*rolloutv1.Keep{keeps("label.rak"), keeps("label.rack"), keeps("platform")},
-	})
-	p := must[*registryv1.PlanRolloutResponse](s, "PlanRollout", &registryv1.PlanRolloutRequest{Intent: in})
-	if want := []string{"label.rak", "label.zone"}; p.Refusal != nil || !slices.Equal(p.Unlabelled, want) {
-		t.Errorf("have %q, want %q; %v", p.Unlabelled, want, p.Refusal)
-	}
-}
-
-func TestAPlanForEveryAgentNamesWhyNothingIsLeft(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 2)
-	s.accepted(topology.VerbUpgrade, upWeb("1.1.0", s.first(2)))
-	s.eventually("it failed on both", func(string) bool { return true }, func() bool {
-		failed := 0
-		for i := range s.r.records.View.InstancesOfAgent("web") {
-			if i.Failed != nil {
-				failed++
-			}
-		}
-		return failed == 2
-	})
-	in := waves(&rolloutv1.Strategy{})
-	in.GetRollout().Steps = nil
-	_, err := bus.Call[*registryv1.PlanRolloutResponse](t.Context(), s.ops, ledger.Registry,
-		methods.ByName("PlanRollout"), &registryv1.PlanRolloutRequest{Intent: in, EveryAgent: true})
-	r := fault.RefusalOf(err)
-	if r.GetCode() != code.NothingLeft || !strings.Contains(r.GetMessage(), "web: 2 left out: "+code.FailedBefore) ||
-		!strings.HasPrefix(r.GetTry(), "garrison up web@1.1.0 ") {
-		t.Errorf("refused with %v; want two servers left out as %s, and how to try again", r, code.FailedBefore)
 	}
 }

@@ -182,103 +182,10 @@ func TestARolloutReachesEveryServerWaveByWave(t *testing.T) {
 	}
 }
 
-func TestAStrategyWithAFieldThatServersDoNotHaveIsRefused(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 1)
-	two := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 2}}
-	for name, strategy := range map[string]*rolloutv1.Strategy{
-		"keep":             {Keep: []*rolloutv1.Keep{{Field: "rack", Working: two}}},
-		"keep of agents":   {Keep: []*rolloutv1.Keep{{Field: "agents", Working: two}}},
-		"cover":            {Cover: []string{"label.rack", "plattform"}},
-		"spread":           {Spread: "rack"},
-		"too many covered": {Cover: make([]string, 9)},
-	} {
-		p := must[*registryv1.PlanRolloutResponse](s, "PlanRollout",
-			&registryv1.PlanRolloutRequest{Intent: waves(strategy)})
-		if p.GetRefusal().GetCode() != code.BadStrategy {
-			t.Errorf("%s: %v; want %s", name, p.GetRefusal(), code.BadStrategy)
-		}
-	}
-}
-
-func TestABadBuildHaltsARolloutAndItsServersGoBack(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 12)
-	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{})).Id
-	everywhere := func(string) bool { return true }
-	s.eventually("it halts and the canary goes back", everywhere, func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		for range s.r.records.View.Unrestored(id) {
-			return false
-		}
-		return r.GetState() == rolloutv1.State_STATE_HALTED
-	})
-	if have := s.versions(); have["1.0.0"] != 12 {
-		t.Errorf("versions %v", have)
-	}
-	resp := must[*registryv1.GetRolloutResponse](s, "GetRollout", &registryv1.GetRolloutRequest{RolloutId: id[:8]})
-	if len(resp.Reasons) != 1 || resp.Reasons[0].Code != code.NotReady || resp.Reasons[0].Count != 1 {
-		t.Errorf("reasons %v", resp.Reasons)
-	}
-	if resp.Rollout.Reason.GetCode() != code.TooManyBroken {
-		t.Errorf("halted for %v", resp.Rollout.Reason)
-	}
-	if c := s.code("ControlRollout", &registryv1.ControlRolloutRequest{RolloutId: id}); c != code.Malformed {
-		t.Errorf("control without a verb: %s", c)
-	}
-	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_ABORT)
-	q := &registryv1.ControlRolloutRequest{RolloutId: id, Control: registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME}
-	if c := s.code("ControlRollout", q); c != code.RolloutNotFit {
-		t.Errorf("a resume after the end: %s", c)
-	}
-}
-
 func (s *site) control(id string, c registryv1.RolloutControl) *rolloutv1.Rollout {
 	s.t.Helper()
 	q := &registryv1.ControlRolloutRequest{RolloutId: id, Control: c, Reason: "because"}
 	return must[*registryv1.ControlRolloutResponse](s, "ControlRollout", q).Rollout
-}
-
-func TestAnUndoTakesEveryTouchedServerBackInWaves(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 12)
-	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Approve: true})).Id
-	canaryPassed := func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		return r.GetWaves()[0].PassedAt != nil
-	}
-	s.eventually("the canary passed", nil, canaryPassed)
-	r := s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_APPROVE)
-	if r.Waves[1].ApprovedBy == "" {
-		t.Fatalf("after the approval: %v", r)
-	}
-	s.eventually("the second wave passed", nil, func() bool {
-		r, _ := s.r.records.View.Rollout(id)
-		return r.GetWaves()[1].PassedAt != nil
-	})
-	if have := s.versions(); have["1.1.0"] != 4 {
-		t.Fatalf("versions %v, want the third wave to wait for an approval", have)
-	}
-	overlapping := s.outcome(s.publish(topology.VerbRollout, waves(&rolloutv1.Strategy{})))
-	if overlapping.Refusal.GetCode() != code.RolloutOverlaps {
-		t.Errorf("a second rollout: %v", overlapping.Refusal)
-	}
-	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
-		UndoOf: id, Strategy: &rolloutv1.Strategy{
-			Stages: []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}},
-		},
-	}}}
-	undoing := s.accepted(topology.VerbRollout, undo).Id
-	s.eventually("the undo succeeds", nil, s.is(undoing, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.0.0"] != 12 {
-		t.Errorf("versions %v", have)
-	}
-	if r := s.rollout(id); r.State != rolloutv1.State_STATE_UNDONE || r.UndoneBy != undoing {
-		t.Errorf("the first one is %v", r)
-	}
-	if r := s.rollout(undoing); len(r.Waves) != 2 || r.Undoes != id {
-		t.Errorf("the undo is %v", r)
-	}
 }
 
 func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.T) {
@@ -320,29 +227,5 @@ func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.
 	all := must[*registryv1.ListRolloutsResponse](s, "ListRollouts", &registryv1.ListRolloutsRequest{}).Rollouts
 	if len(all) != 1 {
 		t.Errorf("%d rollouts are listed", len(all))
-	}
-}
-
-func TestARegistryThatIsKilledInEachWaveReachesEveryServerOnce(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 12)
-	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Concurrency: 2})).Id
-	for wave := range 3 {
-		s.eventually("a server of the wave succeeded", nil, func() bool {
-			r, _ := s.r.records.View.Rollout(id)
-			return r.GetWaves()[wave].GetCounts()[uint32(rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)] > 0
-		})
-		s.stop()
-		s.r, s.stop = s.registry()
-	}
-	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.1.0"] != 12 {
-		t.Errorf("versions %v", have)
-	}
-	q := &registryv1.ListRolloutTargetsRequest{RolloutId: id}
-	for _, row := range must[*registryv1.ListRolloutTargetsResponse](s, "ListRolloutTargets", q).Targets {
-		if n := s.count(ledger.Instance, ledger.Key(row.Target.ServerId, "web"), "wanted"); n != 2 {
-			t.Errorf("%s was changed %d times after its install", row.ServerName, n-1)
-		}
 	}
 }

@@ -3,10 +3,14 @@ package registry
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -14,54 +18,12 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
 )
-
-// A wave is released as a whole, and the dispatcher changes so many servers at once. What none of them began by the
-// time that the rollout stops is withdrawn, waits for its turn again, and is released again when the rollout goes on.
-func TestAHaltWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 4)
-	strategy := &rolloutv1.Strategy{MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 0}}}
-	id := s.accepted(topology.VerbRollout, inOneWave(strategy)).Id
-	due := s.wantsOnAll(4, "1.1.0")
-
-	s.append(worked(due[0], true)...)
-	bustest.Eventually(t, "what the halted rollout released is withdrawn", func() (withdrawn bool) {
-		s.r.follower.Read(func() {
-			in, _ := s.r.records.View.Intent(due[1].IntentId)
-			withdrawn = in.GetState() == intentv1.State_STATE_WITHDRAWN && in.WithdrawnBy == ledger.Registry &&
-				in.WithdrawnReason == "its rollout "+id+" is halted"
-		})
-		return withdrawn
-	})
-	s.cancelQueued(due[1:])
-	s.targetsAre(id, map[rolloutv1.TargetState]int{
-		rolloutv1.TargetState_TARGET_STATE_BROKEN: 1, rolloutv1.TargetState_TARGET_STATE_PENDING: 3,
-	})
-	s.wantsOnAll(4, "1.0.0")
-
-	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
-	s.eventually("the rollout ends", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.1.0"] != 3 {
-		t.Errorf("versions %v, want 1.1.0 on the three that were held back", have)
-	}
-}
-
-func TestAPauseWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 2)
-	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
-	due := s.wantsOnAll(2, "1.1.0")
-	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_PAUSE)
-	s.cancelQueued(due)
-	s.targetsAre(id, map[rolloutv1.TargetState]int{rolloutv1.TargetState_TARGET_STATE_PENDING: 2})
-	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
-	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if have := s.versions(); have["1.1.0"] != 2 {
-		t.Errorf("versions %v", have)
-	}
-}
 
 func inOneWave(strategy *rolloutv1.Strategy) *intentv1.Intent {
 	in := waves(strategy)
@@ -84,27 +46,6 @@ func (s *site) wantsOnAll(servers int, version string) (out []*instancev1.Instan
 		return len(out) == servers
 	})
 	return out
-}
-
-// cancelQueued does what the dispatcher does about the queued tasks of intents that are withdrawn.
-func (s *site) cancelQueued(due []*instancev1.Instance) {
-	s.t.Helper()
-	s.untilWithdrawn(due)
-	s.cancel(due)
-}
-
-// untilWithdrawn waits until the intents of instances are withdrawn.
-func (s *site) untilWithdrawn(due []*instancev1.Instance) {
-	s.t.Helper()
-	bustest.Eventually(s.t, "their intents are withdrawn", func() (all bool) {
-		s.r.follower.Read(func() {
-			all = !slices.ContainsFunc(due, func(i *instancev1.Instance) bool {
-				in, _ := s.r.records.View.Intent(i.IntentId)
-				return in.GetState() != intentv1.State_STATE_WITHDRAWN
-			})
-		})
-		return all
-	})
 }
 
 // cancel ends the queued tasks of instances as the dispatcher does when their intents are withdrawn.
@@ -136,47 +77,6 @@ func (s *site) targetsAre(id string, want map[rolloutv1.TargetState]int) {
 		})
 		return are
 	})
-}
-
-// Both agents of a server are to go back in one step. One of them fails, and the other one is queued.
-func TestAHaltOfAnUndoWithdrawsWhatIsQueuedForABrokenServer(t *testing.T) {
-	t.Parallel()
-	s := rolledOut(t, 1)
-	s.agent("db")
-	s.image("db", "1.0.0", "release")
-	s.accepted(topology.VerbInstall, install("db", &intentv1.Selector{All: true}))
-	s.eventually("db runs", nil, func() bool { return s.converged("db") == 1 })
-	s.image("db", "1.1.0", "release")
-	in := inOneWave(&rolloutv1.Strategy{})
-	in.GetRollout().Steps = append(in.GetRollout().Steps, &intentv1.Step{Change: &intentv1.Step_Upgrade{
-		Upgrade: &intentv1.Upgrade{Agent: "db"},
-	}})
-	id := s.accepted(topology.VerbRollout, in).Id
-	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	undoing := s.accepted(topology.VerbRollout, &intentv1.Intent{Ask: &intentv1.Intent_Rollout{
-		Rollout: &intentv1.Rollout{UndoOf: id, Strategy: &rolloutv1.Strategy{}},
-	}}).Id
-	web := s.wantsOnAll(1, "1.0.0")[0]
-	s.append(worked(web, true)...)
-	s.targetsAre(undoing, map[rolloutv1.TargetState]int{rolloutv1.TargetState_TARGET_STATE_BROKEN: 1})
-	bustest.Eventually(t, "what is queued for db is withdrawn", func() (withdrawn bool) {
-		s.r.follower.Read(func() {
-			i, _ := s.r.records.View.Instance(web.ServerId, "db")
-			in, _ := s.r.records.View.Intent(i.GetIntentId())
-			withdrawn = in.GetState() == intentv1.State_STATE_WITHDRAWN
-		})
-		return withdrawn
-	})
-}
-
-// converged returns how many instances of an agent are as wanted. It must run inside Read.
-func (s *site) converged(agent string) (n int) {
-	for i := range s.r.records.View.InstancesOfAgent(agent) {
-		if i.State == instancev1.State_STATE_CONVERGED {
-			n++
-		}
-	}
-	return n
 }
 
 // The view keeps the newest 10,000 intents, and what an older one queued must not begin either.
@@ -216,37 +116,147 @@ func TestAPauseWithdrawsAnIntentThatTheViewDoesNotKeep(t *testing.T) {
 	}
 }
 
-// What the pause withdraws is not wanted again yet when the undo goes on, and nothing may be decided on it.
-func TestAnUndoAfterAHaltThatIsPausedAndResumedAtOnceTakesEveryServerBack(t *testing.T) {
+// decided returns what a registry decides about a rollout of web now.
+func (s *site) decided(id string) (d rolling.Decision) {
+	s.r.follower.Read(func() {
+		d = rolling.Decide(s.r.records.View, intent.Ask{
+			ID: id, Actor: "ann", Verb: topology.VerbRollout, At: s.r.records.Now(),
+			Intent: waves(&rolloutv1.Strategy{}),
+		})
+	})
+	return d
+}
+
+func TestOfTwoOverlappingPlansOnOneViewOneBegins(t *testing.T) {
 	t.Parallel()
 	s := rolledOut(t, 4)
-	strategy := &rolloutv1.Strategy{MaxBroken: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}}
-	id := s.accepted(topology.VerbRollout, inOneWave(strategy)).Id
-	due := s.wantsOnAll(4, "1.1.0")
-	for n, i := range due {
-		s.append(worked(i, n > 1)...)
+	i := s.r.intents
+	one, other := ident.New(), ident.New()
+	first, second := s.decided(one), s.decided(other)
+	if first.Refusal != nil || second.Refusal != nil {
+		t.Fatalf("refused: %v, %v", first.Refusal, second.Refusal)
 	}
-	s.eventually("the rollout halts", nil, s.is(id, rolloutv1.State_STATE_HALTED))
-	s.eventually("its broken servers are taken back", nil, func() bool {
-		return s.converged("web") == 4 && s.r.records.View.CountUnrestored(id) == 0
-	})
-	undoing := s.accepted(topology.VerbRollout, &intentv1.Intent{Ask: &intentv1.Intent_Rollout{
-		Rollout: &intentv1.Rollout{UndoOf: id, Strategy: &rolloutv1.Strategy{}},
-	}}).Id
-	s.targetsAre(undoing, map[rolloutv1.TargetState]int{rolloutv1.TargetState_TARGET_STATE_REACHED: 2})
-	var back []*instancev1.Instance
-	for _, i := range s.wantsOnAll(4, "1.0.0") {
-		if slices.ContainsFunc(due[:2], func(x *instancev1.Instance) bool { return x.ServerId == i.ServerId }) {
-			back = append(back, i)
-		}
+	if err := i.RecordRollout(t.Context(), first); err != nil {
+		t.Fatal(err)
 	}
-	s.control(undoing, registryv1.RolloutControl_ROLLOUT_CONTROL_PAUSE)
-	s.untilWithdrawn(back)
-	s.control(undoing, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
-	s.cancel(back)
-	s.eventually("the undo succeeds", nil, s.is(undoing, rolloutv1.State_STATE_SUCCEEDED))
-	s.targetsAre(undoing, map[rolloutv1.TargetState]int{rolloutv1.TargetState_TARGET_STATE_SUCCEEDED: 2})
-	if have := s.versions(); have["1.0.0"] != 4 {
-		t.Errorf("versions %v; want 1.0.0 everywhere", have)
+	if err := i.RecordRollout(t.Context(), second); !fault.Is(err, fault.Conflict) {
+		t.Errorf("the second plan: %v; want a conflict", err)
+	}
+	bustest.Eventually(t, "the first plan is folded", func() bool { return s.decided(other).Refusal != nil })
+	if d := s.decided(other); d.Refusal.GetCode() != code.RolloutOverlaps {
+		t.Errorf("planned again: %v; want %s", d.Refusal, code.RolloutOverlaps)
 	}
 }
+
+func TestServersThatGetTheLabelJoinARolloutWhileItRunsAndAsLongAfterAsItSays(t *testing.T) {
+	t.Parallel()
+	s := rolledOut(t, 7)
+	gold := func(ids ...string) {
+		for _, id := range ids {
+			s.append(fact(ledger.Server, id, &serverv1.Changed{Labels: map[string]string{"tier": "gold"}}))
+		}
+	}
+	ids := s.serverIDs()
+	gold(ids[:4]...)
+	in := waves(&rolloutv1.Strategy{JoinFor: durationpb.New(time.Hour)})
+	in.GetRollout().On = &intentv1.Selector{Labels: map[string]string{"tier": "gold"}}
+	id := s.accepted(topology.VerbRollout, in).Id
+	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_PAUSE)
+	gold(ids[4])
+	s.image("web", "1.2.0", "release") // who joins gets what the others get, and not what is newest
+	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
+	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
+	if have := s.versions(); have["1.1.0"] != 5 || have["1.0.0"] != 2 {
+		t.Fatalf("versions %v; want the one that came while it ran to have joined", have)
+	}
+	before := len(s.rollout(id).Waves)
+	gold(ids[5])
+	s.eventually("the one that came later has joined", nil, func() bool {
+		r, _ := s.r.records.View.Rollout(id)
+		target, _ := s.r.records.View.Target(id, ids[5])
+		return target.GetState() == rolloutv1.TargetState_TARGET_STATE_SUCCEEDED &&
+			r.State == rolloutv1.State_STATE_SUCCEEDED
+	})
+	r := s.rollout(id)
+	if have := s.versions(); have["1.1.0"] != 6 || len(r.Waves) != before+1 || r.Waves[before].PassedAt == nil {
+		t.Errorf("versions %v, waves %v", have, r.Waves)
+	}
+	q := &registryv1.ReplayRolloutRequest{RolloutId: id}
+	replayed := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", q)
+	if replayed.Same != replayed.Recorded {
+		t.Errorf("the replay differs: %v", replayed)
+	}
+}
+
+func (s *site) serverIDs() (ids []string) {
+	s.r.follower.Read(func() {
+		for server := range s.r.records.View.AllServers() {
+			ids = append(ids, server.Id)
+		}
+	})
+	return ids
+}
+
+func TestAReplayComesToEveryRecordedDecision(t *testing.T) {
+	t.Parallel()
+	s := rolledOut(t, 6)
+	one := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}
+	strategy := &rolloutv1.Strategy{Concurrency: 1, MaxBroken: one, Emergency: true} // goes on without a success
+	bad := s.accepted(topology.VerbRollout, waves(strategy)).Id
+	everywhere := func(string) bool { return true }
+	s.eventually("it halts", everywhere, s.is(bad, rolloutv1.State_STATE_HALTED))
+
+	q := &registryv1.ReplayRolloutRequest{RolloutId: bad[:8]}
+	resp := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", q)
+	if resp.Recorded < 4 || resp.Same != resp.Recorded || len(resp.Decisions) != int(resp.Recorded) {
+		t.Errorf("replayed %v", resp)
+	}
+	first, last := resp.Decisions[0], resp.Decisions[len(resp.Decisions)-1]
+	if first.Recorded != "wave 1 opened" || first.Decided != first.Recorded || last.Decided != last.Recorded {
+		t.Errorf("from %v to %v", first, last)
+	}
+	q.Poll = true
+	if polled := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", q); !proto.Equal(polled, resp) {
+		t.Errorf("replayed for a client that polls: %v; want %v", polled, resp)
+	}
+	if c := s.code("ReplayRollout", &registryv1.ReplayRolloutRequest{RolloutId: "none"}); c != code.UnknownRollout {
+		t.Errorf("an unknown rollout: %s", c)
+	}
+}
+
+func TestAForecastSaysWhatARolloutWouldDo(t *testing.T) {
+	t.Parallel()
+	s := rolledOut(t, 6)
+	before := s.versions()
+	q := &registryv1.ForecastRolloutRequest{Runs: 5, Intent: waves(&rolloutv1.Strategy{
+		Soak: durationpb.New(time.Hour),
+	})}
+	good := must[*registryv1.ForecastRolloutResponse](s, "ForecastRollout", q)
+	if good.Runs != 5 || good.Succeeded != 5 || good.Touched_90 != 6 || good.Tasks == 0 {
+		t.Errorf("a good version: %v", good)
+	}
+	if again := must[*registryv1.ForecastRolloutResponse](s, "ForecastRollout", q); !proto.Equal(good, again) {
+		t.Errorf("again: %v, before %v", again, good)
+	}
+	q.BrokenPermille = 1000
+	bad := must[*registryv1.ForecastRolloutResponse](s, "ForecastRollout", q)
+	if bad.Halted != 5 || bad.HaltedIn[1] != 5 || bad.HaltedBecause[code.TooManyBroken] != 5 || bad.Touched_90 != 1 {
+		t.Errorf("a bad version: %v", bad)
+	}
+	if have := s.versions(); have["1.0.0"] != before["1.0.0"] {
+		t.Errorf("versions %v, before %v", have, before)
+	}
+	for name, wrong := range map[string]*registryv1.ForecastRolloutRequest{
+		"no intent": {}, "too many runs": {Intent: q.Intent, Runs: 1001},
+		"1,001 ‰": {Intent: q.Intent, BrokenPermille: 1001},
+	} {
+		if c := s.code("ForecastRollout", wrong); c != code.Malformed {
+			t.Errorf("%s: %s", name, c)
+		}
+	}
+}
+
+const (
+	approve = registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE
+	reject  = registryv1.RolloutAnswer_ROLLOUT_ANSWER_REJECT
+)

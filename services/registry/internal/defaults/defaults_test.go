@@ -16,6 +16,7 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -212,12 +213,29 @@ var installs = map[string]struct {
 			Agents: []*serverv1.FoundAgent{{Agent: "db", OtherRoot: "/elsewhere"}},
 		})
 	}, []string{"s.db"}},
+	"a rollout brings it": {func(w *world) { w.set("db", onAll); w.join("s", "prod", "amd64"); w.bringing() }, nil},
+	"the rollout was aborted": {func(w *world) {
+		w.set("db", onAll)
+		w.join("s", "prod", "amd64")
+		w.bringing()
+		w.apply(ledger.Rollout, "r", &rolloutv1.Aborted{})
+	}, []string{"s.db"}},
 	"what it needs is missing": {func(w *world) { w.set("web", onNew); w.join("s", "prod", "amd64") }, nil},
 	"what it needs comes with it": {func(w *world) {
 		w.set("web", onNew)
 		w.set("db", onNew)
 		w.join("s", "prod", "amd64")
 	}, []string{"s.db", "s.web"}},
+}
+
+// bringing begins a rollout that brings db to the server s.
+func (w *world) bringing() {
+	w.apply(ledger.Rollout, "r", &rolloutv1.Planned{
+		Strategy: &rolloutv1.Strategy{}, Waves: []uint32{1}, Part: 1, Parts: 1, Agents: []string{"db"},
+		Targets: []*rolloutv1.Target{{ServerId: "s", Wave: 1, Changes: []*rolloutv1.Change{
+			{Agent: "db", To: &imagev1.Ref{Id: "db1.0.0amd64"}},
+		}}},
+	})
 }
 
 func TestADefaultInstallsOnlyWhatIsMissingWhereItIsDue(t *testing.T) {

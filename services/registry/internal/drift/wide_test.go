@@ -3,6 +3,7 @@ package drift
 import (
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 )
 
@@ -25,6 +26,11 @@ func TestAChangeThatLetsMoreBeHealedIsKnown(t *testing.T) {
 	} {
 		if have := Widens(c.have, c.next); have != c.want {
 			t.Errorf("%s: %v; want %v", name, have, c.want)
+		}
+	}
+	for want, to := range map[string]*environmentv1.Environment{code.TooWide: nil, "": e(report, 0)} {
+		if have := MovesTooWide(to, 3, 2, "--all", "repair").GetCode(); have != want {
+			t.Errorf("a move to %v: %q; want %q", to, have, want)
 		}
 	}
 }

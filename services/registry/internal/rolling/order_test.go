@@ -76,12 +76,20 @@ func (w *world) image(name, upgrades string, requires ...string) {
 
 // runs puts an image on the server.
 func (w *world) runs(name string) {
-	agent, v, _ := strings.Cut(name, " ")
-	ref, key := &imagev1.Ref{Id: name, Version: v}, ledger.Key(w.server, agent)
-	w.apply(ledger.Instance, key, &instancev1.Wanted{InstanceId: agent, Generation: 1, Image: ref})
+	agent, _, _ := strings.Cut(name, " ")
+	key, want := ledger.Key(w.server, agent), wants(name, 1)
+	w.apply(ledger.Instance, key, want)
 	w.apply(ledger.Instance, key, &instancev1.Observed{
-		InstanceId: agent, Generation: 1, Image: ref, Health: instancev1.Health_HEALTH_GOOD,
+		InstanceId: agent, Generation: 1, Image: want.Image, Health: instancev1.Health_HEALTH_GOOD,
 	})
+}
+
+// wants makes an image the one that is wanted of its agent.
+func wants(name string, generation uint64) *instancev1.Wanted {
+	agent, v, _ := strings.Cut(name, " ")
+	return &instancev1.Wanted{
+		InstanceId: agent, Generation: generation, Image: &imagev1.Ref{Id: name, Version: v},
+	}
 }
 
 // plan plans a rollout: "up web 2.0.0", "install db 1.0.0", "remove web".

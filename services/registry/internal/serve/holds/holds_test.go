@@ -1,0 +1,164 @@
+package holds
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
+)
+
+// site has the servers web-1, web-2 and db-1, on which web runs.
+type site struct {
+	*recordstest.World
+	api *API
+}
+
+func start(t *testing.T) *site {
+	t.Helper()
+	s := &site{World: recordstest.New(t)}
+	s.api = NewAPI(s.Records, zerolog.Nop())
+	s.Agent("web")
+	s.Image("web", "1.0.0")
+	for _, name := range []string{"web-1", "web-2", "db-1"} {
+		s.Server(name, "")
+	}
+	s.Accept(topology.VerbInstall, recordstest.Install("web", recordstest.Everywhere()))
+	s.Image("web", "1.1.0")
+	return s
+}
+
+func (s *site) hold(on *intentv1.Selector) *holdv1.Hold {
+	s.T.Helper()
+	return recordstest.Call(s.World, s.api.Set, &registryv1.SetHoldRequest{Agent: "web", On: on}).Hold
+}
+
+// left returns why a plan of an upgrade, or of a removal, leaves out each server.
+func (s *site) left(in *intentv1.Intent) string {
+	why := map[string]string{}
+	p := intent.Plan(s.View, intent.Ask{Intent: in, At: s.At})
+	p.Targets("", nil, func(x *intentv1.Target) bool {
+		why[x.ServerName] = x.Reason.GetCode()
+		return true
+	})
+	return strings.Join([]string{why["web-1"], why["web-2"], why["db-1"]}, ",")
+}
+
+func up() *intentv1.Intent { return recordstest.Upgrade("web", "", recordstest.Everywhere()) }
+
+func ringed(s *site, name string) {
+	s.Fact(ledger.Server, recordstest.ServerID(name), &serverv1.Changed{Labels: map[string]string{"ring": "0"}})
+}
+
+func TestEveryChangeOfAHeldAgentIsLeftOutWhereItIsHeld(t *testing.T) {
+	t.Parallel()
+	remove := &intentv1.Intent{Ask: &intentv1.Intent_Remove{
+		Remove: &intentv1.Remove{Agent: "web", On: recordstest.Everywhere()},
+	}}
+	ring := &intentv1.Selector{Labels: map[string]string{"ring": "0"}}
+	for name, c := range map[string]struct {
+		happens func(*site)
+		in      *intentv1.Intent
+		want    string
+	}{
+		"an upgrade": {func(s *site) { s.hold(recordstest.On("web-1")) }, up(), "HELD,,"},
+		"a removal":  {func(s *site) { s.hold(recordstest.On("web-1")) }, remove, "HELD,,"},
+		"a server that its selector matches later": {func(s *site) {
+			ringed(s, "web-1")
+			s.hold(ring)
+			ringed(s, "web-2")
+		}, up(), "HELD,HELD,"},
+		"a hold whose time passed": {func(s *site) {
+			recordstest.Call(s.World, s.api.Set, &registryv1.SetHoldRequest{
+				Agent: "web", On: recordstest.On("web-1"), Until: timestamppb.New(s.At.Add(time.Hour)),
+			})
+			s.At = s.At.Add(2 * time.Hour)
+			s.hold(recordstest.On("web-2"))
+			list := recordstest.Call(s.World, s.api.List, &registryv1.ListHoldsRequest{Agent: "web"}).Holds
+			if len(list) != 1 || list[0].Servers != 1 || list[0].SetBy != "alice" ||
+				list[0].ServerNames[recordstest.ServerID("web-2")] != "web-2" {
+				t.Errorf("listed %v, want the second hold alone", list)
+			}
+		}, up(), ",HELD,"},
+		"a hold of a server that is forgotten": {func(s *site) {
+			s.hold(recordstest.On("web-1", "db-1"))
+			s.Fact(ledger.Server, recordstest.ServerID("db-1"), &serverv1.Dead{Lost: true})
+			s.Fact(ledger.Server, recordstest.ServerID("db-1"), &serverv1.Forgotten{})
+		}, up(), "HELD,,"},
+	} {
+		s := start(t)
+		c.happens(s)
+		if have := s.left(c.in); have != c.want {
+			t.Errorf("%s: left out are %q, want %q", name, have, c.want)
+		}
+	}
+}
+
+func TestAHoldEndsAsAWhole(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	first := s.hold(recordstest.On("web-1", "web-2"))
+	again := s.hold(recordstest.On("web-2", "web-1"))
+	if n := len(s.Names(ledger.Hold, first.Id)); again.Id != first.Id || n != 1 {
+		t.Errorf("the same servers in another order are another hold %s, or one of %d facts", again.Id, n)
+	}
+	release := func(on *intentv1.Selector) string {
+		return recordstest.Code(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Agent: "web", On: on})
+	}
+	if have := release(recordstest.On("web-1")); have != code.HoldIsWider {
+		t.Errorf("released on one of two servers: %q", have)
+	}
+	if have := release(recordstest.On("db-1")); have != code.NotHeld {
+		t.Errorf("released where it is not held: %q", have)
+	}
+	for name, want := range map[string]int{"web-1": 1, "db-1": 0} {
+		q := &registryv1.ListHoldsRequest{On: recordstest.On(name)}
+		if list := recordstest.Call(s.World, s.api.List, q).Holds; len(list) != want {
+			t.Errorf("about %s are %v; want %d", name, list, want)
+		}
+	}
+	if have := release(recordstest.Everywhere()); have != "" || s.View.HoldCount() != 0 {
+		t.Errorf("released everywhere: %q, %d are left", have, s.View.HoldCount())
+	}
+	h := s.hold(recordstest.On("web-1"))
+	recordstest.Call(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Id: h.Id[:8]})
+}
+
+func TestWrongHoldsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	type ask = registryv1.SetHoldRequest
+	one := recordstest.On("web-1")
+	for want, q := range map[string]*ask{
+		code.UnknownAgent:  {Agent: "ghost", On: one},
+		code.EmptySelector: {Agent: "web"},
+		code.UnknownServer: {Agent: "web", On: recordstest.On("web-9")},
+		code.BadHold:       {Agent: "web", On: one, Until: timestamppb.New(s.At)},
+		code.BadNote:       {Agent: "web", On: one, Reason: strings.Repeat("x", 501)},
+	} {
+		if have := recordstest.Code(s.World, s.api.Set, q); have != want {
+			t.Errorf("set %v: %q, want %s", q, have, want)
+		}
+	}
+	for id, want := range map[string]string{"": code.Malformed, "0badc0de": code.NotHeld} {
+		if have := recordstest.Code(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Id: id}); have != want {
+			t.Errorf("unset %q: %q, want %s", id, have, want)
+		}
+	}
+	have := recordstest.Code(s.World, s.api.List, &registryv1.ListHoldsRequest{Agent: "ghost"})
+	if have != code.UnknownAgent {
+		t.Errorf("list: %q", have)
+	}
+}

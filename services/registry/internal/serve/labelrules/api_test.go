@@ -1,0 +1,77 @@
+package labelrules
+
+import (
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
+)
+
+// One server of prod is enrolled; one that is invited gets no label from a rule.
+func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
+	t.Parallel()
+	w := recordstest.New(t)
+	api := NewAPI(w.Records, zerolog.Nop())
+	w.Environment("prod")
+	w.Server("one", "prod")
+	w.Fact(ledger.Server, "two", &serverv1.Invited{Name: "two", Cell: "main", Environment: "prod"})
+	ask := func(value, owner string, revision uint64) *registryv1.SetLabelRuleRequest {
+		q := &registryv1.SetLabelRuleRequest{
+			Name: "live", Labels: map[string]string{"tier": value}, IfRevision: revision,
+			When: []*intentv1.Condition{{
+				Field: "env", Operator: intentv1.Operator_OPERATOR_IN, Values: []string{"prod"},
+			}},
+		}
+		if owner != "" {
+			q.Owner = &ownerv1.FieldOwner{Name: owner, Fields: map[string]uint64{"when": 1}}
+		}
+		return q
+	}
+	facts := func(want int) {
+		t.Helper()
+		if n := len(w.Names(ledger.LabelRule, "live")); n != want {
+			t.Errorf("%d facts; want %d", n, want)
+		}
+	}
+	dry := ask("high", "", 0)
+	dry.DryRun = true
+	if n := recordstest.Call(w, api.Set, dry).Matches; n != 1 {
+		t.Errorf("it matches %d servers; want the one that is enrolled", n)
+	}
+	facts(0)
+	other := ask("high", "", 0)
+	other.Name, other.Labels = "other", map[string]string{"side": "b"}
+	recordstest.Call(w, api.Set, other)
+	made := recordstest.Call(w, api.Set, ask("high", "site", 0)).Rule
+	recordstest.Call(w, api.Set, ask("high", "site", 0))
+	facts(1)
+	byHand := recordstest.Call(w, api.Set, ask("higher", "", 0)).Rule
+	if len(byHand.Owners) != 1 || byHand.Owners[0].Name != "site" {
+		t.Errorf("set by hand, it lost its owner: %v", byHand)
+	}
+	for want, q := range map[string]*registryv1.SetLabelRuleRequest{
+		code.RevisionChanged: ask("late", "", made.Revision), code.BadOwner: ask("high", "NO NAME", 0),
+	} {
+		if have := recordstest.Code(w, api.Set, q); have != want {
+			t.Errorf("%v: %q; want %s", q, have, want)
+		}
+	}
+	rules := recordstest.Call(w, api.List, &registryv1.ListLabelRulesRequest{}).Rules
+	if len(rules) != 2 || rules[0].Revision != byHand.Revision || rules[0].Servers != 0 {
+		t.Errorf("listed %v; want both rules, of which no server has a label yet", rules)
+	}
+	unset := &registryv1.UnsetLabelRuleRequest{Name: "live", IfRevision: made.Revision}
+	if have := recordstest.Code(w, api.Unset, unset); have != code.RevisionChanged {
+		t.Errorf("unset, based on an older revision: %q", have)
+	}
+	unset.IfRevision = byHand.Revision
+	recordstest.Call(w, api.Unset, unset)
+}
