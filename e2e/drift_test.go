@@ -95,8 +95,8 @@ func (w *world) differing(agent string) (n int) {
 	return n
 }
 
-// checkedTwice damages two agents that run on every server, the second once the damage of the first was found. After it,
-// each server has checked twice what was damaged before.
+// checkedTwice damages two agents that run on every server, the second once the damage of the first was found. After
+// it, each server has checked twice what was damaged before.
 func (w *world) checkedTwice(first, second string) {
 	w.t.Helper()
 	for _, agent := range []string{first, second} {

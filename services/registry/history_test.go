@@ -72,7 +72,7 @@ func TestAServerBeyondTheEndOfTheLedgerIsAheadUntilItsLossIsAccepted(t *testing.
 	for range 20 {
 		s.sendBeat(ahead) // the server has not read its document yet
 	}
-	time.Sleep(2 * beats.SweepEvery / 10)
+	s.sweeps(1)
 	if n := s.counted(id, "ahead"); n != 1 {
 		t.Errorf("%d facts record that it is ahead", n)
 	}

@@ -21,7 +21,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
-	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
 )
 
 // sysinfoOf reports a machine with so much memory, in answer to a task.
@@ -83,7 +82,7 @@ func TestABootThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 		return s.get(id).Presence == serverv1.Presence_PRESENCE_ONLINE
 	})
 	s.beat(id, "last")
-	time.Sleep(2 * beats.SweepEvery)
+	s.sweeps(1)
 	if n := s.count(ledger.Server, id, "online"); n > 2 {
 		t.Errorf("recorded %d times; want 2 at most", n)
 	}
@@ -181,7 +180,7 @@ func TestAServerThatUsedUpItsBudgetIsQuarantinedAndCostsNothingMore(t *testing.T
 	}
 	s.untilHandled(id, topology.ReportSysinfo, topology.RegistrySysinfo)
 	s.untilHandled(id, topology.ReportAgents, topology.RegistryAgents)
-	time.Sleep(2 * beats.SweepEvery)
+	s.sweeps(1)
 	facts := names(s.facts(ledger.Server, id))[before:]
 	if facts = slices.DeleteFunc(facts, func(f string) bool { return f == "offline" }); len(facts) > 0 {
 		t.Errorf("after its quarantine: %v", facts)

@@ -10,7 +10,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
-	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
 )
 
 // No beat can arrive while the bus is unreachable, not even when it is back before the registry
@@ -22,13 +21,13 @@ func TestNoServerIsCalledOfflineBecauseTheBusWasUnreachable(t *testing.T) {
 	id := s.server("one")
 	s.firstBeat(id, "boot")
 	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
-	time.Sleep(beats.SweepEvery / 10) // the sweep after the beat is over, and the next one is not soon
+	s.sweeps(1) // the sweep after the beat is over, and the next one is not soon
 	s.bus.Restart(t, func(string) {
 		s.skew.Add(int64(2 * presence.Silence(every)))
 	})
 	for _, later := range []time.Duration{0, presence.Silence(every) + topology.ServerReturns/2} {
 		s.pass(later, s.r)
-		time.Sleep(2 * beats.SweepEvery)
+		s.sweeps(1)
 		if have := names(s.facts(ledger.Server, id)); slices.Contains(have, "offline") {
 			t.Errorf("no beat could arrive, and %s later the facts are %v", later, have)
 		}
