@@ -38,14 +38,14 @@ func TestACommandThatNoServerCanStartIsRefused(t *testing.T) {
 	darwin := strings.Replace(linux, "linux", "darwin", 1)
 	refusals := map[string]refusal{}
 	for name, c := range map[string]struct{ recipe, text, says string }{
-		"another machine":       {linux, little, `"run" is a program for arm64, and the image is for linux/amd64`},
+		"another machine":       {linux, little, `"run" of the image for linux/amd64 is a program for arm64`},
 		"an unknown machine":    {linux, sparc, "EM_SPARCV9"},
 		"Windows":               {linux, "MZ\x90\x00", "is a program for Windows"},
 		"macOS":                 {linux, "\xcf\xfa\xed\xfe", "is a program for macOS"},
 		"ELF on macOS":          {darwin, x86, "which macOS does not run"},
 		"a line of Windows":     {linux, "#!/bin/sh\r\nexit\r\n", `its interpreter is "/bin/sh\r"`},
 		"a byte order mark":     {linux, "\xEF\xBB\xBF#!/bin/sh\n", "byte order mark"},
-		"a health check of one": {linux + "  ready: {exec: {command: check}}\n", x86, `run.ready.exec.command "check" is`},
+		"a health check of one": {linux + "  ready: {exec: {command: check}}\n", x86, `run.ready.exec.command "check" of`},
 	} {
 		files := map[string]entry{"run": {text: c.text, mode: 0o100}, "check": {text: little, mode: 0o100}}
 		refusals[name] = refusal{c.recipe, files, code.UnfitProgram, c.says}

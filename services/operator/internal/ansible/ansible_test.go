@@ -192,7 +192,7 @@ func TestAWrongInventoryIsRefusedWithItsLine(t *testing.T) {
 		"a host as a child":  {"hosts", "[a:children]\n192.0.2.3\n", `no section [192.0.2.3] defines`},
 		"unknown variables":  {"hosts", "[web]\nh\n[webb:vars]\nx=1\n", `hosts:3: section [webb:vars] names the group`},
 		"the nearest group":  {"hosts", "[web]\nh\n[webb:vars]\nx=1\n", `the nearest one is "web"`},
-		"a name with spaces": {"hosts", "[my web servers]\nh\n", "hosts:1: section [my web servers]: the name of a group"},
+		"a name with spaces": {"hosts", "[my web servers]\nh\n", "hosts:1: section [my web servers]: the name"},
 		"a vault":            {"h.yml", "$ANSIBLE_VAULT;1.1;AES256\n66\n", "h.yml is encrypted by ansible-vault"},
 		"a program":          {"h.py", "#!/usr/bin/env python3\n", "ansible-inventory -i h.py --list"},
 		"an unknown key":     {"h.yaml", "all: {host: {}}", "h.yaml:1: group \"all\" has the key \"host\""},

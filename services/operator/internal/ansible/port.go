@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The forms of a host with its port: a name or an IPv4 address, with ranges, or an IPv6 address in brackets. One without
-// brackets has no port.
+// The forms of a host with its port: a name or an IPv4 address, with ranges, or an IPv6 address in brackets. One
+// without brackets has no port.
 var (
 	nameAndPort = regexp.MustCompile(`^((?:[^\[\]:]|\[[^\[\]]*\])+):[0-9]+$`)
 	inBrackets  = regexp.MustCompile(`^\[(.+)\]:[0-9]+$`)
