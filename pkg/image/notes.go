@@ -11,7 +11,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 )
 
-// maxNotes is how many notes of one kind are told one by one.
+// maxNotes is how many notes of one kind name their file.
 const maxNotes = 5
 
 // notes tells what is built and may surprise, at most maxNotes of one kind.
@@ -29,7 +29,7 @@ func (n *notes) add(name, what string) {
 	}
 }
 
-// end tells how many files were not told of.
+// end tells how many more files there are of each kind.
 func (n *notes) end() {
 	for what, count := range n.count {
 		if more := count - maxNotes; n.tell != nil && more > 0 {

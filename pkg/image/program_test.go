@@ -62,12 +62,12 @@ func TestAProgramOfTheMachineOrItsSmallerSiblingIsBuilt(t *testing.T) {
 	}
 }
 
-// noted builds a directory and returns what was told of it.
+// noted builds a directory and returns what was notes of it.
 func noted(t *testing.T, dir string) string {
 	t.Helper()
-	var told []string
-	build(t, image.BuildOptions{Dir: dir, Note: func(text string) { told = append(told, text) }})
-	return strings.Join(told, "\n")
+	var notes []string
+	build(t, image.BuildOptions{Dir: dir, Note: func(text string) { notes = append(notes, text) }})
+	return strings.Join(notes, "\n")
 }
 
 func TestRightsThatAnImageDropsAreNoted(t *testing.T) {
@@ -94,15 +94,15 @@ func TestRightsThatAnImageDropsAreNoted(t *testing.T) {
 	} else {
 		t.Logf("file capabilities are not tried: %v", err)
 	}
-	told := noted(t, dir)
+	notes := noted(t, dir)
 	for _, each := range want {
-		if !strings.Contains(told, each) {
-			t.Errorf("told\n%s\nwant %q in it", told, each)
+		if !strings.Contains(notes, each) {
+			t.Errorf("notes\n%s\nwant %q in it", notes, each)
 		}
 	}
 	for _, never := range []string{"tools/5", "notes is"} {
-		if strings.Contains(told, never) {
-			t.Errorf("told\n%s\nwant no %q in it", told, never)
+		if strings.Contains(notes, never) {
+			t.Errorf("notes\n%s\nwant no %q in it", notes, never)
 		}
 	}
 }
@@ -120,8 +120,8 @@ func TestARevisionThatComesBeforeItsVersionIsNoted(t *testing.T) {
 		dir := tree(t, map[string]entry{
 			"garrison.yaml": {text: strings.Replace(linux, "1.0.0", version, 1)}, "run": {text: "x", mode: 0o100},
 		})
-		if told := noted(t, dir); !strings.Contains(told, want) || (told == "") != (want == "") {
-			t.Errorf("%s: told %q, want %q in it", version, told, want)
+		if notes := noted(t, dir); !strings.Contains(notes, want) || (notes == "") != (want == "") {
+			t.Errorf("%s: notes %q, want %q in it", version, notes, want)
 		}
 	}
 }

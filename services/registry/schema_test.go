@@ -120,7 +120,8 @@ func TestAnAgentsValuesFitItsSchemaBeforeItHasAnInstance(t *testing.T) {
 	must[*registryv1.CreateApplicationResponse](s, "CreateApplication", &registryv1.CreateApplicationRequest{
 		Application: &applicationv1.Application{Name: "shop", Metadata: map[string]string{"level": "loud"}},
 	})
-	const text = `{"required": ["port"], "properties": {"level": {"enum": ["info"]}, "log": {"required": ["keep"]}}}`
+	const text = `{"required": ["port"],
+		"properties": {"level": {"enum": ["info"]}, "log": {"required": ["keep"]}}}`
 	web := func(change func(*agentv1.Agent)) *agentv1.Agent {
 		a := &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON, Schema: text}
 		change(a)
