@@ -159,8 +159,8 @@ var images = []Entry{
 	},
 	{
 		UnfitProgram, by(cli),
-		"No server of the image's platform can start the command: it is for another machine or operating system, or its " +
-			"first line ends with CR LF.",
+		"No server of the image's platform can start the command: it is for another machine or operating system, or " +
+			"its first line ends with CR LF.",
 		"file PROGRAM shows its form; garrison image build DIR --arch ARCH, or save the script with the line end LF",
 	},
 	{

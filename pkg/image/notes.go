@@ -68,6 +68,6 @@ func (n *notes) version(m *imagev1.Manifest) {
 		return
 	}
 	core := fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch())
-	n.add("version "+m.GetVersion(), fmt.Sprintf("comes before %s: what is behind the dash is a pre-release; a revision "+
-		"that comes after it is %s_%s", core, core, v.Prerelease()))
+	n.add("version "+m.GetVersion(), fmt.Sprintf("comes before %s: what is behind the dash is a pre-release; a "+
+		"revision that comes after it is %s_%s", core, core, v.Prerelease()))
 }

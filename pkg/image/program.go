@@ -96,7 +96,8 @@ func checkProgram(root *os.Root, on *serverv1.Platform, what, command string) er
 	}
 	defer func() { _ = f.Close() }()
 	if why := unfit(on, head(f)); why != "" {
-		return refuse(code.UnfitProgram, "%s %q of the image for %s/%s %s", what, command, on.GetOs(), on.GetArch(), why)
+		return refuse(code.UnfitProgram, "%s %q of the image for %s/%s %s", what, command, on.GetOs(), on.GetArch(),
+			why)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestACommandThatNoServerCanStartIsRefused(t *testing.T) {
 		"ELF on macOS":          {darwin, x86, "which macOS does not run"},
 		"a line of Windows":     {linux, "#!/bin/sh\r\nexit\r\n", `its interpreter is "/bin/sh\r"`},
 		"a byte order mark":     {linux, "\xEF\xBB\xBF#!/bin/sh\n", "byte order mark"},
-		"a health check of one": {linux + "  ready: {exec: {command: check}}\n", x86, `run.ready.exec.command "check" of`},
+		"a health check of one": {linux + "  ready: {exec: {command: check}}\n", x86, `exec.command "check" of`},
 	} {
 		files := map[string]entry{"run": {text: c.text, mode: 0o100}, "check": {text: little, mode: 0o100}}
 		refusals[name] = refusal{c.recipe, files, code.UnfitProgram, c.says}

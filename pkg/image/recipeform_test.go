@@ -26,7 +26,7 @@ func TestARefusalOfAValueShowsItsRightForm(t *testing.T) {
 		"requires: [db]":                `requires is of type list, want the form requires: {db: ">=2.0.0"}`,
 		"run: beacon":                   `run is of type string, want the form run: {command: beacon}`,
 		"- agent":                       "such as agent: beacon",
-		daemon("configs: [{template: run, path: x, mode: rw-r}]"):   `run.configs.mode "rw-r" is not a mode; write it as 0640`,
+		daemon("configs: [{template: run, path: x, mode: rw-r}]"):   `mode "rw-r" is not a mode; write it as 0640`,
 		daemon("configs: [{template: run, path: x, mode: '0980'}]"): `run.configs.mode "0980" is not a mode`,
 		daemon("configs: [{template: run, path: x, mode: [6]}]"):    `run.configs.mode [6] is not a mode`,
 	} {

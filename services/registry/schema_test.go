@@ -135,7 +135,8 @@ func TestAnAgentsValuesFitItsSchemaBeforeItHasAnInstance(t *testing.T) {
 	}
 	wrong := web(func(a *agentv1.Agent) { a.Metadata = map[string]string{"level": "x"} })
 	inShop := web(func(a *agentv1.Agent) { a.Application = "shop" })
-	const byAgent, byShop = "metadata.level: value must be 'info' (set by the agent web)", "(set by the application shop)"
+	const byAgent = "metadata.level: value must be 'info' (set by the agent web)"
+	const byShop = "(set by the application shop)"
 	refused("CreateAgent", &registryv1.CreateAgentRequest{Agent: wrong}, byAgent)
 	refused("CreateAgent", &registryv1.CreateAgentRequest{Agent: inShop}, byShop)
 	// What is missing may come from an environment or an instance.
