@@ -299,7 +299,7 @@ systemd-test: build ## test the engine and the units under a real systemd in nam
 	  for p in garrisond registry image-catalog task-dispatcher access; do install -D $$p /usr-local/$$p; done && \
 	  for u in garrisond garrison@; do sed "s:/usr/local/bin/:/usr-local/:" $$u.service > /run/systemd/system/$$u.service; done && \
 	  systemd-analyze verify --man=no /run/systemd/system/garrisond.service /run/systemd/system/garrison@registry.service && \
-	  GARRISON_TEST_BENCH=/bench /bench/allinone.test -test.timeout 300s -test.v -test.run "$(or $(RUN),TheUnit)" && \
+	  GARRISON_TEST_BENCH=/bench /bench/allinone.test -test.timeout 300s -test.parallel 1 -test.v -test.run "$(or $(RUN),TheUnit)" && \
 	  mkdir -p /srv && export TMPDIR=/srv && GARRISON_SUPERVISOR=systemd GARRISON_TEST_AGENT=/bench/agent /bench/engine.test -test.timeout 1800s -test.parallel 1 -test.run "$(or $(RUN),.)" -test.skip AFetchFromTheBus && \
 	  GARRISON_TEST_BENCH=/bench /bench/executor.test -test.timeout 300s -test.parallel 1 -test.run "$(or $(RUN),TheUnit)"'
 

@@ -34,6 +34,7 @@ func run(t *testing.T, g *allinone.Garrison) {
 }
 
 func TestItIsFoundAtTheSameAddressAfterARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, err := start(t, dir)
 	if err != nil {
@@ -56,8 +57,10 @@ func TestItIsFoundAtTheSameAddressAfterARestart(t *testing.T) {
 }
 
 func TestAnAddressThatIsDamagedIsReplaced(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{"empty": "", "cut": "127.0.0.1", "no number": "127.0.0.1:x\n"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "address"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -76,6 +79,7 @@ func TestAnAddressThatIsDamagedIsReplaced(t *testing.T) {
 }
 
 func TestAnOperatorsContextThatIsDamagedIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "operator.json"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -91,6 +95,7 @@ func TestAnOperatorsContextThatIsDamagedIsMadeAnew(t *testing.T) {
 }
 
 func TestOnlyOneCanUseADirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	g, err := start(t, dir)
 	if err != nil {
@@ -103,6 +108,7 @@ func TestOnlyOneCanUseADirectory(t *testing.T) {
 }
 
 func TestSecretsAreForTheirOwnerOnly(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	g, err := start(t, dir)
 	if err != nil {
@@ -127,6 +133,7 @@ func TestSecretsAreForTheirOwnerOnly(t *testing.T) {
 }
 
 func TestWhatIsNoServiceIsRefused(t *testing.T) {
+	t.Parallel()
 	if _, err := allinone.ParseServices("registry,nonsense"); err == nil ||
 		!strings.Contains(err.Error(), `"nonsense"`) {
 		t.Errorf("%v, want nonsense refused", err)
@@ -137,6 +144,7 @@ func TestWhatIsNoServiceIsRefused(t *testing.T) {
 }
 
 func TestABusThatForgetsAtAPowerCutIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	g, err := start(t, dir) // with lazy sync
 	if err != nil {

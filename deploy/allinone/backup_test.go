@@ -79,6 +79,7 @@ func restores(t *testing.T, file, keys string) (data string, err error) {
 }
 
 func TestARestoredBackupHoldsWhatWasDecidedUntilThen(t *testing.T) {
+	t.Parallel()
 	g, operator := serves(t, filepath.Join(t.TempDir(), "data"))
 	recorded(t, operator, "before")
 	file := backsUp(t, g, Backup{})
@@ -159,6 +160,7 @@ func altersTar(t *testing.T, file string, change func(h *tar.Header, text []byte
 }
 
 func TestABackupOfAClusterIsRestoredToOneServer(t *testing.T) {
+	t.Parallel()
 	g, operator := serves(t, filepath.Join(t.TempDir(), "data"))
 	recorded(t, operator, "before")
 	file := altersTar(t, backsUp(t, g, Backup{}), func(h *tar.Header, text []byte) []byte {
@@ -190,6 +192,7 @@ func TestABackupOfAClusterIsRestoredToOneServer(t *testing.T) {
 }
 
 func TestABackupWithoutItsKeysOrOutOfOrderIsRefused(t *testing.T) {
+	t.Parallel()
 	g, _ := serves(t, filepath.Join(t.TempDir(), "data"))
 	file, bare := backsUp(t, g, Backup{}), backsUp(t, g, Backup{WithoutKeys: true})
 	renamed := func(file, from, to string) string {
@@ -244,6 +247,7 @@ func TestABackupWithoutItsKeysOrOutOfOrderIsRefused(t *testing.T) {
 
 // A bus that moves is served without services, so that the move can go on, and is not backed up.
 func TestABusThatMovesIsServedWithoutServices(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	g := startIn(t, data)
 	nc, err := nats.Connect("", nats.InProcessServer(g.server),
@@ -291,6 +295,7 @@ func TestABusThatMovesIsServedWithoutServices(t *testing.T) {
 }
 
 func TestABackupThatWasAlteredOrTruncatedIsRefused(t *testing.T) {
+	t.Parallel()
 	g, _ := serves(t, filepath.Join(t.TempDir(), "data"))
 	file := backsUp(t, g, Backup{})
 	whole, err := os.ReadFile(file)
@@ -331,6 +336,7 @@ func TestABackupThatWasAlteredOrTruncatedIsRefused(t *testing.T) {
 
 // A disk that is too small for a backup or a restore keeps nothing of it.
 func TestABackupThatDoesNotFitLeavesNothing(t *testing.T) {
+	t.Parallel()
 	g, _ := serves(t, filepath.Join(t.TempDir(), "data"))
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: a small disk needs a file system of its own, and only root may mount one")

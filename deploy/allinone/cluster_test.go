@@ -37,11 +37,11 @@ func startFromFile(t *testing.T, host, name, trustDir string) *server.Server {
 	conf := strings.NewReplacer(
 		"../../data/", relative+"/", "/data/", trustDir+"/", "/jetstream/", store+"/", "0.0.0.0:", host+":",
 	).Replace(string(text))
+	conf = fmt.Sprintf("BUS_NAME: %q\n", name) + conf // the file's own variables go before the environment's
 	file := filepath.Join(store, "cluster.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("BUS_NAME", name)
 	o, err := server.ProcessConfigFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +77,7 @@ func (b *buffer) String() string {
 // Three servers with the files that keys hands out find each other over TLS. What provisions them begins before they
 // are a cluster, and one of them may go away afterwards.
 func TestThreeServersWithTheFilesOfKeysAreABus(t *testing.T) {
+	t.Parallel()
 	net := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250)) // fixed ports at addresses of this test alone
 	var hosts, urls []string
 	for n := range 3 {

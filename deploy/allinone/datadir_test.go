@@ -78,6 +78,7 @@ func running(t *testing.T, g *Garrison) (stop func()) {
 }
 
 func TestADataDirectoryWithoutANumberIsAdopted(t *testing.T) {
+	t.Parallel()
 	data := oldData(t)
 	var says logText
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -103,10 +104,12 @@ func TestADataDirectoryWithoutANumberIsAdopted(t *testing.T) {
 }
 
 func TestANewerDataDirectoryIsRefusedByItsNumberAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	for name, file := range map[string]string{
 		"the directory": "format", "the operator's context": "operator.json", "the authority": "trust/authority.json",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			data := oldData(t)
 			newer := []byte(`{"format": 9, "format_floor": 8}`)
 			if err := os.WriteFile(filepath.Join(data, file), newer, 0o600); err != nil {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestEachServiceShowsItsStateUnderItsOwnName(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir := t.TempDir()

@@ -147,6 +147,7 @@ func asOperator(t *testing.T, g *Garrison) *bus.Conn {
 
 // A Garrison that starts on a full disk decides again once there is space.
 func TestAStartOnAFullDiskIsNoStandstillForGood(t *testing.T) {
+	t.Parallel()
 	data := smallDisk(t)
 	free := fill(t, data)
 	g, err := tryStart(t, data)

@@ -21,6 +21,7 @@ import (
 
 // The ledger of a garrisond goes to three servers with the accounts and permissions that keys writes for them.
 func TestAGarrisondGrowsIntoThreeServers(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	g, err := start(t, data)
 	if err != nil {
@@ -72,6 +73,7 @@ func TestAGarrisondGrowsIntoThreeServers(t *testing.T) {
 
 // A move that waits for a bus that refuses connections names it.
 func TestAMoveNamesTheBusThatCannotBeReached(t *testing.T) {
+	t.Parallel()
 	port, err := freeport.Take()
 	if err != nil {
 		t.Fatal(err)

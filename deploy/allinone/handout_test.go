@@ -77,6 +77,7 @@ func handedOut(t *testing.T) (k allinone.Keys, again func()) {
 
 // The host of one part must not be able to act as another.
 func TestAPartIsHandedNoKeyOfAnother(t *testing.T) {
+	t.Parallel()
 	k, _ := handedOut(t)
 	all := filesIn(t, k.Data)
 	of := map[string]string{} // the file of each secret
@@ -126,6 +127,7 @@ func TestAPartIsHandedNoKeyOfAnother(t *testing.T) {
 }
 
 func TestWhatIsHandedOutIsForItsOwnerOnly(t *testing.T) {
+	t.Parallel()
 	k, _ := handedOut(t)
 	err := filepath.WalkDir(k.HandOut, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -151,6 +153,7 @@ func TestWhatIsHandedOutIsForItsOwnerOnly(t *testing.T) {
 
 // Each part's directory is one that its program can use.
 func TestAPartOpensWhatItIsHanded(t *testing.T) {
+	t.Parallel()
 	k, _ := handedOut(t)
 	dir := func(part string) string { return filepath.Join(k.HandOut, part, "trust") }
 	if _, err := trust.OpenSigner(filepath.Join(dir("registry"), "signer")); err != nil {
@@ -187,6 +190,7 @@ func TestAPartOpensWhatItIsHanded(t *testing.T) {
 
 // Each run brings the parts up to date, and touches no file that is.
 func TestAHandOutFollowsTheKeys(t *testing.T) {
+	t.Parallel()
 	k, again := handedOut(t)
 	var log bytes.Buffer
 	k.Log = &log
@@ -229,6 +233,7 @@ func TestAHandOutFollowsTheKeys(t *testing.T) {
 }
 
 func TestAHandOutWithoutTLSHasNoCertificates(t *testing.T) {
+	t.Parallel()
 	k := allinone.Keys{
 		Data: t.TempDir(), URL: "nats://bus:4222", AllowPlain: true, HandOut: filepath.Join(t.TempDir(), "hand-out"),
 	}
@@ -243,6 +248,7 @@ func TestAHandOutWithoutTLSHasNoCertificates(t *testing.T) {
 
 // A part keeps no key that it does not need any more; files of others stay.
 func TestAKeyThatAPartDoesNotNeedIsRemoved(t *testing.T) {
+	t.Parallel()
 	k, again := handedOut(t)
 	dir := filepath.Join(k.HandOut, "image-catalog")
 	for _, name := range []string{"trust/secrets.key", "notes"} {
@@ -259,6 +265,7 @@ func TestAKeyThatAPartDoesNotNeedIsRemoved(t *testing.T) {
 
 // The bus begins with the keys that access had refused, also after accounts were signed again.
 func TestKeysTakesTheRevokedKeysFromAccess(t *testing.T) {
+	t.Parallel()
 	k, again := handedOut(t)
 	issuer, err := trust.OpenIssuer(filepath.Join(k.HandOut, "access", "trust"))
 	if err != nil {
@@ -281,6 +288,7 @@ func TestKeysTakesTheRevokedKeysFromAccess(t *testing.T) {
 
 // Credentials that were renewed in the file that was handed out are not written over.
 func TestKeysTakesRenewedCredentialsFromTheOperator(t *testing.T) {
+	t.Parallel()
 	k, again := handedOut(t)
 	file := filepath.Join(k.HandOut, "operator", "operator.json")
 	c, err := trust.ReadContext(file)
@@ -310,6 +318,7 @@ func TestKeysTakesRenewedCredentialsFromTheOperator(t *testing.T) {
 }
 
 func TestAHandOutIntoTheDataDirectoryOrThroughALinkIsRefused(t *testing.T) {
+	t.Parallel()
 	k := allinone.Keys{Data: filepath.Join(t.TempDir(), "bus"), URL: "tls://bus:4222"}
 	k.HandOut = filepath.Dir(k.Data)
 	if err := allinone.WriteKeys(k); err == nil || !strings.Contains(err.Error(), "is the data directory") {

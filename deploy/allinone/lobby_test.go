@@ -89,6 +89,7 @@ func knockOf(t *testing.T, host string) (subject string, request []byte) {
 }
 
 func TestWithoutALobbyTheBusRefusesAClientWithoutCredentials(t *testing.T) {
+	t.Parallel()
 	g, _ := startLobby(t, false)
 	if c, err := stranger(t, g); err == nil {
 		c.Close()
@@ -97,6 +98,7 @@ func TestWithoutALobbyTheBusRefusesAClientWithoutCredentials(t *testing.T) {
 }
 
 func TestAStrangerCanDoNothingButAskToJoin(t *testing.T) {
+	t.Parallel()
 	g, _ := startLobby(t, true)
 	denied := make(chan error, 16)
 	c, err := nats.Connect("", nats.InProcessServer(g.server),
@@ -148,6 +150,7 @@ func inLobby(t *testing.T, operator *bus.Conn) map[string]bool {
 
 // Half as many keys again as the lobby holds take no more memory than it has, and the registry answers as before.
 func TestTheLobbyHoldsAgainstMoreKeysThanItKeeps(t *testing.T) {
+	t.Parallel()
 	g, operator := startLobby(t, true)
 	const keys, connections = 3000, 16
 	var strangers [connections]*nats.Conn
@@ -191,6 +194,7 @@ func TestTheLobbyHoldsAgainstMoreKeysThanItKeeps(t *testing.T) {
 
 // A thousand machines are accepted and retired, each by a few requests.
 func TestAThousandMachinesAreAcceptedAndRetired(t *testing.T) {
+	t.Parallel()
 	g, operator := startLobby(t, true)
 	const machines = 1000
 	c, err := stranger(t, g)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestMembersAreThreeDifferentHosts(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"a,b,c":             "a:6222,b:6222,c:6222",
 		"a:1, b:2 ,[::1]:3": "a:1,b:2,[::1]:3",
@@ -36,6 +37,7 @@ func TestMembersAreThreeDifferentHosts(t *testing.T) {
 }
 
 func TestAMemberThatDoesNotFitIsRefusedBeforeItStarts(t *testing.T) {
+	t.Parallel()
 	members, err := allinone.ParseMembers("127.0.0.1,127.0.0.2,127.0.0.3")
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +54,7 @@ func TestAMemberThatDoesNotFitIsRefusedBeforeItStarts(t *testing.T) {
 		"a cluster's streams":  {listen: "127.0.0.1:4222", has: "cluster", alone: true, want: "--cluster that it had"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			data := t.TempDir()
 			if err := os.MkdirAll(filepath.Join(data, c.has, "x"), 0o700); err != nil {
 				t.Fatal(err)
@@ -76,6 +79,7 @@ func TestAMemberThatDoesNotFitIsRefusedBeforeItStarts(t *testing.T) {
 
 // The server itself would wait for routes that never come.
 func TestAMemberWhosePortForTheOthersIsTakenIsRefusedByItsName(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheFirstOperatorIsNeverLockedOut(t *testing.T) {
+	t.Parallel()
 	a, err := trust.OpenAuthority(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 // A local user who can write the keys, or replace their directory, would own the fleet.
 func TestADataDirectoryThatOthersCanChangeIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, part := range []string{"", "trust", "views", "trust/keys", "trust/keys/operator.seed", "operator.json"} {
 		data := filepath.Join(t.TempDir(), "data")
 		if err := WriteKeys(Keys{Data: data, URL: "nats://bus:4222"}); err != nil {

@@ -20,6 +20,7 @@ import (
 )
 
 func TestItIsReadyOnceItsServicesAnswer(t *testing.T) {
+	t.Parallel()
 	g, err := start(t, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +58,7 @@ func TestItIsReadyOnceItsServicesAnswer(t *testing.T) {
 }
 
 func TestADirectoryIsHealthyWhileItsGarrisondServesClients(t *testing.T) {
+	t.Parallel()
 	g := startWith(t, allinone.Config{Data: filepath.Join(t.TempDir(), "data"), Listen: "127.0.0.1:0"})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

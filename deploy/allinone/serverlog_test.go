@@ -10,6 +10,7 @@ import (
 )
 
 func TestAClientCausesOneLineAMinute(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	l := &serverLog{log: zerolog.New(&out)}
 	user := "U" + strings.Repeat("A", 55)
@@ -39,6 +40,7 @@ func TestAClientCausesOneLineAMinute(t *testing.T) {
 }
 
 func TestTheCausesOfAMinuteAreBounded(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	l := &serverLog{log: zerolog.New(&out)}
 	for n := range 3 * maxCauses {

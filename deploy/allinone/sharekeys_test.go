@@ -23,6 +23,7 @@ func exported(t *testing.T) (file, data string) {
 }
 
 func TestImportedKeysAreThoseOfTheFirstMember(t *testing.T) {
+	t.Parallel()
 	file, data := exported(t)
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the file of keys has mode %v (%v), want 0600", info.Mode(), err)
@@ -55,6 +56,7 @@ func TestImportedKeysAreThoseOfTheFirstMember(t *testing.T) {
 }
 
 func TestAFileOfKeysThatDoesNotFitIsRefused(t *testing.T) {
+	t.Parallel()
 	file, _ := exported(t)
 	other, _ := exported(t)
 	whole, err := os.ReadFile(file)
@@ -102,6 +104,7 @@ func TestAFileOfKeysThatDoesNotFitIsRefused(t *testing.T) {
 		"another CA":               {file, otherCA, "tls-ca.pem differs"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			before := tree(t, c.data)
 			err := allinone.ImportKeys(allinone.Sharing{Data: c.data, File: c.file, Log: io.Discard})
 			if err == nil || !strings.Contains(err.Error(), c.want) {

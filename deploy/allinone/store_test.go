@@ -17,6 +17,7 @@ import (
 )
 
 func TestABusThatFailedToWriteIsStartedAgainOnceThereIsRoom(t *testing.T) {
+	t.Parallel()
 	var free atomic.Uint64
 	var says bytes.Buffer
 	looked := make(chan struct{}, 1)
@@ -42,6 +43,7 @@ func TestABusThatFailedToWriteIsStartedAgainOnceThereIsRoom(t *testing.T) {
 }
 
 func TestABusThatWritesIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	answers := 0
 	w := &storeWatch{log: zerolog.Nop(), every: time.Millisecond, free: func(string) (uint64, error) {
 		t.Error("read the free space without a reason")
@@ -60,6 +62,7 @@ func TestABusThatWritesIsLeftAlone(t *testing.T) {
 }
 
 func TestAnAddressThatIsTakenIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -102,6 +102,7 @@ func (c *withoutTLS) Read(b []byte) (int, error) {
 }
 
 func TestNoClientOfAnotherHostConnectsWithoutTLS(t *testing.T) {
+	t.Parallel()
 	address := outside(t)
 	for what, c := range map[string]struct {
 		listen  string
@@ -116,6 +117,7 @@ func TestNoClientOfAnotherHostConnectsWithoutTLS(t *testing.T) {
 		"loopback":                        {"127.0.0.1", false, "127.0.0.1", true},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			g := startWith(t, allinone.Config{
 				Listen: net.JoinHostPort(c.listen, "0"), Advertise: address, TLS: allinone.TLS{AllowPlain: c.allowed},
 			})
@@ -138,6 +140,7 @@ func TestNoClientOfAnotherHostConnectsWithoutTLS(t *testing.T) {
 }
 
 func TestAnOldVersionOfTLSIsRefused(t *testing.T) {
+	t.Parallel()
 	g := startWith(t, allinone.Config{Listen: "127.0.0.1:0"})
 	who := contextOf(t, g)
 	roots := x509.NewCertPool()
@@ -195,6 +198,7 @@ func intercept(c net.Conn, config *tls.Config, target string, read *atomic.Int64
 }
 
 func TestAMachineInBetweenLearnsNothing(t *testing.T) {
+	t.Parallel()
 	g := startWith(t, allinone.Config{Listen: "127.0.0.1:0"})
 	who := contextOf(t, g)
 	evil, err := trust.OpenCA(t.TempDir(), time.Now())
@@ -249,6 +253,7 @@ func certificate(t *testing.T, who trust.Context) *x509.Certificate {
 
 // A server that has learned both CAs stays in through the whole change, and the bus is not restarted.
 func TestTheCAChangesWhileTheBusRuns(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	g := startWith(t, allinone.Config{Data: dir, Listen: "127.0.0.1:0"})
 	before := certificate(t, contextOf(t, g))
@@ -276,6 +281,7 @@ func TestTheCAChangesWhileTheBusRuns(t *testing.T) {
 
 // The operator's own certificate is followed, and a damaged one does not replace a good one.
 func TestAnOperatorsCertificateIsFollowed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca, err := trust.OpenCA(filepath.Join(dir, "ca"), time.Now())
 	if err != nil {
@@ -330,6 +336,7 @@ func TestAnOperatorsCertificateIsFollowed(t *testing.T) {
 
 // A bus of its own gets its certificate from `garrisond keys`, which changes it only when that is due.
 func TestKeysRenewTheCertificateOfABusApart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	k := allinone.Keys{Data: dir, URL: "tls://bus:4222,tls://bus2:4222"}
 	read := func() string {

@@ -127,6 +127,7 @@ func (u unit) exposure() float64 {
 const worstExposure = 2.0
 
 func TestTheUnitOfGarrisondIsReadyWhenClientsAreServedAndComesBack(t *testing.T) {
+	t.Parallel()
 	u := unitOf(t, "garrisond.service", "WatchdogSec=5s\n", unitSettings+"/garrisond.env")
 	serves := func() {
 		t.Helper()
@@ -169,6 +170,7 @@ func TestTheUnitOfGarrisondIsReadyWhenClientsAreServedAndComesBack(t *testing.T)
 }
 
 func TestTheUnitsOfTheServicesApartAreReadyWhenTheyAnswer(t *testing.T) {
+	t.Parallel()
 	// A garrisond without services is their bus.
 	bus := unitOf(t, "garrisond.service", "Environment=GARRISON_SERVICES=none\n", unitSettings+"/garrisond.env")
 	bus.ctl("start", bus.name)

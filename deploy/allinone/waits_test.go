@@ -21,6 +21,7 @@ func (neverReady) ReadyForConnections(within time.Duration) bool {
 }
 
 func TestTheWaitForAServerThatNeverListensEnds(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		signal, fails time.Duration
 		after         time.Duration
@@ -31,6 +32,7 @@ func TestTheWaitForAServerThatNeverListensEnds(t *testing.T) {
 		"by itself":                          {after: listensWithin, want: "not ready for connections after 30s"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -65,6 +67,7 @@ func (refuses) WaitConnected(ctx context.Context) error {
 func (refuses) Away() error { return errors.New("connection refused") }
 
 func TestABusThatCannotBeReachedIsNamedSoonAndAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for within, want := range map[time.Duration]int{
 			sayAwayFirst / 2: 0, time.Second: 1, time.Second + sayAway: 2, time.Second + 2*sayAway: 3,

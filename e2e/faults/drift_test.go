@@ -60,21 +60,58 @@ func (w *world) idleAgent(name string) {
 	w.OK("install", name+"@1.0.0", "--on", "all")
 }
 
-// causes returns the causes that garrison check lists for the agents of the fleet, by agent.
-func (w *world) causes() map[string]string {
+// difference is one that garrison check lists.
+type difference struct{ Agent, Cause string }
+
+// differences returns what garrison check lists for the agents of the fleet.
+func (w *world) differences() []difference {
 	w.T.Helper()
 	text, _ := w.CLI(w.T.Context(), "check", "instances", "-o", "json") // it ends with 3 when something differs
-	var listed struct {
-		Differences []struct{ Agent, Cause string }
-	}
+	var listed struct{ Differences []difference }
 	if err := json.Unmarshal([]byte(text), &listed); err != nil {
 		w.T.Fatalf("%v: %s", err, text)
 	}
+	return listed.Differences
+}
+
+// causes returns the causes of the differences, by agent.
+func (w *world) causes() map[string]string {
+	w.T.Helper()
 	out := map[string]string{}
-	for _, d := range listed.Differences {
+	for _, d := range w.differences() {
 		out[d.Agent] = d.Cause
 	}
 	return out
+}
+
+// differing returns on how many servers garrison check finds that an agent differs.
+func (w *world) differing(agent string) (n int) {
+	w.T.Helper()
+	for _, d := range w.differences() {
+		if d.Agent == agent {
+			n++
+		}
+	}
+	return n
+}
+
+// checkedTwice damages two agents that run on every server, the second once the damage of the first was found. After
+// it, each server has checked twice what was damaged before.
+func (w *world) checkedTwice(first, second string) {
+	w.T.Helper()
+	for _, agent := range []string{first, second} {
+		for _, s := range w.Servers {
+			if err := os.Remove(filepath.Join(s.Root, "agents", agent, "current")); err != nil {
+				w.T.Fatal(err)
+			}
+		}
+		w.Eventually("the damage of "+agent+" is found", func() error {
+			if n := w.differing(agent); n < len(w.Servers) {
+				return fmt.Errorf("on %d of %d servers", n, len(w.Servers))
+			}
+			return nil
+		})
+	}
 }
 
 // damaged is one damage that was done.
@@ -134,11 +171,13 @@ func TestDamageOnAServerIsFoundNamedAndCured(t *testing.T) {
 	w.OK("env", "create", "prod", "--drift", "report")
 	w.OK("server", "move", "web-1", "--env", "prod", "--yes")
 	executorSays(w, "drift policy changed", 1)
+	w.idleAgent("later-1")
+	w.idleAgent("later-2")
 	all := w.damageAll()
 	w.Fails(3, "drift in environment prod: report", "check")
 	w.OK("env", "update", "prod", "--drift", "hold")
 	w.Fails(1, code.DriftHeld, "configure", all[0].agent, "--set", "a=b", "--on", "web-1", "--yes")
-	time.Sleep(3 * time.Second) // three checks: what heals would have begun
+	w.checkedTwice("later-1", "later-2") // what heals would have begun
 	for _, d := range all {
 		if d.sum() != d.broken || d.broken == d.whole {
 			t.Errorf("%s: changed under report or hold, or not damaged at all", d.kind)
@@ -157,8 +196,8 @@ func TestDamageOnAServerIsFoundNamedAndCured(t *testing.T) {
 				left = append(left, d.kind+": "+causes[d.agent])
 			}
 		}
-		if len(left) > 0 {
-			return fmt.Errorf("%d are not: %s", len(left), strings.Join(left, "; "))
+		if len(left) > 0 || len(causes) > 0 {
+			return fmt.Errorf("%d are not: %s; all causes: %v", len(left), strings.Join(left, "; "), causes)
 		}
 		return nil
 	})
@@ -190,6 +229,8 @@ func TestHealingIsBrakedWhileManyServersDrift(t *testing.T) {
 	w.OK("env", "create", "prod")
 	w.OK("server", "move", "web-1", "web-2", "web-3", "web-4", "--env", "prod", "--yes")
 	w.OK("install", "beacon@1.0.0", "--on", "all")
+	w.idleAgent("later-1")
+	w.idleAgent("later-2")
 	w.OK("check")
 	broken := func() (n int) {
 		for _, s := range w.Servers {
@@ -212,7 +253,7 @@ func TestHealingIsBrakedWhileManyServersDrift(t *testing.T) {
 	})
 	w.Fails(3, "drift in environment prod: heal, braked since", "check")
 	left := broken()
-	time.Sleep(10 * time.Second) // more than a check and the time that damage lasts
+	w.checkedTwice("later-1", "later-2") // a check and the time that damage lasts are over
 	if n := broken(); n < left-1 || n == 0 {
 		t.Errorf("%d of %d broken links are left although healing is braked", n, left)
 	}

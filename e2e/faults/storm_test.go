@@ -58,8 +58,8 @@ func (w *world) admin() *bus.Conn {
 }
 
 // beatingServer enrols a server with a key of its own, and beats under its credentials until the test ends or silent is
-// set.
-func (w *world) beatingServer(admin *bus.Conn, name string, silent *atomic.Bool) {
+// set. It counts the beats that it sent, or tried to send.
+func (w *world) beatingServer(admin *bus.Conn, name string, silent *atomic.Bool, sent *atomic.Int64) {
 	w.T.Helper()
 	ctx := scenario.Within(w.T, time.Minute)
 	invite := registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService").
@@ -89,7 +89,7 @@ func (w *world) beatingServer(admin *bus.Conn, name string, silent *atomic.Bool)
 		w.T.Fatalf("enrol %s: %v", name, err)
 	}
 	conn := w.dialAs(token.ServerID, answer.GetUserJwt(), string(seed), true)
-	go beats(w.T.Context(), conn, address, w.Beat, silent)
+	go beats(w.T.Context(), conn, address, w.Beat, silent, sent)
 }
 
 // starved has the ids of the servers that this process, on a busy machine, let fall silent.
@@ -98,6 +98,7 @@ var starved sync.Map
 // beats sends a beat at an interval until ctx is done or silent is set.
 func beats(
 	ctx context.Context, conn *bus.Conn, a topology.ServerAddress, every time.Duration, silent *atomic.Bool,
+	sent *atomic.Int64,
 ) {
 	data, _ := proto.Marshal(&reportv1.Beat{ServerId: a.Server, BootId: "boot", SessionId: a.Server}) // it always fits
 	tick := time.NewTicker(every)
@@ -109,6 +110,7 @@ func beats(
 				starved.Store(a.Server, true)
 			}
 			last = time.Now()
+			sent.Add(1)
 		}
 		select {
 		case <-ctx.Done():
@@ -152,19 +154,30 @@ func TestNoServerIsCalledOfflineBecauseTheBusOrTheRegistryWasAway(t *testing.T) 
 	w := newWorld(t, fleet.Options{Apart: true})
 	admin := w.admin()
 	var one, rest atomic.Bool
+	var sent atomic.Int64
+	each := func(beats int64) { // waits until the servers tried to beat so often
+		t.Helper()
+		end := sent.Load() + beats*herdSize
+		w.Eventually(fmt.Sprintf("each server tried to beat %d times", beats), func() error {
+			if left := end - sent.Load(); left > 0 {
+				return fmt.Errorf("%d beats are left", left)
+			}
+			return nil
+		})
+	}
 	for n := range herdSize {
 		silent := &rest
 		if n == 0 {
 			silent = &one
 		}
-		w.beatingServer(admin, fmt.Sprintf("herd-%d", n), silent)
+		w.beatingServer(admin, fmt.Sprintf("herd-%d", n), silent, &sent)
 	}
 	w.beating(herdSize)
 
 	if err := w.Garrisond.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(4 * w.Beat) // longer than a server may be silent
+	each(4) // longer than a server may be silent
 	if err := errors.Join(w.StartBus(t.Context()), w.WaitReady(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +190,7 @@ func TestNoServerIsCalledOfflineBecauseTheBusOrTheRegistryWasAway(t *testing.T) 
 	if err := registry.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * w.Beat)
+	each(5)
 	if err := errors.Join(registry.Resume(), w.WaitReady(t.Context())); err != nil {
 		t.Fatal(err)
 	}

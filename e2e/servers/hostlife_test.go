@@ -2,6 +2,7 @@ package servers_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,12 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/noun/server"
 )
 
 // A host is renamed, and distinguished from a copy of it.
@@ -167,6 +169,30 @@ func removeSealed(dir string) error {
 	return cmp.Or(err, os.RemoveAll(dir))
 }
 
+// refused returns an error if the bus lets a server in with what its root holds.
+func refused(w *world, root string) error {
+	var is struct{ Jwt string }
+	var key struct{ Seed string }
+	for file, into := range map[string]any{"identity.json": &is, "key.seed": &key} {
+		text, err := os.ReadFile(filepath.Join(root, "executor", file))
+		if err := cmp.Or(err, json.Unmarshal(text, into)); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	conn, err := bus.Dial(bus.Options{
+		URL: w.URL(), Name: "returned", Log: zerolog.Nop(),
+		Credentials: func() (string, []byte, error) { return is.Jwt, []byte(key.Seed), nil },
+	})
+	if err == nil {
+		conn.Close()
+		return errors.New("it is let in")
+	}
+	if !bus.LoginOf(err).Refused() {
+		return err
+	}
+	return nil
+}
+
 // A machine whose server was decommissioned returns from a copy of its disk. It is refused with the reason, keeps its
 // agents as they are, and joins again under the old name as another server once it is cleaned.
 func TestADecommissionedServerThatReturnsIsRefusedAndEnrolsAnew(t *testing.T) {
@@ -184,7 +210,7 @@ func TestADecommissionedServerThatReturnsIsRefusedAndEnrolsAnew(t *testing.T) {
 	w.Drop(bravo)
 	w.Servers = w.Servers[:1]
 
-	time.Sleep(server.ReceiptGrace) // until then its executor could have waited for an answer
+	w.Eventually("the bus lets it in no more", func() error { return refused(w, returned) })
 	again := scenario.Execute(t, "run", "--root", returned, "--beat-interval", "1s", "--supervisor", "direct",
 		"--stop-agents")
 	w.Reports(returned, "suspended", "LOGIN_DENIED") // at a login the bus names no reason
@@ -218,6 +244,7 @@ func TestADecommissionedServerThatReturnsIsRefusedAndEnrolsAnew(t *testing.T) {
 	if err := join(); err != nil {
 		t.Fatal(err)
 	}
-	scenario.Execute(t, "run", "--root", returned, "--beat-interval", "1s", "--supervisor", "direct", "--stop-agents")
+	scenario.Execute(t, "run", "--root", returned, "--beat-interval", "1s", "--supervisor", "direct",
+		"--stop-agents")
 	w.shows("bravo", "online")
 }

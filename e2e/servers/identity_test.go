@@ -7,9 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -101,6 +101,29 @@ func (w *world) agentIn(root string) int {
 	return pid
 }
 
+// beats waits until servers sent so many beats from now on.
+func (w *world) beats(times int) {
+	w.T.Helper()
+	conn, err := bus.Dial(bus.Options{
+		URL: w.URL(), Name: topology.UserRegistry, Log: zerolog.Nop(),
+		Credentials: trust.ReadCredentials(filepath.Join(w.DataDir(), "trust", "services", "registry.creds")),
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer conn.Close()
+	var sent atomic.Int64
+	if _, err := conn.Subscribe(topology.BeatSubjects, func(bus.Message) { sent.Add(1) }); err != nil {
+		w.T.Fatal(err)
+	}
+	w.Eventually("beats are sent", func() error {
+		if n := sent.Load(); n < int64(times) {
+			return fmt.Errorf("%d of %d", n, times)
+		}
+		return nil
+	})
+}
+
 // Two executors with one identity, on one boot, are recorded once, and get no new tasks.
 func TestACopiedMachineIsNoticed(t *testing.T) {
 	t.Parallel()
@@ -125,9 +148,9 @@ func TestACopiedMachineIsNoticed(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(5 * time.Second) // ten beats
+	w.beats(10)
 	if n := len(w.Facts()) - before; n > 4 {
-		t.Errorf("%d facts in five seconds; the intent, the instance and the task are three", n)
+		t.Errorf("%d facts during ten beats; the intent, the instance and the task are three", n)
 	}
 	if out := w.OK("explain", "alpha"); !strings.Contains(out, "DUPLICATE_IDENTITY") {
 		t.Errorf("explained as:\n%s", out)

@@ -84,7 +84,9 @@ func TestAMessageIsNotDeliveredAgainWhileItIsHandled(t *testing.T) {
 		defer mu.Unlock()
 		return len(handled) > 0
 	})
-	time.Sleep(topology.AckWait / 2) // a second delivery would be handled by now
+	bustest.Eventually(t, "it is acknowledged, and is not delivered again", func() bool {
+		return b.AckFloor(t, topology.DispatcherTasks) == 1
+	})
 	deliveredOnce(t, b, 1)
 	mu.Lock()
 	defer mu.Unlock()

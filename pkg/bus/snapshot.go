@@ -119,25 +119,42 @@ func (s *Streams) Restore(
 		}
 		return fmt.Errorf("begin to restore stream %s: %w", config.Name, err)
 	}
+	err := s.sendParts(ctx, config.Name, answer.Deliver, r)
+	if err != nil {
+		s.endRestore(answer.Deliver)
+	}
+	return err
+}
+
+// sendParts hands the bus a snapshot, and waits for the stream that it makes of it.
+func (s *Streams) sendParts(ctx context.Context, stream, subject string, r io.Reader) error {
 	part := make([]byte, snapshotChunk)
 	for {
 		n, err := io.ReadFull(r, part)
 		if n > 0 {
-			if err := s.sendPart(ctx, answer.Deliver, part[:n]); err != nil {
-				return fmt.Errorf("restore stream %s: %w", config.Name, err)
+			if err := s.sendPart(ctx, subject, part[:n]); err != nil {
+				return fmt.Errorf("restore stream %s: %w", stream, err)
 			}
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("read the snapshot of stream %s: %w", config.Name, err)
+			return fmt.Errorf("read the snapshot of stream %s: %w", stream, err)
 		}
 	}
-	if err := s.sendPart(ctx, answer.Deliver, nil); err != nil { // the end
-		return fmt.Errorf("restore stream %s: %w", config.Name, err)
+	if err := s.sendPart(ctx, subject, nil); err != nil { // the end
+		return fmt.Errorf("restore stream %s: %w", stream, err)
 	}
 	return nil
+}
+
+// endRestore ends a restore that failed: the bus refuses a part that asks for no answer. Without it the bus would wait
+// for the next part for 5 s, and would not stop before.
+func (s *Streams) endRestore(subject string) {
+	if err := s.conn.nc.Publish(subject, nil); err == nil {
+		_ = s.conn.nc.FlushTimeout(partWithin)
+	}
 }
 
 // sendPart hands the bus a part of a snapshot. It answers with nothing, or with the error that ended the restoring.

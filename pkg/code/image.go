@@ -25,6 +25,7 @@ const (
 	BadRecipe       = "BAD_RECIPE"
 	UnknownKey      = "UNKNOWN_KEY"
 	NoCommand       = "NO_COMMAND"
+	UnfitProgram    = "UNFIT_PROGRAM"
 	Outside         = "OUTSIDE"
 	BadManifest     = "BAD_MANIFEST"
 	SpecialFile     = "SPECIAL_FILE"
@@ -155,6 +156,12 @@ var images = []Entry{
 		NoCommand, by(cli),
 		"The command is not in the directory, or is not executable.",
 		"run.command as a path within the directory, with mode 0755",
+	},
+	{
+		UnfitProgram, by(cli),
+		"No server of the image's platform can start the command: it is for another machine or operating system, or " +
+			"its first line ends with CR LF.",
+		"file PROGRAM shows its form; garrison image build DIR --arch ARCH, or save the script with the line end LF",
 	},
 	{
 		Outside, by(cli),

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/seal"
@@ -32,6 +33,9 @@ type BuildOptions struct {
 	Arch    string    // the same
 	At      time.Time // the time of publication; zero leaves it out of the manifest
 	Key     []byte    // the seed of the signing key; empty builds an unsigned image
+
+	// Note takes what is built although it may surprise, a sentence each. It may be nil.
+	Note func(string)
 }
 
 // FileName returns the usual name of an image's file.
@@ -56,7 +60,7 @@ func Build(ctx context.Context, o BuildOptions) (*imagev1.Manifest, error) {
 	if err := outsideOf(o.Dir, out); err != nil {
 		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
 	}
-	if err := buildFile(ctx, root, m, out, o.Key); err != nil {
+	if err := buildFile(ctx, root, m, out, o); err != nil {
 		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
 	}
 	return m, nil
@@ -75,20 +79,21 @@ func prepare(root *os.Root, o BuildOptions) (*imagev1.Manifest, error) {
 	if !o.At.IsZero() {
 		m.PublishedAt = timestamppb.New(o.At)
 	}
-	if err := checkCommand(root, "run.command", m.GetRun().GetCommand()); err != nil {
-		return nil, err
-	}
-	if err := checkCommand(root, "run.ready.exec.command", m.GetRun().GetReady().GetExec().GetCommand()); err != nil {
-		return nil, err
-	}
-	if err := checkCommand(root, "run.rehearsal.command", m.GetRun().GetRehearsal().GetCommand()); err != nil {
-		return nil, err
+	for _, c := range []struct{ what, command string }{
+		{"run.command", m.GetRun().GetCommand()},
+		{"run.ready.exec.command", m.GetRun().GetReady().GetExec().GetCommand()},
+		{"run.rehearsal.command", m.GetRun().GetRehearsal().GetCommand()},
+	} {
+		if err := checkCommand(root, m.GetPlatform(), c.what, c.command); err != nil {
+			return nil, err
+		}
 	}
 	return m, checkTemplates(root, m)
 }
 
-// checkCommand refuses a missing command. A command with variables is known only on the server.
-func checkCommand(root *os.Root, what, command string) error {
+// checkCommand refuses a command that is missing or does not fit the platform. A command with variables is known only
+// on the server.
+func checkCommand(root *os.Root, on *serverv1.Platform, what, command string) error {
 	if command == "" || strings.Contains(command, "${") {
 		return nil
 	}
@@ -101,7 +106,7 @@ func checkCommand(root *os.Root, what, command string) error {
 	case info.Mode()&0o111 == 0:
 		return refuse(code.NoCommand, "%s %q is not executable (mode %s)", what, command, info.Mode().Perm())
 	}
-	return nil
+	return checkProgram(root, on, what, command)
 }
 
 // outsideOf refuses an output inside the directory: it would become part of the next build.
@@ -131,25 +136,28 @@ func realPath(p string) (string, error) {
 
 // buildFile packs into a temporary blob next to the output, because the manifest comes
 // first in the file and needs the digests.
-func buildFile(ctx context.Context, root *os.Root, m *imagev1.Manifest, out string, key []byte) error {
+func buildFile(ctx context.Context, root *os.Root, m *imagev1.Manifest, out string, o BuildOptions) error {
 	blob, err := os.CreateTemp(filepath.Dir(out), ".garrison-blob-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = blob.Close(); _ = os.Remove(blob.Name()) }()
 	d := newDigester(blob)
-	p, err := pack(ctx, root, d)
+	n := newNotes(o.Note)
+	n.version(m)
+	p, err := pack(ctx, root, d, func(name string, f *os.File, info os.FileInfo) { n.file(m, name, f, info) })
 	if err != nil {
 		return err
 	}
 	if p.entries == 0 {
 		return refuse(code.Empty, "the directory has nothing but %s", RecipeName)
 	}
+	n.end()
 	m.Blob = d.blob()
 	m.Blob.UnpackedSizeBytes, m.Blob.Entries = p.unpacked, p.entries
 	m.Id = ID(m)
-	if len(key) > 0 {
-		if err := seal.Sign(m, key); err != nil {
+	if len(o.Key) > 0 {
+		if err := seal.Sign(m, o.Key); err != nil {
 			return err
 		}
 	}

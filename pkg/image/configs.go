@@ -21,7 +21,7 @@ const maxConfigs = 64
 type configRecipe struct {
 	Template string `json:"template"`
 	Path     string `json:"path"`
-	Mode     uint32 `json:"mode"`
+	Mode     mode   `json:"mode"`
 }
 
 var reloads = map[string]imagev1.Reload{
@@ -33,7 +33,7 @@ var reloads = map[string]imagev1.Reload{
 // configure copies the configuration of the recipe into the manifest.
 func (r *runRecipe) configure(out *imagev1.Run) error {
 	for _, c := range r.Configs {
-		out.Configs = append(out.Configs, &imagev1.Config{Template: c.Template, Path: c.Path, Mode: c.Mode})
+		out.Configs = append(out.Configs, &imagev1.Config{Template: c.Template, Path: c.Path, Mode: uint32(c.Mode)})
 	}
 	var ok bool
 	if out.Reload, ok = reloads[r.Reload]; !ok {

@@ -21,14 +21,14 @@ type packed struct {
 }
 
 // pack writes everything in root but the recipe to w, as a zstd-compressed tar archive, until ctx is done.
-// The output depends on names, contents, the executable bit and nothing else.
-func pack(ctx context.Context, root *os.Root, w io.Writer) (packed, error) {
+// The output depends on names, contents, the executable bit and nothing else. seen is called for each regular file.
+func pack(ctx context.Context, root *os.Root, w io.Writer, seen seenFile) (packed, error) {
 	// One encoder goroutine: with more, the output could depend on the machine.
 	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {
 		return packed{}, err
 	}
-	p := &packer{ctx: ctx, root: root, tar: tar.NewWriter(z), tree: archive.NewTree()}
+	p := &packer{ctx: ctx, root: root, tar: tar.NewWriter(z), tree: archive.NewTree(), seen: seen}
 	// WalkDir goes in the order of names, directories before their contents.
 	if err := fs.WalkDir(root.FS(), ".", p.entry); err != nil {
 		_ = z.Close()
@@ -49,8 +49,12 @@ type packer struct {
 	root *os.Root
 	tar  *tar.Writer
 	tree *archive.Tree // everything that was packed
+	seen seenFile
 	packed
 }
+
+// seenFile is called with a regular file before it is packed.
+type seenFile func(name string, f *os.File, info fs.FileInfo)
 
 func (p *packer) entry(name string, d fs.DirEntry, err error) error {
 	if done := p.ctx.Err(); done != nil {
@@ -110,6 +114,7 @@ func (p *packer) file(name string, h *tar.Header) error {
 	if err != nil {
 		return notPacked(name, err)
 	}
+	p.seen(name, f, info)
 	if info.Mode()&0o111 != 0 {
 		h.Mode = 0o755
 	}

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -161,7 +159,7 @@ func parseRecipe(data []byte) (*recipe, error) {
 	}
 	var all map[string]any
 	if err := json.Unmarshal(asJSON, &all); err != nil || all == nil {
-		return nil, refuse(code.BadRecipe, "%s is not a map of keys", RecipeName)
+		return nil, refuse(code.BadRecipe, "%s is not a map of keys, such as agent: beacon", RecipeName)
 	}
 	if err := checkKeys("", all); err != nil {
 		return nil, err
@@ -171,25 +169,6 @@ func parseRecipe(data []byte) (*recipe, error) {
 		return nil, refuse(code.BadRecipe, "%s: %s", RecipeName, wrongType(err))
 	}
 	return r, nil
-}
-
-// wrongType names the value whose type differs from the type of its key, in words of YAML.
-func wrongType(err error) string {
-	var e *json.UnmarshalTypeError
-	if !errors.As(err, &e) {
-		return strings.TrimPrefix(err.Error(), "json: ")
-	}
-	have, _, _ := strings.Cut(e.Value, " ") // "number 1.5" is a number
-	want := "a map"
-	switch e.Type.Kind() {
-	case reflect.String:
-		want = "text, in quotes when it looks like a number"
-	case reflect.Bool:
-		want = "true or false"
-	case reflect.Slice:
-		want = "a list"
-	}
-	return fmt.Sprintf("%s is of type %s, want %s", e.Field, strings.Replace(have, "array", "list", 1), want)
 }
 
 // checkKeys refuses unknown keys at any depth. The spelling must match exactly.

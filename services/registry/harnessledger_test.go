@@ -145,6 +145,13 @@ func (s *site) firstBeat(id, boot string) {
 	bustest.Eventually(s.t, "its beat arrives", func() bool { s.beat(id, boot); return s.r.hasBeat(id) })
 }
 
+// sweeps waits until the registry looked at all servers so often, each time from the beginning.
+func (s *site) sweeps(times int) {
+	s.t.Helper()
+	end := s.r.presence.Sweeps() + times + 1 // one may be under way
+	bustest.Eventually(s.t, "all servers are looked at", func() bool { return s.r.presence.Sweeps() >= end })
+}
+
 // hasBeat reports whether a registry received a beat of a server.
 func (r *Registry) hasBeat(id string) bool {
 	return r.presence.Received(id)

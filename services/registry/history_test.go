@@ -75,7 +75,7 @@ func TestAServerBeyondTheEndOfTheLedgerIsAheadUntilItsLossIsAccepted(t *testing.
 	for range 20 {
 		s.sendBeat(ahead) // the server has not read its document yet
 	}
-	time.Sleep(2 * beats.SweepEvery / 10)
+	s.sweeps(1)
 	if n := s.counted(id, "ahead"); n != 1 {
 		t.Errorf("%d facts record that it is ahead", n)
 	}
@@ -236,13 +236,13 @@ func TestNoServerIsCalledOfflineBecauseTheBusWasUnreachable(t *testing.T) {
 	id := s.server("one")
 	s.firstBeat(id, "boot")
 	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
-	time.Sleep(beats.SweepEvery / 10) // the sweep after the beat is over, and the next one is not soon
+	s.sweeps(1) // the sweep after the beat is over, and the next one is not soon
 	s.bus.Restart(t, func(string) {
 		s.skew.Add(int64(2 * presence.Silence(every)))
 	})
 	for _, later := range []time.Duration{0, presence.Silence(every) + topology.ServerReturns/2} {
 		s.pass(later, s.r)
-		time.Sleep(2 * beats.SweepEvery)
+		s.sweeps(1)
 		if have := names(s.facts(ledger.Server, id)); slices.Contains(have, "offline") {
 			t.Errorf("no beat could arrive, and %s later the facts are %v", later, have)
 		}

@@ -21,7 +21,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
-	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
 )
 
 // sysinfoOf reports a machine with so much memory, in answer to a task.
@@ -160,7 +159,7 @@ func TestAServerThatUsedUpItsBudgetIsQuarantinedAndCostsNothingMore(t *testing.T
 	}
 	s.untilHandled(id, topology.ReportSysinfo, topology.RegistrySysinfo)
 	s.untilHandled(id, topology.ReportAgents, topology.RegistryAgents)
-	time.Sleep(2 * beats.SweepEvery)
+	s.sweeps(1)
 	facts := names(s.facts(ledger.Server, id))[before:]
 	if facts = slices.DeleteFunc(facts, func(f string) bool { return f == "offline" }); len(facts) > 0 {
 		t.Errorf("after its quarantine: %v", facts)

@@ -196,6 +196,40 @@ func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
 	})
 }
 
+// A wrong value of an agent that was not installed yet was found at its first install.
+func TestAnAgentsValuesFitItsSchemaBeforeItHasAnInstance(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	must[*registryv1.CreateApplicationResponse](s, "CreateApplication", &registryv1.CreateApplicationRequest{
+		Application: &applicationv1.Application{Name: "shop", Metadata: map[string]string{"level": "loud"}},
+	})
+	const text = `{"required": ["port"],
+		"properties": {"level": {"enum": ["info"]}, "log": {"required": ["keep"]}}}`
+	web := func(change func(*agentv1.Agent)) *agentv1.Agent {
+		a := &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON, Schema: text}
+		change(a)
+		return a
+	}
+	refused := func(method string, q proto.Message, want string) {
+		t.Helper()
+		if got := s.refusedCall(method, q); !strings.Contains(got, "SCHEMA_MISMATCH") || !strings.Contains(got, want) {
+			t.Errorf("%s: %s; want %s", method, got, want)
+		}
+	}
+	wrong := web(func(a *agentv1.Agent) { a.Metadata = map[string]string{"level": "x"} })
+	inShop := web(func(a *agentv1.Agent) { a.Application = "shop" })
+	const byAgent = "metadata.level: value must be 'info' (set by the agent web)"
+	const byShop = "(set by the application shop)"
+	refused("CreateAgent", &registryv1.CreateAgentRequest{Agent: wrong}, byAgent)
+	refused("CreateAgent", &registryv1.CreateAgentRequest{Agent: inShop}, byShop)
+	// What is missing may come from an environment or an instance.
+	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{
+		Agent: web(func(a *agentv1.Agent) { a.Metadata = map[string]string{"log": value(t, `{"dir": "/var/log"}`)} }),
+	})
+	refused("ChangeAgent", &registryv1.ChangeAgentRequest{Agent: wrong}, byAgent)
+	refused("ChangeAgent", &registryv1.ChangeAgentRequest{Agent: inShop}, byShop)
+}
+
 func TestASchemaThatChangesNamesWhatIsOutdated(t *testing.T) {
 	t.Parallel()
 	s, web := webShop(t)

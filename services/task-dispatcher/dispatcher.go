@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -116,6 +117,8 @@ type Dispatcher struct {
 	publisher *publisher
 	reports   *reports
 	api       *api
+
+	deadlineChecks atomic.Int64 // how often deadlines were checked
 }
 
 // New returns a dispatcher. Nothing happens until Run.

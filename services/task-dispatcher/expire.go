@@ -28,6 +28,7 @@ func (d *Dispatcher) newExpirer() pass {
 	postpone := func() { from := d.cfg.Now().Add(grace); countsFrom.Store(&from) }
 	d.cfg.Conn.OnBack(postpone) // the connection may be lost and back between two checks
 	return func(ctx context.Context) (time.Duration, error) {
+		defer d.deadlineChecks.Add(1)
 		if countsFrom.Load() == nil || !d.cfg.Conn.Connected() {
 			postpone()
 		}

@@ -13,6 +13,13 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
+// checksDeadlines waits until a dispatcher has checked deadlines from the beginning.
+func checksDeadlines(t *testing.T, d *Dispatcher) {
+	t.Helper()
+	end := d.deadlineChecks.Load() + 2 // one may be under way
+	bustest.Eventually(t, "deadlines are checked", func() bool { return d.deadlineChecks.Load() >= end })
+}
+
 // Work that was done during a disconnect is reported after it, also when the disconnect fell between
 // two checks of the connection.
 func TestADeadlineThatPassedDuringADisconnectWaitsForReports(t *testing.T) {
@@ -26,9 +33,9 @@ func TestADeadlineThatPassedDuringADisconnectWaitsForReports(t *testing.T) {
 	w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
 	task := w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_ASSIGNED)
 	skew.Add(int64(maxGrace)) // the grace period of the start is over
-	time.Sleep(deadlineCheck * 6 / 5)
+	checksDeadlines(t, d)
 	w.bus.Restart(t, func(string) { skew.Add(int64(2 * time.Hour)) })
-	time.Sleep(deadlineCheck * 3 / 2)
+	checksDeadlines(t, d)
 	w.report(s, task.Id, taskv1.State_STATE_SUCCEEDED, nil)
 	w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
 }
@@ -82,7 +89,7 @@ func TestADispatcherWhoseClockIsAheadExpiresNothingEarly(t *testing.T) {
 		defer two.clock.mu.Unlock()
 		return two.clock.differs
 	})
-	time.Sleep(deadlineCheck * 3 / 2) // so that it has checked deadlines
+	checksDeadlines(t, two)
 	w.report(s, task.Id, taskv1.State_STATE_SUCCEEDED, nil)
 	w.awaitTask(one, s, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
 }

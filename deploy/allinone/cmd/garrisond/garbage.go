@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -26,11 +25,7 @@ var garbageSteps = []int{50, 100, 200, 400}
 
 // boundGarbage sets how much garbage there may be before a collection, until ctx is done: little while the process
 // idles, when memory is all that a fleet costs, and more in a run, when each collection takes time from it.
-// The environment's GOGC goes before it.
 func boundGarbage(ctx context.Context) {
-	if os.Getenv("GOGC") != "" {
-		return
-	}
 	tick := time.NewTicker(garbageEvery)
 	defer tick.Stop()
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}

@@ -10,6 +10,7 @@ import (
 )
 
 func TestGarbageIsBoundedByWhatIsAllocated(t *testing.T) {
+	t.Parallel()
 	const mib = 1 << 20
 	for _, c := range []struct {
 		what    string
@@ -31,7 +32,7 @@ func TestGarbageIsBoundedByWhatIsAllocated(t *testing.T) {
 }
 
 func TestGarbageIsCollectedLaterWhileMuchIsAllocated(t *testing.T) {
-	t.Setenv("GOGC", "")
+	t.Parallel()
 	was := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(was)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -68,6 +69,7 @@ func (g *garbage) lookOften(looks int, each uint64) (percent, calms int) {
 }
 
 func TestMemoryIsReturnedOnceWhenARunHasEnded(t *testing.T) {
+	t.Parallel()
 	var g garbage
 	if percent, calms := g.lookOften(1000, 1<<20); percent != 50 || calms != 0 {
 		t.Errorf("idle: %d %%, returned %d times; want 50 %%, 0", percent, calms)
@@ -84,6 +86,7 @@ func TestMemoryIsReturnedOnceWhenARunHasEnded(t *testing.T) {
 }
 
 func TestABurstCountsForWhatItAllocates(t *testing.T) {
+	t.Parallel()
 	var g garbage
 	g.lookOften(100, 1<<20)
 	if percent, _ := g.lookOften(1, 8<<20); percent != 50 {

@@ -17,6 +17,7 @@ import (
 )
 
 func TestAHandOutNeedsADirectory(t *testing.T) {
+	t.Parallel()
 	data, parts := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "parts")
 	keys := []string{"keys", "--data", data, "--url", "tls://bus:4222", "--hand-out"}
 	var stderr bytes.Buffer
@@ -33,6 +34,7 @@ func TestAHandOutNeedsADirectory(t *testing.T) {
 }
 
 func TestADeadlineIsADurationAboveZero(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"task-deadline", "task-deadline-least", "task-deadline-most"} {
 		for _, value := range []string{"0", "-5s", "ten"} {
 			var stderr bytes.Buffer
@@ -46,6 +48,7 @@ func TestADeadlineIsADurationAboveZero(t *testing.T) {
 
 // The first start of a member waits for another one, which may be long away.
 func TestAMemberThatWaitsForTheOthersIsStoppedByASignal(t *testing.T) {
+	t.Parallel()
 	var ports [4]int
 	for n := range ports {
 		var err error

@@ -6,6 +6,7 @@ import (
 )
 
 func TestTheMemoryIsThatOfTheContainerOrOfTheMachine(t *testing.T) {
+	t.Parallel()
 	const proc, cgroup = "/proc/meminfo", "/sys/fs/cgroup/memory.max"
 	const machine = "MemTotal:        8000000 kB\nMemFree: 1 kB\n"
 	for name, c := range map[string]struct {
@@ -18,6 +19,7 @@ func TestTheMemoryIsThatOfTheContainerOrOfTheMachine(t *testing.T) {
 		"another system's host": {nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			got := memoryOf(func(path string) ([]byte, error) {
 				if text, ok := c.files[path]; ok {
 					return []byte(text), nil

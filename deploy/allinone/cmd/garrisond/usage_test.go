@@ -9,6 +9,7 @@ import (
 )
 
 func TestHelpListsEachCommandAndEachCommandItsFlags(t *testing.T) {
+	t.Parallel()
 	for _, ask := range []string{"help", "-h", "--help"} {
 		var stdout bytes.Buffer
 		if got := run(t.Context(), []string{ask}, &stdout, io.Discard); got != 0 {
@@ -33,6 +34,7 @@ func TestHelpListsEachCommandAndEachCommandItsFlags(t *testing.T) {
 }
 
 func TestHealthNamesADirectoryWithoutAGarrisond(t *testing.T) {
+	t.Parallel()
 	var stderr bytes.Buffer
 	if got := run(t.Context(), []string{"health"}, io.Discard, &stderr); got != 2 ||
 		!strings.Contains(stderr.String(), "--data is missing") {
@@ -47,6 +49,7 @@ func TestHealthNamesADirectoryWithoutAGarrisond(t *testing.T) {
 }
 
 func TestCommandLinesAreCompleted(t *testing.T) {
+	t.Parallel()
 	for line, want := range map[string]string{
 		"he": "health help", "run --log-level d": "debug", "--log-level d": "debug", "backup ": ":files",
 		"keys --change-ca ": "begin end", "run --data ": ":files", "grow --t": "--to",

@@ -23,12 +23,14 @@ type deferrals struct {
 
 	mu       sync.Mutex
 	places   map[string]bool // by agent, of the changes that run at once
+	without  map[string]bool // by agent, of the changes that found no place
 	unwanted []string        // the tasks that are given up where they wait
 }
 
 func newDeferrals(cfg Config, changed func()) *deferrals {
 	d := &deferrals{
 		sections: busy.Sections{Root: cfg.Root, Boot: cfg.BootID}, changed: changed, places: map[string]bool{},
+		without: map[string]bool{},
 	}
 	d.limit.Store(int64(deadline.Busy))
 	return d
@@ -58,8 +60,10 @@ func (d *deferrals) Take(agent string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.places[agent] && len(d.places) >= Parallel {
+		d.without[agent] = true
 		return false
 	}
+	delete(d.without, agent)
 	d.places[agent] = true
 	return true
 }
@@ -75,6 +79,7 @@ func (d *deferrals) ended(agent string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.places, agent)
+	delete(d.without, agent)
 }
 
 // step returns the step that waits. On a dead server nothing does, and no change that touches nothing.

@@ -217,8 +217,12 @@ func TestChangesThatGoOnTogetherWaitForAPlace(t *testing.T) {
 		r.deferred(task)
 	}
 	b.notBusy("backup")
-	r.eventually("changes go on", func() bool { return switching.Load() >= Parallel })
-	time.Sleep(2 * time.Second) // the others look every second
+	r.eventually("changes go on, and the others found no place", func() bool {
+		d := r.rooms.deferrals
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return switching.Load() >= Parallel && len(d.without) == len(tasks)-Parallel
+	})
 	if n := switching.Load(); n != Parallel {
 		t.Errorf("%d changes run at once, want %d", n, Parallel)
 	}

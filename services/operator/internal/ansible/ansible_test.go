@@ -1,6 +1,7 @@
 package ansible_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -114,6 +115,36 @@ func TestAByteOrderMarkIsDroppedAndUTF16IsNamed(t *testing.T) {
 	}
 }
 
+func TestAnIPv6AddressIsNoNameOfAServer(t *testing.T) {
+	for text, want := range map[string]string{
+		"2001:db8::2": "2001:db8::2", "[2001:db8::1]:22": "2001:db8::1", "[fd00::1]": "fd00::1", "::1": "::1",
+		"2001:db8:0:0:0:0:0:2": "2001:db8:0:0:0:0:0:2", "fe80::1%eth0": "fe80::1%eth0",
+		"[2001:db8::[1:1]]:22": "2001:db8::1",
+	} {
+		for name, form := range map[string]string{"hosts": "[web]\n%s a=b\n", "h.yaml": "web: {hosts: {%q: {}}}\n"} {
+			got, skipped := labels(t, name, fmt.Sprintf(form, text), ansible.Options{})
+			if len(got) > 0 || len(skipped) != 1 || skipped[0].Name != want ||
+				!strings.Contains(skipped[0].Reason, "ansible_host") {
+				t.Errorf("%s in %s: %v, %v; want %s left out", text, name, got, skipped, want)
+			}
+		}
+	}
+}
+
+func TestAHostWithTheNameOfAnotherGroupIsNoted(t *testing.T) {
+	for text, want := range map[string]int{
+		"[g1]\nh1\n[g3]\nh7\n[all:children]\n[g1]\ng3\n": 1, "[mail]\nmail\n": 0,
+	} {
+		i, err := ansible.Read(declare.File{Name: "hosts", Data: []byte(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := i.Notes(); len(notes) != want {
+			t.Errorf("%q: %v, want %d notes", text, notes, want)
+		}
+	}
+}
+
 func TestAGroupMayBeAnEnvironment(t *testing.T) {
 	got, _ := labels(t, "hosts", ini, ansible.Options{Environments: []string{"prod"}, Environment: "rest"})
 	want := map[string]string{"group.db": "true", "env": "prod"}
@@ -157,6 +188,13 @@ func TestAWrongInventoryIsRefusedWithItsLine(t *testing.T) {
 		"two huge ranges":    {"hosts", "web[1:1000]x[1:1000]\n", "more than 100000 hosts"},
 		"a step of nothing":  {"hosts", "web[1:9:0]\n", "step"},
 		"two children":       {"hosts", "[a:children]\nb c\n", "unexpected \"c\""},
+		"an unknown child":   {"hosts", "[db-a]\nh\n[a:children]\ndb\n", `hosts:4: [a:children] names the group "db"`},
+		"a host as a child":  {"hosts", "[a:children]\n192.0.2.3\n", `no section [192.0.2.3] defines`},
+		"unknown variables":  {"hosts", "[web]\nh\n[webb:vars]\nx=1\n", `hosts:3: section [webb:vars] names the group`},
+		"the nearest group":  {"hosts", "[web]\nh\n[webb:vars]\nx=1\n", `the nearest one is "web"`},
+		"a name with spaces": {"hosts", "[my web servers]\nh\n", "hosts:1: section [my web servers]: the name"},
+		"a vault":            {"h.yml", "$ANSIBLE_VAULT;1.1;AES256\n66\n", "h.yml is encrypted by ansible-vault"},
+		"a program":          {"h.py", "#!/usr/bin/env python3\n", "ansible-inventory -i h.py --list"},
 		"an unknown key":     {"h.yaml", "all: {host: {}}", "h.yaml:1: group \"all\" has the key \"host\""},
 		"a list of hosts":    {"h.yaml", "all:\n  hosts: [a]", "h.yaml:2: not a mapping"},
 		"an alias":           {"h.yaml", "all: {vars: &v {a: b}}", "anchors"},

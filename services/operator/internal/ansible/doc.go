@@ -6,7 +6,8 @@
 //
 // Guarantees:
 //
-//  1. Read refuses what it does not understand, with its line: unknown sections, broken ranges, unclosed quotes.
+//  1. Read refuses what it does not understand, with its line: unknown sections, broken ranges, unclosed quotes,
+//     groups that are named and not defined.
 //  2. A range such as web[01:20] is bounded, and so is the number of hosts.
 //  3. A variable of a host wins over those of its groups; of groups, a child wins over its parent, and of others the
 //     last by name, as in Ansible.

@@ -2,18 +2,32 @@ package ansible
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 )
 
 // section is the head of a section: [group], [group:children] or [group:vars].
 var section = regexp.MustCompile(`^\[([^\]:\s]+)(?::(\w+))?\]\s*(?:[#;].*)?$`)
+
+// spaced is the head of a section whose group has a space in its name.
+var spaced = regexp.MustCompile(`^\[[^\]]*\s[^\]]*\]`)
+
+// mention is a line that names a group, which a section has to define.
+type mention struct {
+	line  int
+	group string
+	how   string
+}
 
 // readINI reads the INI form.
 func readINI(file, text string) (*Inventory, error) {
 	i := newInventory()
 	name, part := ungrouped, "hosts"
 	number := 0
+	defined, mentions := map[string]bool{all: true, ungrouped: true}, []mention{}
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimSpace(line)
@@ -28,17 +42,41 @@ func readINI(file, text string) (*Inventory, error) {
 				part = "hosts"
 			}
 			i.group(name)
-			if part != "hosts" && part != "children" && part != "vars" {
+			switch part {
+			case "hosts", "children":
+				defined[name] = true
+			case "vars":
+				mentions = append(mentions, mention{number, name, "section " + m[0]})
+			default:
 				err = fmt.Errorf("section %s is not one of [GROUP], [GROUP:children] and [GROUP:vars]", line)
 			}
-		} else {
-			err = i.line(name, part, line)
+		} else if spaced.MatchString(line) {
+			err = fmt.Errorf("section %s: the name of a group has no spaces, such as [web_servers]", line)
+		} else if err = i.line(name, part, line); err == nil && part == "children" {
+			child, _ := split(line)
+			mentions = append(mentions, mention{number, child[0], "[" + name + ":children]"})
 		}
 		if err != nil {
 			return nil, refuse("%s:%d: %v", file, number, err)
 		}
 	}
-	return i, nil
+	return i, undefined(file, defined, mentions)
+}
+
+// undefined refuses a group that is named and that no section defines: the hosts that were meant would be lost.
+func undefined(file string, defined map[string]bool, mentions []mention) error {
+	for _, m := range mentions {
+		if defined[m.group] {
+			continue
+		}
+		hint := ""
+		if near := nearest.Name(m.group, maps.Keys(defined)); near != "" {
+			hint = fmt.Sprintf("; the nearest one is %q", near)
+		}
+		return refuse("%s:%d: %s names the group %q, which no section [%s] defines%s", file, m.line, m.how, m.group,
+			m.group, hint)
+	}
+	return nil
 }
 
 // line takes a line of a section.
@@ -83,16 +121,6 @@ func (i *Inventory) line(name, part, line string) error {
 		}
 	}
 	return err
-}
-
-// withoutPort returns a host without the port behind it.
-func withoutPort(host string) string {
-	at := strings.LastIndex(host, ":")
-	if at > strings.LastIndex(host, "]") && strings.Trim(host[at+1:], "0123456789") == "" &&
-		!strings.Contains(host[:at], "::") {
-		return host[:at]
-	}
-	return host
 }
 
 // split splits a line into words at white space. Quotes keep white space, and # begins a comment.

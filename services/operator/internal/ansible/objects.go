@@ -51,6 +51,26 @@ func (i *Inventory) Objects(o Options) (*declare.Set, []declare.Skipped, error) 
 	return c.set, c.skipped, nil
 }
 
+// Notes returns what may be a mistake although it is accepted: a host of a group that has the name of another one, as
+// when the group before it was put in brackets by mistake.
+func (i *Inventory) Notes() (out []declare.Shown) {
+	hosts, err := i.Hosts()
+	if err != nil {
+		return nil // Objects returns the error
+	}
+	for _, h := range hosts {
+		if i.groups[h.Name] == nil || slices.Contains(h.Groups, h.Name) {
+			continue
+		}
+		out = append(out, declare.Shown{
+			Action: "note", Kind: declare.Servers.Word, Name: h.Name,
+			Note: fmt.Sprintf("it is a host of %s, and a group has this name too; where the group is meant, list it "+
+				"below [PARENT:children], and all names there without brackets", strings.Join(h.Groups, ", ")),
+		})
+	}
+	return out
+}
+
 type convert struct {
 	options Options
 	set     *declare.Set
@@ -67,6 +87,10 @@ func (c *convert) skip(name, format string, args ...any) {
 
 // host declares a host as a server, and returns its environment.
 func (c *convert) host(h Host) (environment string, ok bool) {
+	if isIPv6(h.Name) {
+		c.skip(h.Name, "a server has a name, and no IPv6 address; write a name here, and the address as ansible_host")
+		return "", false
+	}
 	if err := ident.CheckHostname("server", h.Name); err != nil {
 		c.skip(h.Name, "%v", err)
 		return "", false

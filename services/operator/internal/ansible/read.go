@@ -26,6 +26,9 @@ func Read(f declare.File) (*Inventory, error) {
 		}
 	}
 	data := bytes.TrimSpace(plain)
+	if err := otherForm(f.Name, data); err != nil {
+		return nil, err
+	}
 	if bytes.HasPrefix(data, []byte("{")) {
 		var keys map[string]json.RawMessage
 		if err := json.Unmarshal(data, &keys); err == nil && keys[metaKey] != nil {
@@ -43,6 +46,18 @@ func Read(f declare.File) (*Inventory, error) {
 		return newInventory(), nil
 	}
 	return readYAML(f.Name, doc.Content[0])
+}
+
+// otherForm refuses an encrypted inventory and one that is a program, which Ansible itself can read.
+func otherForm(file string, data []byte) error {
+	const way = "ansible-inventory -i %[1]s --list > list.json, and import that file"
+	switch {
+	case bytes.HasPrefix(data, []byte("$ANSIBLE_VAULT;")):
+		return refuse("%[1]s is encrypted by ansible-vault. Decrypt it, or run "+way, file)
+	case bytes.HasPrefix(data, []byte("#!")):
+		return refuse("%[1]s is a program that prints an inventory. Run "+way, file)
+	}
+	return nil
 }
 
 // looksLikeYAML reports whether a file without an ending is YAML: it begins with a document, or with a group and a

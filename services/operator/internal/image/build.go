@@ -38,6 +38,7 @@ func buildCommand(env *cli.Env) *cobra.Command {
 					return err
 				}
 			}
+			o.Note = func(text string) { env.Say("note: %s", text) }
 			m, err := image.Build(c.Context(), o)
 			if err != nil {
 				return err

@@ -73,6 +73,7 @@ func (f *ansibleFlags) run(ctx context.Context, env *cli.Env, name string) error
 	}
 	return f.flags.run(ctx, env, set, live, func(plan *declare.Plan) {
 		plan.Skipped = append(plan.Skipped, skipped...)
+		plan.Shown = append(plan.Shown, found.Notes()...)
 	})
 }
 

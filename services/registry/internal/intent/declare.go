@@ -11,6 +11,8 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/schema"
 )
 
 // Broken refuses a change of declared records after which the metadata that the instances of an agent share in an
@@ -28,6 +30,29 @@ func Broken(before, after Reader, agent, environment string, key *secret.Key) *a
 	was := sharedProblems(before, have, environment, key)
 	now := sharedProblems(after, next, environment, key)
 	return mismatch(agent, slices.DeleteFunc(now, func(p string) bool { return slices.Contains(was, p) }))
+}
+
+// BrokenValues refuses a change of declared records after which the values that an agent and its application set break
+// its schema, in a way in which they did not before, whatever its environments and instances set besides. What is
+// missing does not count: they may set it.
+func BrokenValues(before, after Reader, agent string, key *secret.Key) *apiv1.Refusal {
+	next, ok := after.Agent(agent)
+	if !ok || next.Schema == "" {
+		return nil
+	}
+	now := setProblems(after, next, key)
+	if have, ok := before.Agent(agent); ok {
+		was := setProblems(before, have, key)
+		now = slices.DeleteFunc(now, func(p string) bool { return slices.Contains(was, p) })
+	}
+	return mismatch(agent, now)
+}
+
+func setProblems(r Reader, agent *agentv1.Agent, key *secret.Key) []string {
+	names, layers := layersOf(r, agent, "", nil)
+	names, layers = names[:2], layers[:2] // of the application and the agent
+	return newSchemaCheck(agent, key).problemsOf(metadata.Merge(layers...), names, layers,
+		func(p schema.Problem) bool { return !p.Lacks && len(p.Path) > 0 })
 }
 
 func sharedProblems(r Reader, agent *agentv1.Agent, environment string, key *secret.Key) []string {

@@ -40,6 +40,13 @@ func newSchemaCheck(agent *agentv1.Agent, key *secret.Key) schemaCheck {
 // problems returns how merged metadata breaks the schema, each with its path and the level that sets the value. names
 // are those of the layers.
 func (c schemaCheck) problems(all map[string]string, names []string, layers []map[string]string) []string {
+	return c.problemsOf(all, names, layers, func(schema.Problem) bool { return true })
+}
+
+// problemsOf is problems of some.
+func (c schemaCheck) problemsOf(
+	all map[string]string, names []string, layers []map[string]string, counts func(schema.Problem) bool,
+) []string {
 	if c.schema == nil {
 		return nil
 	}
@@ -53,6 +60,9 @@ func (c schemaCheck) problems(all map[string]string, names []string, layers []ma
 	for _, p := range c.schema.Check(values, func(name string) bool { return secret.IsSealed(all[name]) }) {
 		if c.secrets == nil && len(p.Path) > 0 && secret.IsSealed(all[p.Path[0]]) {
 			continue // without the key nothing is known of a secret
+		}
+		if !counts(p) {
+			continue
 		}
 		level := "no level sets it"
 		if n := metadata.Level(p.Path, layers...); n >= 0 {

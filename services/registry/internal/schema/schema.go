@@ -75,6 +75,8 @@ func Compile(text string) (*Schema, error) {
 type Problem struct {
 	Path []string // of the value, or of the key that is missing or too much
 	What string
+	// Lacks means that something is missing there, which another level of the metadata may set.
+	Lacks bool
 }
 
 // Check returns how values break the schema, by path. Values under the secret names are not part of any text.
@@ -106,24 +108,34 @@ func leaves(out []Problem, e *jsonschema.ValidationError, secret func(string) bo
 	}
 	path, what := slices.Clone(e.InstanceLocation), e.ErrorKind.LocalizedString(printer)
 	if len(path) > 0 && secret(path[0]) {
-		return append(out, Problem{path, "the secret breaks " + strings.Join(e.ErrorKind.KeywordPath(), "/")})
+		what = "the secret breaks " + strings.Join(e.ErrorKind.KeywordPath(), "/")
+		return append(out, Problem{path, what, lacks(e)})
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			out = append(out, Problem{append(slices.Clone(path), name), "is required and missing"})
+			out = append(out, Problem{append(slices.Clone(path), name), "is required and missing", true})
 		}
 		return out
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			out = append(out, Problem{append(slices.Clone(path), name), "is not a property of the schema"})
+			out = append(out, Problem{append(slices.Clone(path), name), "is not a property of the schema", false})
 		}
 		return out
 	}
 	if len(what) > maxWhat {
 		what = strings.ToValidUTF8(what[:maxWhat], "") + "…"
 	}
-	return append(out, Problem{path, what})
+	return append(out, Problem{path, what, lacks(e)})
+}
+
+// lacks reports whether a problem is that something is missing.
+func lacks(e *jsonschema.ValidationError) bool {
+	switch e.ErrorKind.(type) {
+	case *kind.Required, *kind.MinProperties, *kind.DependentRequired, *kind.Dependency:
+		return true
+	}
+	return false
 }
 
 func refuse(format string, args ...any) error {

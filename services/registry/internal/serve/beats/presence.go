@@ -60,6 +60,7 @@ type Watch struct {
 	hold    presence.Hold
 	late    []string        // the servers that were late at the last sweep, by id
 	changed map[string]bool // managed servers whose last beat may lead to a fact, by id
+	sweeps  int             // how often all servers were looked at
 }
 
 // New returns a watch that receives no beats until it runs.
@@ -91,6 +92,13 @@ func (p *Watch) Received(id string) bool {
 	defer p.mu.Unlock()
 	_, ok := p.last[id]
 	return ok
+}
+
+// Sweeps returns how often all servers were looked at, and what was due was recorded.
+func (p *Watch) Sweeps() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sweeps
 }
 
 // Run watches presence until ctx is done.

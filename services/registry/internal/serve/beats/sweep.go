@@ -56,6 +56,9 @@ func (p *Watch) sweep(ctx context.Context) (looked time.Duration) {
 	p.unknown.prune(p.records.Now())
 	looked = time.Since(began)
 	p.record(ctx, due)
+	p.mu.Lock()
+	p.sweeps++
+	p.mu.Unlock()
 	return looked
 }
 

@@ -123,10 +123,10 @@ func (d *declared[T]) put(
 	return out, err
 }
 
-// checkSchemas refuses a change that breaks the schema of an agent. It must run inside Read.
+// checkSchemas refuses a new record or a change that breaks the schema of an agent. It must run inside Read.
 func (d *declared[T]) checkSchemas(have, next T) error {
 	var none T
-	if have == none || !configures(noun.Changed(have, next)) {
+	if have != none && !configures(noun.Changed(have, next)) {
 		return nil
 	}
 	c, view := d.concerns(next)

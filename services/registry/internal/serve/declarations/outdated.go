@@ -115,9 +115,16 @@ func (a after) Environment(name string) (*environmentv1.Environment, bool) {
 	return a.View.Environment(name)
 }
 
-// broken refuses a change after which instances without own values break the schema of their agent. It must run inside
-// Read.
+// broken refuses a change after which an agent's own values, or instances without own values, break its schema. It must
+// run inside Read.
 func broken(r *records.Records, next after, c concern) *apiv1.Refusal {
+	if c.environment == "" {
+		for _, name := range c.agents(r.View) {
+			if refusal := intent.BrokenValues(r.View, next, name, r.Secrets); refusal != nil {
+				return refusal
+			}
+		}
+	}
 	environments := []string{c.environment}
 	if c.environment == "" {
 		for name := range r.View.Environments("") {
