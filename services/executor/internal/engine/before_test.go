@@ -99,7 +99,7 @@ func TestAnOldVersionWhoseFilesWereDamagedBeforeIsBroughtBackAsItWas(t *testing.
 		t.Fatal(err)
 	}
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "crash"))), taskv1.State_STATE_UNDONE)
-	says(t, o, "EXITED", "the old version was unhealthy before the change", "not as they were unpacked")
+	says(t, o, "EXITED", "the old version was unhealthy before the change", "VERSION is missing")
 	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
 }
 
