@@ -68,7 +68,7 @@ var healed = map[string]bool{
 func Healed(code string) bool { return healed[code] }
 
 // Restarted reports whether what comes next, for a difference with this cause, is a start of the agent's process.
-func Restarted(code string) bool { return code == CrashLoop }
+func Restarted(code string) bool { return code == CrashLoop || code == NotRunning }
 
 // LacksVariable reports whether a difference with this cause ends when the server gets a value that its reason names.
 func LacksVariable(code string) bool { return code == UnknownVariable }

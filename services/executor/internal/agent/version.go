@@ -46,4 +46,10 @@ func (v Version) Soak() time.Duration {
 	return cmp.Or(time.Duration(v.run().GetReady().GetSoakMs())*time.Millisecond, healthcheck.DefaultSoak)
 }
 
+// Answers reports whether the version's health check asks something that answers at any time, unlike READY=1.
+func (v Version) Answers() bool {
+	r := v.run().GetReady()
+	return r.GetHttp() != "" || r.GetTcp() != "" || r.GetExec() != nil
+}
+
 func (v Version) run() *imagev1.Run { return v.Image.GetRun() }

@@ -55,7 +55,8 @@ type Engine struct {
 	// Owned by Run's goroutine.
 	document *desiredv1.Document
 	busy     map[string]bool
-	checking bool // the agents' health
+	checking bool             // the agents' health
+	proving  <-chan time.Time // when restarted agents are probed before the next check; nil for none
 	damage   *healing.Damage
 	patience lineage.Patience
 	shown    lineage.Relation // why documents are not taken, as it was shown
@@ -181,6 +182,9 @@ func (e *Engine) loop(ctx context.Context) error {
 			err = e.agentsChanged(ctx)
 		case <-check.C:
 			err = e.check(ctx, looks)
+		case <-e.proving:
+			e.proving = nil
+			e.checkHealth(looks)
 		case <-e.checked:
 			e.checking = false
 			err = e.agentsChanged(ctx)
@@ -233,7 +237,7 @@ func (e *Engine) agentsChanged(ctx context.Context) error {
 	if err := e.reports.sayAgents("", false); err != nil {
 		return err
 	}
-	if err := e.continueStopped(); err != nil {
+	if err := errors.Join(e.continueStopped(), e.proveSoon()); err != nil {
 		return err
 	}
 	return e.converge(ctx)

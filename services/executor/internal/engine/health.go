@@ -2,11 +2,31 @@ package engine
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
 )
+
+// proveEvery is how often an agent is probed that was restarted, until it answers.
+const proveEvery = time.Second
+
+// proveSoon has agents probed soon that were restarted and are not shown as good yet.
+func (e *Engine) proveSoon() error {
+	if e.proving != nil {
+		return nil
+	}
+	in, err := e.cfg.Journal.Inventory()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(in.Instances, e.rooms.observe.ProvenSoon) {
+		e.proving = time.After(min(proveEvery, e.cfg.CheckEvery))
+	}
+	return nil
+}
 
 // checkHealth begins to probe every agent that runs, unless the check before still goes on. A
 // slow probe keeps nothing else waiting.

@@ -179,8 +179,7 @@ func (c child) openTrace() (io.Writer, error) {
 var crashKeep = Keep{Versions: 1, Bytes: 1 << 30}
 
 var testPolicy = supervise.Policy{
-	First: 20 * time.Millisecond, Longest: 100 * time.Millisecond, Steady: time.Minute,
-	CrashLoop: 3, Resting: time.Minute, OutputBytes: 64 << 10,
+	First: 20 * time.Millisecond, Longest: time.Minute, Steady: time.Minute, CrashLoop: 3, OutputBytes: 64 << 10,
 }
 
 // supervisorVariable set to systemd has every test use it. The machine must be run by it: make systemd-test.

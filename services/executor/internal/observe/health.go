@@ -15,10 +15,13 @@ type Health struct {
 	mu    sync.Mutex
 	sick  map[string]string    // why an agent's probe fails
 	ended map[string]time.Time // when an agent's last change ended
+	good  map[string]time.Time // when the last probe began that an agent answered
 }
 
 // NewHealth returns a memory in which no probe has failed.
-func NewHealth() *Health { return &Health{sick: map[string]string{}, ended: map[string]time.Time{}} }
+func NewHealth() *Health {
+	return &Health{sick: map[string]string{}, ended: map[string]time.Time{}, good: map[string]time.Time{}}
+}
 
 // Why returns why an agent's probe fails, or "".
 func (h *Health) Why(agent string) string {
@@ -42,6 +45,13 @@ func (h *Health) EndedSince(agent string, at time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended[agent].After(at)
+}
+
+// GoodSince reports whether an agent answered a probe that began after a time.
+func (h *Health) GoodSince(agent string, at time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.good[agent].After(at)
 }
 
 // Probe probes agents at the same time and notes the results. The result of an agent is
@@ -74,4 +84,9 @@ func (h *Health) Probe(ctx context.Context, probes map[string]healthcheck.Spec) 
 		}
 	}
 	h.sick = sick
+	for agent, p := range probes {
+		if _, is := sick[agent]; !is && p.Polled() && ctx.Err() == nil {
+			h.good[agent] = began
+		}
+	}
 }

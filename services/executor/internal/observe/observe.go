@@ -251,12 +251,12 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	s := u.Status()
 	if s.Pid == 0 {
 		f.Code, f.Reason = code.NotRunning, printable("it does not run: "+s.LastEnd)
+		f.NextAt = nextStart(s)
 		if s.Disabled {
 			f.Code = code.ServiceDisabled
 		}
 		if s.CrashLoop {
 			f.Code, f.Reason = code.CrashLoop, printable("it keeps ending: "+s.LastEnd)
-			f.NextAt = nextStart(s)
 		}
 		return false
 	}
@@ -272,8 +272,8 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	}
 	if f.Reason = o.Health.Why(i.Agent); f.Reason != "" {
 		f.Code = code.ProbeFails
-	} else if s.CrashLoop {
-		f.Code, f.Reason = code.CrashLoop, "it keeps ending; it was just restarted"
+	} else if s.CrashLoop && !o.proven(i, s) {
+		f.Code, f.Reason = code.CrashLoop, printable("it keeps ending; it was just restarted after: "+s.LastEnd)
 	} else if d, ok := u.(supervise.Drifting); ok {
 		if f.Reason = printable(d.Drift()); f.Reason != "" {
 			f.Code = code.ServiceDisabled
@@ -281,6 +281,27 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	}
 	return f.Reason == ""
 }
+
+// proven reports whether the process that runs works: it answered a probe, or stayed up for the soak where nothing
+// can be asked.
+func (o *Observer) proven(i *change.Instance, s supervise.Status) bool {
+	v := agent.Installed(i)
+	return o.Health.GoodSince(i.Agent, s.StartedAt) || !v.Answers() && time.Since(s.StartedAt) >= v.Soak()
+}
+
+// ProvenSoon reports whether an agent was restarted lately after it ended, and is not shown as good yet.
+func (o *Observer) ProvenSoon(i *change.Instance) bool {
+	u := o.Processes.Known(i.Agent, i.Image.GetId())
+	if u == nil || !i.Image.IsDaemon() {
+		return false
+	}
+	s := u.Status()
+	return s.Pid != 0 && s.Restarts > 0 && time.Since(s.StartedAt) < provenWithin &&
+		(s.CrashLoop || o.Health.Why(i.Agent) != "") && !o.proven(i, s)
+}
+
+// provenWithin is how long a restarted agent is probed often.
+const provenWithin = time.Minute
 
 // noteProcess notes the process of an agent whose files are damaged, if it runs.
 func (o *Observer) noteProcess(i *change.Instance, f *reportv1.Found) {
@@ -299,7 +320,7 @@ func nextStart(s supervise.Status) *timestamppb.Timestamp {
 	if !s.NextStart.After(time.Now()) {
 		return nil
 	}
-	return timestamppb.New(s.NextStart.Round(time.Second))
+	return timestamppb.New(s.NextStart.Add(time.Second - 1).Truncate(time.Second))
 }
 
 // showAdopted notes the proof of an adopted process. When it runs another program than the image's, no image is known

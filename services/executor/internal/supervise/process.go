@@ -23,6 +23,7 @@ type process struct {
 	stopping atomic.Bool   // stop ends what left the group
 	exited   chan struct{} // closed when the process ended
 	how      string        // how the process ended, in a few words; valid after exited
+	failing  Failing
 }
 
 const (
