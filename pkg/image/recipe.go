@@ -80,6 +80,8 @@ type readyRecipe struct {
 	Timeout string      `json:"timeout"`
 	Soak    string      `json:"soak"`
 	Bus     string      `json:"bus"`
+
+	RestartAfter *uint32 `json:"restart_after"`
 }
 
 // keys lists the keys allowed at each position of the file; tags and env hold any key.
@@ -116,7 +118,7 @@ var keys = map[string][]string{
 	},
 	"run.configs.":    {"template", "path", "mode"},
 	"run.rehearsal.":  {"command", "args"},
-	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak", "bus"},
+	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak", "bus", "restart_after"},
 	"run.ready.exec.": {"command", "args"},
 	"run.sockets.":    {"name", "listen"},
 	"run.limits.":     {"memory", "cpu", "tasks", "open_files"},
@@ -188,6 +190,8 @@ func wrongType(err error) string {
 		want = "true or false"
 	case reflect.Slice:
 		want = "a list"
+	case reflect.Uint32:
+		want = "a whole number"
 	}
 	return fmt.Sprintf("%s is of type %s, want %s", e.Field, strings.Replace(have, "array", "list", 1), want)
 }
@@ -321,7 +325,7 @@ func (r *readyRecipe) ready() (*imagev1.Ready, error) {
 	if r == nil {
 		return nil, nil
 	}
-	out := &imagev1.Ready{}
+	out := &imagev1.Ready{RestartAfter: r.RestartAfter}
 	probes := 0
 	if r.Notify {
 		out.Probe, probes = &imagev1.Ready_Notify{Notify: true}, probes+1

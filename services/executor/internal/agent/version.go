@@ -52,4 +52,12 @@ func (v Version) Answers() bool {
 	return r.GetHttp() != "" || r.GetTcp() != "" || r.GetExec() != nil
 }
 
+// RestartAfter returns after how many failed probes in a row the version is restarted; nil when its image does not say.
+func (v Version) RestartAfter() *uint32 {
+	if r := v.run().GetReady(); r != nil {
+		return r.RestartAfter
+	}
+	return nil
+}
+
 func (v Version) run() *imagev1.Run { return v.Image.GetRun() }

@@ -184,10 +184,10 @@ func (e *Engine) loop(ctx context.Context) error {
 			err = e.check(ctx, looks)
 		case <-e.proving:
 			e.proving = nil
-			e.checkHealth(looks)
+			e.checkHealth(looks, false)
 		case <-e.checked:
 			e.checking = false
-			err = e.agentsChanged(ctx)
+			err = errors.Join(e.restartHung(), e.agentsChanged(ctx))
 		case <-file.C:
 			err = e.cfg.Journal.Here()
 		case <-look.C:
@@ -262,7 +262,7 @@ func (e *Engine) changeEnded(ctx, looks context.Context, c changeEnd) error {
 
 // check begins a health check, and tries again what could not be done before.
 func (e *Engine) check(ctx, looks context.Context) error {
-	e.checkHealth(looks)
+	e.checkHealth(looks, true)
 	if _, err := e.Doubt(); err != nil {
 		return err
 	}

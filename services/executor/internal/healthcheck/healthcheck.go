@@ -198,7 +198,7 @@ func (s Spec) owned(at net.Addr) error {
 	if s.Owned == nil || !ok {
 		return nil
 	}
-	return s.Owned(tcp.AddrPort())
+	return answered(s.Owned(tcp.AddrPort()))
 }
 
 // Address returns HOST:PORT of an HTTP or TCP check; empty for any other.
@@ -240,7 +240,7 @@ func (s Spec) get(ctx context.Context, url string) error {
 		return err
 	}
 	if r.StatusCode < 200 || r.StatusCode > 399 {
-		return fmt.Errorf("%s answered %s", url, r.Status)
+		return answered(fmt.Errorf("%s answered %s", url, r.Status))
 	}
 	return nil
 }
