@@ -56,12 +56,6 @@ var damages = []damage{
 		path := filepath.Join(dir, "VERSION")
 		return errors.Join(os.Remove(path), os.Symlink("/etc/hostname", path))
 	})},
-	{"a file added", code.Damaged, false, inImage(func(dir string) error {
-		return os.WriteFile(filepath.Join(dir, "extra"), []byte("extra"), 0o600)
-	})},
-	{"a directory added", code.Damaged, false, inImage(func(dir string) error {
-		return os.Mkdir(filepath.Join(dir, "extra"), 0o755)
-	})},
 	{"the program not executable", code.Damaged, false, inImage(func(dir string) error {
 		return os.Chmod(filepath.Join(dir, "idle"), 0o444)
 	})},

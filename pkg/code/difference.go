@@ -40,6 +40,7 @@ const (
 	ProcessStopped       = "PROCESS_STOPPED"
 	DirectoryMissing     = "DIRECTORY_MISSING"
 	ServiceDisabled      = "SERVICE_DISABLED"
+	RepairDidNotHold     = "REPAIR_DID_NOT_HOLD"
 )
 
 // notRetried are the causes that asking for the same again does not cure: a person must change something first.
@@ -49,7 +50,7 @@ var notRetried = map[string]bool{
 	UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
 	InvalidImage: true, BadTemplate: true, UnknownVariable: true, BadVariable: true, SecretMissing: true,
 	CannotConfine: true, BadSocket: true, ServerFull: true, RunsBeside: true, FilesStay: true, Mounted: true,
-	OtherSelf: true, ServiceDisabled: true, LinkBlocked: true,
+	OtherSelf: true, ServiceDisabled: true, LinkBlocked: true, RepairDidNotHold: true,
 }
 
 // RetryHelps reports whether asking for the same again may cure a difference with this cause.
@@ -67,7 +68,7 @@ var healed = map[string]bool{
 func Healed(code string) bool { return healed[code] }
 
 // Restarted reports whether what comes next, for a difference with this cause, is a start of the agent's process.
-func Restarted(code string) bool { return code == CrashLoop }
+func Restarted(code string) bool { return code == CrashLoop || code == NotRunning }
 
 // LacksVariable reports whether a difference with this cause ends when the server gets a value that its reason names.
 func LacksVariable(code string) bool { return code == UnknownVariable }
@@ -97,6 +98,13 @@ var differences = []Entry{
 	{
 		ConfigurationChanged, by(executor),
 		"The rendered configuration of the agent was changed or deleted on the server's disk.", explainAgent,
+	},
+	{
+		RepairDidNotHold, by(executor),
+		"The files or the configuration of the running version were changed again after each of two repairs. The " +
+			"executor leaves them as they are and the agent running, until a task changes it: something there " +
+			"changes them on purpose, often the agent itself. The reason names what differs.",
+		"have the agent keep what it writes in ${state}, then garrison up AGENT --on SERVER",
 	},
 	{
 		NotRunning, by(executor),

@@ -221,7 +221,25 @@ func checkRun(m *imagev1.Manifest) error {
 			return refuse(code.BadManifest, "%s is %d ms, want at most an hour", name, ms)
 		}
 	}
+	if err := checkRestart(r.GetReady()); err != nil {
+		return err
+	}
 	return checkWords(r)
+}
+
+// maxRestartAfter bounds run.ready.restart_after.
+const maxRestartAfter = 1000
+
+// checkRestart refuses a count of failed probes where nothing is probed.
+func checkRestart(r *imagev1.Ready) error {
+	switch n := r.GetRestartAfter(); {
+	case n > maxRestartAfter:
+		return refuse(code.BadManifest, "run.ready.restart_after is %d, want at most %d", n, maxRestartAfter)
+	case n > 0 && r.GetHttp() == "" && r.GetTcp() == "" && r.GetExec() == nil:
+		return refuse(code.BadManifest, "run.ready.restart_after counts failed probes, and no probe is repeated "+
+			"(want http, tcp or exec)")
+	}
+	return nil
 }
 
 // checkHTTP refuses a probe that is not a URL of http or https with a host. Its scheme, too, may be a variable.

@@ -78,6 +78,8 @@ type readyRecipe struct {
 	Timeout string      `json:"timeout"`
 	Soak    string      `json:"soak"`
 	Bus     string      `json:"bus"`
+
+	RestartAfter *uint32 `json:"restart_after"`
 }
 
 // keys lists the keys allowed at each position of the file; tags and env hold any key.
@@ -114,7 +116,7 @@ var keys = map[string][]string{
 	},
 	"run.configs.":    {"template", "path", "mode"},
 	"run.rehearsal.":  {"command", "args"},
-	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak", "bus"},
+	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak", "bus", "restart_after"},
 	"run.ready.exec.": {"command", "args"},
 	"run.sockets.":    {"name", "listen"},
 	"run.limits.":     {"memory", "cpu", "tasks", "open_files"},
@@ -300,7 +302,7 @@ func (r *readyRecipe) ready() (*imagev1.Ready, error) {
 	if r == nil {
 		return nil, nil
 	}
-	out := &imagev1.Ready{}
+	out := &imagev1.Ready{RestartAfter: r.RestartAfter}
 	probes := 0
 	if r.Notify {
 		out.Probe, probes = &imagev1.Ready_Notify{Notify: true}, probes+1

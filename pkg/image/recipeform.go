@@ -37,6 +37,7 @@ var forms = map[string]string{
 	"run.args":                 `["-listen", "127.0.0.1:8080"]`,
 	"run.env":                  `{STATE: "${state}"}`,
 	"run.ready":                `{http: "http://127.0.0.1:8080/"}`,
+	"run.ready.restart_after":  `4`,
 	"run.ready.exec":           `{command: check, args: ["-quick"]}`,
 	"run.sockets":              `[{name: http, listen: "127.0.0.1:8080"}]`,
 	"run.limits":               `{memory: 64MiB}`,

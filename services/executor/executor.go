@@ -25,6 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/logview"
 	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
+	"github.com/garrison-fleet/garrison/services/executor/internal/reaper"
 	"github.com/garrison-fleet/garrison/services/executor/internal/removal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/renewal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/selfupdate"
@@ -125,6 +126,7 @@ func (x *Executor) Run(ctx context.Context) error {
 		}
 	}
 	defer x.serveState(ctx)()
+	go x.reapOrphans(ctx)
 	var wait time.Duration
 	for {
 		err := x.runOnce(ctx)
@@ -135,6 +137,13 @@ func (x *Executor) Run(ctx context.Context) error {
 		if !again {
 			return x.process.Ended(ctx, err)
 		}
+	}
+}
+
+// reapOrphans waits for the orphans of a container whose process 1 this is, until ctx is done.
+func (x *Executor) reapOrphans(ctx context.Context) {
+	if err := reaper.Run(ctx); err != nil {
+		x.cfg.Log.Warn().Err(err).Msg("orphans stay zombies: run the executor below an init, as docker run --init does")
 	}
 }
 

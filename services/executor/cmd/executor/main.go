@@ -28,6 +28,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
+	"github.com/garrison-fleet/garrison/services/executor/internal/inherit"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
@@ -106,7 +107,7 @@ const joinWithin = 30 * time.Second
 
 func main() {
 	executor.Shim(os.Args)
-	setInherited()
+	inherit.Process()
 	// An idle executor is on every server, so memory matters more than speed.
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(48 << 20)

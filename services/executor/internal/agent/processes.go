@@ -103,6 +103,7 @@ func (p *Processes) spec(v Version, notify string) (supervise.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
+	spec.Cause = func() supervise.Cause { return p.cause(v) }
 	spec.Hold = func(stop <-chan struct{}) bool { return p.repairs.Hold(v, stop) }
 	spec.Sockets, err = p.sockets.handOver(v)
 	return spec, err

@@ -18,6 +18,10 @@ import (
 // is fetched and staged beside the damaged image, takes its place in one step, and what runs
 // is restarted from it. Nothing goes back to the damaged copy.
 //
+// A repair that does not hold fights something that changes the files on purpose, often the agent itself. So after
+// mostInARow repairs without a task that did not hold, of an image, a link or a configuration, none follows until a
+// task changes the agent or the executor starts again.
+//
 // A process that ends while its image is damaged is restarted from the whole copy. Its start
 // waits for the copy, for holdWithin at most, and not right after a failed repair: an agent
 // with a damaged file is better than no agent. It stays bad until it is repaired. Where the
@@ -26,8 +30,11 @@ import (
 // RestAfter is how long a change without a task rests after it was tried.
 const RestAfter = 10 * time.Minute
 
-// LongestRest bounds the rest between two repairs of an agent that is damaged again and again.
-const LongestRest = 24 * time.Hour
+// heldFor is how long a repair lasts that held.
+const heldFor = 7 * 24 * time.Hour
+
+// mostInARow is how many repairs may follow each other of which none held.
+const mostInARow = 2
 
 const (
 	holdWithin = 30 * time.Second
@@ -48,9 +55,10 @@ type Repairs struct {
 }
 
 type repairs struct {
-	failed time.Time // when the last one failed
+	failed time.Time // when the last one of an image failed
 	done   time.Time // when the last one without a task succeeded
-	inARow int       // how many succeeded, each within LongestRest of the one before
+	inARow int       // how many succeeded, each within heldFor of the one before
+	over   bool      // the last of mostInARow did not hold
 }
 
 // NewRepairs returns a memory without repairs. damaged reports whether an image is damaged;
@@ -67,20 +75,22 @@ func (r *Repairs) Allow(is bool) (was bool) { return r.allowed.Swap(is) }
 // Allowed reports whether repairs without a task may come.
 func (r *Repairs) Allowed() bool { return r.allowed.Load() }
 
-// Ended remembers how a repair ended. Other changes do not count.
+// Ended remembers how a change ended. One that was asked for, and succeeded, begins anew.
 func (r *Repairs) Ended(rec *change.Record) {
-	if rec.Repairs != change.RepairsImage {
-		return
-	}
-	failed := rec.Failure != nil && r.damaged(rec.To.Digest())
+	failed := rec.Repairs == change.RepairsImage && rec.Failure != nil && r.damaged(rec.To.Digest())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of := r.of[rec.Agent]
 	switch {
 	case failed:
 		of.failed = time.Now()
-	case rec.Failure == nil && rec.TaskID == "":
-		if time.Since(of.done) > LongestRest {
+	case rec.Failure != nil:
+		return
+	case rec.Repairs == "" || rec.TaskID != "":
+		delete(r.of, rec.Agent)
+		return
+	default:
+		if time.Since(of.done) > heldFor {
 			of.inARow = 0
 		}
 		of.done, of.inARow = time.Now(), of.inARow+1
@@ -88,29 +98,42 @@ func (r *Repairs) Ended(rec *change.Record) {
 	r.of[rec.Agent] = of
 }
 
+// Over reports whether an agent that is damaged is not repaired any more without a task, because no repair holds.
+func (r *Repairs) Over(agent string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.of[agent]
+	if of.inARow >= mostInARow && !of.over && time.Since(of.done) <= heldFor {
+		of.over = true
+		r.of[agent] = of
+		r.log.Warn().Str(logs.Agent, agent).Int("count", of.inARow).
+			Msg("agent not repaired any more: its files were changed again after each repair")
+	}
+	return of.over
+}
+
 // Began remembers that a change without a task began, and forgets those of long ago.
 func (r *Repairs) Began(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.tried, func(_ string, at time.Time) bool { return time.Since(at) >= LongestRest })
+	maps.DeleteFunc(r.tried, func(_ string, at time.Time) bool { return time.Since(at) >= RestAfter })
 	r.tried[id] = time.Now()
 }
 
-// TriedWithin reports whether a change without a task began lately.
-func (r *Repairs) TriedWithin(id string, d time.Duration) bool {
+// Rests reports whether a change without a task began less than RestAfter ago.
+func (r *Repairs) Rests(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.tried[id]
-	return ok && time.Since(at) < d
+	return ok && time.Since(at) < RestAfter
 }
 
 // NextAt returns when a change of an agent that was tried may come again without a task; zero when it was not tried,
 // does not rest, or may not come.
-func (r *Repairs) NextAt(agent, id string) time.Time {
-	rest := r.Rest(agent)
+func (r *Repairs) NextAt(id string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if next := r.tried[id].Add(rest); next.After(time.Now()) && r.Allowed() {
+	if next := r.tried[id].Add(RestAfter); next.After(time.Now()) && r.Allowed() {
 		return next
 	}
 	return time.Time{}
@@ -123,21 +146,13 @@ func (r *Repairs) Forget() {
 	clear(r.tried)
 }
 
-// Rest returns how long a change of an agent without a task rests. The rest doubles with
-// each repair that does not last.
-func (r *Repairs) Rest(agent string) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return min(RestAfter<<min(max(r.of[agent].inARow-1, 0), 10), LongestRest)
-}
-
 // Pending reports whether a version's process must not start now, as its image is damaged
 // and a repair may come.
 func (r *Repairs) Pending(v Version) bool {
 	r.mu.Lock()
 	failed := r.of[v.Agent].failed
 	r.mu.Unlock()
-	return r.Allowed() && time.Since(failed) >= RestAfter && r.damaged(v.Image.Digest())
+	return r.Allowed() && time.Since(failed) >= RestAfter && r.damaged(v.Image.Digest()) && !r.Over(v.Agent)
 }
 
 // Hold returns when a process may be started again; false when stop was closed before.

@@ -46,4 +46,18 @@ func (v Version) Soak() time.Duration {
 	return cmp.Or(time.Duration(v.run().GetReady().GetSoakMs())*time.Millisecond, healthcheck.DefaultSoak)
 }
 
+// Answers reports whether the version's health check asks something that answers at any time, unlike READY=1.
+func (v Version) Answers() bool {
+	r := v.run().GetReady()
+	return r.GetHttp() != "" || r.GetTcp() != "" || r.GetExec() != nil
+}
+
+// RestartAfter returns after how many failed probes in a row the version is restarted; nil when its image does not say.
+func (v Version) RestartAfter() *uint32 {
+	if r := v.run().GetReady(); r != nil {
+		return r.RestartAfter
+	}
+	return nil
+}
+
 func (v Version) run() *imagev1.Run { return v.Image.GetRun() }

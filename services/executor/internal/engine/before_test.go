@@ -55,13 +55,17 @@ func TestAFaultThatWasThereBeforeIsNotTheNewVersions(t *testing.T) {
 func TestAnOldVersionThatKeptEndingIsBroughtBackAndNotBlamedOnTheUndo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	r := b.run()
+	r := b.run(func(c *Config) {
+		p := testPolicy
+		p.First, p.CrashLoop = time.Second, 1
+		c.Supervisor = testSupervisor(c.Root, p)
+	})
 	r.do(b.want(b.image("cn-agent", "1.0.0", "later")))
 	r.eventually("it keeps ending",
 		func() bool { return strings.Contains(r.the("cn-agent").GetReason(), "keeps ending") })
 	r.eventually("it says when it is started again", func() bool {
 		next := time.Until(r.the("cn-agent").GetNextAt().AsTime())
-		return next > 0 && next <= testPolicy.Resting+time.Second
+		return next > 0 && next <= 2*time.Second
 	})
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "crash"))), taskv1.State_STATE_UNDONE)
 	says(
@@ -99,7 +103,7 @@ func TestAnOldVersionWhoseFilesWereDamagedBeforeIsBroughtBackAsItWas(t *testing.
 		t.Fatal(err)
 	}
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "crash"))), taskv1.State_STATE_UNDONE)
-	says(t, o, "EXITED", "the old version was unhealthy before the change", "not as they were unpacked")
+	says(t, o, "EXITED", "the old version was unhealthy before the change", "VERSION is missing")
 	outcome(t, r.do(b.want(b.image("cn-agent", "3.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
 }
 

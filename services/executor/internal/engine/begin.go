@@ -46,13 +46,14 @@ func (e *Engine) situation() (plan.Situation, error) {
 		return nil
 	})
 	s.Intact = func(agent string) bool { // a repair would replace a process that is not Garrison's: a task must ask
-		return here[agent].Foreign() || !e.healDue(agent, !e.rooms.observe.Intact(here[agent]))
+		return here[agent].Foreign() || !e.healDue(agent, !e.rooms.observe.Intact(here[agent])) ||
+			e.rooms.repairs.Over(agent)
 	}
 	s.Ended = func(id string) bool { return ended[id] }
 	s.Tried = func(a plan.Action) bool {
 		id := changeID(a)
 		failed := a.Entry != nil && bad[a.Agent()] == id
-		return failed || e.rooms.repairs.TriedWithin(id, e.rooms.repairs.Rest(a.Agent()))
+		return failed || e.rooms.repairs.Rests(id)
 	}
 	return s, err
 }

@@ -55,7 +55,8 @@ type Engine struct {
 	// Owned by Run's goroutine.
 	document *desiredv1.Document
 	busy     map[string]bool
-	checking bool // the agents' health
+	checking bool             // the agents' health
+	proving  <-chan time.Time // when restarted agents are probed before the next check; nil for none
 	damage   *healing.Damage
 	patience lineage.Patience
 	shown    lineage.Relation // why documents are not taken, as it was shown
@@ -181,9 +182,12 @@ func (e *Engine) loop(ctx context.Context) error {
 			err = e.agentsChanged(ctx)
 		case <-check.C:
 			err = e.check(ctx, looks)
+		case <-e.proving:
+			e.proving = nil
+			e.checkHealth(looks, false)
 		case <-e.checked:
 			e.checking = false
-			err = e.agentsChanged(ctx)
+			err = errors.Join(e.restartHung(), e.agentsChanged(ctx))
 		case <-file.C:
 			err = e.cfg.Journal.Here()
 		case <-look.C:
@@ -233,7 +237,7 @@ func (e *Engine) agentsChanged(ctx context.Context) error {
 	if err := e.reports.sayAgents("", false); err != nil {
 		return err
 	}
-	if err := e.continueStopped(); err != nil {
+	if err := errors.Join(e.continueStopped(), e.proveSoon()); err != nil {
 		return err
 	}
 	return e.converge(ctx)
@@ -258,7 +262,7 @@ func (e *Engine) changeEnded(ctx, looks context.Context, c changeEnd) error {
 
 // check begins a health check, and tries again what could not be done before.
 func (e *Engine) check(ctx, looks context.Context) error {
-	e.checkHealth(looks)
+	e.checkHealth(looks, true)
 	if _, err := e.Doubt(); err != nil {
 		return err
 	}

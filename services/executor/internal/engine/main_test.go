@@ -23,6 +23,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/internal/inherit"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
@@ -43,6 +44,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	inherit.Process()
 	os.Exit(withAgent(m.Run))
 }
 
@@ -179,8 +181,7 @@ func (c child) openTrace() (io.Writer, error) {
 var crashKeep = Keep{Versions: 1, Bytes: 1 << 30}
 
 var testPolicy = supervise.Policy{
-	First: 20 * time.Millisecond, Longest: 100 * time.Millisecond, Steady: time.Minute,
-	CrashLoop: 3, Resting: time.Minute, OutputBytes: 64 << 10,
+	First: 20 * time.Millisecond, Longest: time.Minute, Steady: time.Minute, CrashLoop: 3, OutputBytes: 64 << 10,
 }
 
 // supervisorVariable set to systemd has every test use it. The machine must be run by it: make systemd-test.

@@ -5,9 +5,12 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -71,6 +74,39 @@ func TestAPortThatAnotherProcessHoldsIsRefusedBeforeTheOldVersionIsStopped(t *te
 	}
 	if now := r.good("cn-agent", "1.1.0").GetPid(); now != pid {
 		t.Errorf("it was restarted: pid %d, was %d", now, pid)
+	}
+}
+
+// An agent whose port something else takes keeps ending. It is started when the port is free, and good once it answers.
+func TestAnAgentWhosePortBecomesFreeIsStartedAndGoodAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	at := freeAddress(t)
+	r := b.run(func(c *Config) {
+		p := testPolicy
+		p.First = 50 * time.Millisecond
+		c.CheckEvery, c.Supervisor = 200*time.Millisecond, testSupervisor(c.Root, p)
+	})
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "serve", asksAt(at)))), taskv1.State_STATE_SUCCEEDED)
+	var other net.Listener
+	r.eventually("another program has the port", func() bool {
+		for _, pid := range b.pids() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		var err error
+		other, err = net.Listen("tcp", at)
+		return err == nil
+	})
+	defer func() { _ = other.Close() }()
+	holder := fmt.Sprintf("%s is held by process %d", at, os.Getpid())
+	r.eventually("it keeps ending, and who holds the port is named", func() bool {
+		f := r.the("cn-agent")
+		return f.GetCode() == code.CrashLoop && strings.Contains(f.GetReason(), holder) && f.GetNextAt() != nil
+	})
+	_ = other.Close()
+	r.eventually("it is good", func() bool { return r.the("cn-agent").GetHealth() == instancev1.Health_HEALTH_GOOD })
+	if u := r.rooms.processes.Known("cn-agent", r.the("cn-agent").GetImage().GetId()); !u.Status().CrashLoop {
+		t.Error("it is good because it ran for long, and not because it answers")
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -68,7 +67,7 @@ func (e *Engine) reap(ctx context.Context) error {
 // under way.
 func (e *Engine) remove(ctx context.Context, i *change.Instance) error {
 	a := plan.Action{Removal: &desiredv1.Removal{Agent: i.Agent, InstanceId: i.ID}}
-	if e.rooms.repairs.TriedWithin(changeID(a), agent.RestAfter) || !e.rooms.deferrals.Take(i.Agent) {
+	if e.rooms.repairs.Rests(changeID(a)) || !e.rooms.deferrals.Take(i.Agent) {
 		return nil
 	}
 	return e.begin(ctx, a)

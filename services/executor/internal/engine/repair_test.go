@@ -123,6 +123,67 @@ func TestTheProcessOfADamagedAgentIsReported(t *testing.T) {
 	close(g.open)
 }
 
+// A repair that fights what changes the files ends, and the process goes on.
+func TestDamageThatComesBackAfterTwoRepairsStaysAndIsNamed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.run(func(c *Config) { c.CheckEvery = 50 * time.Millisecond })
+	m := b.image("cn-agent", "1.0.0", "ready")
+	outcome(t, r.do(b.want(m)), good)
+	b.settleDocument()
+	r.offer()
+	for range 2 {
+		r.good("cn-agent", "1.0.0")
+		b.damage(m)
+		r.eventually("it is bad", func() bool { return r.the(m.Agent).GetHealth() == instancev1.Health_HEALTH_BAD })
+		r.wholeAgain(m)
+		r.rooms.repairs.Forget() // the rest between two repairs is over
+	}
+	was := r.good("cn-agent", "1.0.0").GetPid()
+	b.damage(m)
+	r.eventually("it is not repaired", func() bool { return r.the("cn-agent").GetCode() == code.RepairDidNotHold })
+	f := r.the("cn-agent")
+	why := f.GetReason()
+	if !strings.Contains(why, "VERSION has another content") || !strings.Contains(why, "${state}") ||
+		f.GetNextAt() != nil || f.GetPid() != was {
+		t.Errorf("found %v; want process %d, the file and what to do", f, was)
+	}
+	for range 3 {
+		r.checked <- struct{}{}
+	}
+	if r.the("cn-agent").GetPid() != was || r.the("cn-agent").GetCode() != code.RepairDidNotHold {
+		t.Errorf("later: %v", r.the("cn-agent"))
+	}
+	outcome(t, r.do(b.want(m)), good)
+	r.wholeAgain(m)
+}
+
+// Python and others write caches beside their program.
+func TestAnAgentThatAddsFilesToItsImageGoesOnAndTheyAreNamed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.run(func(c *Config) { c.CheckEvery = 50 * time.Millisecond })
+	m := b.image("cn-agent", "1.0.0", "ready")
+	outcome(t, r.do(b.want(m)), good)
+	b.settleDocument()
+	r.offer()
+	was := r.good("cn-agent", "1.0.0").GetPid()
+	dir := filepath.Join(b.root.Image(m.GetBlob().GetDigest()), "bin")
+	err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "__pycache__"), 0o755), os.Chmod(dir, 0o555))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the new directory is named", func() bool {
+		return strings.Contains(r.the("cn-agent").GetReason(), "bin/__pycache__; files that an agent writes belong in")
+	})
+	for range 3 {
+		r.checked <- struct{}{}
+	}
+	if now := r.good("cn-agent", "1.0.0"); now.GetPid() != was {
+		t.Errorf("process %d was replaced by %d", was, now.GetPid())
+	}
+}
+
 // A report says by when what it lists is repaired.
 func TestDamageIsRepairedAsLongAfterItsReportAsThatSays(t *testing.T) {
 	t.Parallel()
@@ -178,7 +239,8 @@ func TestARepairThatCannotFetchTouchesNothingAndIsToldWithItsReason(t *testing.T
 	r = b.run(func(c *Config) { c.Fetcher = away{} })
 	outcome(t, r.do(b.want(m)), undone)
 	f := r.the("cn-agent")
-	if f.GetHealth() != instancev1.Health_HEALTH_BAD || !strings.Contains(f.GetReason(), "not as they were unpacked") {
+	if f.GetHealth() != instancev1.Health_HEALTH_BAD ||
+		!strings.Contains(f.GetReason(), "VERSION has another content") {
 		t.Errorf("found %v, want it to be bad", f)
 	}
 	if pids := b.pids(); !slices.Equal(pids, []int{int(was)}) {

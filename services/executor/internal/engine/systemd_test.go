@@ -133,7 +133,7 @@ func TestWhatKeepsEndingIsGivenUpBySystemdAndTriedAgainWhenItRested(t *testing.T
 	needsSystemd(t)
 	b := newBench(t)
 	p := testPolicy
-	p.Resting = 700 * time.Millisecond
+	p.Longest = 700 * time.Millisecond
 	r := b.run(func(c *Config) { c.Supervisor = testSupervisor(c.Root, p) })
 	m := b.image("cn-agent", "1.0.0", "later") // it ends 300 ms after it was ready
 	outcome(t, r.do(b.want(m)), taskv1.State_STATE_SUCCEEDED)

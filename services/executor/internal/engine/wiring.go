@@ -50,8 +50,9 @@ func newRooms(cfg Config, changed func()) rooms {
 		Configs: m.configs, Slots: cfg.Supervisor.Slots, Trash: m.trash, Health: m.health,
 		Self: selfCheck(cfg, m.specs), Stale: 2 * cfg.CheckEvery, Log: cfg.Log,
 		NextRepair: func(i *change.Instance) time.Time {
-			return m.repairs.NextAt(i.Agent, convergenceID(i.ID, i.Image.GetId(), i.ConfigurationDigest))
+			return m.repairs.NextAt(convergenceID(i.ID, i.Image.GetId(), i.ConfigurationDigest))
 		},
+		Over: m.repairs.Over,
 	}
 	return m
 }

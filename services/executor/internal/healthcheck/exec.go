@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/inherit"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
@@ -84,8 +85,8 @@ func (e *Exec) run(ctx context.Context) error {
 	cmd.WaitDelay = pipeWithin
 	var out tail
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the probe: %w", err)
+	if err := inherit.Start(cmd); err != nil {
+		return answered(fmt.Errorf("start the probe: %w", err)) // it says nothing about the agent
 	}
 	awaitExit(cmd.Process.Pid)
 	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // the id cannot be reused before Wait
@@ -97,7 +98,7 @@ func (e *Exec) run(ctx context.Context) error {
 	case err == nil || errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
 		return nil
 	default:
-		err = fmt.Errorf("the probe ended with %s%s", cmd.ProcessState, out.quoted())
+		err = answered(fmt.Errorf("the probe ended with %s%s", cmd.ProcessState, out.quoted()))
 	}
 	if left != nil {
 		return fmt.Errorf("%w; %w", err, left)

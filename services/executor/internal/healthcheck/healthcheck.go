@@ -53,7 +53,7 @@ func Await(ctx context.Context, s Spec, exited <-chan struct{}) error {
 var errSilent = errors.New("no READY=1 came")
 
 func (s Spec) waitReady(ctx context.Context, exited <-chan struct{}) error {
-	if s.Ready == nil && !s.polled() {
+	if s.Ready == nil && !s.Polled() {
 		return nil // staying up is enough
 	}
 	limit, cancel := context.WithTimeout(ctx, s.Timeout)
@@ -119,7 +119,7 @@ func (s Spec) exitedInSoak() error {
 }
 
 func (s Spec) stillPasses(ctx context.Context, exited <-chan struct{}) error {
-	if !s.polled() {
+	if !s.Polled() {
 		return nil
 	}
 	err := s.whileUp(ctx, exited)
@@ -151,7 +151,8 @@ func (s Spec) whileUp(ctx context.Context, exited <-chan struct{}) error {
 	return s.Once(ctx)
 }
 
-func (s Spec) polled() bool { return s.HTTP != "" || s.TCP != "" || s.Exec != nil }
+// Polled reports whether the check asks something that answers at any time, unlike READY=1.
+func (s Spec) Polled() bool { return s.HTTP != "" || s.TCP != "" || s.Exec != nil }
 
 // Name names the check; it is empty for READY=1 and for staying up. Specs of one name check the same thing.
 func (s Spec) Name() string {
@@ -197,7 +198,7 @@ func (s Spec) owned(at net.Addr) error {
 	if s.Owned == nil || !ok {
 		return nil
 	}
-	return s.Owned(tcp.AddrPort())
+	return answered(s.Owned(tcp.AddrPort()))
 }
 
 // Address returns HOST:PORT of an HTTP or TCP check; empty for any other.
@@ -239,7 +240,7 @@ func (s Spec) get(ctx context.Context, url string) error {
 		return err
 	}
 	if r.StatusCode < 200 || r.StatusCode > 399 {
-		return fmt.Errorf("%s answered %s", url, r.Status)
+		return answered(fmt.Errorf("%s answered %s", url, r.Status))
 	}
 	return nil
 }

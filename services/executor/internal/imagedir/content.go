@@ -1,17 +1,18 @@
 package imagedir
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/garrison-fleet/garrison/pkg/archive"
-	"github.com/garrison-fleet/garrison/pkg/fault"
+	"slices"
 )
 
 // A look at an image (tree.go) reads no content, so it misses a change that keeps a file's size and time. CheckContent
@@ -21,28 +22,32 @@ import (
 // readPiece is how much is read between two calls of the pace.
 const readPiece = 256 << 10
 
-// contentOf digests the content of a directory: the name and the sha256 of every regular file, in the order of their
-// names. read, unless nil, is called with the bytes of each piece after it was read; its error ends the reading.
-func contentOf(ctx context.Context, dir string, read func(context.Context, int) error) (string, error) {
-	whole, piece := sha256.New(), make([]byte, readPiece)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
+// sum reads every regular file of a listing below a directory and notes its digest. read, unless nil, is called with
+// the bytes of each piece after it was read; its error ends the reading.
+func (l listing) sum(ctx context.Context, dir string, read func(context.Context, int) error) error {
+	piece := make([]byte, readPiece)
+	for i, e := range l {
+		if !e.Mode.IsRegular() {
+			continue
 		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil || name == archive.Reserved {
-			return err
+		sum, err := sumOf(ctx, filepath.Join(dir, e.Name), piece, read)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", e.Name, err)
 		}
-		sum, err := sumOf(ctx, path, piece, read)
-		if err == nil {
-			_, err = fmt.Fprintf(whole, "%q %x\n", name, sum)
-		}
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", dir, err)
+		l[i].Sum = sum
 	}
-	return hex.EncodeToString(whole.Sum(nil)), nil
+	return nil
+}
+
+// content digests the names and the digests of the regular files.
+func (l listing) content() string {
+	whole := sha256.New()
+	for _, e := range l {
+		if e.Mode.IsRegular() {
+			_, _ = fmt.Fprintf(whole, "%q %x\n", e.Name, e.Sum) // never fails
+		}
+	}
+	return hex.EncodeToString(whole.Sum(nil))
 }
 
 func sumOf(ctx context.Context, path string, piece []byte, read func(context.Context, int) error) ([]byte, error) {
@@ -74,7 +79,7 @@ func sumOf(ctx context.Context, path string, piece []byte, read func(context.Con
 
 // CheckContent reads every file of an image and reports whether its content is as it was unpacked. An image that is
 // missing or damaged for a look already, or that an older executor unpacked without a digest of its content, is not
-// read. It returns an error only when the reading was ended.
+// read, nor is what was added. It returns an error only when the reading was ended.
 func (s *Images) CheckContent(
 	ctx context.Context, digest []byte, read func(context.Context, int) error,
 ) (changed bool, err error) {
@@ -87,22 +92,47 @@ func (s *Images) CheckContent(
 	if err != nil {
 		return false, nil // it was removed meanwhile
 	}
-	content, err := contentOf(ctx, dir, read)
+	damage := m.content(ctx, dir, read)
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
 	now, gone := os.Lstat(dir)
-	if gone != nil || !os.SameFile(before, now) || err == nil && content == m.Content {
+	if gone != nil || !os.SameFile(before, now) || damage == "" {
 		return false, nil
 	}
 	s.last.mu.Lock()
 	defer s.last.mu.Unlock()
 	if s.last.changed == nil {
-		s.last.changed = map[string]fs.FileInfo{}
+		s.last.changed = map[string]contentDamage{}
 	}
-	s.last.changed[string(digest)] = before
+	s.last.changed[string(digest)] = contentDamage{in: before, what: damage}
 	delete(s.last.at, string(digest)) // the remembered look did not see it
 	return true, nil
+}
+
+// content compares the content of a directory with a mark, and returns how it is damaged, in words.
+func (m Mark) content(ctx context.Context, dir string, read func(context.Context, int) error) string {
+	var now, was listing
+	err := json.Unmarshal(m.Files, &was)
+	if now = slices.Clone(was); err != nil { // an older executor listed none
+		now, err = list(dir)
+	}
+	if err == nil {
+		err = now.sum(ctx, dir, read)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	if now.content() == m.Content {
+		return ""
+	}
+	var differ words
+	for i, e := range was {
+		if !bytes.Equal(e.Sum, now[i].Sum) {
+			differ = append(differ, shown(e.Name)+" has another content, with its size and time kept")
+		}
+	}
+	return cmp.Or(differ.String(), "the content of a file is not as it was unpacked")
 }
 
 // SizeOf returns how many bytes the files of an image have.
@@ -127,9 +157,9 @@ func (s *Images) contentChanged(digest []byte) error {
 	if !ok {
 		return nil
 	}
-	if now, err := os.Lstat(s.root.Image(digest)); err != nil || !os.SameFile(found, now) {
+	if now, err := os.Lstat(s.root.Image(digest)); err != nil || !os.SameFile(found.in, now) {
 		delete(s.last.changed, string(digest)) // another copy is in its place
 		return nil
 	}
-	return fault.New(fault.Conflict, "the content of a file of image %x is not as it was unpacked", digest)
+	return damage(found.what)
 }

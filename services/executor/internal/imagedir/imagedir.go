@@ -47,6 +47,9 @@ type Mark struct {
 	Tree    string `json:"tree"`   // of the listing
 
 	Content string `json:"content,omitempty"` // of the files' content; older executors wrote none
+
+	Files json.RawMessage `json:"files,omitempty"` // the listing that names a difference; older executors wrote none
+	Added string          `json:"-"`               // what a look found beside the image's files, in words
 }
 
 // New returns the images under root.
@@ -128,11 +131,14 @@ func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writ
 	if err := SealDirs(dir); err != nil {
 		return err
 	}
-	tree, err := treeOf(dir)
+	all, err := list(dir)
+	if err == nil {
+		err = all.sum(ctx, dir, nil)
+	}
 	if err != nil {
 		return err
 	}
-	content, err := contentOf(ctx, dir, nil)
+	files, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
@@ -142,8 +148,9 @@ func (s *Images) fill(ctx context.Context, dir string, m *imagev1.Manifest, writ
 		Agent:   m.GetAgent(),
 		Version: m.GetVersion(),
 		Digest:  hex.EncodeToString(b.GetDigest()),
-		Tree:    tree,
-		Content: content,
+		Tree:    all.digest(),
+		Content: all.content(),
+		Files:   files,
 	})
 	if err != nil {
 		return err

@@ -45,31 +45,60 @@ func TestAStagedImageIsSealedAndWhole(t *testing.T) {
 	}
 }
 
-func TestAChangedLostOrAddedFileIsFound(t *testing.T) {
-	for name, harm := range map[string]func(dir string) error{
-		"changed": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "bin/agent"), []byte("another"), 0o555)
+func TestAChangedOrLostFileIsDamageAndIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		harm func(file string) error
+		want string
+	}{
+		"changed": {
+			func(file string) error { return os.WriteFile(file, []byte("another"), 0o555) },
+			"bin/agent has another content",
 		},
-		"lost":  func(dir string) error { return os.Remove(filepath.Join(dir, "bin/agent")) },
-		"added": func(dir string) error { return os.WriteFile(filepath.Join(dir, "bin/more"), nil, 0o444) },
-		"mode":  func(dir string) error { return os.Chmod(filepath.Join(dir, "bin/agent"), 0o444) },
+		"lost": {os.Remove, "bin/agent is missing"},
+		"mode": {
+			func(file string) error { return os.Chmod(file, 0o444) }, "bin/agent has mode 0444 instead of 0555",
+		},
+		"replaced by a link": {
+			func(file string) error { return errors.Join(os.Remove(file), os.Symlink("/bin/true", file)) },
+			"bin/agent is of another type",
+		},
+		"renamed": {
+			func(file string) error { return os.Rename(file, file+".old") }, "bin/agent is missing",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, s, i := staged(t)
-			dir := root.Image(i.Manifest.Blob.Digest)
-			if err := os.Chmod(filepath.Join(dir, "bin"), 0o755); err != nil {
+			file := filepath.Join(root.Image(i.Manifest.Blob.Digest), "bin/agent")
+			err := errors.Join(os.Chmod(filepath.Dir(file), 0o755), c.harm(file), os.Chmod(filepath.Dir(file), 0o555))
+			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Chmod(filepath.Join(dir, "bin/agent"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := harm(dir); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Whole(i.Manifest.Blob.Digest); !fault.Is(err, fault.Conflict) {
-				t.Errorf("got %v, want a conflict", err)
+			_, err = s.Whole(i.Manifest.Blob.Digest)
+			if !fault.Is(err, fault.Conflict) || !strings.HasSuffix(err.Error(), "changed: "+c.want) {
+				t.Errorf("got %v, want a conflict that ends with %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestWhatAnAgentAddsToItsImageIsNamedAndIsNoDamage(t *testing.T) {
+	root, s, i := staged(t)
+	digest := i.Manifest.Blob.Digest
+	bin := filepath.Join(root.Image(digest), "bin")
+	err := errors.Join(os.Chmod(bin, 0o755), os.Mkdir(filepath.Join(bin, "cache"), 0o755),
+		os.WriteFile(filepath.Join(bin, "cache", "one"), nil, 0o600),
+		os.WriteFile(filepath.Join(bin, "pid"), nil, 0o600),
+		os.WriteFile(filepath.Join(bin, "a\nb"), nil, 0o600), os.Chmod(bin, 0o555))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Whole(digest)
+	want := `"bin/a\nb", bin/cache, bin/pid`
+	if err != nil || m.Added != want || s.Damaged(digest) || !s.Prepared(digest) {
+		t.Errorf("added %q, %v; want %q and no damage", m.Added, err, want)
+	}
+	if changed, err := s.CheckContent(t.Context(), digest, nil); changed || err != nil {
+		t.Errorf("its content changed: %v, %v", changed, err)
 	}
 }
 

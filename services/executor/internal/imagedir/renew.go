@@ -106,8 +106,8 @@ func (s *Images) wholeAt(dir string, digest []byte) bool {
 	if err != nil {
 		return false
 	}
-	tree, err := treeOf(dir)
-	return err == nil && tree == m.Tree
+	damaged, _, err := m.tree(dir)
+	return err == nil && damaged == ""
 }
 
 // placeFor returns where a new copy of an image goes: to its place, or beside what is there.

@@ -23,10 +23,20 @@ type lately struct {
 	mu sync.Mutex
 	at map[string]looked // by digest
 
-	changed map[string]fs.FileInfo // directories in which CheckContent found another content, by digest
+	changed map[string]contentDamage // by digest
 }
 
-// Whole compares an image on the disk with its mark: one stat for each of its files, and what CheckContent found.
+// contentDamage is another content that CheckContent found in a directory.
+type contentDamage struct {
+	in   fs.FileInfo
+	what string
+}
+
+// damage is the error of a look that found an image damaged.
+func damage(what string) error { return fault.New(fault.Conflict, "its image was changed: %s", what) }
+
+// Whole compares an image on the disk with its mark: one stat for each of its files, and what CheckContent found. The
+// error of a damaged image names the files. What was added is no damage; the mark that it returns names it.
 func (s *Images) Whole(digest []byte) (Mark, error) {
 	m, err := s.whole(digest)
 	s.last.mu.Lock()
@@ -60,12 +70,13 @@ func (s *Images) whole(digest []byte) (Mark, error) {
 	if err != nil {
 		return m, err
 	}
-	tree, err := treeOf(s.root.Image(digest))
+	damaged, added, err := m.tree(s.root.Image(digest))
 	if err != nil {
 		return m, err
 	}
-	if tree != m.Tree {
-		return m, fault.New(fault.Conflict, "the files of image %x are not as they were unpacked", digest)
+	if damaged != "" {
+		return m, damage(damaged)
 	}
+	m.Added = added
 	return m, s.contentChanged(digest)
 }

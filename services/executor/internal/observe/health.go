@@ -15,10 +15,17 @@ type Health struct {
 	mu    sync.Mutex
 	sick  map[string]string    // why an agent's probe fails
 	ended map[string]time.Time // when an agent's last change ended
+	good  map[string]time.Time // when the last probe began that an agent answered
+	fails map[string]Failures  // of an agent's process
 }
 
 // NewHealth returns a memory in which no probe has failed.
-func NewHealth() *Health { return &Health{sick: map[string]string{}, ended: map[string]time.Time{}} }
+func NewHealth() *Health {
+	return &Health{
+		sick: map[string]string{}, ended: map[string]time.Time{}, good: map[string]time.Time{},
+		fails: map[string]Failures{},
+	}
+}
 
 // Why returns why an agent's probe fails, or "".
 func (h *Health) Why(agent string) string {
@@ -35,6 +42,7 @@ func (h *Health) Ended(agent, why string) {
 		h.sick[agent] = why
 	}
 	h.ended[agent] = time.Now()
+	delete(h.fails, agent)
 }
 
 // EndedSince reports whether a change of an agent ended after a time.
@@ -44,18 +52,33 @@ func (h *Health) EndedSince(agent string, at time.Time) bool {
 	return h.ended[agent].After(at)
 }
 
+// GoodSince reports whether an agent answered a probe that began after a time.
+func (h *Health) GoodSince(agent string, at time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.good[agent].After(at)
+}
+
+// Probe is a probe of an agent's process.
+type Probe struct {
+	healthcheck.Spec
+	Pid       int // 0: failures do not count
+	StartedAt time.Time
+	Slow      time.Duration // how long the process may take after its start until it answers
+}
+
 // Probe probes agents at the same time and notes the results. The result of an agent is
-// ignored when one of its changes ended meanwhile: it is about another version.
-func (h *Health) Probe(ctx context.Context, probes map[string]healthcheck.Spec) {
+// ignored when one of its changes ended meanwhile: it is about another version. counts reports whether failures count.
+func (h *Health) Probe(ctx context.Context, probes map[string]Probe, counts bool) {
 	began := time.Now()
-	sick := map[string]string{}
+	failed := map[string]error{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for agent, p := range probes {
 		all.Go(func() {
 			if err := p.Once(ctx); err != nil && ctx.Err() == nil {
 				mu.Lock()
-				sick[agent] = "its probe fails: " + change.OneLine(err)
+				failed[agent] = err
 				mu.Unlock()
 			}
 		})
@@ -63,15 +86,18 @@ func (h *Health) Probe(ctx context.Context, probes map[string]healthcheck.Spec) 
 	all.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for agent, why := range h.sick {
-		if _, probed := probes[agent]; !probed || h.ended[agent].After(began) {
-			sick[agent] = why // a change decides it, or decided it meanwhile
+	for agent, p := range probes {
+		if ctx.Err() != nil || h.ended[agent].After(began) {
+			continue // a change decided it meanwhile
+		}
+		err := failed[agent]
+		if delete(h.sick, agent); err != nil {
+			h.sick[agent] = "its probe fails: " + change.OneLine(err)
+		} else if p.Polled() {
+			h.good[agent] = began
+		}
+		if counts || err == nil {
+			h.count(agent, p, began, err)
 		}
 	}
-	for agent := range sick {
-		if _, was := h.sick[agent]; !was && h.ended[agent].After(began) {
-			delete(sick, agent)
-		}
-	}
-	h.sick = sick
 }

@@ -47,6 +47,9 @@ type Observer struct {
 
 	// NextRepair returns when an instance that rests is repaired again without a task; zero when it does not rest.
 	NextRepair func(i *change.Instance) time.Time
+
+	// Over reports whether an agent that is damaged is not repaired any more without a task.
+	Over func(agent string) bool
 }
 
 // mostKept is how many kept versions of an agent are reported.
@@ -167,7 +170,8 @@ func (o *Observer) agent(i *change.Instance, changing bool, whole WholeFunc) *re
 		f.Reason = secret.Scrub(f.Reason, i.Secrets)
 		o.noteNext(i, f)
 	}()
-	if !o.files(i, f, changing, whole) {
+	added, ok := o.files(i, f, changing, whole)
+	if !ok {
 		o.noteProcess(i, f)
 		return f
 	}
@@ -175,17 +179,24 @@ func (o *Observer) agent(i *change.Instance, changing bool, whole WholeFunc) *re
 		return f
 	}
 	f.Health = instancev1.Health_HEALTH_GOOD
+	if f.Reason == "" && added != "" {
+		f.Reason = "there are new files in its image, which goes with its version: " + added + keepInState
+	}
 	return f
 }
 
+const keepInState = "; files that an agent writes belong in ${state}"
+
 // files reports whether the link, the image, the configuration and the directories of an agent are in place, and notes
-// the image.
-func (o *Observer) files(i *change.Instance, f *reportv1.Found, changing bool, whole WholeFunc) bool {
+// the image. added names the files that are new in it.
+func (o *Observer) files(
+	i *change.Instance, f *reportv1.Found, changing bool, whole WholeFunc,
+) (added string, ok bool) {
 	digest := Linked(o.Root, i.Agent)
 	if digest == nil {
 		f.Health = instancev1.Health_HEALTH_ABSENT
 		f.Code, f.Reason = o.linkLost(i.Agent)
-		return false
+		return "", false
 	}
 	mark, err := whole(digest)
 	if mark.Digest != "" {
@@ -199,23 +210,30 @@ func (o *Observer) files(i *change.Instance, f *reportv1.Found, changing bool, w
 		if fault.Is(err, fault.Conflict) {
 			f.Code = code.Damaged
 		}
-		return false
+		return "", false
 	}
 	f.ConfigurationDigest = i.ConfigurationDigest
 	if why := o.Configs.Check(i); why != nil && !changing {
 		f.Code, f.Reason = code.ConfigurationChanged, change.OneLine(why)
-		return false
+		return "", false
 	}
 	if dir := o.missingDir(i.Agent); dir != "" && !changing {
 		f.Code, f.Reason = code.DirectoryMissing, "its directory "+dir+" is missing"
-		return false
+		return "", false
 	}
-	return true
+	return mark.Added, true
 }
 
 // noteNext notes when the damage of an agent is repaired again. A stopped process is continued without a rest.
 func (o *Observer) noteNext(i *change.Instance, f *reportv1.Found) {
 	if o.NextRepair == nil || !code.Healed(f.Code) || f.Code == code.ProcessStopped {
+		return
+	}
+	if o.Over(i.Agent) {
+		if f.Reason += "; it came back after two repairs, and stays"; f.Code == code.Damaged {
+			f.Reason += keepInState
+		}
+		f.Code = code.RepairDidNotHold
 		return
 	}
 	if at := o.NextRepair(i); !at.IsZero() {
@@ -233,12 +251,12 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	s := u.Status()
 	if s.Pid == 0 {
 		f.Code, f.Reason = code.NotRunning, printable("it does not run: "+s.LastEnd)
+		f.NextAt = nextStart(s)
 		if s.Disabled {
 			f.Code = code.ServiceDisabled
 		}
 		if s.CrashLoop {
 			f.Code, f.Reason = code.CrashLoop, printable("it keeps ending: "+s.LastEnd)
-			f.NextAt = nextStart(s)
 		}
 		return false
 	}
@@ -254,8 +272,8 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	}
 	if f.Reason = o.Health.Why(i.Agent); f.Reason != "" {
 		f.Code = code.ProbeFails
-	} else if s.CrashLoop {
-		f.Code, f.Reason = code.CrashLoop, "it keeps ending; it was just restarted"
+	} else if s.CrashLoop && !o.proven(i, s) {
+		f.Code, f.Reason = code.CrashLoop, printable("it keeps ending; it was just restarted after: "+s.LastEnd)
 	} else if d, ok := u.(supervise.Drifting); ok {
 		if f.Reason = printable(d.Drift()); f.Reason != "" {
 			f.Code = code.ServiceDisabled
@@ -263,6 +281,27 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	}
 	return f.Reason == ""
 }
+
+// proven reports whether the process that runs works: it answered a probe, or stayed up for the soak where nothing
+// can be asked.
+func (o *Observer) proven(i *change.Instance, s supervise.Status) bool {
+	v := agent.Installed(i)
+	return o.Health.GoodSince(i.Agent, s.StartedAt) || !v.Answers() && time.Since(s.StartedAt) >= v.Soak()
+}
+
+// ProvenSoon reports whether an agent was restarted lately after it ended, and is not shown as good yet.
+func (o *Observer) ProvenSoon(i *change.Instance) bool {
+	u := o.Processes.Known(i.Agent, i.Image.GetId())
+	if u == nil || !i.Image.IsDaemon() {
+		return false
+	}
+	s := u.Status()
+	return s.Pid != 0 && s.Restarts > 0 && time.Since(s.StartedAt) < provenWithin &&
+		(s.CrashLoop || o.Health.Why(i.Agent) != "") && !o.proven(i, s)
+}
+
+// provenWithin is how long a restarted agent is probed often.
+const provenWithin = time.Minute
 
 // noteProcess notes the process of an agent whose files are damaged, if it runs.
 func (o *Observer) noteProcess(i *change.Instance, f *reportv1.Found) {
@@ -281,7 +320,7 @@ func nextStart(s supervise.Status) *timestamppb.Timestamp {
 	if !s.NextStart.After(time.Now()) {
 		return nil
 	}
-	return timestamppb.New(s.NextStart.Round(time.Second))
+	return timestamppb.New(s.NextStart.Add(time.Second - 1).Truncate(time.Second))
 }
 
 // showAdopted notes the proof of an adopted process. When it runs another program than the image's, no image is known

@@ -22,13 +22,33 @@ type Stat struct {
 
 // Read reads a process's stat. ok is false when the process is gone or a zombie.
 func Read(pid int) (s Stat, ok bool) {
+	s, ok = parse(pid)
+	if s.State == 'Z' || s.State == 'X' {
+		return Stat{}, false
+	}
+	return s, ok
+}
+
+// Zombies returns the children of a process that have ended and that it has not waited for.
+func Zombies(parent int) (out []Child) {
+	all, _ := All() // without the list there are none that are known
+	for _, pid := range all {
+		if s, ok := parse(pid); ok && s.State == 'Z' && s.Parent == parent {
+			out = append(out, Child{pid, s.Start})
+		}
+	}
+	return out
+}
+
+// parse reads the stat of a process or a zombie.
+func parse(pid int) (s Stat, ok bool) {
 	data, err := os.ReadFile(Path(pid, "stat"))
 	if err != nil {
 		return s, false
 	}
 	// The name stands in parentheses and may hold anything: the fields begin after the last one, with the state.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	if len(fields) < 20 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+	if len(fields) < 20 {
 		return s, false
 	}
 	s.State = fields[0][0]

@@ -45,11 +45,11 @@ func (s Status) Print(out io.Writer, now time.Time) error {
 		fmt.Fprintf(out, "retry     %s\n", s.NextTry.Local().Format(time.DateTime))
 	}
 	fmt.Fprintf(out, "bus       %s, document %d, %d reports waiting\n\n", bus, s.Applied, s.Outbox)
-	return s.printAgents(out)
+	return s.printAgents(out, now)
 }
 
 // printAgents writes the table of the agents.
-func (s Status) printAgents(out io.Writer) error {
+func (s Status) printAgents(out io.Writer, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "AGENT\tVERSION\tHEALTH\tPID\tSINCE\tSTEP\tREASON")
 	for _, a := range s.Agents {
@@ -60,8 +60,12 @@ func (s Status) printAgents(out io.Writer) error {
 		if !a.StartedAt.IsZero() {
 			since = a.StartedAt.Local().Format(time.DateTime)
 		}
+		reason := cmp.Or(a.Reason, "-")
+		if a.NextTry.After(now) && s.lives() {
+			reason += "; next try at " + a.NextTry.Local().Format(time.TimeOnly)
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Agent, cmp.Or(a.Version, "-"), a.Health, pid, since,
-			cmp.Or(a.Step, "-"), cmp.Or(a.Reason, "-"))
+			cmp.Or(a.Step, "-"), reason)
 	}
 	return w.Flush()
 }

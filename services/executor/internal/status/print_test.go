@@ -36,3 +36,18 @@ func TestAnAgentWithoutAProcessHasADashForItsPID(t *testing.T) {
 		t.Errorf("want %q in\n%s", want, out.String())
 	}
 }
+
+func TestAnAgentThatWaitsForItsStartSaysWhenThatIs(t *testing.T) {
+	now := time.Now()
+	next := now.Add(time.Minute)
+	s := Status{State: Running, At: now, process: thisProcess()}
+	s.Agents = []Agent{{Agent: "app", Version: "1", Health: "bad", Reason: "it keeps ending", NextTry: next}}
+	var out strings.Builder
+	if err := s.Print(&out, now); err != nil {
+		t.Fatal(err)
+	}
+	want := "it keeps ending; next try at " + next.Local().Format(time.TimeOnly)
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("want %q in\n%s", want, out.String())
+	}
+}

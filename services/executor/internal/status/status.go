@@ -71,7 +71,8 @@ type Agent struct {
 	Reason     string    `json:"reason,omitempty"`
 	Pid        uint32    `json:"pid,omitempty"`
 	StartedAt  time.Time `json:"started_at,omitzero"`
-	Step       string    `json:"step,omitempty"` // of the open change
+	Step       string    `json:"step,omitempty"`    // of the open change
+	NextTry    time.Time `json:"next_try,omitzero"` // when it is started or repaired again
 }
 
 // Read returns what the executor under root last reported. An error is NotFound where no server

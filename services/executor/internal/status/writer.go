@@ -83,6 +83,9 @@ func (w *Writer) Read() (Status, error) {
 		if f.GetStartedAt() != nil {
 			a.StartedAt = f.GetStartedAt().AsTime()
 		}
+		if f.GetNextAt() != nil {
+			a.NextTry = f.GetNextAt().AsTime()
+		}
 		if step, ok := is.Steps[f.GetAgent()]; ok {
 			a.Step = word(step.String(), "STEP_")
 		}

@@ -13,8 +13,8 @@
 //  3. Stop ends the whole process group and the orphans that left the group or the session: SIGTERM, and SIGKILL after
 //     the time-out. When a process ends by itself, what it left is killed before the next start. A process that the
 //     kernel cannot kill does not block a start; it stays in the record, and Stop fails until it has ended.
-//  4. A kept process that ends is started again after an exponential back-off. One that keeps ending is a crash loop,
-//     reported as such and retried every Policy.Resting.
+//  4. A kept process that ends is started again after an exponential back-off, which is never longer than it has been
+//     failing, and over as soon as a known cause is gone. One that keeps ending is reported as a crash loop.
 //  5. The end of the executor does not affect the processes: their output goes to a file, not to a pipe, and they lead
 //     sessions of their own.
 //  6. An output file is cut when Policy.OutputBytes are found in it; the part before is kept in output.log.1. Its size

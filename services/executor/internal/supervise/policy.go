@@ -8,14 +8,12 @@ type Policy struct {
 	Longest     time.Duration // the longest of these waits
 	Steady      time.Duration // a process that ran this long starts again with First
 	CrashLoop   int           // this many ends in a row, each before Steady, are a crash loop
-	Resting     time.Duration // the wait between tries in a crash loop
 	OutputBytes int64         // an output file is cut soon after it has this size
 }
 
 // DefaultPolicy is for production.
 var DefaultPolicy = Policy{
-	First: time.Second, Longest: time.Minute, Steady: time.Minute,
-	CrashLoop: 5, Resting: 5 * time.Minute, OutputBytes: 4 << 20,
+	First: time.Second, Longest: 5 * time.Minute, Steady: time.Minute, CrashLoop: 5, OutputBytes: 4 << 20,
 }
 
 // Status is the state of a unit.
@@ -27,19 +25,36 @@ type Status struct {
 	LastEnd   string // how it last ended, or empty
 	Disabled  bool   // it was stopped and disabled on the server, so it is not started; LastEnd says more
 
-	NextStart time.Time // when a process that keeps ending is started again; zero when none is due
+	NextStart    time.Time // when a process that ended is started again; zero when none is due
+	FailingSince time.Time // the first of the ends in a row
 }
 
-// Ended counts into a status that a process which ran from started to at has ended, and returns the wait before the
-// next start.
-func (p Policy) Ended(s *Status, how string, started, at time.Time) time.Duration {
-	s.LastEnd = how
-	if p.isSteady(started, at) {
+// End is how a process ended.
+type End struct {
+	How     string
+	Started time.Time
+	Failed  time.Time // since when its health check had failed, when it was ended for that; zero otherwise
+}
+
+// Ended counts into a status that a process has ended at a time, and returns the wait before the next start. It doubles
+// with each end in a row, and is never longer than the process has been failing: a cause that lasted for a minute costs
+// no more than another minute.
+func (p Policy) Ended(s *Status, e End, at time.Time) time.Duration {
+	s.LastEnd = e.How
+	fine := at
+	if !e.Failed.IsZero() {
+		fine = e.Failed
+	}
+	if p.isSteady(e.Started, fine) {
 		s.Restarts = 0
+	}
+	if s.Restarts == 0 {
+		s.FailingSince = at
 	}
 	s.Restarts++
 	s.CrashLoop = s.Restarts >= p.CrashLoop
-	wait := p.wait(s.Restarts)
+	wait := min(p.Longest, p.First<<min(s.Restarts-1, 20), at.Sub(s.FailingSince))
+	wait = max(wait, p.First)
 	s.NextStart = at.Add(wait)
 	return wait
 }
@@ -52,11 +67,3 @@ func (p Policy) Runs(s Status, pid int, started, at time.Time) Status {
 }
 
 func (p Policy) isSteady(started, at time.Time) bool { return at.Sub(started) >= p.Steady }
-
-// wait returns the wait before the next start after so many ends in a row.
-func (p Policy) wait(restarts int) time.Duration {
-	if restarts >= p.CrashLoop {
-		return p.Resting
-	}
-	return min(p.Longest, p.First<<min(restarts-1, 20))
-}

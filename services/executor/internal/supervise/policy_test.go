@@ -5,31 +5,46 @@ import (
 	"time"
 )
 
-func TestAProcessThatKeepsEndingWaitsLongerUntilItIsACrashLoop(t *testing.T) {
-	p := Policy{
-		First: time.Second, Longest: 3 * time.Second, Steady: time.Minute,
-		CrashLoop: 4, Resting: time.Hour,
-	}
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+func TestTheWaitForAStartIsNeverLongerThanTheProcessHasFailed(t *testing.T) {
+	p := Policy{First: time.Second, Longest: 6 * time.Second, Steady: time.Minute, CrashLoop: 4}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s Status
 	for n, step := range []struct {
 		ran, wait time.Duration
 		loop      bool
 	}{
-		{time.Second, time.Second, false},
-		{time.Second, 2 * time.Second, false},
-		{time.Second, 3 * time.Second, false},
-		{time.Second, time.Hour, true},
-		{59 * time.Second, time.Hour, true},
+		{time.Hour, time.Second, false},
+		{0, time.Second, false}, // it has failed for a second
+		{0, 2 * time.Second, false},
+		{0, 4 * time.Second, true},
+		{0, 6 * time.Second, true}, // the longest
+		{59 * time.Second, 6 * time.Second, true},
 		{time.Minute, time.Second, false}, // it was steady
+		{30 * time.Second, 2 * time.Second, false},
 	} {
-		wait := p.Ended(&s, "exit status 1", began, began.Add(step.ran))
+		started := at
+		at = at.Add(step.ran)
+		wait := p.Ended(&s, End{How: "exit status 1", Started: started}, at)
 		if wait != step.wait || s.CrashLoop != step.loop {
 			t.Errorf("end %d: wait %s, crash loop %v; want %s, %v", n+1, wait, s.CrashLoop, step.wait, step.loop)
 		}
-		if next := began.Add(step.ran + step.wait); !s.NextStart.Equal(next) {
-			t.Errorf("end %d: the next start is at %s, want %s", n+1, s.NextStart, next)
+		if at = at.Add(step.wait); !s.NextStart.Equal(at) {
+			t.Errorf("end %d: the next start is at %s, want %s", n+1, s.NextStart, at)
 		}
+	}
+}
+
+func TestTheTimeInWhichAHealthCheckFailedIsNotSteady(t *testing.T) {
+	p := Policy{First: time.Second, Longest: time.Hour, Steady: time.Minute, CrashLoop: 3}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var s Status
+	for n, fine := range []time.Duration{time.Hour, 10 * time.Second, 10 * time.Second} {
+		ended := at.Add(fine + 2*time.Minute)
+		wait := p.Ended(&s, End{Started: at, Failed: at.Add(fine)}, ended)
+		if want := time.Second << n; wait != want || s.Restarts != n+1 || s.CrashLoop != (n == 2) {
+			t.Errorf("end %d: wait %s, %+v; want %s", n+1, wait, s, want)
+		}
+		at = ended.Add(wait)
 	}
 }
 

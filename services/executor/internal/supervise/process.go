@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/inherit"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
@@ -23,6 +24,7 @@ type process struct {
 	stopping atomic.Bool   // stop ends what left the group
 	exited   chan struct{} // closed when the process ended
 	how      string        // how the process ended, in a few words; valid after exited
+	failing  Failing
 }
 
 const (
@@ -89,7 +91,7 @@ func start(s Spec, left []string) (*process, error) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, out, out
 	cmd.Env = append(cmd.Env, proctree.Mark(r.Token))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if err := inherit.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)
 	}
 	r.Pid = cmd.Process.Pid

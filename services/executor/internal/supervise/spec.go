@@ -28,6 +28,9 @@ type Spec struct {
 	// does not block.
 	Hold func(stop <-chan struct{}) bool
 
+	// Cause returns what keeps the process from running, after it ended or was not started. Nil knows none.
+	Cause func() Cause
+
 	// Sockets returns the process's listening sockets at each start; nil when it has none. The files are closed after
 	// the start.
 	Sockets func() (names []string, files []*os.File, err error)

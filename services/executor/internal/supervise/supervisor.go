@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -61,6 +62,10 @@ type Unit interface {
 
 	// Stop ends the process and all that it started, for good.
 	Stop() error
+
+	// Fail ends the process, whose health check has failed since a time, and returns at once. Keep counts that as an
+	// end of a process that failed, and starts it again. The process of another program is left alone.
+	Fail(why string, since time.Time)
 
 	// Signal sends a signal to the process itself, if one runs.
 	Signal(syscall.Signal) error

@@ -178,6 +178,13 @@ func (t *Taken) signal(s unix.Signal) error {
 	return fmt.Errorf("send %v to adopted process %d of %s: %w", s, t.is.Pid, t.name, err)
 }
 
+// Fail leaves the adopted process alone.
+func (t *Taken) Fail(why string, since time.Time) {
+	if !t.alive() {
+		t.below.Fail(why, since)
+	}
+}
+
 // Signal sends a signal to the process itself, if one runs.
 func (t *Taken) Signal(s syscall.Signal) error {
 	if t.alive() {

@@ -25,6 +25,8 @@ type unit struct {
 	mu     sync.Mutex // never held for long: readers of the status must not wait
 	proc   *process   // the process that runs or ran last; nil before the first
 	status Status
+
+	counted *process // the process whose end the status has
 }
 
 // newUnit returns a unit that does nothing yet. changed must not block.
@@ -131,6 +133,19 @@ func (u *unit) Signal(s syscall.Signal) error {
 	return nil
 }
 
+// Fail ends the process because its health check fails.
+func (u *unit) Fail(why string, since time.Time) {
+	p := u.last()
+	if !p.alive() || !p.failing.Note(why, since) {
+		return
+	}
+	go func() {
+		if err := p.stop(u.spec.StopWithin()); err != nil {
+			u.log.Error().Err(err).Msg("agent with a failed health check not ended")
+		}
+	}()
+}
+
 // SetEnv replaces the environment of the next start.
 func (u *unit) SetEnv(env []string) {
 	u.changing.Lock()
@@ -148,7 +163,10 @@ func (u *unit) Status() Status {
 	case u.proc.alive():
 		return u.policy.Runs(s, u.proc.Pid, u.proc.StartedAt, time.Now())
 	default:
-		s.StartedAt, s.LastEnd = u.proc.StartedAt, u.proc.how
+		s.StartedAt = u.proc.StartedAt
+		if u.proc != u.counted {
+			s.LastEnd = u.proc.failing.End(u.proc.how, u.proc.StartedAt).How
+		}
 	}
 	return s
 }
@@ -174,7 +192,7 @@ func (u *unit) Stop() error {
 		}
 	}
 	u.mu.Lock()
-	u.proc, u.status = nil, Status{}
+	u.proc, u.counted, u.status = nil, nil, Status{}
 	u.mu.Unlock()
 	return removeRecord(u.spec.Record)
 }
@@ -201,19 +219,21 @@ func (u *unit) find() (*process, error) {
 
 // keep is the restart loop.
 func (u *unit) keep(stop <-chan struct{}) {
+	var notStarted error
 	for {
 		select {
 		case <-stop:
 			return
 		case <-u.Exited():
 		}
-		wait := u.ended()
+		cause := u.spec.CauseNow()
+		wait := u.ended(notStarted, cause)
 		u.changed()
-		if !Pause(stop, wait) || !u.spec.Held(stop) {
+		if !u.policy.Pause(stop, wait, cause, u.log) || !u.spec.Held(stop) {
 			return
 		}
-		if _, err := u.Start(); err != nil {
-			u.failed(err)
+		if _, notStarted = u.Start(); notStarted != nil {
+			u.log.Error().Err(notStarted).Msg("agent not restarted")
 			continue
 		}
 		u.log.Info().Msg("agent restarted")
@@ -221,22 +241,20 @@ func (u *unit) keep(stop <-chan struct{}) {
 	}
 }
 
-func (u *unit) failed(err error) {
-	u.mu.Lock()
-	u.status.LastEnd = err.Error()
-	u.mu.Unlock()
-	u.log.Error().Err(err).Msg("agent not restarted")
-}
-
-// ended counts an end and returns the wait before the next start.
-func (u *unit) ended() time.Duration {
+// ended counts the end of a process, or a start that failed, and returns the wait before the next start.
+func (u *unit) ended(notStarted error, c Cause) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	how, started := u.status.LastEnd, u.status.StartedAt
-	if u.proc != nil {
-		how, started = u.proc.how, u.proc.StartedAt
+	now := time.Now()
+	e := End{How: u.status.LastEnd, Started: now}
+	switch {
+	case notStarted != nil:
+		e.How = notStarted.Error()
+	case u.proc != nil:
+		e = u.proc.failing.End(u.proc.how, u.proc.StartedAt)
 	}
-	wait := u.policy.Ended(&u.status, how, started, time.Now())
-	u.log.Warn().Str("reason", how).Int("count", u.status.Restarts).Dur("wait", wait).Msg("agent ended")
+	e.How, u.counted = c.Because(e.How), u.proc
+	wait := u.policy.Ended(&u.status, e, now)
+	u.log.Warn().Str("reason", e.How).Int("count", u.status.Restarts).Dur("wait", wait).Msg("agent ended")
 	return wait
 }

@@ -10,7 +10,7 @@
 //  1. A slot has at most one process: a service's name is unique in systemd, and a process that supervise.Direct
 //     started for the slot is ended before.
 //  2. systemd restarts a process that ends, also while no executor runs. After too many ends it stops doing so,
-//     and the executor retries every Policy.Resting.
+//     and the executor does it with the waits of the policy.
 //  3. An end is noticed even when systemd has started the next process already: an invocation has an id, and a file
 //     descriptor of the process shows its end.
 //  4. systemd receives and remembers READY=1: an executor that adopts a service knows whether it was ready.

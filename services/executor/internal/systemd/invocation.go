@@ -22,6 +22,7 @@ type invocation struct {
 	ready     chan struct{} // closed after READY=1; nil when the agent does not send it
 	exited    chan struct{} // closed when the process ended
 	how       string        // how the process ended; valid after exited
+	failing   supervise.Failing
 	forget    sync.Once
 	forgot    chan struct{} // closed when the end is of no interest any more; exited is closed then
 }

@@ -24,26 +24,32 @@ func (u *unit) keep(stop <-chan struct{}) {
 			return
 		case <-u.Exited():
 		}
-		wait := u.ended()
+		cause := u.spec.CauseNow()
+		wait := u.ended(nil, cause)
 		u.changed()
-		if !u.again(stop, wait) {
+		if !u.again(stop, wait, cause) {
 			return
 		}
 		u.changed()
 	}
 }
 
-// ended counts an end, and returns the wait before the executor's own start should systemd have given up.
-func (u *unit) ended() time.Duration {
+// ended counts an end, or a start that failed, and returns the wait before the executor's own start should systemd have
+// given up.
+func (u *unit) ended(notStarted error, c supervise.Cause) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	at := time.Now()
-	how, started := u.status.LastEnd, at // a failed start counts as an end at once
-	if u.now != nil {
-		how, started = u.now.how, u.now.startedAt
+	e := supervise.End{How: u.status.LastEnd, Started: at}
+	switch {
+	case notStarted != nil:
+		e.How = notStarted.Error()
+	case u.now != nil:
+		e = u.now.failing.End(u.now.how, u.now.startedAt)
 	}
-	wait := u.of.policy.Ended(&u.status, how, started, at)
-	u.log.Warn().Str("reason", how).Int("count", u.status.Restarts).Msg("agent ended")
+	e.How, u.counted = c.Because(e.How), u.now
+	wait := u.of.policy.Ended(&u.status, e, at)
+	u.log.Warn().Str("reason", e.How).Int("count", u.status.Restarts).Msg("agent ended")
 	return wait
 }
 
@@ -72,7 +78,7 @@ func (p *polling) next() (wait time.Duration, stuck bool) {
 
 // again returns true when the service runs again: restarted by systemd or, when systemd has given up and the wait is
 // over, by the executor. It returns false when keeping was stopped before.
-func (u *unit) again(stop <-chan struct{}, wait time.Duration) bool {
+func (u *unit) again(stop <-chan struct{}, wait time.Duration, cause supervise.Cause) bool {
 	for {
 		adopted, limited, ok := u.awaitRest(stop)
 		if adopted || !ok {
@@ -85,9 +91,9 @@ func (u *unit) again(stop <-chan struct{}, wait time.Duration) bool {
 			continue
 		}
 		if limited {
-			wait = u.gaveUp()
+			u.gaveUp(wait)
 		}
-		if !supervise.Pause(stop, wait) || !u.spec.Held(stop) {
+		if !u.of.policy.Pause(stop, wait, cause, u.log) || !u.spec.Held(stop) {
 			return false
 		}
 		_, err := u.Start()
@@ -96,8 +102,9 @@ func (u *unit) again(stop <-chan struct{}, wait time.Duration) bool {
 			return true
 		}
 		u.log.Error().Err(err).Msg("agent not restarted")
-		u.setLastEnd(err.Error())
-		wait = u.ended()
+		cause = u.spec.CauseNow()
+		wait = u.ended(err, cause)
+		u.changed()
 	}
 }
 
@@ -178,11 +185,10 @@ func (u *unit) setLastEnd(how string) {
 	u.mu.Unlock()
 }
 
-// gaveUp marks the crash loop after systemd gave up, and returns the wait.
-func (u *unit) gaveUp() time.Duration {
+// gaveUp marks the crash loop after systemd gave up, and when the executor starts the service.
+func (u *unit) gaveUp(wait time.Duration) {
 	u.mu.Lock()
-	u.status.CrashLoop, u.status.NextStart = true, time.Now().Add(u.of.policy.Resting)
+	u.status.CrashLoop, u.status.NextStart = true, time.Now().Add(wait)
 	u.mu.Unlock()
 	u.changed()
-	return u.of.policy.Resting
 }

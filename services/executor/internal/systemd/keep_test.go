@@ -63,7 +63,7 @@ func TestASilentBusIsPolledLessAndLessOften(t *testing.T) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		u.again(stop, 0)
+		u.again(stop, 0, supervise.Cause{})
 	}()
 	first := <-asked
 	var last time.Time

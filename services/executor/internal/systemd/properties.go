@@ -12,6 +12,7 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/inherit"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
@@ -46,6 +47,10 @@ func (s settings) properties(input *os.File) ([]property, error) {
 		set("WorkingDirectory", s.Dir),
 		set("Environment", s.Env),
 		set("UnsetEnvironment", foreign(s.Env)),
+		set("UMask", uint32(inherit.Umask)),
+		set("Nice", int32(inherit.Nice)),
+		set("OOMScoreAdjust", int32(inherit.OOMScore)),
+		set("IgnoreSIGPIPE", false),
 		set("StandardOutputFileToAppend", s.Output),
 		set("StandardErrorFileToAppend", s.Output),
 		set("KillMode", "control-group"),

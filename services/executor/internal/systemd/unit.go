@@ -31,6 +31,8 @@ type unit struct {
 	mu     sync.Mutex  // never held for long: readers of the status must not wait
 	now    *invocation // the one that runs or ran last; nil before the first
 	status supervise.Status
+
+	counted *invocation // the one whose end the status has
 }
 
 const (
@@ -190,7 +192,7 @@ func (u *unit) Stop() error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.now, u.status = nil, supervise.Status{}
+	u.now, u.counted, u.status = nil, nil, supervise.Status{}
 	return nil
 }
 
@@ -208,6 +210,18 @@ func (b *bus) clear(name string, within time.Duration) error {
 		return s.rests(), err
 	})
 	return errors.Join(err, b.forget(name))
+}
+
+// Fail stops the service because its health check fails. systemd does not restart what was stopped, so the executor
+// does. An adopted service is left alone.
+func (u *unit) Fail(why string, since time.Time) {
+	i := u.last()
+	if u.taken != nil || !i.alive() || !i.failing.Note(why, since) {
+		return
+	}
+	if err := u.of.bus.stop(u.name); err != nil {
+		u.log.Error().Err(err).Msg("agent with a failed health check not ended")
+	}
 }
 
 // Signal sends a signal to the main process.
@@ -248,8 +262,8 @@ func (u *unit) Status() supervise.Status {
 	case u.now == nil:
 	case u.now.alive():
 		return u.of.policy.Runs(s, u.now.pid, u.now.startedAt, time.Now())
-	case !s.Disabled:
-		s.LastEnd = u.now.how
+	case !s.Disabled && u.now != u.counted:
+		s.LastEnd = u.now.failing.End(u.now.how, u.now.startedAt).How
 	}
 	return s
 }

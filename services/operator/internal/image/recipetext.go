@@ -34,6 +34,8 @@ Everything in the directory is packed; garrison.yaml says what it is:
       http: http://127.0.0.1:${label.port}/
       timeout: 30s              # how long it may take
       soak: 1s                  # how long it must last then
+      restart_after: 4          # probes that fail in a row, 15 s apart, until it is restarted; 0: never;
+                                # without it: 4 that get no answer at all
     stop_timeout: 10s           # between SIGTERM and SIGKILL
     limits:                     # what it may use; a server that cannot keep to one refuses the image
       memory: 64MiB             # KiB, MiB, GiB or TiB

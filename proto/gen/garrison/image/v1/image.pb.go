@@ -353,7 +353,11 @@ type Ready struct {
 	SoakMs uint32 `protobuf:"varint,5,opt,name=soak_ms,json=soakMs,proto3" json:"soak_ms,omitempty"`
 	// How long the bus may not answer after that, where it answered before the switch, until the version is rolled back;
 	// 0 means 30 s.
-	BusTimeoutMs  uint32 `protobuf:"varint,7,opt,name=bus_timeout_ms,json=busTimeoutMs,proto3" json:"bus_timeout_ms,omitempty"`
+	BusTimeoutMs uint32 `protobuf:"varint,7,opt,name=bus_timeout_ms,json=busTimeoutMs,proto3" json:"bus_timeout_ms,omitempty"`
+	// After how many probes that fail in a row, 15 s apart, the executor restarts the agent; 0 means never, the most is
+	// 1000. Unset, it does after four that got no answer: no connection, or nothing within the time of a probe. So a hung
+	// agent is restarted, as one that misses the watchdog of systemd is, and one that answers that it cannot work is not.
+	RestartAfter  *uint32 `protobuf:"varint,8,opt,name=restart_after,json=restartAfter,proto3,oneof" json:"restart_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -448,6 +452,13 @@ func (x *Ready) GetSoakMs() uint32 {
 func (x *Ready) GetBusTimeoutMs() uint32 {
 	if x != nil {
 		return x.BusTimeoutMs
+	}
+	return 0
+}
+
+func (x *Ready) GetRestartAfter() uint32 {
+	if x != nil && x.RestartAfter != nil {
+		return *x.RestartAfter
 	}
 	return 0
 }
@@ -1767,7 +1778,7 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\aentries\x18\x06 \x01(\rR\aentries\"4\n" +
 	"\x04Exec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
-	"\x04args\x18\x02 \x03(\tR\x04args\"\xe1\x01\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\"\x9d\x02\n" +
 	"\x05Ready\x12\x18\n" +
 	"\x06notify\x18\x01 \x01(\bH\x00R\x06notify\x12\x14\n" +
 	"\x04http\x18\x02 \x01(\tH\x00R\x04http\x12\x12\n" +
@@ -1776,8 +1787,10 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\x04 \x01(\rR\ttimeoutMs\x12\x17\n" +
 	"\asoak_ms\x18\x05 \x01(\rR\x06soakMs\x12$\n" +
-	"\x0ebus_timeout_ms\x18\a \x01(\rR\fbusTimeoutMsB\a\n" +
-	"\x05probe\"4\n" +
+	"\x0ebus_timeout_ms\x18\a \x01(\rR\fbusTimeoutMs\x12(\n" +
+	"\rrestart_after\x18\b \x01(\rH\x01R\frestartAfter\x88\x01\x01B\a\n" +
+	"\x05probeB\x10\n" +
+	"\x0e_restart_after\"4\n" +
 	"\x06Socket\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06listen\x18\x02 \x01(\tR\x06listen\"L\n" +

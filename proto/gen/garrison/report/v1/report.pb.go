@@ -114,7 +114,7 @@ type Found struct {
 	Image *v11.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
 	// How it is.
 	Health v12.Health `protobuf:"varint,4,opt,name=health,proto3,enum=garrison.instance.v1.Health" json:"health,omitempty"`
-	// Why it is not good, in a few words.
+	// Why it is not good, in a few words, or what is to be noted of one that is.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The process, or 0.
 	Pid uint32 `protobuf:"varint,6,opt,name=pid,proto3" json:"pid,omitempty"`
@@ -136,7 +136,7 @@ type Found struct {
 	Adoption *v13.Adoption `protobuf:"bytes,20,opt,name=adoption,proto3" json:"adoption,omitempty"`
 	// The stable code of why it is not good; empty when it is, or where the executor does not say it.
 	Code string `protobuf:"bytes,50,opt,name=code,proto3" json:"code,omitempty"`
-	// When the executor next repairs it without a task; unset when it does not.
+	// When the executor next starts it, or repairs it without a task; unset when it does not.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	// Of an instance: the versions that are kept for a way back, the newest first; eight at most.
 	Kept          []*v12.Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`

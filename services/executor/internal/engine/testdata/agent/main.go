@@ -2,7 +2,8 @@
 // "ready" says READY=1 and runs until SIGTERM; "plain" runs until SIGTERM; "mute" never
 // says READY=1; "crash" ends at once; "setup" writes a file and ends well; "stubborn"
 // says READY=1 and ignores SIGTERM; "later" says READY=1 and ends after a while; "serve"
-// says its version to each connection at LISTEN_FDS' first socket or else at $ADDRESS;
+// says its version to each connection at LISTEN_FDS' first socket or else at $ADDRESS, and
+// listens no more after SIGUSR1;
 // "family" says READY=1 and has three children, one of which ignores SIGTERM; "daemon"
 // says READY=1 and has a child in another session that has one in a third, which ignores
 // SIGTERM, and ends itself; "flood"
@@ -215,9 +216,16 @@ func serve(version string, stop <-chan os.Signal) {
 			conn.Close()
 		}
 	}()
+	deaf := make(chan os.Signal, 1)
+	signal.Notify(deaf, syscall.SIGUSR1)
 	ready()
-	<-stop
-	l.Close()
+	select {
+	case <-deaf:
+		l.Close()
+		<-stop
+	case <-stop:
+		l.Close()
+	}
 	<-ended
 }
 
