@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	Process()
 	agent := exec.Command("sh", "-c", `umask; nice; 
 		until grep -qx 0 /proc/$$/oom_score_adj; do sleep 0.01; done; cat /proc/$$/oom_score_adj
-		grep -E "Sig(Blk|Ign)" /proc/$$/status; readlink /proc/$$/fd/0`)
+		grep -E "Sig(Blk|Ign)" /proc/self/status; readlink /proc/$$/fd/0`)
 	agent.Stdout = os.Stdout
 	if err := Start(agent); err != nil {
 		fmt.Println(err)
