@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,13 +44,13 @@ func TestAnAgentInheritsWhatTheTableSays(t *testing.T) {
 		return strings.TrimSpace(string(data))
 	}
 	link := func(name string) string { return must(os.Readlink(proctree.Path(pid, name))) }
-	const none = "0000000000000000"
+	ignored := must(strconv.ParseUint(s["SigIgn"], 16, 64)) &^ uint64(inherit.Internal)
 	for what, c := range map[string]struct{ have, want string }{
 		"umask":           {s["Umask"], fmt.Sprintf("%04o", inherit.Umask)},
 		"nice":            {fmt.Sprint(20 - priority), fmt.Sprint(inherit.Nice)},
 		"OOM score":       {read("oom_score_adj"), fmt.Sprint(inherit.OOMScore)},
-		"blocked signals": {s["SigBlk"], none},
-		"ignored signals": {s["SigIgn"], none},
+		"blocked signals": {s["SigBlk"], fmt.Sprintf("%016x", 0)},
+		"ignored signals": {fmt.Sprintf("%016x", ignored), fmt.Sprintf("%016x", 0)},
 		"standard input":  {link("fd/0"), os.DevNull},
 		"directory":       {link("cwd"), b.root.State("cn-agent")},
 	} {

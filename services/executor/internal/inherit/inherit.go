@@ -5,7 +5,7 @@
 //	nice              0
 //	OOM score         0
 //	blocked signals   none
-//	ignored signals   none, SIGPIPE included
+//	ignored signals   none, SIGPIPE included; those in Internal as they are
 //	standard input    /dev/null
 //
 // docs/processes.md has the whole table. Where the kernel does not let the executor change a value, as nice without
@@ -31,6 +31,10 @@ const (
 	Nice     = 0
 	OOMScore = 0
 )
+
+// Internal is the mask of the signals that the C library keeps for itself. A program that the C library spawns, as make
+// does, ignores them, and Go cannot reset them.
+const Internal = 1<<(32-1) | 1<<(33-1)
 
 // Process sets what programs inherit from the whole process. A program that starts others calls it first.
 func Process() {

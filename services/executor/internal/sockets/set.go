@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -189,7 +190,8 @@ func (s *Set) Inodes(agent string) (out []string) {
 	return out
 }
 
-// Keep closes and forgets an agent's sockets, except those in wants.
+// Keep closes and forgets an agent's sockets, except those in wants. Their addresses are free when it returns: a program
+// that is being started holds a copy of each socket until its exec, and the lock that a fork takes waits for that.
 func (s *Set) Keep(agent string, wants []*imagev1.Socket) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,6 +202,8 @@ func (s *Set) Keep(agent string, wants []*imagev1.Socket) error {
 		return err
 	}
 	var all error
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for listen, h := range s.of(agent) {
 		if drop(listen) {
 			all = errors.Join(all, unix.Close(h.fd))
