@@ -190,8 +190,8 @@ func (s *Set) Inodes(agent string) (out []string) {
 	return out
 }
 
-// Keep closes and forgets an agent's sockets, except those in wants. Their addresses are free when it returns: a program
-// that is being started holds a copy of each socket until its exec, and the lock that a fork takes waits for that.
+// Keep closes and forgets an agent's sockets, except those in wants. Their addresses are free when it returns: a
+// program that is being started holds a copy of each socket until its exec, and the lock of a fork waits for that.
 func (s *Set) Keep(agent string, wants []*imagev1.Socket) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
