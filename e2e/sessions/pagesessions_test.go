@@ -11,7 +11,7 @@ var machine = []string{
 // sessions are the pages whose blocks are run. Each starts a Garrison of its own.
 var sessions = map[string]pages.Session{
 	"deploy/docs/running.md": {
-		Before: "ln -s $BIN scenario.Bin && ln -s $REPOSITORY/deploy deploy\n",
+		Before: "ln -s $BIN bin && ln -s $REPOSITORY/deploy deploy\n",
 		Enter: map[string]string{
 			"Back up": "beacon 1.0.0 && beacon 1.1.0 && garrison install beacon@1.0.0 --on web-1\n",
 			// What happens after the backup: the server is ahead of what is restored. Its executor stands still until

@@ -255,8 +255,3 @@ func TestAForecastSaysWhatARolloutWouldDo(t *testing.T) {
 		}
 	}
 }
-
-const (
-	approve = registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE
-	reject  = registryv1.RolloutAnswer_ROLLOUT_ANSWER_REJECT
-)
