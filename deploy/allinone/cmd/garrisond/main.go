@@ -335,9 +335,7 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" { // the environment's goes before ours
-		go boundGarbage(ctx)
-	}
+	go boundGarbage(ctx)
 	limitMemory(f.memoryLimit, log)
 	c := allinone.Config{
 		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls, Cluster: f.cluster,

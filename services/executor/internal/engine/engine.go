@@ -165,42 +165,50 @@ func (e *Engine) loop(ctx context.Context) error {
 	defer check.Stop()
 	defer look.Stop()
 	defer file.Stop()
+	due := ticks{check: check.C, look: look.C, file: file.C}
 	looks, stop := context.WithCancel(ctx)
 	defer stop() // nothing waits for a look when another program takes over
 	e.beginLooks(looks)
 	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return nil
-		case d := <-e.offers:
-			err = e.offered(ctx, looks, d)
-		case c := <-e.ended:
-			err = e.changeEnded(ctx, looks, c)
-		case <-e.turns:
-		case <-e.changed.C():
-			err = e.agentsChanged(ctx)
-		case <-check.C:
-			err = e.check(ctx, looks)
-		case <-e.proving:
-			e.proving = nil
-			e.checkHealth(looks, false)
-		case <-e.checked:
-			e.checking = false
-			err = errors.Join(e.restartHung(), e.agentsChanged(ctx))
-		case <-file.C:
-			err = e.cfg.Journal.Here()
-		case <-look.C:
-			e.machine.look(looks)
-		case r := <-e.machine.results:
-			err = e.machine.answer(looks, e.document, r)
-		case answer := <-e.answers:
-			err = answer(looks, e.document)
-		}
-		if end, err := e.endsAfter(ctx, err); end || err != nil {
+		if end, err := e.next(ctx, looks, due); end || err != nil {
 			return err
 		}
 	}
+}
+
+// ticks are the channels of the loop's tickers.
+type ticks struct{ check, look, file <-chan time.Time }
+
+// next waits for what happens next and handles it. It reports whether the loop ends.
+func (e *Engine) next(ctx, looks context.Context, due ticks) (end bool, err error) {
+	select {
+	case <-ctx.Done():
+		return true, nil
+	case d := <-e.offers:
+		err = e.offered(ctx, looks, d)
+	case c := <-e.ended:
+		err = e.changeEnded(ctx, looks, c)
+	case <-e.turns:
+	case <-e.changed.C():
+		err = e.agentsChanged(ctx)
+	case <-due.check:
+		err = e.check(ctx, looks)
+	case <-e.proving:
+		e.proving = nil
+		e.checkHealth(looks, false)
+	case <-e.checked:
+		e.checking = false
+		err = errors.Join(e.restartHung(), e.agentsChanged(ctx))
+	case <-due.file:
+		err = e.cfg.Journal.Here()
+	case <-due.look:
+		e.machine.look(looks)
+	case r := <-e.machine.results:
+		err = e.machine.answer(looks, e.document, r)
+	case answer := <-e.answers:
+		err = answer(looks, e.document)
+	}
+	return e.endsAfter(ctx, err)
 }
 
 // beginLooks looks at the machine, and begins to read the content of images.
