@@ -44,8 +44,9 @@ func (e *Engine) checkHealth(ctx context.Context, counts bool) {
 		e.cfg.Log.Error().Err(err).Msg("health not checked")
 		return
 	}
-	probes := map[string]observe.Probe{}
+	probes, installed := map[string]observe.Probe{}, map[string]bool{}
 	for _, i := range in.Instances {
+		installed[i.Agent] = true
 		if !i.Image.IsDaemon() || e.busy[i.Agent] {
 			continue
 		}
@@ -56,12 +57,13 @@ func (e *Engine) checkHealth(ctx context.Context, counts bool) {
 			continue
 		}
 		if u := e.rooms.processes.Known(i.Agent, i.Image.GetId()); u != nil {
-			if s := u.Status(); s.Pid > 0 && !proctree.Stopped(s.Pid) { // who stopped it has a reason
+			if s := u.Status(); s.Pid > 0 && !proctree.Stopped(s.Pid) { // a stopped process does not count as hung
 				p.Pid, p.StartedAt = s.Pid, s.StartedAt
 			}
 		}
 		probes[i.Agent] = p
 	}
+	e.rooms.health.Keep(installed)
 	e.checking = true
 	e.running.Go(func() {
 		e.rooms.health.Probe(ctx, probes, counts)
@@ -74,7 +76,7 @@ func (e *Engine) checkHealth(ctx context.Context, counts bool) {
 
 // restartHung restarts the processes of agents whose probes failed often enough in a row.
 func (e *Engine) restartHung() error {
-	if e.cfg.Trial || e.dead() {
+	if e.cfg.Trial || e.dead() || !e.rooms.health.Failing() {
 		return nil
 	}
 	in, err := e.cfg.Journal.Inventory()

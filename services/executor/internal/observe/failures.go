@@ -10,7 +10,7 @@ import (
 type Failures struct {
 	Pid    int
 	InARow int
-	Silent int // those at the end of which none got an answer
+	Silent int // of the last of them, how many in a row got no answer
 	Since  time.Time
 }
 
@@ -26,13 +26,13 @@ func (f Failures) Due(after *uint32) bool {
 }
 
 // count counts the result of a probe that began at a time. A process that never answered since its start has the time
-// of its first health check before its failures count. The caller holds mu.
-func (h *Health) count(agent string, p Probe, began time.Time, err error) {
-	f := h.fails[agent]
+// of its first health check before its failures count.
+func (a *probed) count(p Probe, began time.Time, err error) {
+	f := a.failures
 	if err == nil || f.Pid != p.Pid {
 		f = Failures{Pid: p.Pid}
 	}
-	if err != nil && p.Pid != 0 && (h.good[agent].After(p.StartedAt) || began.Sub(p.StartedAt) > p.Slow) {
+	if err != nil && p.Pid != 0 && (a.good.After(p.StartedAt) || began.Sub(p.StartedAt) > p.Slow) {
 		if f.InARow++; f.InARow == 1 {
 			f.Since = began
 		}
@@ -40,19 +40,5 @@ func (h *Health) count(agent string, p Probe, began time.Time, err error) {
 			f.Silent = 0
 		}
 	}
-	h.fails[agent] = f
-}
-
-// Failures returns the failed probes of an agent's process.
-func (h *Health) Failures(agent string) Failures {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.fails[agent]
-}
-
-// ForgetFailures begins to count anew.
-func (h *Health) ForgetFailures(agent string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.fails, agent)
+	a.failures = f
 }

@@ -29,7 +29,7 @@ func TestAProcessIsRestartedForProbesWithoutAnAnswerUnlessItsImageSaysWhen(t *te
 func TestFailuresCountInARowAndOnlyOfOneProcessThatHadItsTime(t *testing.T) {
 	silent := errors.New("connection refused")
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	h := NewHealth()
+	a := &probed{}
 	p := Probe{Pid: 7, StartedAt: start, Slow: time.Minute}
 	for _, c := range []struct {
 		after          time.Duration
@@ -47,8 +47,8 @@ func TestFailuresCountInARowAndOnlyOfOneProcessThatHadItsTime(t *testing.T) {
 		{8 * time.Minute, 8, silent, 1, 1},
 	} {
 		p.Pid = c.pid
-		h.count("a", p, start.Add(c.after), c.err)
-		if f := h.Failures("a"); f.InARow != c.inARow || f.Silent != c.silent {
+		a.count(p, start.Add(c.after), c.err)
+		if f := a.failures; f.InARow != c.inARow || f.Silent != c.silent {
 			t.Errorf("after %s: %+v, want %d and %d", c.after, f, c.inARow, c.silent)
 		}
 	}

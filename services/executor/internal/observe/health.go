@@ -9,54 +9,91 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
 )
 
-// Health is the last result of each agent's probe, and when its last change ended. It is safe
-// for concurrent use.
+// Health remembers what the probes of each agent found, and when its last change ended. It is safe for concurrent use.
 type Health struct {
-	mu    sync.Mutex
-	sick  map[string]string    // why an agent's probe fails
-	ended map[string]time.Time // when an agent's last change ended
-	good  map[string]time.Time // when the last probe began that an agent answered
-	fails map[string]Failures  // of an agent's process
+	mu     sync.Mutex
+	agents map[string]*probed
+}
+
+// probed is what is known of an agent.
+type probed struct {
+	sick     string    // why its probe fails, or empty
+	ended    time.Time // its last change
+	good     time.Time // when the last probe began that it answered
+	failures Failures  // of its process
 }
 
 // NewHealth returns a memory in which no probe has failed.
-func NewHealth() *Health {
-	return &Health{
-		sick: map[string]string{}, ended: map[string]time.Time{}, good: map[string]time.Time{},
-		fails: map[string]Failures{},
+func NewHealth() *Health { return &Health{agents: map[string]*probed{}} }
+
+// of returns what is known of an agent. The caller holds mu.
+func (h *Health) of(agent string) *probed {
+	p := h.agents[agent]
+	if p == nil {
+		p = &probed{}
+		h.agents[agent] = p
 	}
+	return p
+}
+
+// known returns a copy of what is known of an agent.
+func (h *Health) known(agent string) probed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.agents[agent]; p != nil {
+		return *p
+	}
+	return probed{}
 }
 
 // Why returns why an agent's probe fails, or "".
-func (h *Health) Why(agent string) string {
+func (h *Health) Why(agent string) string { return h.known(agent).sick }
+
+// EndedSince reports whether a change of an agent ended after a time.
+func (h *Health) EndedSince(agent string, at time.Time) bool { return h.known(agent).ended.After(at) }
+
+// GoodSince reports whether an agent answered a probe that began after a time.
+func (h *Health) GoodSince(agent string, at time.Time) bool { return h.known(agent).good.After(at) }
+
+// Failures returns the failed probes of an agent's process.
+func (h *Health) Failures(agent string) Failures { return h.known(agent).failures }
+
+// ForgetFailures begins to count an agent's failures anew.
+func (h *Health) ForgetFailures(agent string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.sick[agent]
+	h.of(agent).failures = Failures{}
 }
 
 // Ended notes that a change of an agent ended, and why what runs now is unhealthy, or "".
 func (h *Health) Ended(agent, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if delete(h.sick, agent); why != "" {
-		h.sick[agent] = why
+	p := h.of(agent)
+	p.sick, p.ended, p.failures = why, time.Now(), Failures{}
+}
+
+// Failing reports whether the last probe of any agent failed.
+func (h *Health) Failing() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.agents {
+		if p.sick != "" {
+			return true
+		}
 	}
-	h.ended[agent] = time.Now()
-	delete(h.fails, agent)
+	return false
 }
 
-// EndedSince reports whether a change of an agent ended after a time.
-func (h *Health) EndedSince(agent string, at time.Time) bool {
+// Keep forgets every agent but these.
+func (h *Health) Keep(agents map[string]bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ended[agent].After(at)
-}
-
-// GoodSince reports whether an agent answered a probe that began after a time.
-func (h *Health) GoodSince(agent string, at time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.good[agent].After(at)
+	for agent := range h.agents {
+		if !agents[agent] {
+			delete(h.agents, agent)
+		}
+	}
 }
 
 // Probe is a probe of an agent's process.
@@ -84,20 +121,23 @@ func (h *Health) Probe(ctx context.Context, probes map[string]Probe, counts bool
 		})
 	}
 	all.Wait()
+	if ctx.Err() != nil {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for agent, p := range probes {
-		if ctx.Err() != nil || h.ended[agent].After(began) {
+		of, err := h.of(agent), failed[agent]
+		if of.ended.After(began) {
 			continue // a change decided it meanwhile
 		}
-		err := failed[agent]
-		if delete(h.sick, agent); err != nil {
-			h.sick[agent] = "its probe fails: " + change.OneLine(err)
+		if of.sick = ""; err != nil {
+			of.sick = "its probe fails: " + change.OneLine(err)
 		} else if p.Polled() {
-			h.good[agent] = began
+			of.good = began
 		}
 		if counts || err == nil {
-			h.count(agent, p, began, err)
+			of.count(p, began, err)
 		}
 	}
 }
