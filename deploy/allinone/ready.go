@@ -10,6 +10,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 )
 
 // askReady is the pause between two calls of a service that does not answer yet.
@@ -49,6 +50,13 @@ func (g *Garrison) measure() {
 		}
 	})
 	g.config.Metrics.Ready("streams", func(context.Context) error { return g.trouble() })
+	g.config.Metrics.Under("garrisond").Gauge(metrics.BusFree, func(context.Context) []metrics.Sample {
+		free, err := freeAt(g.config.Data) // the embedded server has no limit of its own
+		if err != nil {
+			return nil
+		}
+		return metrics.One(float64(free))
+	})
 	g.config.Metrics.Works("services", func(ctx context.Context) error {
 		select {
 		case <-g.listening:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,8 @@ import (
 
 // prometheusDir holds the rules and the dashboard.
 var prometheusDir = filepath.Join("..", "..", "deploy", "prometheus")
+
+var alarmsPage = filepath.Join("..", "..", "deploy", "docs", "alarms.md")
 
 // fires holds for each alarm series that let it fire; half an hour of samples, one each minute.
 var fires = map[string]string{
@@ -69,7 +72,7 @@ func evaluates(t *testing.T, s storage.Queryable, expression string) promql.Vect
 
 func TestEachAlarmFiresAndThePageExplainsIt(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "deploy", "docs", "alarms.md"))
+	page, err := os.ReadFile(alarmsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,25 +93,28 @@ func TestEachAlarmFiresAndThePageExplainsIt(t *testing.T) {
 	}
 }
 
-// samples writes scraped metrics as series with half an hour of the same value.
-func samples(of map[string]map[string]*dto.MetricFamily) string {
+// scrape is what was scraped from each process.
+type scrape map[string]map[string]*dto.MetricFamily
+
+// series writes half an hour of samples: those of before, and from the middle on those of after.
+func series(before, after scrape) string {
 	var b strings.Builder
 	b.WriteString("load 1m\n")
-	for process, families := range of {
+	for process, families := range after {
 		fmt.Fprintf(&b, "  up{job=\"garrison\",instance=%q} 1x30\n", process)
 		for name, f := range families {
+			was := map[string]float64{}
+			for _, m := range before[process][name].GetMetric() {
+				was[labelsOf(process, m)] = numberOf(m)
+			}
 			for _, m := range f.GetMetric() {
-				labels := fmt.Sprintf("instance=%q", process)
-				for _, l := range m.GetLabel() {
-					labels += fmt.Sprintf(",%s=%q", l.GetName(), l.GetValue())
-				}
+				labels := labelsOf(process, m)
 				for _, bucket := range m.GetHistogram().GetBucket() {
 					fmt.Fprintf(&b, "  %s_bucket{%s,le=\"%v\"} 0+%dx30\n", name, labels, bucket.GetUpperBound(),
 						bucket.GetCumulativeCount())
 				}
 				if m.GetHistogram() == nil && m.GetSummary() == nil {
-					fmt.Fprintf(&b, "  %s{%s} %vx30\n", name, labels,
-						m.GetGauge().GetValue()+m.GetCounter().GetValue()+m.GetUntyped().GetValue())
+					fmt.Fprintf(&b, "  %s{%s} %vx14 %vx15\n", name, labels, was[labels], numberOf(m))
 				}
 			}
 		}
@@ -116,16 +122,72 @@ func samples(of map[string]map[string]*dto.MetricFamily) string {
 	return b.String()
 }
 
-// On a fleet without trouble no alarm fires, and each panel of the dashboard shows something.
-func quietAndShown(t *testing.T, scraped map[string]map[string]*dto.MetricFamily) {
+func labelsOf(process string, m *dto.Metric) string {
+	labels := fmt.Sprintf("instance=%q", process)
+	for _, l := range m.GetLabel() {
+		labels += fmt.Sprintf(",%s=%q", l.GetName(), l.GetValue())
+	}
+	return labels
+}
+
+func numberOf(m *dto.Metric) float64 {
+	return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
+}
+
+// firing returns the alarms that fire after half an hour.
+func firing(t *testing.T, before, after scrape) (names []string) {
 	t.Helper()
-	s := promqltest.LoadedStorage(t, samples(scraped))
+	s := promqltest.LoadedStorage(t, series(before, after))
 	defer func() { _ = s.Close() }()
 	for _, a := range alarms(t) {
-		if v := evaluates(t, s, a.Expr); len(v) > 0 && a.Alert != "GarrisonBusSpace" { // that is of this machine's disk
-			t.Errorf("%s fires on a fleet without trouble: %v", a.Alert, v)
+		if len(evaluates(t, s, a.Expr)) > 0 {
+			names = append(names, a.Alert)
 		}
 	}
+	return names
+}
+
+// On a fleet with trouble the alarms fire that speak of it, and the first look at each shows something.
+func (w *world) sickAndSeen(healthy scrape) {
+	w.T.Helper()
+	w.Image("3.0.0", "exit")
+	w.Fails(1, "undone", "up", "beacon@3.0.0", "--on", "all", "--yes")
+	w.OK("server", "quarantine", w.Servers[0].Name, "--reason", "looks odd", "--yes")
+	want := []string{"GarrisonTasksFail", "GarrisonServersOffline", "GarrisonServersDistrusted"}
+	w.Eventually("the alarms fire", func() error {
+		families, err := w.scrape("garrisond")
+		if err != nil {
+			return err
+		}
+		have := firing(w.T, healthy, scrape{"garrisond": families})
+		if !slices.Equal(have, want) {
+			return fmt.Errorf("%v fire, want %v", have, want)
+		}
+		return nil
+	})
+	page, err := os.ReadFile(alarmsPage)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, alarm := range want {
+		row := regexp.MustCompile(`(?m)^\| ` + alarm + ` \|.*`).FindString(string(page))
+		look := regexp.MustCompile("`garrison (.*?)`").FindStringSubmatch(row)
+		if look == nil {
+			w.T.Errorf("the page has no first look for %s", alarm)
+		} else if rows := w.OK(append(strings.Fields(look[1]), "-o", "name")...); strings.TrimSpace(rows) == "" {
+			w.T.Errorf("garrison %s shows nothing while %s fires", look[1], alarm)
+		}
+	}
+}
+
+// On a fleet without trouble no alarm fires, and each panel of the dashboard shows something.
+func quietAndShown(t *testing.T, scraped scrape) {
+	t.Helper()
+	if names := firing(t, scraped, scraped); len(names) > 0 {
+		t.Errorf("%v fire on a fleet without trouble", names)
+	}
+	s := promqltest.LoadedStorage(t, series(scraped, scraped))
+	defer func() { _ = s.Close() }()
 	text, err := os.ReadFile(filepath.Join(prometheusDir, "garrison.dashboard.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func TestGarrisondAndAnExecutorServeEachMetricAndAreReady(t *testing.T) {
 			})
 		}
 	}
-	scraped := map[string]map[string]*dto.MetricFamily{}
+	scraped := scrape{}
 	w.Eventually("each metric is served", func() error {
 		served := map[string]*dto.MetricFamily{}
 		for _, process := range []string{"garrisond", "alpha"} {
@@ -95,6 +95,7 @@ func TestGarrisondAndAnExecutorServeEachMetricAndAreReady(t *testing.T) {
 			t.Errorf("a label names %s", name)
 		}
 	}
+	w.sickAndSeen(scraped)
 }
 
 // installed returns an error unless the metrics show the installation of one agent on one server.

@@ -79,7 +79,7 @@ func busServers(r *accessv1.GetBusResponse) []metrics.Sample {
 func busFree(r *accessv1.GetBusResponse) []metrics.Sample {
 	var out []metrics.Sample
 	for _, s := range r.GetServers() {
-		if free := float64(s.GetFreeBytes()); s.GetAnswers() && (out == nil || free < out[0].Value) {
+		if free := float64(s.GetFreeBytes()); s.FreeBytes != nil && (out == nil || free < out[0].Value) {
 			out = metrics.One(free)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -43,7 +44,7 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 		return &accessv1.GetBusResponse{
 			Servers: []*accessv1.BusServer{
 				{Name: "bus-1", Version: "2.15.2", Answers: true, Leads: true, SyncAlways: true, UsedBytes: 5 << 20},
-				{Name: "bus-2", Version: "2.15.2", Answers: true, UsedBytes: 5 << 20, FreeBytes: 1 << 30},
+				{Name: "bus-2", Version: "2.15.2", Answers: true, UsedBytes: 5 << 20, FreeBytes: proto.Uint64(1 << 30)},
 				{Name: "bus-3"},
 			},
 			Streams: []*accessv1.BusStream{{

@@ -130,7 +130,7 @@ func (f *finder) servers(all []*accessv1.BusServer) {
 			f.add(SyncLater, s.Name, "set sync_interval: always in the jetstream block of the server",
 				"the server acknowledges writes before they are on its disk; a power cut may lose them")
 		}
-		if all := s.UsedBytes + s.FreeBytes; s.FreeBytes > 0 && s.UsedBytes*100 >= all*nearlyFull {
+		if all := s.UsedBytes + s.GetFreeBytes(); s.FreeBytes != nil && s.UsedBytes*100 >= all*nearlyFull {
 			f.add(StorageFull, s.Name, "make room, and raise max_file_store",
 				"%d%% of the storage is used; a full bus refuses writes", s.UsedBytes*100/all)
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 )
 
@@ -61,8 +63,8 @@ func servers(answers []ServerState) []*accessv1.BusServer {
 			Name: a.Server, Version: a.Version, Answers: true, SyncAlways: a.SyncAlways, UsedBytes: a.Used,
 			Leads: a.Cluster == nil || leader == a.Server,
 		}
-		if a.Limit > a.Used {
-			s.FreeBytes = a.Limit - a.Used
+		if a.Limit > 0 {
+			s.FreeBytes = proto.Uint64(a.Limit - min(a.Limit, a.Used))
 		}
 		by[s.Name] = s
 	}

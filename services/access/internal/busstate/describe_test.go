@@ -203,6 +203,10 @@ var faults = map[string]struct {
 		change: func(s []busstate.ServerState) []busstate.ServerState { s[1].Used, s[1].Limit = 80, 100; return s },
 		want:   []string{"storage-nearly-full b"},
 	},
+	"the storage is full": {
+		change: func(s []busstate.ServerState) []busstate.ServerState { s[1].Used, s[1].Limit = 101, 100; return s },
+		want:   []string{"storage-nearly-full b"},
+	},
 	"a server alone": {change: func([]busstate.ServerState) []busstate.ServerState { return alone() }},
 }
 

@@ -21,7 +21,7 @@ var servers = output.Listing[server]{
 		output.Col("SYNC", sync),
 		output.Col("USED", func(s server) string { return answered(s, output.Size(s.GetUsedBytes())) }),
 		output.Col("FREE", func(s server) string {
-			if s.GetFreeBytes() == 0 {
+			if s.FreeBytes == nil {
 				return answered(s, "the disk")
 			}
 			return output.Size(s.GetFreeBytes())

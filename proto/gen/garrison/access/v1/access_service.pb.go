@@ -831,8 +831,8 @@ type BusServer struct {
 	SyncAlways bool `protobuf:"varint,5,opt,name=sync_always,json=syncAlways,proto3" json:"sync_always,omitempty"`
 	// The size of the streams' files.
 	UsedBytes uint64 `protobuf:"varint,6,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
-	// How much they can still grow; 0 when that is not known, and then the disk is the limit.
-	FreeBytes     uint64 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	// How much they can still grow. Unset when the server has no limit: then the disk is the limit.
+	FreeBytes     *uint64 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3,oneof" json:"free_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -910,8 +910,8 @@ func (x *BusServer) GetUsedBytes() uint64 {
 }
 
 func (x *BusServer) GetFreeBytes() uint64 {
-	if x != nil {
-		return x.FreeBytes
+	if x != nil && x.FreeBytes != nil {
+		return *x.FreeBytes
 	}
 	return 0
 }
@@ -1234,7 +1234,7 @@ const file_garrison_access_v1_access_service_proto_rawDesc = "" +
 	"\x0eGetBusResponse\x127\n" +
 	"\aservers\x18\x01 \x03(\v2\x1d.garrison.access.v1.BusServerR\aservers\x127\n" +
 	"\astreams\x18\x02 \x03(\v2\x1d.garrison.access.v1.BusStreamR\astreams\x124\n" +
-	"\x06alarms\x18\x03 \x03(\v2\x1c.garrison.access.v1.BusAlarmR\x06alarms\"\xc8\x01\n" +
+	"\x06alarms\x18\x03 \x03(\v2\x1c.garrison.access.v1.BusAlarmR\x06alarms\"\xdc\x01\n" +
 	"\tBusServer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
@@ -1243,9 +1243,10 @@ const file_garrison_access_v1_access_service_proto_rawDesc = "" +
 	"\vsync_always\x18\x05 \x01(\bR\n" +
 	"syncAlways\x12\x1d\n" +
 	"\n" +
-	"used_bytes\x18\x06 \x01(\x04R\tusedBytes\x12\x1d\n" +
+	"used_bytes\x18\x06 \x01(\x04R\tusedBytes\x12\"\n" +
 	"\n" +
-	"free_bytes\x18\a \x01(\x04R\tfreeBytes\"\x89\x02\n" +
+	"free_bytes\x18\a \x01(\x04H\x00R\tfreeBytes\x88\x01\x01B\r\n" +
+	"\v_free_bytes\"\x89\x02\n" +
 	"\tBusStream\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\breplicas\x18\x02 \x01(\rR\breplicas\x12\x16\n" +
@@ -1355,6 +1356,7 @@ func file_garrison_access_v1_access_service_proto_init() {
 	if File_garrison_access_v1_access_service_proto != nil {
 		return
 	}
+	file_garrison_access_v1_access_service_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
