@@ -30,7 +30,7 @@ func init() {
 		name: "come back with void credentials", as: "server",
 		tried: "logins after server revoke", stopped: "access has the bus refuse the key",
 		run: func(t *trial) string {
-			return t.shutOut(t.attacker.login, "server", "revoke", t.attacker.Name, "--reason", "stolen", "--yes")
+			return t.shutOut(t.attacker.login, "server", "revoke", t.attacker.Name, "-m", "stolen", "--yes")
 		},
 	})
 	add(attack{
@@ -83,8 +83,8 @@ func (t *trial) shutOut(who login, command ...string) string {
 }
 
 func stayWhileQuarantined(t *trial) string {
-	effect := t.shutOut(t.attacker.login, "server", "quarantine", t.attacker.Name, "--reason", "mad", "--yes")
-	t.ok(t.T, "server", "release", t.attacker.Name, "--reason", "well", "--yes")
+	effect := t.shutOut(t.attacker.login, "server", "quarantine", t.attacker.Name, "-m", "mad", "--yes")
+	t.ok(t.T, "server", "release", t.attacker.Name, "-m", "well", "--yes")
 	t.eventually("a released server is let in", func() error {
 		c, err := t.dial(t.attacker.login, nats.NoReconnect())
 		if err == nil {

@@ -45,7 +45,7 @@ func TestAQuarantinedServerIsOutUntilItsRelease(t *testing.T) {
 	w.OK("install", "beacon@1.0.0", "--on", "alpha")
 	w.Converges("1.0.0")
 	alpha := w.Servers[0]
-	w.OK("server", "quarantine", "alpha", "--reason", "odd traffic", "--yes")
+	w.OK("server", "quarantine", "alpha", "-m", "odd traffic", "--yes")
 	w.suspended(alpha, "1.0.0")
 	w.shows("alpha", "quarantined")
 	w.shows("alpha", "offline")
@@ -78,7 +78,7 @@ func TestARevokedServerComesBackWithANewTokenOnly(t *testing.T) {
 	alpha := w.Servers[0]
 	stolen := w.copyOf(alpha)
 	w.Fails(8, "EXISTS", "server", "enroll", "alpha")
-	w.OK("server", "revoke", "alpha", "--reason", "its disk was copied", "--yes")
+	w.OK("server", "revoke", "alpha", "-m", "its disk was copied", "--yes")
 	w.suspended(alpha, "1.0.0")
 	w.shows("alpha", "revoked")
 	w.Fails(8, "SERVER_REVOKED", "server", "release", "alpha", "--yes")

@@ -152,7 +152,7 @@ func (w *world) sickAndSeen(healthy scrape) {
 	w.T.Helper()
 	w.Image("3.0.0", "exit")
 	w.Fails(1, "undone", "up", "beacon@3.0.0", "--on", "all", "--yes")
-	w.OK("server", "quarantine", w.Servers[0].Name, "--reason", "looks odd", "--yes")
+	w.OK("server", "quarantine", w.Servers[0].Name, "-m", "looks odd", "--yes")
 	want := []string{"GarrisonTasksFail", "GarrisonServersOffline", "GarrisonServersDistrusted"}
 	w.Eventually("the alarms fire", func() error {
 		families, err := w.scrape("garrisond")

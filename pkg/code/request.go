@@ -160,7 +160,7 @@ var requests = []Entry{
 	{
 		BadReason, by(registry, catalog, access),
 		"The reason is too long, or cannot be printed on one line.",
-		"a shorter --reason",
+		"a shorter -m TEXT",
 	},
 	{
 		BadDuration, by(registry, access),

@@ -84,7 +84,10 @@ var All = []Metric{
 	{BusBytes, Gauge, []string{"service", "stream"}, "Bytes of a stream."},
 	{BusReplicaLag, Gauge, []string{"service", "stream"}, "Messages that the last replica of a stream lacks."},
 	{BusAlarms, Gauge, []string{"service", "cause"}, "What is wrong with the bus, as garrison bus status names it."},
-	{BusFree, Gauge, []string{"service"}, "Bytes that garrisond's disk, or the fullest limited server of the bus, may still store."},
+	{
+		BusFree, Gauge, []string{"service"},
+		"Bytes that garrisond's disk, or the fullest limited server of the bus, may still store.",
+	},
 	{ExecutorState, Gauge, []string{"state"}, "1 for the state of the executor."},
 	{ExecutorBus, Gauge, nil, "1 while the executor is connected to the bus."},
 	{ExecutorOutbox, Gauge, nil, "Reports that wait for the bus."},

@@ -58,7 +58,7 @@ func disableCommand(env *cli.Env) *cobra.Command {
 	q := &catalogv1.DisableImageRequest{}
 	c := &cobra.Command{
 		Use:     "disable IMAGE",
-		Example: "  garrison image disable beacon@1.0.0 --reason \"leaks memory\"",
+		Example: "  garrison image disable beacon@1.0.0 -m \"leaks memory\"",
 		Short:   "Prevent new installations of an image.",
 		Args:    cli.Exactly("IMAGE"),
 		PreRunE: cli.Prints(env, listing),
@@ -72,7 +72,7 @@ func disableCommand(env *cli.Env) *cobra.Command {
 			return cli.Changed(env, listing, r.GetImage(), "image %s disabled", imageName(r.GetImage()))
 		},
 	}
-	c.Flags().StringVar(&q.Reason, "reason", "", "why")
+	cli.NoteVar(c.Flags(), &q.Reason)
 	return c
 }
 

@@ -35,12 +35,12 @@ func cancelCommand(env *cli.Env) *cobra.Command {
 	var f cancelFlags
 	c := &cobra.Command{
 		Use:     "cancel INTENT",
-		Example: "  garrison intent cancel 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 --reason \"wrong version\"",
+		Example: "  garrison intent cancel 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 -m \"wrong version\"",
 		Short:   "Withdraw an intent: cancel changes that have not begun, or are deferred; others finish.",
 		Args:    cli.OneIntent, PreRunE: cli.Prints(env, display.Records), SuggestFor: []string{"withdraw"},
 		RunE: func(c *cobra.Command, a []string) error { return cancel(c.Context(), env, f, a[0]) },
 	}
-	c.Flags().StringVar(&f.reason, "reason", "", "why")
+	cli.NoteVar(c.Flags(), &f.reason)
 	c.Flags().BoolVar(&f.work.DryRun, "dry-run", false, "show the changes that have not begun; change nothing")
 	cli.TimeVar(c.Flags(), &f.work.Timeout, "timeout", time.Minute, 0,
 		"stop waiting after this `DURATION`, with exit code 7")

@@ -117,13 +117,13 @@ func rejectCommand(env *cli.Env) *cobra.Command {
 	q := &registryv1.RejectLobbyRequest{}
 	c := &cobra.Command{
 		Use: "reject [FINGERPRINT]…", Short: "Refuse machines for a day.",
-		Example: "  garrison lobby reject K7QF-XMZA-3B2T-WE5J-HN4Y --reason 'not ours'",
+		Example: "  garrison lobby reject K7QF-XMZA-3B2T-WE5J-HN4Y -m 'not ours'",
 		RunE: func(c *cobra.Command, a []string) error {
 			return reject(c.Context(), env, q, decision{named: a, matching: matching, yes: yes})
 		},
 	}
 	where(c, &matching, "all-matching")
-	cli.TextVar(c.Flags(), &q.Reason, "reason", cli.NotEmpty("reason"), "why, a `TEXT` that the machines show")
+	cli.NoteVar(c.Flags(), &q.Reason)
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return c
 }

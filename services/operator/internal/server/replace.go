@@ -33,7 +33,7 @@ func replaceCommand(env *cli.Env) *cobra.Command {
 	q := &registryv1.ReplaceServerRequest{}
 	c := &cobra.Command{
 		Use:     "replace SERVER",
-		Example: "  garrison server replace web-1 --reason 'board broke' --token-file web-1.token",
+		Example: "  garrison server replace web-1 -m 'board broke' --token-file web-1.token",
 		Short:   "Put a new machine in the place of a server's old one.",
 		Long: `Put a new machine in the place of a server's old one: the credentials of the old machine become void, and
 a one-time join token for the new one is created. The server keeps its id, its name, its site, its labels, its
@@ -51,7 +51,7 @@ that joins with the token is the server again, with its agents as they are.`,
 	}
 	c.Flags().StringVar(&f.file, "token-file", "",
 		"write the token to this `FILE`, mode 0600; refused if the file exists")
-	c.Flags().StringVar(&q.Reason, "reason", "", "why, a `TEXT` of one line that is recorded")
+	cli.NoteVar(c.Flags(), &q.Reason)
 	c.Flags().BoolVar(&q.Force, "force", false, "replace it although the old machine is online, and shut that one out")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would happen; change nothing")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")

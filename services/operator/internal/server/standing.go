@@ -93,7 +93,7 @@ func (v standingVerb) command(env *cli.Env) *cobra.Command {
 		Short:      v.short,
 		Long:       v.long,
 		SuggestFor: v.suggest,
-		Example: fmt.Sprintf("  garrison server %[1]s web-1 --reason 'unknown traffic'\n"+
+		Example: fmt.Sprintf("  garrison server %[1]s web-1 -m 'unknown traffic'\n"+
 			"  garrison server %[1]s --on rack=a1 --dry-run", v.name),
 		PreRunE: cli.Prints(env, display.Servers),
 		RunE: func(c *cobra.Command, a []string) error {
@@ -101,7 +101,7 @@ func (v standingVerb) command(env *cli.Env) *cobra.Command {
 		},
 	}
 	f.on.Add(c)
-	c.Flags().StringVar(&f.reason, "reason", "", "why, a `TEXT` of one line that is recorded")
+	cli.NoteVar(c.Flags(), &f.reason)
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the servers; change nothing")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
 	if v.shutsOut {

@@ -58,7 +58,7 @@ func cancelCommand(env *cli.Env) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:     "cancel TASK",
-		Example: "  garrison task cancel 65d947de --reason \"too early\"",
+		Example: "  garrison task cancel 65d947de -m \"too early\"",
 		Short:   "Cancel a task that is not assigned yet.",
 		Args:    cli.Exactly("TASK"),
 		PreRunE: cli.Prints(env, display.Tasks),
@@ -72,6 +72,6 @@ func cancelCommand(env *cli.Env) *cobra.Command {
 			return show(c.Context(), env, nil, []display.Task{r.GetTask()})
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why")
+	cli.NoteVar(c.Flags(), &reason)
 	return c
 }

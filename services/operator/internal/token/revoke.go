@@ -20,7 +20,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		SuggestFor: []string{"delete", "remove", "disable"},
 		Use:        "revoke NAME",
-		Example:    "  garrison token revoke rack-a --reason \"the image leaked\" --quarantine",
+		Example:    "  garrison token revoke rack-a -m \"the image leaked\" --quarantine",
 		Short:      "Make a token void at once; servers that joined with it stay.",
 		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
@@ -50,7 +50,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 			return quarantineAll(c.Context(), env, all, "joined with the revoked token "+a[0])
 		},
 	}
-	c.Flags().StringVar(&q.Reason, "reason", "", "the reason, for the ledger")
+	cli.NoteVar(c.Flags(), &q.Reason)
 	c.Flags().BoolVar(&quarantine, "quarantine", false, "also shut out every server that joined with it, until "+
 		"garrison server release")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

@@ -83,7 +83,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		SuggestFor: []string{"delete", "remove", "disable", "lock"},
 		Use:        "revoke NAME",
-		Example:    "  garrison user revoke ann --reason \"left the team\"",
+		Example:    "  garrison user revoke ann -m \"left the team\"",
 		Short:      "Shut a user out at once, with every key of that name.",
 		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
@@ -98,6 +98,6 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 			return cli.Changed(env, listing, r.GetUser(), "user %s revoked", a[0])
 		},
 	}
-	c.Flags().StringVar(&q.Reason, "reason", "", "the reason, for the ledger")
+	cli.NoteVar(c.Flags(), &q.Reason)
 	return c
 }
