@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
@@ -179,7 +181,8 @@ func (l *lost) noAgent() {
 	}
 }
 
-// processes returns those of the agent, found without the executor.
+// processes returns those of the agent, found without the executor. What one of them forked is none of them: until it
+// executes its own program it has the command line of its parent.
 func (h *host) processes() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -188,7 +191,10 @@ func (h *host) processes() (pids []int) {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	return slices.DeleteFunc(slices.Clone(pids), func(pid int) bool {
+		s, ok := proctree.Read(pid)
+		return ok && slices.Contains(pids, s.Parent)
+	})
 }
 
 // reported returns the reports of a kind that the bus has stored.
