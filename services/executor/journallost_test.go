@@ -181,8 +181,8 @@ func (l *lost) noAgent() {
 	}
 }
 
-// processes returns those of the agent, found without the executor. What one of them forked is none of them: until it
-// executes its own program it has the command line of its parent.
+// processes returns those of the agent, found without the executor, and leaves out their children: one that was just
+// forked has the command line of its parent until it executes its own program.
 func (h *host) processes() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

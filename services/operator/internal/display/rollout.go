@@ -41,15 +41,19 @@ var Rollouts = output.Listing[Rollout]{
 	},
 }
 
-// waitsFor is the title of what a rollout waits for: in a list, of a person alone.
 const waitsFor = "WAITS FOR"
 
 // RolloutPage is the columns of the page of one rollout, with everything that it waits for.
 func RolloutPage(r *registryv1.GetRolloutResponse) output.Listing[Rollout] {
+	return RolloutsWaiting(func(Rollout) string { return r.GetWaitsFor() })
+}
+
+// RolloutsWaiting is the columns of rollouts, with what each waits for; where that is empty, what it needs of a person.
+func RolloutsWaiting(text func(Rollout) string) output.Listing[Rollout] {
 	page := output.Listing[Rollout]{Name: Rollouts.Name, Columns: slices.Clone(Rollouts.Columns)}
 	for n, c := range page.Columns {
-		if c.Title == waitsFor && r.GetWaitsFor() != "" {
-			page.Columns[n] = output.Col(waitsFor, func(Rollout) string { return r.GetWaitsFor() })
+		if c.Title == waitsFor {
+			page.Columns[n].Value = func(v output.View, r Rollout) string { return cmp.Or(text(r), c.Value(v, r)) }
 		}
 	}
 	return page

@@ -121,13 +121,18 @@ func atOnce(f *registryv1.ForecastRolloutResponse) string {
 
 // TightBudget returns how a keep budget holds part of a plan back.
 func TightBudget(b *registryv1.TightBudget) string {
-	group := "environment " + b.GetEnvironment()
-	if b.GetKeep().GetField() != "env" {
-		group = fmt.Sprintf("%s %s of %s", b.GetKeep().GetField(), cmp.Or(b.GetValue(), "none"), group)
+	group := b.GetKeep().GetField() + " " + cmp.Or(b.GetValue(), "none")
+	if e := b.GetEnvironment(); e != "" && b.GetKeep().GetField() == "env" {
+		group = "environment " + e
+	} else if e != "" {
+		group += " of environment " + e
+	}
+	text := fmt.Sprintf("%s: %d of %d servers work, and %d must: ", group, b.GetWorking(), b.GetAll(), b.GetNeeded())
+	if b.GetNeeded() >= b.GetAll() {
+		return text + "no working server there can ever change; the rollout waits until the keep budget is smaller"
 	}
 	spare := max(0, int(b.GetWorking())-int(b.GetNeeded()))
-	return fmt.Sprintf("%s: %d of %d servers work, and %d must: the rollout changes %d of them, at most %d at once",
-		group, b.GetWorking(), b.GetAll(), b.GetNeeded(), b.GetChanges(), spare)
+	return text + fmt.Sprintf("the rollout changes %d of them, at most %d at once", b.GetChanges(), spare)
 }
 
 // LeftText returns how long a rollout goes on from a time; empty when that is not known, and once it halted or ended.

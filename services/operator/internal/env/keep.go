@@ -53,10 +53,14 @@ func keepCommand(env *cli.Env, find find) *cobra.Command {
 				e.Keep = budgets
 				kept = e
 			})
-			if err == nil {
-				noteKeep(c.Context(), env, kept)
+			if err != nil {
+				return err
 			}
-			return err
+			notes, _ := Immovable(c.Context(), env, kept) // the budgets are recorded without them, too
+			for _, text := range notes {
+				env.Say("note: %s", text)
+			}
+			return nil
 		},
 	}
 	record.RevisionFlag(c.Flags(), &revision)

@@ -23,21 +23,22 @@ const groupsRead = 1000
 // groupsNamed is how many of them a note names.
 const groupsNamed = 3
 
-// noteKeep prints which budgets need every server that there is, so that no working one may change. A note that cannot
-// be read is left out: the budgets are recorded.
-func noteKeep(ctx context.Context, env *cli.Env, e environment) {
+// Immovable returns which keep budgets of an environment need every server that there is, so that no working one may
+// change: a sentence each.
+func Immovable(ctx context.Context, env *cli.Env, e environment) (notes []string, err error) {
 	for _, b := range e.GetKeep() {
 		r, err := cli.Call[*registryv1.CountServersResponse](ctx, env, &registryv1.CountServersRequest{
 			Filter: &registryv1.ListServersRequest{Environment: e.GetName(), Life: serverv1.Life_LIFE_ALIVE},
 			By:     []string{b.GetField()}, Top: groupsRead,
 		})
 		if err != nil {
-			return
+			return nil, err
 		}
 		if text := keepNote(e, b, r.GetCounts().GetGroups()); text != "" {
-			env.Say("note: %s", text)
+			notes = append(notes, text)
 		}
 	}
+	return notes, nil
 }
 
 // keepNote returns which groups of servers are no larger than what a budget needs of them; "" when none is.

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"maps"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +30,14 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Use: "list", Example: "  garrison rollout list --state running",
 		Short: "List rollouts, the newest first.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, display.Rollouts,
+			waits := map[string]*registryv1.RolloutWait{}
+			listing := display.RolloutsWaiting(func(r display.Rollout) string { return waits[r.GetId()].GetText() })
+			return cli.List(c.Context(), env, page, listing,
 				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutsResponse, error) {
 					q.Page = p
-					return cli.Call[*registryv1.ListRolloutsResponse](ctx, env, q)
+					r, err := cli.Call[*registryv1.ListRolloutsResponse](ctx, env, q)
+					maps.Copy(waits, r.GetWaits())
+					return r, err
 				})
 		},
 	}

@@ -130,6 +130,11 @@ func (f *Fleet) attention(a answers, suspended int) {
 		add(len(names), "environment heals no drift: "+names[0],
 			"environments heal no drift: "+strings.Join(names, ", "), "garrison env show "+names[0])
 	}
+	if len(a.immovable) > 0 {
+		add(len(a.immovable), "environment has a keep budget that lets no server change: "+a.immovable[0],
+			"environments have keep budgets that let no server change: "+strings.Join(a.immovable, ", "),
+			"garrison env show "+a.immovable[0])
+	}
 	add(len(a.halted.GetRollouts()), "rollout is halted", "rollouts are halted",
 		"garrison rollout list --state halted")
 	approve, resume := a.needing(rollout.NeedsApprove), a.needing(rollout.NeedsResume)
@@ -137,6 +142,10 @@ func (f *Fleet) attention(a answers, suspended int) {
 		oneOr(approve, "garrison rollout approve ", "garrison rollout list --state running"))
 	add(len(resume), "rollout stopped after a wave, as it was asked to", "rollouts stopped after a wave, as asked",
 		oneOr(resume, "garrison rollout resume ", "garrison rollout list --state running"))
+	stuck := a.immovableRollouts()
+	add(len(stuck), "rollout waits for a keep budget that lets no server change",
+		"rollouts wait for keep budgets that let no server change",
+		oneOr(stuck, "garrison rollout show ", "garrison rollout list --state running"))
 	add(len(a.paused.GetRollouts()), "rollout is paused", "rollouts are paused",
 		"garrison rollout list --state paused")
 	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
@@ -162,6 +171,16 @@ func (f *Fleet) attention(a answers, suspended int) {
 func (a answers) needing(what rollout.Need) (ids []string) {
 	for _, r := range a.running.GetRollouts() {
 		if rollout.NeedAt(r, a.at) == what {
+			ids = append(ids, r.GetId())
+		}
+	}
+	return ids
+}
+
+// immovableRollouts returns the ids of the rollouts that run and that a keep budget never lets go on.
+func (a answers) immovableRollouts() (ids []string) {
+	for _, r := range a.running.GetRollouts() {
+		if a.running.GetWaits()[r.GetId()].GetImmovable() {
 			ids = append(ids, r.GetId())
 		}
 	}

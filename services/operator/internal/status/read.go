@@ -16,6 +16,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	environments "github.com/garrison-fleet/garrison/services/operator/internal/env"
 )
 
 // versionsRead is how many pairs of an agent and a version are read; the others are counted.
@@ -37,6 +38,7 @@ type answers struct {
 	blocks                 *registryv1.ListBlocksResponse
 	halted, running        *registryv1.ListRolloutsResponse
 	paused                 *registryv1.ListRolloutsResponse
+	immovable              []string // names of environments in which a keep budget lets no server change
 }
 
 // read asks the services side by side. What grows with the fleet is counted at the services; of the lists that do not,
@@ -46,61 +48,72 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 	if _, err := env.Client(ctx); err != nil {
 		return a, err
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, asking := errgroup.WithContext(ctx)
 	servers := &registryv1.ListServersRequest{On: on}
-	ask(ctx, g, env, &a.servers, &registryv1.CountServersRequest{
+	ask(asking, g, env, &a.servers, &registryv1.CountServersRequest{
 		Filter: servers, By: []string{"life", "presence", "standing", "condition"}, Top: 1000,
 	})
-	ask(ctx, g, env, &a.leaked, &registryv1.CountServersRequest{
+	ask(asking, g, env, &a.leaked, &registryv1.CountServersRequest{
 		Filter: &registryv1.ListServersRequest{Leaked: true, On: on},
 	})
-	ask(ctx, g, env, &a.found, &registryv1.CountServersRequest{
+	ask(asking, g, env, &a.found, &registryv1.CountServersRequest{
 		Filter: &registryv1.ListServersRequest{Found: true, On: on},
 	})
-	ask(ctx, g, env, &a.defaults, &registryv1.CountServersRequest{
+	ask(asking, g, env, &a.defaults, &registryv1.CountServersRequest{
 		Filter: &registryv1.ListServersRequest{WaitsForDefault: true, On: on},
 	})
-	ask(ctx, g, env, &a.presence, &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1}})
+	ask(asking, g, env, &a.presence, &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1}})
 	instances := &registryv1.ListInstancesRequest{On: on}
-	ask(ctx, g, env, &a.versions, &registryv1.CountInstancesRequest{
+	ask(asking, g, env, &a.versions, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"agent", "version"}, Top: versionsRead,
 	})
-	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
+	ask(asking, g, env, &a.states, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"state", "health"}, Top: 1000,
 	})
-	collect(ctx, g, env, &a.holds, func(p *apiv1.Page) proto.Message {
+	collect(asking, g, env, &a.holds, func(p *apiv1.Page) proto.Message {
 		return &registryv1.ListHoldsRequest{Page: p, On: on}
 	})
-	collect(ctx, g, env, &a.ahead, func(p *apiv1.Page) proto.Message {
+	collect(asking, g, env, &a.ahead, func(p *apiv1.Page) proto.Message {
 		return &registryv1.GetRestoreStatusRequest{Page: p, On: on}
 	})
 	if on == nil { // these know no servers by selector
 		under := []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
-		ask(ctx, g, env, &a.tasks, &dispatcherv1.CountTasksRequest{
+		ask(asking, g, env, &a.tasks, &dispatcherv1.CountTasksRequest{
 			Filter: &dispatcherv1.ListTasksRequest{States: under}, By: []string{"state"},
 		})
-		ask(ctx, g, env, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
-		ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
-		collect(ctx, g, env, &a.lobby, func(p *apiv1.Page) proto.Message {
+		ask(asking, g, env, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
+		ask(asking, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
+		collect(asking, g, env, &a.lobby, func(p *apiv1.Page) proto.Message {
 			return &registryv1.ListLobbyRequest{Page: p}
 		})
-		collect(ctx, g, env, &a.environments, func(p *apiv1.Page) proto.Message {
+		collect(asking, g, env, &a.environments, func(p *apiv1.Page) proto.Message {
 			return &registryv1.ListEnvironmentsRequest{Page: p}
 		})
-		collect(ctx, g, env, &a.blocks, func(p *apiv1.Page) proto.Message {
+		collect(asking, g, env, &a.blocks, func(p *apiv1.Page) proto.Message {
 			return &registryv1.ListBlocksRequest{Page: p}
 		})
 		for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
 			rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
 			rolloutv1.State_STATE_RUNNING: &a.running,
 		} {
-			collect(ctx, g, env, to, func(p *apiv1.Page) proto.Message {
+			collect(asking, g, env, to, func(p *apiv1.Page) proto.Message {
 				return &registryv1.ListRolloutsRequest{Page: p, State: state}
 			})
 		}
 	}
-	err := g.Wait() // before a is read
-	return a, err
+	if err := g.Wait(); err != nil {
+		return a, err
+	}
+	for _, e := range a.environments.GetEnvironments() {
+		notes, err := environments.Immovable(ctx, env, e)
+		if err != nil {
+			return a, err
+		}
+		if len(notes) > 0 {
+			a.immovable = append(a.immovable, e.GetName())
+		}
+	}
+	return a, nil
 }
 
 // ask sends a request in a goroutine of the group.

@@ -47,6 +47,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 		environments: &registryv1.ListEnvironmentsResponse{Environments: []*environmentv1.Environment{
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
+		immovable: []string{"test"},
 	})
 	want := `servers        22  13 online, 4 late, 2 offline; 3 invited; 1 quarantined
 instances      13  11 converged, 1 drifted, 1 failed; 12 good, 1 bad
@@ -77,6 +78,8 @@ NEEDS A PERSON
         garrison env default list
      1  environment heals no drift: prod
         garrison env show prod
+     1  environment has a keep budget that lets no server change: test
+        garrison env show test
      1  executor is suspended
         garrison server list --condition suspended
      1  server is quarantined
@@ -101,12 +104,13 @@ func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 	f := fleetOf(answers{
 		running: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{
 			running("r-1", true, 0), running("r-2", false, 1), running("r-3", true, 1), running("r-4", false, 0),
-		}},
+		}, Waits: map[string]*registryv1.RolloutWait{"r-4": {Immovable: true}, "r-1": {Text: "an approval"}}},
 		paused: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{{Id: "r-5"}}},
 	})
 	want := []AttentionPoint{
 		{1, "rollout waits for an approval", "garrison rollout approve r-1"},
 		{2, "rollouts stopped after a wave, as asked", "garrison rollout list --state running"},
+		{1, "rollout waits for a keep budget that lets no server change", "garrison rollout show r-4"},
 		{1, "rollout is paused", "garrison rollout list --state paused"},
 	}
 	if d := cmp.Diff(want, f.Attention); d != "" {

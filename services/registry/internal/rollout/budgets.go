@@ -13,6 +13,7 @@ type budgets struct {
 	spare map[keep.Group]int // how many servers may be taken away
 	held  int
 	why   string
+	stuck bool // a budget needs every server of the group of one that is held back
 }
 
 // take reports whether a server may be changed now, and takes it out of every budget if so.
@@ -42,16 +43,24 @@ func (b *budgets) take(server string) bool {
 }
 
 func (b *budgets) hold(s Standing) {
-	b.held++
-	b.why = fmt.Sprintf("more working servers with %s %s", s.Group.Field, orNone(s.Group.Value))
+	group := fmt.Sprintf("%s %s", s.Group.Field, orNone(s.Group.Value))
 	if s.Group.Environment != "" {
-		b.why += ", for environment " + s.Group.Environment
+		group += ", for environment " + s.Group.Environment
+	}
+	b.held++
+	needed := keep.Needed(s.Keep, s.Count.All)
+	switch {
+	case s.Count.All > 0 && needed >= s.Count.All:
+		b.stuck, b.why = true, fmt.Sprintf("a smaller keep budget than %d of %d servers with %s", needed, s.Count.All, group)
+	case !b.stuck:
+		b.why = "more working servers with " + group
 	}
 }
 
 // note makes a decision wait for working servers.
 func (b *budgets) note(d *Decision) {
 	if b.held > 0 {
+		d.Immovable = d.Immovable || b.stuck
 		d.waitFor(fmt.Sprintf("%s: %s held back", b.why, some(b.held)))
 	}
 }

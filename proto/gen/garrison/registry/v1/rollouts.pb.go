@@ -559,7 +559,7 @@ func (x *BesideRollout) GetLeft() uint32 {
 // changes in the group.
 type TightBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The environment.
+	// The environment; empty for a budget of the rollout.
 	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// The budget.
 	Keep *v12.Keep `protobuf:"bytes,2,opt,name=keep,proto3" json:"keep,omitempty"`
@@ -1276,7 +1276,9 @@ type ListRolloutsResponse struct {
 	// The rollouts.
 	Rollouts []*v12.Rollout `protobuf:"bytes,1,rep,name=rollouts,proto3" json:"rollouts,omitempty"`
 	// The cursor of the next part; empty after the last.
-	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// What those that run wait for, by their ids.
+	Waits         map[string]*RolloutWait `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1325,6 +1327,68 @@ func (x *ListRolloutsResponse) GetNextCursor() string {
 	return ""
 }
 
+func (x *ListRolloutsResponse) GetWaits() map[string]*RolloutWait {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+// RolloutWait is what a rollout waits for.
+type RolloutWait struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In one sentence.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// True when a keep budget never lets the servers change that are held back: it needs every server of their group.
+	Immovable     bool `protobuf:"varint,2,opt,name=immovable,proto3" json:"immovable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolloutWait) Reset() {
+	*x = RolloutWait{}
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolloutWait) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolloutWait) ProtoMessage() {}
+
+func (x *RolloutWait) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolloutWait.ProtoReflect.Descriptor instead.
+func (*RolloutWait) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RolloutWait) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *RolloutWait) GetImmovable() bool {
+	if x != nil {
+		return x.Immovable
+	}
+	return false
+}
+
 // ListRolloutTargetsRequest names a rollout and filters its targets.
 type ListRolloutTargetsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1342,7 +1406,7 @@ type ListRolloutTargetsRequest struct {
 
 func (x *ListRolloutTargetsRequest) Reset() {
 	*x = ListRolloutTargetsRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1418,7 @@ func (x *ListRolloutTargetsRequest) String() string {
 func (*ListRolloutTargetsRequest) ProtoMessage() {}
 
 func (x *ListRolloutTargetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[12]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1431,7 @@ func (x *ListRolloutTargetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutTargetsRequest.ProtoReflect.Descriptor instead.
 func (*ListRolloutTargetsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{12}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRolloutTargetsRequest) GetRolloutId() string {
@@ -1411,7 +1475,7 @@ type ListRolloutTargetsResponse struct {
 
 func (x *ListRolloutTargetsResponse) Reset() {
 	*x = ListRolloutTargetsResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1487,7 @@ func (x *ListRolloutTargetsResponse) String() string {
 func (*ListRolloutTargetsResponse) ProtoMessage() {}
 
 func (x *ListRolloutTargetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[13]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1500,7 @@ func (x *ListRolloutTargetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolloutTargetsResponse.ProtoReflect.Descriptor instead.
 func (*ListRolloutTargetsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{13}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListRolloutTargetsResponse) GetTargets() []*RolloutTarget {
@@ -1474,7 +1538,7 @@ type ControlRolloutRequest struct {
 
 func (x *ControlRolloutRequest) Reset() {
 	*x = ControlRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1550,7 @@ func (x *ControlRolloutRequest) String() string {
 func (*ControlRolloutRequest) ProtoMessage() {}
 
 func (x *ControlRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[14]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1563,7 @@ func (x *ControlRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ControlRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{14}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ControlRolloutRequest) GetRolloutId() string {
@@ -1555,7 +1619,7 @@ type ControlRolloutResponse struct {
 
 func (x *ControlRolloutResponse) Reset() {
 	*x = ControlRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1631,7 @@ func (x *ControlRolloutResponse) String() string {
 func (*ControlRolloutResponse) ProtoMessage() {}
 
 func (x *ControlRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[15]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1644,7 @@ func (x *ControlRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ControlRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{15}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ControlRolloutResponse) GetRollout() *v12.Rollout {
@@ -1608,7 +1672,7 @@ type AnswerRolloutRequest struct {
 
 func (x *AnswerRolloutRequest) Reset() {
 	*x = AnswerRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1684,7 @@ func (x *AnswerRolloutRequest) String() string {
 func (*AnswerRolloutRequest) ProtoMessage() {}
 
 func (x *AnswerRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[16]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1697,7 @@ func (x *AnswerRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRolloutRequest.ProtoReflect.Descriptor instead.
 func (*AnswerRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{16}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AnswerRolloutRequest) GetRolloutId() string {
@@ -1679,7 +1743,7 @@ type AnswerRolloutResponse struct {
 
 func (x *AnswerRolloutResponse) Reset() {
 	*x = AnswerRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1755,7 @@ func (x *AnswerRolloutResponse) String() string {
 func (*AnswerRolloutResponse) ProtoMessage() {}
 
 func (x *AnswerRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[17]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1768,7 @@ func (x *AnswerRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerRolloutResponse.ProtoReflect.Descriptor instead.
 func (*AnswerRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{17}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AnswerRolloutResponse) GetRollout() *v12.Rollout {
@@ -1742,7 +1806,7 @@ type ReplayRolloutRequest struct {
 
 func (x *ReplayRolloutRequest) Reset() {
 	*x = ReplayRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1818,7 @@ func (x *ReplayRolloutRequest) String() string {
 func (*ReplayRolloutRequest) ProtoMessage() {}
 
 func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[18]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1831,7 @@ func (x *ReplayRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ReplayRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{18}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplayRolloutRequest) GetRolloutId() string {
@@ -1806,7 +1870,7 @@ type ReplayRolloutResponse struct {
 
 func (x *ReplayRolloutResponse) Reset() {
 	*x = ReplayRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1882,7 @@ func (x *ReplayRolloutResponse) String() string {
 func (*ReplayRolloutResponse) ProtoMessage() {}
 
 func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[19]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +1895,7 @@ func (x *ReplayRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ReplayRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{19}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplayRolloutResponse) GetRolloutId() string {
@@ -1895,7 +1959,7 @@ type ReplayedDecision struct {
 
 func (x *ReplayedDecision) Reset() {
 	*x = ReplayedDecision{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +1971,7 @@ func (x *ReplayedDecision) String() string {
 func (*ReplayedDecision) ProtoMessage() {}
 
 func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[20]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +1984,7 @@ func (x *ReplayedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayedDecision.ProtoReflect.Descriptor instead.
 func (*ReplayedDecision) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{20}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReplayedDecision) GetSequence() uint64 {
@@ -1975,7 +2039,7 @@ type ForecastRolloutRequest struct {
 
 func (x *ForecastRolloutRequest) Reset() {
 	*x = ForecastRolloutRequest{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2051,7 @@ func (x *ForecastRolloutRequest) String() string {
 func (*ForecastRolloutRequest) ProtoMessage() {}
 
 func (x *ForecastRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[21]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2064,7 @@ func (x *ForecastRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForecastRolloutRequest.ProtoReflect.Descriptor instead.
 func (*ForecastRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{21}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ForecastRolloutRequest) GetIntent() *v1.Intent {
@@ -2076,7 +2140,7 @@ type ForecastRolloutResponse struct {
 
 func (x *ForecastRolloutResponse) Reset() {
 	*x = ForecastRolloutResponse{}
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2152,7 @@ func (x *ForecastRolloutResponse) String() string {
 func (*ForecastRolloutResponse) ProtoMessage() {}
 
 func (x *ForecastRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[22]
+	mi := &file_garrison_registry_v1_rollouts_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2165,7 @@ func (x *ForecastRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForecastRolloutResponse.ProtoReflect.Descriptor instead.
 func (*ForecastRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{22}
+	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ForecastRolloutResponse) GetRuns() uint32 {
@@ -2337,11 +2401,19 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x13ListRolloutsRequest\x120\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1a.garrison.rollout.v1.StateR\x05state\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12)\n" +
-	"\x04page\x18\x03 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"q\n" +
+	"\x04page\x18\x03 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x9b\x02\n" +
 	"\x14ListRolloutsResponse\x128\n" +
 	"\brollouts\x18\x01 \x03(\v2\x1c.garrison.rollout.v1.RolloutR\brollouts\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xc1\x01\n" +
+	"nextCursor\x12K\n" +
+	"\x05waits\x18\x03 \x03(\v25.garrison.registry.v1.ListRolloutsResponse.WaitsEntryR\x05waits\x1a[\n" +
+	"\n" +
+	"WaitsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x127\n" +
+	"\x05value\x18\x02 \x01(\v2!.garrison.registry.v1.RolloutWaitR\x05value:\x028\x01\"?\n" +
+	"\vRolloutWait\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1c\n" +
+	"\timmovable\x18\x02 \x01(\bR\timmovable\"\xc1\x01\n" +
 	"\x19ListRolloutTargetsRequest\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x128\n" +
@@ -2451,7 +2523,7 @@ func file_garrison_registry_v1_rollouts_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_registry_v1_rollouts_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_registry_v1_rollouts_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_garrison_registry_v1_rollouts_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_garrison_registry_v1_rollouts_proto_goTypes = []any{
 	(RolloutControl)(0),                // 0: garrison.registry.v1.RolloutControl
 	(RolloutAnswer)(0),                 // 1: garrison.registry.v1.RolloutAnswer
@@ -2467,82 +2539,86 @@ var file_garrison_registry_v1_rollouts_proto_goTypes = []any{
 	(*RolloutReason)(nil),              // 11: garrison.registry.v1.RolloutReason
 	(*ListRolloutsRequest)(nil),        // 12: garrison.registry.v1.ListRolloutsRequest
 	(*ListRolloutsResponse)(nil),       // 13: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsRequest)(nil),  // 14: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ListRolloutTargetsResponse)(nil), // 15: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutRequest)(nil),      // 16: garrison.registry.v1.ControlRolloutRequest
-	(*ControlRolloutResponse)(nil),     // 17: garrison.registry.v1.ControlRolloutResponse
-	(*AnswerRolloutRequest)(nil),       // 18: garrison.registry.v1.AnswerRolloutRequest
-	(*AnswerRolloutResponse)(nil),      // 19: garrison.registry.v1.AnswerRolloutResponse
-	(*ReplayRolloutRequest)(nil),       // 20: garrison.registry.v1.ReplayRolloutRequest
-	(*ReplayRolloutResponse)(nil),      // 21: garrison.registry.v1.ReplayRolloutResponse
-	(*ReplayedDecision)(nil),           // 22: garrison.registry.v1.ReplayedDecision
-	(*ForecastRolloutRequest)(nil),     // 23: garrison.registry.v1.ForecastRolloutRequest
-	(*ForecastRolloutResponse)(nil),    // 24: garrison.registry.v1.ForecastRolloutResponse
-	nil,                                // 25: garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
-	nil,                                // 26: garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
-	(*v1.Intent)(nil),                  // 27: garrison.intent.v1.Intent
-	(*v11.Page)(nil),                   // 28: garrison.api.v1.Page
-	(*v1.Plan)(nil),                    // 29: garrison.intent.v1.Plan
-	(*v12.Strategy)(nil),               // 30: garrison.rollout.v1.Strategy
-	(*v11.Refusal)(nil),                // 31: garrison.api.v1.Refusal
-	(*timestamppb.Timestamp)(nil),      // 32: google.protobuf.Timestamp
-	(*v12.Keep)(nil),                   // 33: garrison.rollout.v1.Keep
-	(*v12.Target)(nil),                 // 34: garrison.rollout.v1.Target
-	(*v12.Rollout)(nil),                // 35: garrison.rollout.v1.Rollout
-	(*durationpb.Duration)(nil),        // 36: google.protobuf.Duration
-	(v12.TargetState)(0),               // 37: garrison.rollout.v1.TargetState
-	(v12.State)(0),                     // 38: garrison.rollout.v1.State
-	(*v12.Basis)(nil),                  // 39: garrison.rollout.v1.Basis
+	(*RolloutWait)(nil),                // 14: garrison.registry.v1.RolloutWait
+	(*ListRolloutTargetsRequest)(nil),  // 15: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ListRolloutTargetsResponse)(nil), // 16: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutRequest)(nil),      // 17: garrison.registry.v1.ControlRolloutRequest
+	(*ControlRolloutResponse)(nil),     // 18: garrison.registry.v1.ControlRolloutResponse
+	(*AnswerRolloutRequest)(nil),       // 19: garrison.registry.v1.AnswerRolloutRequest
+	(*AnswerRolloutResponse)(nil),      // 20: garrison.registry.v1.AnswerRolloutResponse
+	(*ReplayRolloutRequest)(nil),       // 21: garrison.registry.v1.ReplayRolloutRequest
+	(*ReplayRolloutResponse)(nil),      // 22: garrison.registry.v1.ReplayRolloutResponse
+	(*ReplayedDecision)(nil),           // 23: garrison.registry.v1.ReplayedDecision
+	(*ForecastRolloutRequest)(nil),     // 24: garrison.registry.v1.ForecastRolloutRequest
+	(*ForecastRolloutResponse)(nil),    // 25: garrison.registry.v1.ForecastRolloutResponse
+	nil,                                // 26: garrison.registry.v1.ListRolloutsResponse.WaitsEntry
+	nil,                                // 27: garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
+	nil,                                // 28: garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
+	(*v1.Intent)(nil),                  // 29: garrison.intent.v1.Intent
+	(*v11.Page)(nil),                   // 30: garrison.api.v1.Page
+	(*v1.Plan)(nil),                    // 31: garrison.intent.v1.Plan
+	(*v12.Strategy)(nil),               // 32: garrison.rollout.v1.Strategy
+	(*v11.Refusal)(nil),                // 33: garrison.api.v1.Refusal
+	(*timestamppb.Timestamp)(nil),      // 34: google.protobuf.Timestamp
+	(*v12.Keep)(nil),                   // 35: garrison.rollout.v1.Keep
+	(*v12.Target)(nil),                 // 36: garrison.rollout.v1.Target
+	(*v12.Rollout)(nil),                // 37: garrison.rollout.v1.Rollout
+	(*durationpb.Duration)(nil),        // 38: google.protobuf.Duration
+	(v12.TargetState)(0),               // 39: garrison.rollout.v1.TargetState
+	(v12.State)(0),                     // 40: garrison.rollout.v1.State
+	(*v12.Basis)(nil),                  // 41: garrison.rollout.v1.Basis
 }
 var file_garrison_registry_v1_rollouts_proto_depIdxs = []int32{
-	27, // 0: garrison.registry.v1.PlanRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
-	28, // 1: garrison.registry.v1.PlanRolloutRequest.page:type_name -> garrison.api.v1.Page
-	27, // 2: garrison.registry.v1.PlanRolloutResponse.intent:type_name -> garrison.intent.v1.Intent
-	29, // 3: garrison.registry.v1.PlanRolloutResponse.steps:type_name -> garrison.intent.v1.Plan
-	30, // 4: garrison.registry.v1.PlanRolloutResponse.strategy:type_name -> garrison.rollout.v1.Strategy
-	31, // 5: garrison.registry.v1.PlanRolloutResponse.refusal:type_name -> garrison.api.v1.Refusal
+	29, // 0: garrison.registry.v1.PlanRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
+	30, // 1: garrison.registry.v1.PlanRolloutRequest.page:type_name -> garrison.api.v1.Page
+	29, // 2: garrison.registry.v1.PlanRolloutResponse.intent:type_name -> garrison.intent.v1.Intent
+	31, // 3: garrison.registry.v1.PlanRolloutResponse.steps:type_name -> garrison.intent.v1.Plan
+	32, // 4: garrison.registry.v1.PlanRolloutResponse.strategy:type_name -> garrison.rollout.v1.Strategy
+	33, // 5: garrison.registry.v1.PlanRolloutResponse.refusal:type_name -> garrison.api.v1.Refusal
 	6,  // 6: garrison.registry.v1.PlanRolloutResponse.values:type_name -> garrison.registry.v1.ValueChange
 	7,  // 7: garrison.registry.v1.PlanRolloutResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
-	32, // 8: garrison.registry.v1.PlanRolloutResponse.closed_until:type_name -> google.protobuf.Timestamp
-	24, // 9: garrison.registry.v1.PlanRolloutResponse.forecast:type_name -> garrison.registry.v1.ForecastRolloutResponse
+	34, // 8: garrison.registry.v1.PlanRolloutResponse.closed_until:type_name -> google.protobuf.Timestamp
+	25, // 9: garrison.registry.v1.PlanRolloutResponse.forecast:type_name -> garrison.registry.v1.ForecastRolloutResponse
 	4,  // 10: garrison.registry.v1.PlanRolloutResponse.beside:type_name -> garrison.registry.v1.BesideRollout
 	5,  // 11: garrison.registry.v1.PlanRolloutResponse.budgets:type_name -> garrison.registry.v1.TightBudget
-	32, // 12: garrison.registry.v1.PlanRolloutResponse.start_at:type_name -> google.protobuf.Timestamp
-	33, // 13: garrison.registry.v1.TightBudget.keep:type_name -> garrison.rollout.v1.Keep
-	34, // 14: garrison.registry.v1.RolloutTarget.target:type_name -> garrison.rollout.v1.Target
-	35, // 15: garrison.registry.v1.GetRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	32, // 16: garrison.registry.v1.GetRolloutResponse.next_at:type_name -> google.protobuf.Timestamp
+	34, // 12: garrison.registry.v1.PlanRolloutResponse.start_at:type_name -> google.protobuf.Timestamp
+	35, // 13: garrison.registry.v1.TightBudget.keep:type_name -> garrison.rollout.v1.Keep
+	36, // 14: garrison.registry.v1.RolloutTarget.target:type_name -> garrison.rollout.v1.Target
+	37, // 15: garrison.registry.v1.GetRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	34, // 16: garrison.registry.v1.GetRolloutResponse.next_at:type_name -> google.protobuf.Timestamp
 	11, // 17: garrison.registry.v1.GetRolloutResponse.reasons:type_name -> garrison.registry.v1.RolloutReason
-	36, // 18: garrison.registry.v1.GetRolloutResponse.left_50:type_name -> google.protobuf.Duration
-	36, // 19: garrison.registry.v1.GetRolloutResponse.left_90:type_name -> google.protobuf.Duration
+	38, // 18: garrison.registry.v1.GetRolloutResponse.left_50:type_name -> google.protobuf.Duration
+	38, // 19: garrison.registry.v1.GetRolloutResponse.left_90:type_name -> google.protobuf.Duration
 	10, // 20: garrison.registry.v1.GetRolloutResponse.slow:type_name -> garrison.registry.v1.SlowServer
-	36, // 21: garrison.registry.v1.SlowServer.took:type_name -> google.protobuf.Duration
-	36, // 22: garrison.registry.v1.SlowServer.median:type_name -> google.protobuf.Duration
-	37, // 23: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
-	38, // 24: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
-	28, // 25: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
-	35, // 26: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
-	37, // 27: garrison.registry.v1.ListRolloutTargetsRequest.states:type_name -> garrison.rollout.v1.TargetState
-	28, // 28: garrison.registry.v1.ListRolloutTargetsRequest.page:type_name -> garrison.api.v1.Page
-	7,  // 29: garrison.registry.v1.ListRolloutTargetsResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
-	0,  // 30: garrison.registry.v1.ControlRolloutRequest.control:type_name -> garrison.registry.v1.RolloutControl
-	35, // 31: garrison.registry.v1.ControlRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	1,  // 32: garrison.registry.v1.AnswerRolloutRequest.answer:type_name -> garrison.registry.v1.RolloutAnswer
-	35, // 33: garrison.registry.v1.AnswerRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
-	22, // 34: garrison.registry.v1.ReplayRolloutResponse.decisions:type_name -> garrison.registry.v1.ReplayedDecision
-	39, // 35: garrison.registry.v1.ReplayedDecision.basis:type_name -> garrison.rollout.v1.Basis
-	27, // 36: garrison.registry.v1.ForecastRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
-	25, // 37: garrison.registry.v1.ForecastRolloutResponse.halted_in:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
-	26, // 38: garrison.registry.v1.ForecastRolloutResponse.halted_because:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
-	36, // 39: garrison.registry.v1.ForecastRolloutResponse.took_50:type_name -> google.protobuf.Duration
-	36, // 40: garrison.registry.v1.ForecastRolloutResponse.took_90:type_name -> google.protobuf.Duration
-	36, // 41: garrison.registry.v1.ForecastRolloutResponse.halted_50:type_name -> google.protobuf.Duration
-	36, // 42: garrison.registry.v1.ForecastRolloutResponse.halted_90:type_name -> google.protobuf.Duration
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	38, // 21: garrison.registry.v1.SlowServer.took:type_name -> google.protobuf.Duration
+	38, // 22: garrison.registry.v1.SlowServer.median:type_name -> google.protobuf.Duration
+	39, // 23: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
+	40, // 24: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
+	30, // 25: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
+	37, // 26: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
+	26, // 27: garrison.registry.v1.ListRolloutsResponse.waits:type_name -> garrison.registry.v1.ListRolloutsResponse.WaitsEntry
+	39, // 28: garrison.registry.v1.ListRolloutTargetsRequest.states:type_name -> garrison.rollout.v1.TargetState
+	30, // 29: garrison.registry.v1.ListRolloutTargetsRequest.page:type_name -> garrison.api.v1.Page
+	7,  // 30: garrison.registry.v1.ListRolloutTargetsResponse.targets:type_name -> garrison.registry.v1.RolloutTarget
+	0,  // 31: garrison.registry.v1.ControlRolloutRequest.control:type_name -> garrison.registry.v1.RolloutControl
+	37, // 32: garrison.registry.v1.ControlRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	1,  // 33: garrison.registry.v1.AnswerRolloutRequest.answer:type_name -> garrison.registry.v1.RolloutAnswer
+	37, // 34: garrison.registry.v1.AnswerRolloutResponse.rollout:type_name -> garrison.rollout.v1.Rollout
+	23, // 35: garrison.registry.v1.ReplayRolloutResponse.decisions:type_name -> garrison.registry.v1.ReplayedDecision
+	41, // 36: garrison.registry.v1.ReplayedDecision.basis:type_name -> garrison.rollout.v1.Basis
+	29, // 37: garrison.registry.v1.ForecastRolloutRequest.intent:type_name -> garrison.intent.v1.Intent
+	27, // 38: garrison.registry.v1.ForecastRolloutResponse.halted_in:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedInEntry
+	28, // 39: garrison.registry.v1.ForecastRolloutResponse.halted_because:type_name -> garrison.registry.v1.ForecastRolloutResponse.HaltedBecauseEntry
+	38, // 40: garrison.registry.v1.ForecastRolloutResponse.took_50:type_name -> google.protobuf.Duration
+	38, // 41: garrison.registry.v1.ForecastRolloutResponse.took_90:type_name -> google.protobuf.Duration
+	38, // 42: garrison.registry.v1.ForecastRolloutResponse.halted_50:type_name -> google.protobuf.Duration
+	38, // 43: garrison.registry.v1.ForecastRolloutResponse.halted_90:type_name -> google.protobuf.Duration
+	14, // 44: garrison.registry.v1.ListRolloutsResponse.WaitsEntry.value:type_name -> garrison.registry.v1.RolloutWait
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_rollouts_proto_init() }
@@ -2551,14 +2627,14 @@ func file_garrison_registry_v1_rollouts_proto_init() {
 		return
 	}
 	file_garrison_registry_v1_rollouts_proto_msgTypes[4].OneofWrappers = []any{}
-	file_garrison_registry_v1_rollouts_proto_msgTypes[12].OneofWrappers = []any{}
+	file_garrison_registry_v1_rollouts_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_rollouts_proto_rawDesc), len(file_garrison_registry_v1_rollouts_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -219,10 +219,7 @@ func (a *API) get(
 			return
 		}
 		resp.Rollout, resp.Reasons, resp.Restoring = r, a.reasons(r.Id), a.records.View.CountUnrestored(r.Id)
-		now := &rolloutv1.Basis{At: timestamppb.New(a.records.Now())}
-		in := rolling.Input(a.records.View, r, now)
-		in.Unprimed = nil // what is fetched ahead holds nothing up, and may take a look at all servers
-		d := rollout.Decide(in).Hold(r, a.presence.held(r))
+		d := a.next(r)
 		if resp.WaitsFor = d.Waits; !d.Next.IsZero() {
 			resp.NextAt = timestamppb.New(d.Next)
 		}
@@ -230,6 +227,13 @@ func (a *API) get(
 		resp = proto.CloneOf(resp)
 	})
 	return request.Answer(resp, err)
+}
+
+// next returns what comes next for a rollout. It must run inside Read.
+func (a *API) next(r *rolloutv1.Rollout) rollout.Decision {
+	in := rolling.Input(a.records.View, r, &rolloutv1.Basis{At: timestamppb.New(a.records.Now())})
+	in.Unprimed = nil // what is fetched ahead holds nothing up, and may take a look at all servers
+	return rollout.Decide(in).Hold(r, a.presence.held(r))
 }
 
 // namedByRolloutReason is how many servers a reason names.
@@ -283,7 +287,7 @@ func (a *API) List(
 	if err != nil {
 		return nil, err
 	}
-	resp := &registryv1.ListRolloutsResponse{}
+	resp := &registryv1.ListRolloutsResponse{Waits: map[string]*registryv1.RolloutWait{}}
 	a.records.Follower.Read(func() {
 		after := q.Page.GetCursor() == ""
 		for _, r := range a.records.View.Rollouts() {
@@ -294,12 +298,23 @@ func (a *API) List(
 					break
 				}
 				resp.Rollouts = append(resp.Rollouts, r)
+				a.addWait(resp, r)
 			}
 			after = after || r.Id == q.Page.GetCursor()
 		}
 		resp = proto.CloneOf(resp)
 	})
 	return resp, nil
+}
+
+// addWait adds what a rollout that runs waits for. It must run inside Read.
+func (a *API) addWait(resp *registryv1.ListRolloutsResponse, r *rolloutv1.Rollout) {
+	if r.State != rolloutv1.State_STATE_RUNNING {
+		return
+	}
+	if d := a.next(r); d.Waits != "" {
+		resp.Waits[r.Id] = &registryv1.RolloutWait{Text: d.Waits, Immovable: d.Immovable}
+	}
 }
 
 // Targets lists the servers of a rollout, by id. The cursor is the id of the last one.

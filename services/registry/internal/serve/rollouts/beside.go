@@ -11,8 +11,10 @@ import (
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/rolling"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
 // The most other rollouts and keep budgets that a plan names.
@@ -43,8 +45,12 @@ func (a *API) addOthers(resp *registryv1.PlanRolloutResponse, p rolling.Planned)
 			RolloutId: r.Id, Title: r.Title, Servers: common[r.Id], Left: uint32(left),
 		})
 	}
+	sizes := a.groupsKept(p, groups, budgets)
 	for g, changes := range groups {
-		c := a.records.View.InGroup(g)
+		c, own := sizes[g]
+		if !own {
+			c = a.records.View.InGroup(g)
+		}
 		needed := keep.Needed(budgets[g], c.All)
 		if c.Working-needed >= int(changes) {
 			continue
@@ -60,6 +66,39 @@ func (a *API) addOthers(resp *registryv1.PlanRolloutResponse, p rolling.Planned)
 			cmp.Compare(x.Keep.Field, y.Keep.Field), cmp.Compare(x.Value, y.Value))
 	})
 	resp.Budgets = resp.Budgets[:min(mostTight, len(resp.Budgets))]
+}
+
+// groupsKept adds the groups of the budgets of a plan's own strategy to those that hold for its servers, with how many
+// of them it changes, and returns how many servers they have and work. It must run inside Read.
+func (a *API) groupsKept(
+	p rolling.Planned, changes map[keep.Group]uint32, of map[keep.Group]*rolloutv1.Keep,
+) map[keep.Group]keep.Count {
+	sizes := map[keep.Group]keep.Count{}
+	if len(p.Strategy.GetKeep()) == 0 {
+		return sizes
+	}
+	group := func(s *serverv1.Server, k *rolloutv1.Keep) keep.Group {
+		return keep.Group{Field: k.Field, Value: selector.Value(s, k.Field)}
+	}
+	for s := range a.records.View.ServersWhere("", nil) {
+		for _, k := range p.Strategy.GetKeep() {
+			g := group(s, k)
+			c := sizes[g]
+			if c.All++; a.records.View.Works(s.Id) {
+				c.Working++
+			}
+			sizes[g] = c
+		}
+	}
+	for _, t := range p.Targets {
+		s, _ := a.records.View.Server(t.ServerId)
+		for _, k := range p.Strategy.GetKeep() {
+			g := group(s, k)
+			changes[g]++
+			of[g] = k
+		}
+	}
+	return sizes
 }
 
 // addUnlabelled adds to a plan the labels that its strategy names and none of its servers has, which a mistyped name

@@ -310,6 +310,42 @@ func TestAForecastHasTheKeepBudgetsOfEnvironmentsAndWhatIsUnderWay(t *testing.T)
 	}
 }
 
+func TestABudgetThatNeedsEveryServerOfAGroupIsNamedInThePlanAndInTheList(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		keeps     uint32
+		ofRollout bool
+		immovable bool
+	}{
+		"the rollout keeps all":          {2, true, true},
+		"the environment keeps more":     {3, false, true},
+		"the rollout keeps one":          {1, true, false},
+		"the environment keeps one, too": {1, false, false},
+	} {
+		f := running(t, 2, "web")
+		keeps := []*rolloutv1.Keep{{
+			Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: c.keeps}},
+		}}
+		in := up(&rolloutv1.Strategy{Keep: keeps})
+		if !c.ofRollout {
+			in = up(nil)
+			f.Fact(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{Keep: keeps}})
+		}
+		b := f.plan(in).GetBudgets()
+		if len(b) != 1 || b[0].All != 2 || b[0].Working != 2 || b[0].Needed != c.keeps || b[0].Changes != 2 {
+			t.Errorf("%s: the plan has %v", name, b)
+		}
+		id := f.start(in)
+		f.look()
+		f.look()
+		list := recordstest.Call(f.World, f.api.List, &registryv1.ListRolloutsRequest{})
+		if w := list.Waits[id]; w.GetImmovable() != c.immovable ||
+			c.immovable && !strings.Contains(w.GetText(), "a smaller keep budget than") {
+			t.Errorf("%s: it waits for %v", name, w)
+		}
+	}
+}
+
 func TestAWrongRequestAboutARolloutIsRefused(t *testing.T) {
 	t.Parallel()
 	f := running(t, 1, "web")
