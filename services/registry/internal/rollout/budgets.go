@@ -51,7 +51,8 @@ func (b *budgets) hold(s Standing) {
 	needed := keep.Needed(s.Keep, s.Count.All)
 	switch {
 	case s.Count.All > 0 && needed >= s.Count.All:
-		b.stuck, b.why = true, fmt.Sprintf("a smaller keep budget than %d of %d servers with %s", needed, s.Count.All, group)
+		b.stuck = true
+		b.why = fmt.Sprintf("a smaller keep budget than %d of %d servers with %s", needed, s.Count.All, group)
 	case !b.stuck:
 		b.why = "more working servers with " + group
 	}

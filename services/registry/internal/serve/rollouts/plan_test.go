@@ -329,7 +329,9 @@ func TestABudgetThatNeedsEveryServerOfAGroupIsNamedInThePlanAndInTheList(t *test
 		in := up(&rolloutv1.Strategy{Keep: keeps})
 		if !c.ofRollout {
 			in = up(nil)
-			f.Fact(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{Keep: keeps}})
+			f.Fact(ledger.Environment, "prod", &environmentv1.Changed{
+				Environment: &environmentv1.Environment{Keep: keeps},
+			})
 		}
 		b := f.plan(in).GetBudgets()
 		if len(b) != 1 || b[0].All != 2 || b[0].Working != 2 || b[0].Needed != c.keeps || b[0].Changes != 2 {
