@@ -67,7 +67,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 	on.Add(c)
 	page.Add(c, 0)
 	counts.Add(c, "env, presence, platform, os, arch, kernel, distribution, executor, cell, cpus, memory, life, "+
-		"standing, condition, label.NAME")
+		"standing, condition, trouble, label.NAME")
 	cli.TextVar(c.Flags(), &q.Environment, "env", cli.Name("environment"),
 		"only servers of this `ENVIRONMENT`, or none")
 	cli.PairsVar(c.Flags(), &q.Labels, "label", "only servers with this label, `LABEL=VALUE`; repeatable",
@@ -82,6 +82,8 @@ func listCommand(env *cli.Env) *cobra.Command {
 	cli.WordVar(c.Flags(), &q.Presence, "presence", "only servers with this `PRESENCE`")
 	cli.WordVar(c.Flags(), &q.Standing, "standing", "only servers of this `STANDING`")
 	cli.WordVar(c.Flags(), &q.Condition, "condition", "only servers whose executor is in this `CONDITION`")
+	cli.TextVar(c.Flags(), &q.Trouble, "trouble", cli.NotEmpty("trouble"),
+		"only servers with this trouble, the `CODE` that status and check name")
 	cli.UnconfirmedVar(c.Flags(), &unconfirmed, "servers that")
 	c.Flags().
 		BoolVar(&unknown, "unknown", false, "list senders of beats that are not under management instead, as one "+
@@ -108,7 +110,7 @@ func count(
 func listUnknown(env *cli.Env, c *cobra.Command) error {
 	for _, other := range []string{
 		"env", "label", "token", "life", "presence", "leaked", "found", "cursor", "limit", "on", "not", "standing",
-		"condition", "unconfirmed", "count", "count-by", "top",
+		"condition", "trouble", "unconfirmed", "count", "count-by", "top",
 	} {
 		if c.Flags().Changed(other) {
 			return cli.Usage("--unknown and --%s exclude each other: nothing is recorded about an unknown "+

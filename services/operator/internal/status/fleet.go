@@ -1,6 +1,8 @@
 package status
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -56,7 +58,7 @@ func fleetOf(a answers) Fleet {
 		Total: int(a.servers.GetCounts().GetTotal()),
 		Life:  map[string]int{}, Presence: map[string]int{}, Standing: map[string]int{},
 	}
-	suspended, busy := 0, 0
+	troubles := map[string]int{}
 	for _, g := range a.servers.GetCounts().GetGroups() {
 		v, n := g.GetValues(), int(g.GetCount())
 		f.Servers.Life[v[0]] += n
@@ -65,11 +67,8 @@ func fleetOf(a answers) Fleet {
 		}
 		f.Servers.Presence[v[1]] += n
 		f.Servers.Standing[v[2]] += n
-		switch v[3] {
-		case "suspended":
-			suspended += n
-		case "busy":
-			busy += n
+		if v[3] != "" {
+			troubles[v[3]] += n
 		}
 	}
 	f.Instances = Instances{
@@ -86,8 +85,8 @@ func fleetOf(a answers) Fleet {
 			f.Tasks[g.GetValues()[0]] = int(g.GetCount())
 		}
 	}
-	f.attention(a, suspended)
-	f.waiting(busy, int(a.slow.GetTotal()))
+	f.attention(a, troubles)
+	f.waiting(int(a.busy.GetCounts().GetTotal()), int(a.slow.GetTotal()))
 	return f
 }
 
@@ -110,7 +109,7 @@ func appendPoint(to []AttentionPoint, n int, one, many, next string) []Attention
 }
 
 // attention lists what needs a person, the most urgent first.
-func (f *Fleet) attention(a answers, suspended int) {
+func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
 	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
 		"servers are silent at once, so presence is held", "garrison bus status")
@@ -149,8 +148,10 @@ func (f *Fleet) attention(a answers, suspended int) {
 	add(len(a.paused.GetRollouts()), "rollout is paused", "rollouts are paused",
 		"garrison rollout list --state paused")
 	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
-	add(suspended, "executor is suspended", "executors are suspended",
-		"garrison server list --condition suspended")
+	for _, code := range slices.Sorted(maps.Keys(troubles)) {
+		add(troubles[code], "server has the trouble "+code, "servers have the trouble "+code,
+			"garrison server list --trouble "+code+"; garrison explain "+code)
+	}
 	add(f.Servers.Standing["quarantined"], "server is quarantined", "servers are quarantined",
 		"garrison server list --standing quarantined")
 	add(f.Servers.Standing["revoked"], "server has no valid credentials", "servers have no valid credentials",

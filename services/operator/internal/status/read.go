@@ -13,6 +13,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -26,6 +27,7 @@ const versionsRead = 1000
 type answers struct {
 	at                     time.Time
 	servers, leaked, found *registryv1.CountServersResponse
+	busy                   *registryv1.CountServersResponse // those in a critical section
 	defaults               *registryv1.CountServersResponse // those on which a default waits
 	presence               *registryv1.ListServersResponse
 	versions, states       *registryv1.CountInstancesResponse
@@ -51,7 +53,10 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 	g, asking := errgroup.WithContext(ctx)
 	servers := &registryv1.ListServersRequest{On: on}
 	ask(asking, g, env, &a.servers, &registryv1.CountServersRequest{
-		Filter: servers, By: []string{"life", "presence", "standing", "condition"}, Top: 1000,
+		Filter: servers, By: []string{"life", "presence", "standing", "trouble"}, Top: 1000,
+	})
+	ask(asking, g, env, &a.busy, &registryv1.CountServersRequest{
+		Filter: &registryv1.ListServersRequest{Condition: serverv1.ExecutorState_EXECUTOR_STATE_BUSY, On: on},
 	})
 	ask(asking, g, env, &a.leaked, &registryv1.CountServersRequest{
 		Filter: &registryv1.ListServersRequest{Leaked: true, On: on},

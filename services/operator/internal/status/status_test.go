@@ -28,10 +28,11 @@ func group(n uint64, values ...string) *registryv1.CountGroup {
 func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 	f := fleetOf(answers{
 		servers: &registryv1.CountServersResponse{Counts: counted(
-			group(10, "alive", "online", "enrolled", "running"), group(2, "alive", "offline", "enrolled", "running"),
-			group(1, "alive", "online", "quarantined", "suspended"), group(3, "invited", "", "", ""),
-			group(4, "alive", "late", "enrolled", "running"),
-			group(2, "alive", "online", "enrolled", "busy"),
+			group(10, "alive", "online", "enrolled", ""),
+			group(2, "alive", "offline", "enrolled", "DUPLICATE_IDENTITY"),
+			group(1, "alive", "online", "quarantined", ""), group(3, "invited", "", "", ""),
+			group(4, "alive", "late", "enrolled", ""),
+			group(2, "alive", "online", "enrolled", ""),
 		)},
 		versions: &registryv1.CountInstancesResponse{Counts: counted(
 			group(9, "beacon", "1.2.0"), group(3, "node-exporter", "1.9.1"), group(1, "beacon", ""),
@@ -42,6 +43,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 		tasks: &dispatcherv1.CountTasksResponse{Groups: []*dispatcherv1.TaskGroup{
 			{Values: []string{"queued"}, Count: 4}, {Values: []string{"running"}, Count: 1},
 		}},
+		busy:     &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 2}},
 		defaults: &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 40}},
 		slow:     &dispatcherv1.CountTasksResponse{Total: 1},
 		environments: &registryv1.ListEnvironmentsResponse{Environments: []*environmentv1.Environment{
@@ -80,8 +82,8 @@ NEEDS A PERSON
         garrison env show prod
      1  environment has a keep budget that lets no server change: test
         garrison env show test
-     1  executor is suspended
-        garrison server list --condition suspended
+     2  servers have the trouble DUPLICATE_IDENTITY
+        garrison server list --trouble DUPLICATE_IDENTITY; garrison explain DUPLICATE_IDENTITY
      1  server is quarantined
         garrison server list --standing quarantined
 `
@@ -120,7 +122,7 @@ func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 
 func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {
 	f := fleetOf(answers{servers: &registryv1.CountServersResponse{Counts: counted(
-		group(2, "alive", "online", "enrolled", "running"),
+		group(2, "alive", "online", "enrolled", ""),
 	)}})
 	want := "servers         2  2 online\ninstances       0\nholds           0\n\nNothing needs a person.\n"
 	if d := cmp.Diff(want, f.text(false)); d != "" {

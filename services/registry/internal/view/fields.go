@@ -12,6 +12,7 @@ import (
 
 	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	instancenoun "github.com/garrison-fleet/garrison/pkg/noun/instance"
+	servernoun "github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
@@ -22,6 +23,7 @@ var serverValues = map[string]func(*serverv1.Server) string{
 	byLife:      func(s *serverv1.Server) string { return lifeWord(s.GetLife()) },
 	byStanding:  standing,
 	byCondition: condition,
+	byTrouble:   servernoun.Trouble,
 	byToken:     (*serverv1.Server).GetToken,
 }
 

@@ -27,6 +27,7 @@ type ServerFilter struct {
 	Presence    serverv1.Presence
 	Standing    serverv1.Standing
 	Condition   serverv1.ExecutorState
+	Trouble     string // its code
 	Leaked      bool   // dead ones that may have something left on them
 	Found       bool   // ones with agents that no instance explains
 	Ahead       bool   // ones that are ahead of the ledger
@@ -118,7 +119,8 @@ func (v *search) serverTerms(q ServerFilter) []term[*serverv1.Server] {
 	}
 	for _, is := range [][2]string{
 		{byPresence, presenceWord(q.Presence)}, {byStanding, standingWord(q.Standing)},
-		{byCondition, executorWord(q.Condition)}, {byToken, q.Token},
+		{byCondition, executorWord(q.Condition)}, {byTrouble, q.Trouble},
+		{byToken, q.Token},
 	} {
 		if is[1] != "" {
 			terms = append(terms, v.serverTerm(is[0], is[1]))

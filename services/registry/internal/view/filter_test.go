@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
@@ -84,7 +85,8 @@ func drawServerFilter(t *rapid.T, v *View) ServerFilter {
 		Presence:    maybe[serverv1.Presence](t, "presence", 1, 2),
 		Standing:    maybe[serverv1.Standing](t, "standing", 1, 2, 3),
 		Condition:   maybe[serverv1.ExecutorState](t, "condition", 1, 2), Leaked: maybe(t, "leaked", true),
-		Found: maybe(t, "found", true), On: drawQuery(t, v), Unconfirmed: drawUnconfirmed(t, v),
+		Trouble: maybe(t, "trouble", code.DuplicateIdentity, code.ExecutorSuspended),
+		Found:   maybe(t, "found", true), On: drawQuery(t, v), Unconfirmed: drawUnconfirmed(t, v),
 	}
 	if rapid.Bool().Draw(t, "labelled") {
 		q.Labels = map[string]string{"rack": racks.Draw(t, "rack")}
@@ -232,6 +234,7 @@ func scanServers(v *View, q ServerFilter, after string) (out []string) {
 			q.Environment != "" && cmp.Or(s.Environment, environment.None) != q.Environment,
 			q.Presence != 0 && s.Presence != q.Presence, q.Standing != 0 && s.Standing != q.Standing,
 			q.Condition != 0 && conditionOf(s) != q.Condition, q.Found && len(s.Found) == 0 && s.FoundMore == 0,
+			q.Trouble != "" && server.Trouble(s) != q.Trouble,
 			!q.On.Match(s), !isUnconfirmed(q.Unconfirmed, s), id <= after:
 		default:
 			out = append(out, id)

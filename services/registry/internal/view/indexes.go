@@ -44,6 +44,7 @@ const (
 	byLife        = "life"
 	byStanding    = "standing"
 	byCondition   = "condition"
+	byTrouble     = "trouble"
 	byServer      = "server"
 	byAgent       = "agent"
 	byImage       = "image"

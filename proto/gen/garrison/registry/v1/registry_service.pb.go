@@ -564,8 +564,10 @@ type ListServersRequest struct {
 	// Only living servers on which a default of their environment is due and could not be installed when this replica of
 	// the registry last looked at them, but for those to which a rollout brings it.
 	WaitsForDefault bool `protobuf:"varint,24,opt,name=waits_for_default,json=waitsForDefault,proto3" json:"waits_for_default,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Only servers with this trouble: the code of what their executor says of itself, or of what is wrong with them.
+	Trouble       string `protobuf:"bytes,25,opt,name=trouble,proto3" json:"trouble,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListServersRequest) Reset() {
@@ -687,6 +689,13 @@ func (x *ListServersRequest) GetWaitsForDefault() bool {
 		return x.WaitsForDefault
 	}
 	return false
+}
+
+func (x *ListServersRequest) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
 }
 
 // ListServersResponse is one part of the servers.
@@ -7223,7 +7232,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"public_key\x18\x02 \x01(\tR\tpublicKey\"A\n" +
 	"\rRenewResponse\x12\x19\n" +
 	"\buser_jwt\x18\x01 \x01(\tR\auserJwt\x12\x15\n" +
-	"\x06bus_ca\x18\x02 \x01(\tR\x05busCa\"\xaf\x05\n" +
+	"\x06bus_ca\x18\x02 \x01(\tR\x05busCa\"\xc9\x05\n" +
 	"\x12ListServersRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12 \n" +
 	"\venvironment\x18\x02 \x01(\tR\venvironment\x12L\n" +
@@ -7237,7 +7246,8 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\bstanding\x18\x15 \x01(\x0e2\x1c.garrison.server.v1.StandingR\bstanding\x12?\n" +
 	"\tcondition\x18\x16 \x01(\x0e2!.garrison.server.v1.ExecutorStateR\tcondition\x12B\n" +
 	"\x0funconfirmed_for\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x0eunconfirmedFor\x12*\n" +
-	"\x11waits_for_default\x18\x18 \x01(\bR\x0fwaitsForDefault\x1a9\n" +
+	"\x11waits_for_default\x18\x18 \x01(\bR\x0fwaitsForDefault\x12\x18\n" +
+	"\atrouble\x18\x19 \x01(\tR\atrouble\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xea\x01\n" +

@@ -104,7 +104,8 @@ func (a *API) Count(
 func (a *API) filter(q *registryv1.ListServersRequest) (view.ServerFilter, error) {
 	filter := view.ServerFilter{
 		Environment: q.Environment, Labels: q.Labels, Life: q.Life, Presence: recordedPresence(q.Presence),
-		Standing: q.Standing, Condition: q.Condition, Leaked: q.Leaked, Found: q.Found, Token: q.Token,
+		Standing: q.Standing, Condition: q.Condition, Trouble: q.Trouble, Leaked: q.Leaked,
+		Found: q.Found, Token: q.Token,
 	}
 	if q.WaitsForDefault {
 		filter.Life, filter.Among = cmp.Or(q.Life, serverv1.Life_LIFE_ALIVE), a.Refused()
