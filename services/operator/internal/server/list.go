@@ -68,6 +68,16 @@ func listCommand(env *cli.Env) *cobra.Command {
 	page.Add(c, 0)
 	counts.Add(c, "env, presence, platform, os, arch, kernel, distribution, executor, cell, cpus, memory, life, "+
 		"standing, condition, trouble, label.NAME")
+	filters(c, q)
+	cli.UnconfirmedVar(c.Flags(), &unconfirmed, "servers that")
+	c.Flags().
+		BoolVar(&unknown, "unknown", false, "list senders of beats that are not under management instead, as one "+
+			"registry received them in the last two minutes")
+	return c
+}
+
+// filters adds the flags that select servers by one field.
+func filters(c *cobra.Command, q *registryv1.ListServersRequest) {
 	cli.TextVar(c.Flags(), &q.Environment, "env", cli.Name("environment"),
 		"only servers of this `ENVIRONMENT`, or none")
 	cli.PairsVar(c.Flags(), &q.Labels, "label", "only servers with this label, `LABEL=VALUE`; repeatable",
@@ -84,11 +94,6 @@ func listCommand(env *cli.Env) *cobra.Command {
 	cli.WordVar(c.Flags(), &q.Condition, "condition", "only servers whose executor is in this `CONDITION`")
 	cli.TextVar(c.Flags(), &q.Trouble, "trouble", cli.NotEmpty("trouble"),
 		"only servers with this trouble, the `CODE` that status and check name")
-	cli.UnconfirmedVar(c.Flags(), &unconfirmed, "servers that")
-	c.Flags().
-		BoolVar(&unknown, "unknown", false, "list senders of beats that are not under management instead, as one "+
-			"registry received them in the last two minutes")
-	return c
 }
 
 // count prints how many servers there are, unless the flags were refused.

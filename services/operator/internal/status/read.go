@@ -51,74 +51,78 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 		return a, err
 	}
 	g, asking := errgroup.WithContext(ctx)
-	servers := &registryv1.ListServersRequest{On: on}
-	ask(asking, g, env, &a.servers, &registryv1.CountServersRequest{
-		Filter: servers, By: []string{"life", "presence", "standing", "trouble"}, Top: 1000,
-	})
-	ask(asking, g, env, &a.busy, &registryv1.CountServersRequest{
-		Filter: &registryv1.ListServersRequest{Condition: serverv1.ExecutorState_EXECUTOR_STATE_BUSY, On: on},
-	})
-	ask(asking, g, env, &a.leaked, &registryv1.CountServersRequest{
-		Filter: &registryv1.ListServersRequest{Leaked: true, On: on},
-	})
-	ask(asking, g, env, &a.found, &registryv1.CountServersRequest{
-		Filter: &registryv1.ListServersRequest{Found: true, On: on},
-	})
-	ask(asking, g, env, &a.defaults, &registryv1.CountServersRequest{
-		Filter: &registryv1.ListServersRequest{WaitsForDefault: true, On: on},
-	})
-	ask(asking, g, env, &a.presence, &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1}})
-	instances := &registryv1.ListInstancesRequest{On: on}
-	ask(asking, g, env, &a.versions, &registryv1.CountInstancesRequest{
-		Filter: instances, By: []string{"agent", "version"}, Top: versionsRead,
-	})
-	ask(asking, g, env, &a.states, &registryv1.CountInstancesRequest{
-		Filter: instances, By: []string{"state", "health"}, Top: 1000,
-	})
-	collect(asking, g, env, &a.holds, func(p *apiv1.Page) proto.Message {
-		return &registryv1.ListHoldsRequest{Page: p, On: on}
-	})
-	collect(asking, g, env, &a.ahead, func(p *apiv1.Page) proto.Message {
-		return &registryv1.GetRestoreStatusRequest{Page: p, On: on}
-	})
-	if on == nil { // these know no servers by selector
-		under := []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
-		ask(asking, g, env, &a.tasks, &dispatcherv1.CountTasksRequest{
-			Filter: &dispatcherv1.ListTasksRequest{States: under}, By: []string{"state"},
-		})
-		ask(asking, g, env, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
-		ask(asking, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
-		collect(asking, g, env, &a.lobby, func(p *apiv1.Page) proto.Message {
-			return &registryv1.ListLobbyRequest{Page: p}
-		})
-		collect(asking, g, env, &a.environments, func(p *apiv1.Page) proto.Message {
-			return &registryv1.ListEnvironmentsRequest{Page: p}
-		})
-		collect(asking, g, env, &a.blocks, func(p *apiv1.Page) proto.Message {
-			return &registryv1.ListBlocksRequest{Page: p}
-		})
-		for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
-			rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
-			rolloutv1.State_STATE_RUNNING: &a.running,
-		} {
-			collect(asking, g, env, to, func(p *apiv1.Page) proto.Message {
-				return &registryv1.ListRolloutsRequest{Page: p, State: state}
-			})
-		}
+	a.askAboutServers(asking, g, env, on)
+	if on == nil {
+		a.askAboutSite(asking, g, env)
 	}
 	if err := g.Wait(); err != nil {
 		return a, err
 	}
+	return a, a.findImmovable(ctx, env)
+}
+
+// askAboutServers asks what a selector narrows.
+func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *cli.Env, on *intentv1.Selector) {
+	count := func(to **registryv1.CountServersResponse, filter *registryv1.ListServersRequest, by ...string) {
+		filter.On = on
+		ask(ctx, g, env, to, &registryv1.CountServersRequest{Filter: filter, By: by, Top: 1000})
+	}
+	count(&a.servers, &registryv1.ListServersRequest{}, "life", "presence", "standing", "trouble")
+	count(&a.busy, &registryv1.ListServersRequest{Condition: serverv1.ExecutorState_EXECUTOR_STATE_BUSY})
+	count(&a.leaked, &registryv1.ListServersRequest{Leaked: true})
+	count(&a.found, &registryv1.ListServersRequest{Found: true})
+	count(&a.defaults, &registryv1.ListServersRequest{WaitsForDefault: true})
+	ask(ctx, g, env, &a.presence, &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1}})
+	instances := &registryv1.ListInstancesRequest{On: on}
+	ask(ctx, g, env, &a.versions, &registryv1.CountInstancesRequest{
+		Filter: instances, By: []string{"agent", "version"}, Top: versionsRead,
+	})
+	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
+		Filter: instances, By: []string{"state", "health"}, Top: 1000,
+	})
+	collect(ctx, g, env, &a.holds, func(p *apiv1.Page) proto.Message {
+		return &registryv1.ListHoldsRequest{Page: p, On: on}
+	})
+	collect(ctx, g, env, &a.ahead, func(p *apiv1.Page) proto.Message {
+		return &registryv1.GetRestoreStatusRequest{Page: p, On: on}
+	})
+}
+
+// askAboutSite asks what knows no servers by selector.
+func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.Env) {
+	under := []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
+	ask(ctx, g, env, &a.tasks, &dispatcherv1.CountTasksRequest{
+		Filter: &dispatcherv1.ListTasksRequest{States: under}, By: []string{"state"},
+	})
+	ask(ctx, g, env, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
+	ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
+	collect(ctx, g, env, &a.lobby, func(p *apiv1.Page) proto.Message { return &registryv1.ListLobbyRequest{Page: p} })
+	collect(ctx, g, env, &a.environments, func(p *apiv1.Page) proto.Message {
+		return &registryv1.ListEnvironmentsRequest{Page: p}
+	})
+	collect(ctx, g, env, &a.blocks, func(p *apiv1.Page) proto.Message { return &registryv1.ListBlocksRequest{Page: p} })
+	for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
+		rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
+		rolloutv1.State_STATE_RUNNING: &a.running,
+	} {
+		collect(ctx, g, env, to, func(p *apiv1.Page) proto.Message {
+			return &registryv1.ListRolloutsRequest{Page: p, State: state}
+		})
+	}
+}
+
+// findImmovable finds the environments in which a keep budget lets no server change.
+func (a *answers) findImmovable(ctx context.Context, env *cli.Env) error {
 	for _, e := range a.environments.GetEnvironments() {
 		notes, err := environments.Immovable(ctx, env, e)
 		if err != nil {
-			return a, err
+			return err
 		}
 		if len(notes) > 0 {
 			a.immovable = append(a.immovable, e.GetName())
 		}
 	}
-	return a, nil
+	return nil
 }
 
 // ask sends a request in a goroutine of the group.
