@@ -156,7 +156,9 @@ func ExplainTask(v output.View, t Task) Explanation {
 
 // whyRunning returns the reason of a task's state; for a running task its step and whether that step is slow.
 func whyRunning(v output.View, t Task) string {
-	if live := LiveText(v, t); live != "" {
+	if live := LiveText(v, t); live != "" && LiveStep(t.GetLive()) == "" {
+		return strings.TrimPrefix(TaskReason(t)+"; "+live, "; ")
+	} else if live != "" {
 		return strings.TrimPrefix(TaskReason(t)+"; at "+live, "; ")
 	}
 	return TaskReason(t)
