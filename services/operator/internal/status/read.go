@@ -66,7 +66,7 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 		Filter: instances, By: []string{"agent", "version"}, Top: versionsRead,
 	})
 	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
-		Filter: instances, By: []string{"state", "health"}, Top: 1000,
+		Filter: instances, By: []string{"state", "health", "presence"}, Top: 1000,
 	})
 	collect(ctx, g, env, &a.holds, func(p *apiv1.Page) proto.Message {
 		return &registryv1.ListHoldsRequest{Page: p, On: on}
