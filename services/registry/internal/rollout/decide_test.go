@@ -236,7 +236,7 @@ func TestAWaveThatBreaksAllItsServersHaltsBelowTheBudget(t *testing.T) {
 	y.ends(false, "a1")
 	y.expect("the servers of wave 1: 0 of 2 succeeded, 1 under way")
 	y.ends(false, "b1")
-	y.expect(code.TooFewSucceed, halted)
+	y.expect(code.TooFewSucceed, untouched)
 	y.fact(&rolloutv1.Resumed{})
 	y.expect("pass", "an approval of wave 2: no server of the wave before succeeded")
 	y.fact(&rolloutv1.Approved{Wave: 2})
@@ -249,7 +249,10 @@ func TestAWaveThatBreaksAllItsServersHaltsBelowTheBudget(t *testing.T) {
 	hurried.expect("pass", "open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 }
 
-const halted = "a person to resume, abort or undo it: it halted"
+const (
+	halted    = "a person to resume, abort or undo it: it halted"
+	untouched = "a person to resume or abort it: it halted" // nothing is left to undo
+)
 
 func broke(n uint32) *rolloutv1.Limit {
 	return &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: n}}
@@ -273,14 +276,14 @@ func TestAServerThatIsSilentTooLongIsBroken(t *testing.T) {
 	y.now = y.now.Add(2*time.Minute - 1)
 	y.expect(oneUnderWay)
 	y.now = y.now.Add(1)
-	y.expect("silence a1", code.TooManyBroken, halted)
+	y.expect("silence a1", code.TooManyBroken, untouched)
 }
 
 func TestWhatAPersonResumedDoesNotHaltAgain(t *testing.T) {
 	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(0)})
 	y.expect("open", "release a1", oneUnderWay)
 	y.ends(false, "a1")
-	y.expect(code.TooManyBroken, halted)
+	y.expect(code.TooManyBroken, untouched)
 	y.fact(&rolloutv1.Resumed{UntilWave: 1})
 	y.expect("release b1", "the servers of wave 1: 0 of 2 succeeded, 1 under way")
 	y.ends(true, "b1")
