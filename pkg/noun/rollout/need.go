@@ -61,8 +61,8 @@ func NeedText(r *rolloutv1.Rollout, at time.Time) string {
 	return ""
 }
 
-// Changed returns how many servers have what a rollout brought, or are about to: those that an undo would take back. The
-// broken ones go back by themselves.
+// Changed returns how many servers have what a rollout brought, or are about to: those that an undo would take back.
+// The broken ones go back by themselves.
 func Changed(r *rolloutv1.Rollout) uint32 {
 	return InState(r, rolloutv1.TargetState_TARGET_STATE_REACHED) +
 		InState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)

@@ -60,7 +60,9 @@ func TestASlowStepHasItsUsualDuration(t *testing.T) {
 }
 
 func TestATaskIsStartedOnceItsServerReportsIt(t *testing.T) {
-	before := func(s int) *timestamppb.Timestamp { return timestamppb.New(noon.Add(time.Duration(-s) * time.Second)) }
+	before := func(seconds time.Duration) *timestamppb.Timestamp {
+		return timestamppb.New(noon.Add(-seconds * time.Second))
+	}
 	assigned := &taskv1.Task{
 		State: taskv1.State_STATE_ASSIGNED, Live: &taskv1.Live{Since: before(38)}, Deadline: before(-540),
 	}

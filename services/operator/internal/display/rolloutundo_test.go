@@ -10,7 +10,8 @@ func TestARolloutThatSucceededSaysHowManyItLeftOut(t *testing.T) {
 	counts := map[uint32]uint32{
 		uint32(rolloutv1.TargetState_TARGET_STATE_SUCCEEDED): 1, uint32(rolloutv1.TargetState_TARGET_STATE_LEFT_OUT): 2,
 	}
-	r := &rolloutv1.Rollout{State: rolloutv1.State_STATE_SUCCEEDED, Waves: []*rolloutv1.Wave{{Servers: 3, Counts: counts}}}
+	waves := []*rolloutv1.Wave{{Servers: 3, Counts: counts}}
+	r := &rolloutv1.Rollout{State: rolloutv1.State_STATE_SUCCEEDED, Waves: waves}
 	if have := RolloutState(r); have != "succeeded with 2 left out" {
 		t.Errorf("it is %q", have)
 	}

@@ -127,7 +127,7 @@ func (v *View) lastTimedOut(t *taskv1.Task) bool {
 	list.Reverse(func(_ uint64, id string) bool {
 		r, _ := v.tasks.Get(id)
 		before := r.GetTask()
-		if before.GetAgent() != "" || kindOf(before) != kind || before.GetAssignedAt() == nil || !task.Ended(before.State) {
+		if kindOf(before) != kind || before.GetAssignedAt() == nil || !task.Ended(before.State) {
 			return true
 		}
 		timedOut = before.State == taskv1.State_STATE_EXPIRED

@@ -91,7 +91,7 @@ func (v *View) recount(server string, n int) {
 	}
 }
 
-// awaitsServer reports whether a task is assigned to a server that is offline, so that nobody works on it.
+// awaitsServer reports whether a task is assigned to a server that is offline, which did not begin it.
 func (v *View) awaitsServer(t *taskv1.Task) bool {
 	return t.State == taskv1.State_STATE_ASSIGNED && v.OfflineSince(t.ServerId) != nil
 }

@@ -98,8 +98,8 @@ func checkLimits(t *rapid.T, v *View) {
 		seen[key] = id
 	}
 	if n+waiting > 2*limit || n != v.UnderWay() || waiting != v.Waiting() {
-		t.Fatalf("%d tasks are under way and %d wait for their servers, counted as %d and %d; the limit is %d", n, waiting,
-			v.UnderWay(), v.Waiting(), limit)
+		t.Fatalf("%d tasks are under way and %d wait for their servers, counted as %d and %d; the limit is %d",
+			n, waiting, v.UnderWay(), v.Waiting(), limit)
 	}
 	if max(succeeded, otherwise) > keepInStories {
 		t.Fatalf("%d and %d ended tasks are kept, want %d of each at most", succeeded, otherwise, keepInStories)

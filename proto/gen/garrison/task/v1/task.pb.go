@@ -1410,8 +1410,8 @@ type Task struct {
 	Ahead *v11.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	// What its server last said live of it. Only in answers of the dispatcher, about a task that is under way.
 	Live *Live `protobuf:"bytes,21,opt,name=live,proto3" json:"live,omitempty"`
-	// Since when its server is offline; unset while it is not. Only in answers of the dispatcher, about a task that has not
-	// ended.
+	// Since when its server is offline; unset while it is not. Only in answers of the dispatcher, about a task that has
+	// not ended.
 	ServerOfflineSince *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=server_offline_since,json=serverOfflineSince,proto3" json:"server_offline_since,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache

@@ -48,8 +48,9 @@ const (
 	broken  = rolloutv1.TargetState_TARGET_STATE_BROKEN
 )
 
-// In an emergency a wave is released as a whole, and the dispatcher changes so many servers at once. What none of them began by the
-// time that the rollout stops is withdrawn, waits for its turn again, and is released again when the rollout goes on.
+// In an emergency a wave is released as a whole, and the dispatcher changes so many servers at once. What none of them
+// began by the time that the rollout stops is withdrawn, waits for its turn again, and is released again when the
+// rollout goes on.
 func TestAHaltWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
 	t.Parallel()
 	f := running(t, 4, "web")
