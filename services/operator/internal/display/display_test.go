@@ -73,8 +73,9 @@ func TestATaskIsStartedOnceItsServerReportsIt(t *testing.T) {
 		t.Errorf("have %q, want %q", got, want)
 	}
 	assigned.ServerOfflineSince, assigned.Reason = before(60), "server offline since 12:00"
-	if got, want := taskNext(output.View{At: noon}, assigned), "starts when the server is back, within 9m"; got != want {
-		t.Errorf("have %q, want %q", got, want)
+	const later = "starts when the server is back, within 9m"
+	if got := taskNext(output.View{At: noon}, assigned); got != later {
+		t.Errorf("have %q, want %q", got, later)
 	}
 	if got, want := ExplainTask(output.View{At: noon}, assigned).Reason,
 		"server offline since 12:00; not started for 38s"; got != want {
