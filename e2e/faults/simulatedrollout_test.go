@@ -58,12 +58,12 @@ func TestARolloutOfAVersionThatWorksNowhereTouchesTheFirstWaveOnly(t *testing.T)
 	}
 }
 
-// All servers are released at once, and 20 tasks go on at a time.
+// No more servers are released than may still break, or one.
 func TestAHaltStopsWhatWasReleasedAndNotBegun(t *testing.T) {
 	t.Parallel()
 	r := rolled(t, fleet.Options{}, simulated.Rollout{Flags: []string{"--max-broken", "1"}},
 		"--bad", "2.0.0=1", "--duration", "2s").Rolled
-	if !r.Halted() || r.Touched == rolledServers || r.Counts[rolloutv1.TargetState_TARGET_STATE_PENDING] == 0 {
+	if !r.Halted() || r.Touched > 2 || r.Counts[rolloutv1.TargetState_TARGET_STATE_PENDING] == 0 {
 		t.Errorf("%+v; want servers that keep what they have", r)
 	}
 }
@@ -71,7 +71,7 @@ func TestAHaltStopsWhatWasReleasedAndNotBegun(t *testing.T) {
 func TestARolloutWhoseServicesAreKilledAgainAndAgainChangesEveryServerOnce(t *testing.T) {
 	t.Parallel()
 	r := rolled(t, fleet.Options{Apart: true, Views: true}, simulated.Rollout{
-		Kill: 3 * time.Second, Flags: []string{"--waves", "2,25%", "--concurrency", "4", "--silence", "1h"},
+		Kill: 3 * time.Second, Flags: []string{"--waves", "2,25%", "--max-broken", "4", "--silence", "1h"},
 	}).Rolled
 	changed := r.Counts[rolloutv1.TargetState_TARGET_STATE_SUCCEEDED]
 	if r.State != rolloutv1.State_STATE_SUCCEEDED || changed != rolledServers {

@@ -94,6 +94,8 @@ func (f *fakes) planOf(i *intentv1.Intent) (*intentv1.Plan, []*intentv1.Target) 
 		p.Changed = 1200
 	case "huge":
 		p.Changed = 12_000
+	case "away":
+		p.Offline, p.OfflineServers = 12, []string{"web-2", "web-3", "web-4", "web-5"}
 	case "odd":
 		why := &apiv1.Refusal{
 			Code:    "WRONG_PLATFORM",

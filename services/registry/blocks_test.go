@@ -30,7 +30,10 @@ func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.
 	t.Parallel()
 	s := rolledOut(t, 12)
 	two := &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: 2}} // one server alone blocks no build
-	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Stages: []*rolloutv1.Stage{two}})).Id
+	most := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 2}}  // both at once
+	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{
+		MaxBroken: most, Stages: []*rolloutv1.Stage{two},
+	})).Id
 	everywhere := func(string) bool { return true }
 	s.eventually("it halts and the build is blocked", everywhere, func() bool {
 		r, _ := s.r.records.View.Rollout(id)

@@ -174,7 +174,8 @@ func TestARolloutReachesEveryServerWaveByWave(t *testing.T) {
 		"planned", "opened", "released", "passed", "opened", "released", "passed", "opened", "released", "passed",
 		"succeeded",
 	}
-	if have := names(s.facts(ledger.Rollout, id)); !slices.Equal(have, want) {
+	// A wave is released a few at a time.
+	if have := slices.Compact(names(s.facts(ledger.Rollout, id))); !slices.Equal(have, want) {
 		t.Errorf("recorded %v, want %v", have, want)
 	}
 	if again := s.outcome(s.publish(topology.VerbRollout, plan.Intent)); again.Refusal.GetCode() != code.PlanStale {

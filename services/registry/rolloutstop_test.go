@@ -83,7 +83,8 @@ func (s *site) targetsAre(id string, want map[rolloutv1.TargetState]int) {
 func TestAPauseWithdrawsAnIntentThatTheViewDoesNotKeep(t *testing.T) {
 	t.Parallel()
 	s := rolledOut(t, 2)
-	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{})).Id
+	most := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 2}} // both at once
+	id := s.accepted(topology.VerbRollout, inOneWave(&rolloutv1.Strategy{MaxBroken: most})).Id
 	due := s.wantsOnAll(2, "1.1.0")
 	var newer []ledger.Draft
 	for range 10_001 {

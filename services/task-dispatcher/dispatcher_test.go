@@ -122,7 +122,7 @@ func TestAQueuedTaskIsSupersededByANewerChange(t *testing.T) {
 	w.want(s, "shipper", 2, w.image("shipper", "2.0.0"))
 	w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_SUPERSEDED)
 	got := w.awaitTask(d, s, "shipper", 2, taskv1.State_STATE_QUEUED)
-	if !strings.Contains(got.Reason, "not online") {
+	if !strings.Contains(got.Reason, "server offline since ") {
 		t.Errorf("the reason is %q", got.Reason)
 	}
 }

@@ -135,10 +135,12 @@ func (l *liveReports) slow() func(*taskv1.Task) bool {
 	return func(t *taskv1.Task) bool { return task.UnderWay(t.State) && l.of(t, usual).Slow }
 }
 
-// of returns how far a task is that is under way.
+// of returns how far a task is that is under way. It is not slow while its server is offline.
 func (l *liveReports) of(t *taskv1.Task, usual medians) *taskv1.Live {
 	last, _ := l.get(t.Id)
-	return progressOf(t, last, usual.of, l.began, l.cfg.Now())
+	live := progressOf(t, last, usual.of, l.began, l.cfg.Now())
+	live.Slow = live.Slow && l.view.OfflineSince(t.ServerId) == nil
+	return live
 }
 
 // medians finds how long steps usually take.

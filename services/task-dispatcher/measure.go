@@ -22,13 +22,13 @@ func (d *Dispatcher) measure(m *metrics.Set, documents *queue) {
 	d.writer.Measure(m)
 	m.Gauge(metrics.QueueDepth, func(context.Context) []metrics.Sample { return metrics.By(d.queues(documents)) })
 	m.Gauge(metrics.TasksOpen, func(context.Context) []metrics.Sample {
-		var open, underWay, deferred int
+		var open, underWay, waiting int
 		d.follower.Read(func() {
 			open, _, _ = d.view.Counts()
-			underWay, deferred = d.view.UnderWay(), d.view.Deferred()
+			underWay, waiting = d.view.UnderWay(), d.view.Waiting()
 		})
 		return metrics.By(map[string]int{
-			"queued": open - underWay - deferred, "deferred": deferred, "under-way": underWay,
+			"queued": open - underWay - waiting, "waiting": waiting, "under-way": underWay,
 		})
 	})
 }

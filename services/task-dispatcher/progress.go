@@ -53,7 +53,7 @@ func (a *api) progress(intent string, rows int) (r *dispatcherv1.GetIntentProgre
 		r = &dispatcherv1.GetIntentProgressResponse{
 			Counts: p.Record.Counts, Withdrawn: p.Record.WithdrawnSequence > 0, Tasks: p.Tasks, Failures: p.Failures,
 			Ended:    p.Record.AcceptedSequence > 0 && view.Pending(p.Record.Counts) == 0,
-			Deferred: uint32(p.Deferred),
+			Deferred: uint32(p.Deferred), Offline: uint32(p.Away), OfflineTasks: p.Offline,
 		}
 		slowest := slowFirst(p.UnderWay)
 		for r.Slow < uint32(len(slowest)) && slowest[r.Slow].GetLive().GetSlow() {

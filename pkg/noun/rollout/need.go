@@ -53,9 +53,28 @@ func NeedText(r *rolloutv1.Rollout, at time.Time) string {
 	case NeedsUnpause:
 		return "a person to resume it: it is paused"
 	case NeedsDecision:
+		if Changed(r) == 0 {
+			return "a person to resume or abort it: it halted"
+		}
 		return "a person to resume, abort or undo it: it halted"
 	}
 	return ""
+}
+
+// Changed returns how many servers have what a rollout brought, or are about to: those that an undo would take back.
+// The broken ones go back by themselves.
+func Changed(r *rolloutv1.Rollout) uint32 {
+	return InState(r, rolloutv1.TargetState_TARGET_STATE_REACHED) +
+		InState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
+}
+
+// InState returns how many servers of a rollout are in a state, with those that were owed from the start.
+func InState(r *rolloutv1.Rollout, s rolloutv1.TargetState) uint32 {
+	n := r.GetOwed().GetCounts()[uint32(s)]
+	for _, w := range r.GetWaves() {
+		n += w.GetCounts()[uint32(s)]
+	}
+	return n
 }
 
 // NeedsApproval reports whether a wave begins only after an approval: its strategy says so, or the wave before passed

@@ -56,7 +56,12 @@ func TestARolloutNamesWhatItWaitsForAPersonToDo(t *testing.T) {
 			&rolloutv1.Rollout{State: rolloutv1.State_STATE_PAUSED}, "a person to resume it: it is paused",
 		},
 		"one that halted": {
-			&rolloutv1.Rollout{State: rolloutv1.State_STATE_HALTED}, "a person to resume, abort or undo it: it halted",
+			&rolloutv1.Rollout{State: rolloutv1.State_STATE_HALTED, Waves: []*rolloutv1.Wave{passed(1)}},
+			"a person to resume, abort or undo it: it halted",
+		},
+		"one that halted before a server kept what it brought": {
+			&rolloutv1.Rollout{State: rolloutv1.State_STATE_HALTED, Waves: []*rolloutv1.Wave{passed(0)}},
+			"a person to resume or abort it: it halted",
 		},
 		"one that ended": {&rolloutv1.Rollout{State: rolloutv1.State_STATE_SUCCEEDED}, ""},
 	} {

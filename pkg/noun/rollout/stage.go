@@ -21,7 +21,7 @@ func StageText(s *rolloutv1.Stage) string {
 	text := ""
 	switch size := s.GetSize().(type) {
 	case *rolloutv1.Stage_Canaries:
-		text = fmt.Sprintf("at most %d canaries", size.Canaries)
+		text = fmt.Sprintf("%d canaries", size.Canaries)
 	case *rolloutv1.Stage_Servers:
 		text = fmt.Sprint(size.Servers)
 	case *rolloutv1.Stage_Percent:

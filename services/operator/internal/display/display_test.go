@@ -59,6 +59,36 @@ func TestASlowStepHasItsUsualDuration(t *testing.T) {
 	}
 }
 
+func TestATaskIsStartedOnceItsServerReportsIt(t *testing.T) {
+	before := func(seconds time.Duration) *timestamppb.Timestamp {
+		return timestamppb.New(noon.Add(-seconds * time.Second))
+	}
+	assigned := &taskv1.Task{
+		State: taskv1.State_STATE_ASSIGNED, Live: &taskv1.Live{Since: before(38)}, Deadline: before(-540),
+	}
+	if got, want := LiveText(output.View{At: noon}, assigned), "not started for 38s"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+	if got, want := taskNext(output.View{At: noon}, assigned), "starts within 9m"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+	assigned.ServerOfflineSince, assigned.Reason = before(60), "server offline since 12:00"
+	const later = "starts when the server is back, within 9m"
+	if got := taskNext(output.View{At: noon}, assigned); got != later {
+		t.Errorf("have %q, want %q", got, later)
+	}
+	if got, want := ExplainTask(output.View{At: noon}, assigned).Reason,
+		"server offline since 12:00; not started for 38s"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+	running := &taskv1.Task{
+		State: taskv1.State_STATE_RUNNING, Live: &taskv1.Live{Since: before(38)}, Since: before(5),
+	}
+	if got, want := LiveText(output.View{At: noon}, running), "started for 5s"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+}
+
 func TestAnIntentIsShownAsItsCommandLine(t *testing.T) {
 	all := &intentv1.Selector{All: true}
 	version := &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: "1.2.3"}}

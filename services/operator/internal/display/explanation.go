@@ -114,6 +114,9 @@ func ExplainInstance(v output.View, r Instance) Explanation {
 	i := r.GetInstance()
 	is := i.GetObserved().GetVersion()
 	health := output.Word(i.GetHealth())
+	if serverOffline(r) && health != "" {
+		health = "was " + health
+	}
 	switch want := i.GetWanted().GetVersion(); {
 	case want != is && i.GetState() == instancev1.State_STATE_FAILED:
 		is, health = failedText(is, health, want), ""
@@ -127,7 +130,7 @@ func ExplainInstance(v output.View, r Instance) Explanation {
 		is += ", " + output.Age(v, at) + " ago"
 	}
 	return Explanation{
-		What: "agent", Name: i.GetAgent(), Is: is, State: output.Word(i.GetState()),
+		What: "agent", Name: i.GetAgent(), Is: is, State: instanceState(v, r),
 		Since:  output.Stamp(i.GetSince()),
 		Age:    output.Age(v, i.GetSince()),
 		Next:   instanceNext(v, r),
@@ -156,7 +159,9 @@ func ExplainTask(v output.View, t Task) Explanation {
 
 // whyRunning returns the reason of a task's state; for a running task its step and whether that step is slow.
 func whyRunning(v output.View, t Task) string {
-	if live := LiveText(v, t); live != "" {
+	if live := LiveText(v, t); live != "" && LiveStep(t.GetLive()) == "" {
+		return strings.TrimPrefix(TaskReason(t)+"; "+live, "; ")
+	} else if live != "" {
 		return strings.TrimPrefix(TaskReason(t)+"; at "+live, "; ")
 	}
 	return TaskReason(t)

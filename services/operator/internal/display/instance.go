@@ -1,6 +1,8 @@
 package display
 
 import (
+	"strings"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -24,8 +26,8 @@ var Instances = output.Listing[Instance]{
 		output.Col("AGENT", agentName),
 		output.Col("WANTED", func(r Instance) string { return r.GetInstance().GetWanted().GetVersion() }),
 		output.Col("FOUND", func(r Instance) string { return r.GetInstance().GetObserved().GetVersion() }),
-		output.Col("HEALTH", func(r Instance) string { return output.Word(r.GetInstance().GetHealth()) }),
-		output.Col("STATE", instanceState),
+		output.Col("HEALTH", instanceHealth),
+		{Title: "STATE", Value: instanceState},
 		output.Since("SINCE", func(r Instance) *timestamppb.Timestamp {
 			return r.GetInstance().GetSince()
 		}),
@@ -58,9 +60,25 @@ func agentName(r Instance) string {
 	return r.GetInstance().GetAgent()
 }
 
-// instanceState returns an instance's state; of an external instance also the age of its last report.
-func instanceState(r Instance) string {
+// serverOffline reports whether nothing is known of an instance since its server went offline.
+func serverOffline(r Instance) bool {
+	return r.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE && r.GetExternal() == nil
+}
+
+// instanceHealth returns an instance's health; one that was good is not known while its server is offline.
+func instanceHealth(r Instance) string {
+	if serverOffline(r) && r.GetInstance().GetHealth() == instancev1.Health_HEALTH_GOOD {
+		return "unknown"
+	}
+	return output.Word(r.GetInstance().GetHealth())
+}
+
+// instanceState returns an instance's state: for one that was as wanted, that its server is offline, and for how long;
+// for an external one, also the age of its last report.
+func instanceState(v output.View, r Instance) string {
 	switch x := r.GetExternal(); {
+	case serverOffline(r) && r.GetInstance().GetState() == instancev1.State_STATE_CONVERGED:
+		return strings.TrimSpace("offline " + output.Age(v, r.GetOfflineSince()))
 	case x == nil:
 		return output.Word(r.GetInstance().GetState())
 	case x.GetStale():

@@ -2,6 +2,9 @@ package display
 
 import (
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
@@ -14,6 +17,22 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
+
+func TestNothingIsGoodOnAServerThatIsOffline(t *testing.T) {
+	r := &registryv1.InstanceRow{
+		Presence: serverv1.Presence_PRESENCE_OFFLINE, OfflineSince: timestamppb.New(noon.Add(-3 * time.Hour)),
+		Instance: &instancev1.Instance{
+			State: instancev1.State_STATE_CONVERGED, Health: instancev1.Health_HEALTH_GOOD,
+		},
+	}
+	if have := instanceHealth(r) + ", " + instanceState(output.View{At: noon}, r); have != "unknown, offline 3h" {
+		t.Errorf("have %s", have)
+	}
+	r.Instance.State, r.Instance.Health = instancev1.State_STATE_FAILED, instancev1.Health_HEALTH_BAD
+	if have := instanceHealth(r) + ", " + instanceState(output.View{At: noon}, r); have != "bad, failed" {
+		t.Errorf("what failed there: have %s", have)
+	}
+}
 
 func TestTheNextOfAnInstanceNamesWhatStopsItBeforeWhatWouldMoveIt(t *testing.T) {
 	const (

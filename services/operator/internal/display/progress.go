@@ -78,17 +78,22 @@ func LiveStep(l *taskv1.Live) string {
 	return text
 }
 
-// LiveText returns the running step of a task and its duration; for a slow step also the usual duration.
+// LiveText returns the running step of a task and its duration; for a slow step also the usual duration. A task is
+// assigned until its server reports that it started.
 func LiveText(v output.View, t Task) string {
 	l := t.GetLive()
 	if l == nil {
 		return ""
 	}
-	text := LiveStep(l)
-	if text == "" {
-		text = "started"
+	text, since := LiveStep(l), l.GetSince()
+	switch {
+	case text != "":
+	case t.GetState() == taskv1.State_STATE_ASSIGNED:
+		text = "not started"
+	default:
+		text, since = "started", t.GetSince()
 	}
-	text += " for " + output.Span(v.At.Sub(l.GetSince().AsTime()))
+	text += " for " + output.Span(v.At.Sub(since.AsTime()))
 	if l.GetSlow() {
 		text += ", slow (usually " + usualText(l.GetUsual().AsDuration()) + ")"
 	}

@@ -21,7 +21,7 @@ var Rollouts = output.Listing[Rollout]{
 	Name: Rollout.GetId,
 	Columns: []output.Column[Rollout]{
 		output.Col("ID", Rollout.GetId), // in order of time: those of one minute begin alike
-		output.Col("STATE", func(r Rollout) string { return output.Word(r.GetState()) }),
+		output.Col("STATE", RolloutState),
 		output.Since("SINCE", Rollout.GetSince),
 		output.Col("WAVE", waveOf),
 		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }).Numeric(),
@@ -57,6 +57,20 @@ func RolloutsWaiting(text func(Rollout) string) output.Listing[Rollout] {
 		}
 	}
 	return page
+}
+
+// RolloutState returns the state of a rollout; of one that succeeded, also how many servers it left out.
+func RolloutState(r Rollout) string {
+	return output.Word(r.GetState()) +
+		leftOutText(r.GetState(), count(r, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT))
+}
+
+// leftOutText returns how many servers a rollout left out that succeeded; empty for none.
+func leftOutText(s rolloutv1.State, n uint32) string {
+	if s != rolloutv1.State_STATE_SUCCEEDED || n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" with %d left out", n)
 }
 
 // RolloutTitle returns what a rollout brings, marked when it goes the emergency lane, and with its start until it
@@ -112,17 +126,7 @@ func inState(r Rollout, s rolloutv1.TargetState) string {
 // Broken returns how many servers of a rollout are broken.
 func Broken(r Rollout) uint32 { return count(r, rolloutv1.TargetState_TARGET_STATE_BROKEN) }
 
-// Changed returns how many servers have what a rollout brought.
-func Changed(r Rollout) uint32 {
-	return count(r, rolloutv1.TargetState_TARGET_STATE_REACHED) + count(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
-}
-
-func count(r Rollout, s rolloutv1.TargetState) (n uint32) {
-	for _, w := range allWaves(r) {
-		n += w.GetCounts()[uint32(s)]
-	}
-	return n
-}
+func count(r Rollout, s rolloutv1.TargetState) uint32 { return rollout.InState(r, s) }
 
 // WaveText returns a wave as a bar with its counts.
 func WaveText(number uint32, w *rolloutv1.Wave, of int) string {
@@ -205,7 +209,12 @@ func FetchedAheadText(r *rolloutv1.Rollout) string {
 func undoneBy(r, undo Rollout) string {
 	text := r.GetUndoneBy()
 	switch undo.GetState() {
-	case 0, rolloutv1.State_STATE_SUCCEEDED:
+	case 0:
+		return text
+	case rolloutv1.State_STATE_SUCCEEDED:
+		if left := leftOutText(undo.GetState(), count(undo, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT)); left != "" {
+			text += ", which succeeded" + left
+		}
 		return text
 	case rolloutv1.State_STATE_ABORTED:
 		return text + ", which was aborted; to take back what is left: garrison rollout undo " + r.GetId()

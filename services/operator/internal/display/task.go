@@ -58,13 +58,21 @@ func VerbText(t verbed) string {
 func taskNext(v output.View, t Task) string {
 	switch t.GetState() {
 	case taskv1.State_STATE_QUEUED:
-		return "assigned " + output.Until(v, t.GetDeadline())
+		return "assigned " + back(t) + output.Until(v, t.GetDeadline())
 	case taskv1.State_STATE_ASSIGNED:
-		return "started " + output.Until(v, t.GetDeadline())
+		return "starts " + back(t) + output.Until(v, t.GetDeadline())
 	case taskv1.State_STATE_RUNNING:
 		return "ends " + output.Until(v, t.GetDeadline())
 	}
 	return ""
+}
+
+// back returns that a task waits for its server, if that is offline.
+func back(t Task) string {
+	if t.GetServerOfflineSince() == nil {
+		return ""
+	}
+	return "when the server is back, "
 }
 
 // TaskReason returns the reason of a task's state, with the failed step and the code if the executor reported them.

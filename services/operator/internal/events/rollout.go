@@ -38,6 +38,9 @@ func rolloutDetail(f ledger.Fact) string {
 		return strings.TrimSuffix(fmt.Sprintf("wave %d: %s", b.GetWave(), b.GetReason()), ": ")
 	case *rolloutv1.Succeeded:
 		text := fmt.Sprintf("%d owed", b.GetOwed())
+		if n := b.GetLeftOut(); n > 0 {
+			text += fmt.Sprintf(", %d left out", n)
+		}
 		if then := display.ThenText(b.GetThen()); then != "" {
 			text += "; recorded " + then
 		}

@@ -61,7 +61,7 @@ func nextOf(r display.Rollout, at time.Time) string {
 		return "to go on: garrison rollout resume " + r.GetId()
 	case r.GetState() != rolloutv1.State_STATE_ABORTED:
 		return "to follow: garrison rollout watch " + r.GetId()
-	case display.Changed(r) > 0:
+	case rollout.Changed(r) > 0:
 		return "to take it back: garrison rollout undo " + r.GetId()
 	}
 	return "to see it: garrison rollout show " + r.GetId()
@@ -125,7 +125,7 @@ once, as garrison rollout undo does; --keep does not ask.`,
 // takeBack takes back what a rollout changed that was aborted, where that is asked for.
 func takeBack(ctx context.Context, env *cli.Env, reference string, asked bool) error {
 	r, err := get(ctx, env, reference)
-	n := int(display.Changed(r.GetRollout()))
+	n := int(rollout.Changed(r.GetRollout()))
 	if err != nil || n == 0 {
 		return err
 	}

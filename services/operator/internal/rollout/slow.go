@@ -82,6 +82,9 @@ func stepText(t *taskv1.Task, otherwise string) string {
 	if task.Waits(t) {
 		return "deferred: " + t.GetReason()
 	}
+	if t.GetServerOfflineSince() != nil {
+		return "server offline"
+	}
 	if step := t.GetLive().GetStep(); step != taskv1.Step_STEP_UNSPECIFIED {
 		return "at step " + output.Word(step)
 	}

@@ -96,9 +96,11 @@ func undoCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison rollout undo 1a2b3c4d --list\n  garrison rollout undo 1a2b3c4d --waves 10%",
 		Short:   "Take every server that a rollout or an intent changed back to what it had, in waves too.",
 		Long: `Take every server that a rollout or an intent changed back to the image and the configuration that
-it had, as a rollout of its own with waves and gates. Without flags, it has the waves, the concurrency, the
-budgets and the limits of the rollout that it undoes, and neither its approvals nor its soaks. An intent has no
-waves: more than 100 servers go back in waves of 3, 10 %, 50 % and the rest, or all at once with --at-once.
+it had, as a rollout of its own with waves and gates. Without flags, or with --emergency or --override alone, it
+inherits the waves, the concurrency, the keep budgets and the limits of the rollout that it undoes, and neither
+its approvals nor its soaks nor its wait for servers that join. With any other flag it has only what the flags say.
+It waits for an approval or a soak only where a flag asks for it. An intent has no waves: more than 100 servers go
+back in waves of 3, 10 %, 50 % and the rest, or all at once with --at-once. A way back begins whole waves.
 Servers that others changed since stay as they are.`,
 		Args: cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error {

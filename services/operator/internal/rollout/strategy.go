@@ -29,7 +29,7 @@ type strategyFlags struct {
 
 func (f *strategyFlags) add(c *cobra.Command) {
 	s, flags := &f.strategy, c.Flags()
-	countVar(flags, &f.canaries, "canaries", "the first wave is at most this many `SERVERS`, chosen to cover what "+
+	countVar(flags, &f.canaries, "canaries", "the first wave is this many `SERVERS`, chosen to cover what "+
 		"differs; see --cover")
 	flags.Var(cli.FlagValue{Read: f.waves.read}, "waves", "the `STAGES` of the next waves: sizes such as 10,25%,50%, "+
 		"or conditions as in --on and sizes of them, with semicolons: 'env=test; 25% of rack=a; 10%'; the first that "+
@@ -45,7 +45,8 @@ func (f *strategyFlags) add(c *cobra.Command) {
 	percentVar(flags, &s.SuccessPercent, "success", "halt once this `PERCENT` of a wave can no longer succeed")
 	cli.TimeVar(flags, &f.soak, "soak", 0, longest,
 		"after each wave, wait this `TIME`, in which its servers must stay healthy")
-	countVar(flags, &s.Concurrency, "concurrency", "change at most this many `SERVERS` at once")
+	countVar(flags, &s.Concurrency, "concurrency", "change at most this many `SERVERS` at once; a wave begins "+
+		"with 2 and one more for each that succeeds, and never has more under way than --max-broken still allows, or 1")
 	flags.BoolVar(&s.Approve, "approve", false, "each wave after the first begins only after an approval")
 	flags.Var(cli.FlagValue{Read: f.readApproval}, "approval", "`WHO` approves each wave after the first: any, or "+
 		"other: not who started the rollout")

@@ -264,7 +264,7 @@ func (w *watcher) conclude(ctx context.Context) error {
 		w.env.Say("halted: %s", display.Reason(r.GetReason()))
 		w.env.Say("its broken servers were asked to go back; whether they are: garrison rollout show %s", r.GetId())
 		w.env.Say("to end it: garrison rollout abort %s", r.GetId())
-		if display.Changed(r) > 0 {
+		if rollout.Changed(r) > 0 {
 			w.env.Say("to take the others back, too: garrison rollout undo %s", r.GetId())
 		}
 		if id := w.blocked(ctx); id != "" {
@@ -273,7 +273,9 @@ func (w *watcher) conclude(ctx context.Context) error {
 		w.env.Say("to accept the damage and go on: garrison rollout resume %s", r.GetId())
 		return cli.Ended(cli.ExitHalted)
 	case rolloutv1.State_STATE_SUCCEEDED:
-		w.env.Say("to undo it: garrison rollout undo %s", r.GetId())
+		if rollout.Changed(r) > 0 {
+			w.env.Say("to undo it: garrison rollout undo %s", r.GetId())
+		}
 		if display.Broken(r) > 0 {
 			return cli.Ended(cli.ExitPartly)
 		}

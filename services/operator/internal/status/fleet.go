@@ -75,8 +75,12 @@ func fleetOf(a answers) Fleet {
 		Total: int(a.states.GetCounts().GetTotal()), State: map[string]int{}, Health: map[string]int{},
 	}
 	for _, g := range a.states.GetCounts().GetGroups() {
-		f.Instances.State[g.GetValues()[0]] += int(g.GetCount())
-		f.Instances.Health[g.GetValues()[1]] += int(g.GetCount())
+		state, health := g.GetValues()[0], g.GetValues()[1]
+		if g.GetValues()[2] == "offline" { // nothing is known since then of what was as it should be
+			state, health = lost(state, "converged", "offline"), lost(health, "good", "")
+		}
+		f.Instances.State[state] += int(g.GetCount())
+		f.Instances.Health[health] += int(g.GetCount())
 	}
 	f.versions(a.versions.GetCounts())
 	if a.tasks != nil {
@@ -88,6 +92,14 @@ func fleetOf(a answers) Fleet {
 	f.attention(a, troubles)
 	f.waiting(int(a.busy.GetCounts().GetTotal()), int(a.slow.GetTotal()))
 	return f
+}
+
+// lost returns what is known of a word while its server is offline: now, if it was as it should be.
+func lost(word, asItShould, now string) string {
+	if word == asItShould {
+		return now
+	}
+	return word
 }
 
 func (f *Fleet) versions(c *registryv1.Counts) {

@@ -78,7 +78,7 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 		Filter: instances, By: []string{"agent", "version"}, Top: versionsRead,
 	})
 	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
-		Filter: instances, By: []string{"state", "health"}, Top: 1000,
+		Filter: instances, By: []string{"state", "health", "presence"}, Top: 1000,
 	})
 	collect(ctx, g, env, &a.holds, func(p *apiv1.Page) proto.Message {
 		return &registryv1.ListHoldsRequest{Page: p, On: on}

@@ -38,7 +38,8 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 			group(9, "beacon", "1.2.0"), group(3, "node-exporter", "1.9.1"), group(1, "beacon", ""),
 		)},
 		states: &registryv1.CountInstancesResponse{Counts: counted(
-			group(11, "converged", "good"), group(1, "failed", "good"), group(1, "drifted", "bad"),
+			group(9, "converged", "good", "online"), group(2, "converged", "good", "offline"),
+			group(1, "failed", "good", "online"), group(1, "drifted", "bad", "offline"),
 		)},
 		tasks: &dispatcherv1.CountTasksResponse{Groups: []*dispatcherv1.TaskGroup{
 			{Values: []string{"queued"}, Count: 4}, {Values: []string{"running"}, Count: 1},
@@ -52,7 +53,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 		immovable: []string{"test"},
 	})
 	want := `servers        22  13 online, 4 late, 2 offline; 3 invited; 1 quarantined
-instances      13  11 converged, 1 drifted, 1 failed; 12 good, 1 bad
+instances      13  9 converged, 2 offline, 1 drifted, 1 failed; 10 good, 2 unknown, 1 bad
 tasks           5  1 running, 4 queued
 holds           0
 

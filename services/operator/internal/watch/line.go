@@ -18,8 +18,8 @@ import (
 const (
 	// sayEvery is the interval of progress lines without a terminal.
 	sayEvery = 30 * time.Second
-	// slowNamed is the number of slow servers that a line names.
-	slowNamed = 3
+	// serversShown is the number of servers that each part of a line names.
+	serversShown = 3
 )
 
 // sum returns the counts of all orders together.
@@ -78,7 +78,7 @@ func (v *watcher) parts() []string {
 	for _, t := range display.CountTexts(c) {
 		parts = append(parts, t.Text)
 	}
-	parts = append(parts, v.step(), v.estimate(done, all), v.deferred(), v.slow())
+	parts = append(parts, v.step(), v.estimate(done, all-v.away()), v.deferred(), v.slow(), v.offline())
 	return slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 }
 
@@ -94,7 +94,15 @@ func (v *watcher) step() string {
 	return ""
 }
 
-// estimate returns the time left at the rate so far.
+// away returns how many changes wait for servers that are offline.
+func (v *watcher) away() (n int) {
+	for _, p := range v.progress {
+		n += int(p.GetOffline())
+	}
+	return n
+}
+
+// estimate returns the time left at the rate so far, for changes on servers that are online.
 func (v *watcher) estimate(done, all int) string {
 	left := v.pace.left(v.started, v.env.Now(), done, all)
 	if left == 0 {
@@ -126,21 +134,38 @@ func (v *watcher) deferred() string {
 // slow names the servers whose running step takes more than three times its usual duration.
 func (v *watcher) slow() string {
 	var names []string
-	more := 0
+	n := 0
 	for _, p := range v.progress {
-		more += int(p.GetSlow())
+		n += int(p.GetSlow())
 		for _, t := range p.GetUnderWay() {
-			if t.GetLive().GetSlow() && len(names) < slowNamed {
+			if t.GetLive().GetSlow() {
 				names = append(names, v.name(t)+" ("+display.LiveText(v.env.Output.View(), t)+")")
 			}
 		}
 	}
+	return named("slow: ", names, n)
+}
+
+// offline names the servers whose changes wait because they are offline.
+func (v *watcher) offline() string {
+	var names []string
+	for _, p := range v.progress {
+		for _, t := range p.GetOfflineTasks() {
+			names = append(names, v.name(t)+" (for "+output.Age(v.env.Output.View(), t.GetServerOfflineSince())+")")
+		}
+	}
+	return named("offline: ", names, v.away())
+}
+
+// named returns the first of n names behind a title; empty without any.
+func named(title string, names []string, n int) string {
 	if len(names) == 0 {
 		return ""
 	}
-	text := "slow: " + strings.Join(names, ", ")
-	if more > len(names) {
-		text += fmt.Sprintf(" and %d more", more-len(names))
+	shown := names[:min(serversShown, len(names))]
+	text := title + strings.Join(shown, ", ")
+	if more := n - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }

@@ -179,7 +179,7 @@ func (v *watcher) learnNames(ctx context.Context) {
 	var unknown []display.Task
 	shown := v.rows()
 	for _, p := range v.progress {
-		shown = append(shown, p.GetUnderWay()...)
+		shown = append(append(shown, p.GetUnderWay()...), p.GetOfflineTasks()...)
 	}
 	for _, t := range shown {
 		if _, ok := v.names[t.GetServerId()]; !ok {

@@ -19,6 +19,9 @@ import (
 // PlanRows is the number of servers of a plan that are shown before the confirmation.
 const PlanRows = 50
 
+// offlineNamed is the number of offline servers that the summary of a plan names.
+const offlineNamed = 3
+
 // shownEffects are the effects whose servers are shown; the others are counted.
 var shownEffects = []intentv1.Effect{intentv1.Effect_EFFECT_CHANGE, intentv1.Effect_EFFECT_LEFT_OUT}
 
@@ -77,6 +80,9 @@ func sayPlans(env *cli.Env, p *planned) {
 			}
 			env.Say("  %d %s: %s", r.GetCount(), output.Word(r.GetEffect()), display.Reason(r.GetFirst()))
 		}
+		if text := offlineText(one); text != "" {
+			env.Say("  %s", text)
+		}
 	}
 	for _, v := range p.values {
 		env.Say("  %s", display.ValueChange(v))
@@ -84,6 +90,24 @@ func sayPlans(env *cli.Env, p *planned) {
 	if p.more > 0 {
 		env.Say("  … and %d more changes of values", p.more)
 	}
+}
+
+// offlineText names the servers of a plan that are offline, and says when they change; empty without any.
+func offlineText(p *intentv1.Plan) string {
+	names := p.GetOfflineServers()
+	if len(names) == 0 || p.GetRefusal() != nil {
+		return ""
+	}
+	is := fmt.Sprintf("%d servers are offline: they change when they come back", p.GetOffline())
+	if p.GetOffline() == 1 {
+		is = "1 server is offline: it changes when it comes back"
+	}
+	shown := names[:min(offlineNamed, len(names))]
+	text := is + " (" + strings.Join(shown, ", ")
+	if more := int(p.GetOffline()) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ")"
 }
 
 func planText(p *intentv1.Plan) string {

@@ -16,6 +16,9 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
+// namedOffline is how many servers that are offline a plan names.
+const namedOffline = 10
+
 // Planned is what an intent would do now.
 type Planned struct {
 	*intentv1.Plan
@@ -32,6 +35,14 @@ func Plan(r Reader, a Ask) Planned {
 		Changed: uint32(o.changed()), Already: uint32(o.counts[already]),
 		PassedOver: uint32(o.counts[passedOver]), LeftOut: uint32(o.left()), TargetsSha256: o.sum(),
 		Chosen: o.chosen, Reasons: o.reasons(), Refusal: refusal,
+	}
+	for _, x := range o.targets {
+		if x.effect != change || x.server.GetPresence() != serverv1.Presence_PRESENCE_OFFLINE {
+			continue
+		}
+		if p.Offline++; p.Offline <= namedOffline {
+			p.OfflineServers = append(p.OfflineServers, x.server.Name)
+		}
 	}
 	if p.Intent != nil {
 		p.Intent.DryRun = false

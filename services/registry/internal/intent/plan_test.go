@@ -1,6 +1,8 @@
 package intent_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +35,18 @@ func TestAPlanIsDoneAsShownAlthoughANewerImageExists(t *testing.T) {
 	}
 	if a := d.Drafts[len(d.Drafts)-1].Body.(*intentv1.Accepted); !cmp.Equal(a.TargetsSha256, p.TargetsSha256) {
 		t.Error("the answer's targets are not the plan's")
+	}
+}
+
+func TestAPlanNamesTheServersThatItChangesLater(t *testing.T) {
+	w := fleet(12)
+	for n := range 11 {
+		w.apply(ledger.Server, ident.From("server", fmt.Sprint(n)), &serverv1.Offline{})
+	}
+	w.apply(ledger.Server, ident.From("server", "11"), &serverv1.Online{})
+	p := w.plan(installAll().Intent)
+	if p.Changed != 12 || p.Offline != 11 || len(p.OfflineServers) != 10 || slices.Contains(p.OfflineServers, "s11") {
+		t.Errorf("of %d changes %d wait for servers that are offline, named %v", p.Changed, p.Offline, p.OfflineServers)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestALaterStepBeginsOnNoServerThatABlockKeepsItFrom(t *testing.T) {
 }
 
 func TestOwedServersThatABlockHoldsBackAreNamed(t *testing.T) {
-	y := tell(t, &rolloutv1.Strategy{})
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(2)})
 	y.expect("open", "release a1 b1", underWay)
 	y.ends(true, "a1", "b1")
 	y.expect("pass", "open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")

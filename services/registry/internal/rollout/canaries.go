@@ -26,9 +26,9 @@ type kind struct {
 	taken   bool
 }
 
-// canaries chooses at most n servers that cover first each value of the fields, then each combination of values, the
-// most frequent first. It stops when everything is covered. The choice is the greedy one of weighted set cover: the
-// server that adds most uncovered values, and among those the one whose combination has most servers.
+// canaries chooses n servers that cover first each value of the fields, then each combination of values, the most
+// frequent first; then the next ones in order. The choice is the greedy one of weighted set cover: the server that adds
+// most uncovered values, and among those the one whose combination has most servers.
 func canaries(all []order, fields []string, n int) (chosen []order, because []string) {
 	kinds := kindsOf(all, fields)
 	covered := map[string]bool{}
@@ -53,6 +53,11 @@ func canaries(all []order, fields []string, n int) (chosen []order, because []st
 		}
 		chosen = append(chosen, best.servers[0])
 		because = append(because, "covers "+strings.Join(best.values, ", "))
+	}
+	if left := without(all, chosen); len(chosen) < n && len(left) > 0 {
+		left = left[:min(n-len(chosen), len(left))]
+		chosen = append(chosen, left...)
+		because = append(because, slices.Repeat([]string{fmt.Sprintf("one of %d canaries", n)}, len(left))...)
 	}
 	return chosen, because
 }

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -85,10 +86,13 @@ func (y *story) expect(want ...string) {
 	}
 }
 
-const underWay = "the servers of wave 1: 0 of 2 succeeded, 2 under way"
+const (
+	underWay    = "the servers of wave 1: 0 of 2 succeeded, 2 under way"
+	oneUnderWay = "the servers of wave 1: 0 of 2 succeeded, 1 under way, 1 pending"
+)
 
 func TestWavesFollowEachOtherAndTheOwedServerIsServedLast(t *testing.T) {
-	y := tell(t, &rolloutv1.Strategy{Soak: durationpb.New(time.Minute)})
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(2), Soak: durationpb.New(time.Minute)})
 	y.expect("open", "release a1 b1", underWay)
 	y.ends(true, "a1", "b1")
 	y.expect("the servers of wave 1 to stay healthy until 1970-01-01T00:17:40Z")
@@ -102,8 +106,84 @@ func TestWavesFollowEachOtherAndTheOwedServerIsServedLast(t *testing.T) {
 	y.expect("release o0", "")
 }
 
+// wide is a rollout of one wave.
+func wide(t *testing.T, servers int, s *rolloutv1.Strategy) *story {
+	y := &story{T: t, now: time.Unix(1000, 0)}
+	p := &rolloutv1.Planned{Strategy: rollout.Filled(s), Waves: []uint32{uint32(servers)}, Part: 1, Parts: 1}
+	for n := range servers {
+		p.Targets = append(p.Targets, &rolloutv1.Target{ServerId: fmt.Sprintf("s%02d", n), Wave: 1})
+	}
+	y.fact(p)
+	return y
+}
+
+// rounds returns how many servers are under way in each round, in which all of them end.
+func (y *story) rounds(ok bool) (sizes []int) {
+	for range 100 {
+		y.does()
+		var under []string
+		for t := range y.Targets() {
+			if t.State == reached {
+				under = append(under, t.ServerId)
+			}
+		}
+		if len(under) == 0 {
+			return sizes
+		}
+		sizes = append(sizes, len(under))
+		y.ends(ok, under...)
+	}
+	y.Fatal("it has no end")
+	return nil
+}
+
+func TestAWaveBeginsWithFewAndDoublesWhileTheyProveGood(t *testing.T) {
+	for name, c := range map[string]struct {
+		strategy *rolloutv1.Strategy
+		want     []int
+	}{
+		"without a limit": {&rolloutv1.Strategy{MaxBroken: broke(40)}, []int{2, 4, 8, 16, 10}},
+		"up to its concurrency": {
+			&rolloutv1.Strategy{MaxBroken: broke(40), Concurrency: 5}, []int{2, 4, 5, 5, 5, 5, 5, 5, 4},
+		},
+		"up to what it may break":    {&rolloutv1.Strategy{MaxBroken: broke(16)}, []int{2, 4, 8, 16, 10}},
+		"in an emergency, all of it": {&rolloutv1.Strategy{MaxBroken: broke(0), Emergency: true}, []int{40}},
+	} {
+		if have := wide(t, 40, c.strategy).rounds(true); !slices.Equal(have, c.want) {
+			t.Errorf("%s: %v are under way; want %v", name, have, c.want)
+		}
+	}
+	back := wide(t, 40, &rolloutv1.Strategy{MaxBroken: broke(0)})
+	back.Rollout.Undoes = "r0"
+	if have := back.rounds(true); !slices.Equal(have, []int{40}) {
+		t.Errorf("on the way back %v are under way; want all at once", have)
+	}
+}
+
+// A wave of 40 had five broken when it halted at two.
+func TestAHaltFindsAtMostOneMoreBrokenThanTheLimit(t *testing.T) {
+	for most := range uint32(6) {
+		y := wide(t, 40, &rolloutv1.Strategy{MaxBroken: broke(most)})
+		y.does()
+		for n := range 3 { // some succeed before the version shows that it is bad
+			y.ends(true, fmt.Sprintf("s%02d", n))
+			y.does()
+		}
+		y.rounds(false)
+		n := 0
+		for t := range y.Targets() {
+			if t.State == broken {
+				n++
+			}
+		}
+		if n != int(most)+1 || y.Rollout.State != rolloutv1.State_STATE_HALTED {
+			t.Errorf("at a limit of %d it is %s with %d broken", most, y.Rollout.State, n)
+		}
+	}
+}
+
 func TestAWaveInWhichNoServerSucceededNeedsAnApproval(t *testing.T) {
-	y := tell(t, &rolloutv1.Strategy{})
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(2)})
 	y.expect("open", "release a1 b1", underWay)
 	for _, id := range []string{"a1", "b1"} {
 		y.Apply(id, rollout.Event{Kind: rollout.LeftOut, At: y.now})
@@ -114,7 +194,7 @@ func TestAWaveInWhichNoServerSucceededNeedsAnApproval(t *testing.T) {
 }
 
 func TestAServerThatReturnsAfterAllSoaksLikeTheOthers(t *testing.T) {
-	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(1), Soak: durationpb.New(time.Minute)})
+	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(2), Soak: durationpb.New(time.Minute)})
 	y.expect("open", "release a1 b1", underWay)
 	y.ends(true, "a1")
 	y.Apply("b1", rollout.Event{Kind: rollout.Silent, At: y.now})
@@ -129,7 +209,9 @@ func TestARolloutHaltsAsSoonAsItMust(t *testing.T) {
 		strategy *rolloutv1.Strategy
 		want     []string
 	}{
-		"the limit is broken": {&rolloutv1.Strategy{MaxBroken: broke(0)}, []string{code.TooManyBroken, halted}},
+		"the limit is broken": {
+			&rolloutv1.Strategy{MaxBroken: broke(0), Emergency: true}, []string{code.TooManyBroken, halted},
+		},
 		"too few can succeed": {
 			&rolloutv1.Strategy{MaxBroken: broke(9), SuccessPercent: 60}, []string{code.TooFewSucceed, halted},
 		},
@@ -154,7 +236,7 @@ func TestAWaveThatBreaksAllItsServersHaltsBelowTheBudget(t *testing.T) {
 	y.ends(false, "a1")
 	y.expect("the servers of wave 1: 0 of 2 succeeded, 1 under way")
 	y.ends(false, "b1")
-	y.expect(code.TooFewSucceed, halted)
+	y.expect(code.TooFewSucceed, untouched)
 	y.fact(&rolloutv1.Resumed{})
 	y.expect("pass", "an approval of wave 2: no server of the wave before succeeded")
 	y.fact(&rolloutv1.Approved{Wave: 2})
@@ -167,7 +249,10 @@ func TestAWaveThatBreaksAllItsServersHaltsBelowTheBudget(t *testing.T) {
 	hurried.expect("pass", "open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
 }
 
-const halted = "a person to resume, abort or undo it: it halted"
+const (
+	halted    = "a person to resume, abort or undo it: it halted"
+	untouched = "a person to resume or abort it: it halted" // nothing is left to undo
+)
 
 func broke(n uint32) *rolloutv1.Limit {
 	return &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: n}}
@@ -186,31 +271,34 @@ func TestAWavePassesOnceItsVerdictIsCertain(t *testing.T) {
 
 func TestAServerThatIsSilentTooLongIsBroken(t *testing.T) {
 	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(0)})
-	y.expect("open", "release a1 b1", underWay)
+	y.expect("open", "release a1", oneUnderWay)
 	y.Apply("a1", rollout.Event{Kind: rollout.Away, At: y.now})
 	y.now = y.now.Add(2*time.Minute - 1)
-	y.expect(underWay)
+	y.expect(oneUnderWay)
 	y.now = y.now.Add(1)
-	y.expect("silence a1", code.TooManyBroken, halted)
+	y.expect("silence a1", code.TooManyBroken, untouched)
 }
 
 func TestWhatAPersonResumedDoesNotHaltAgain(t *testing.T) {
 	y := tell(t, &rolloutv1.Strategy{MaxBroken: broke(0)})
-	y.expect("open", "release a1 b1", underWay)
+	y.expect("open", "release a1", oneUnderWay)
 	y.ends(false, "a1")
-	y.expect(code.TooManyBroken, halted)
+	y.expect(code.TooManyBroken, untouched)
 	y.fact(&rolloutv1.Resumed{UntilWave: 1})
+	y.expect("release b1", "the servers of wave 1: 0 of 2 succeeded, 1 under way")
 	y.ends(true, "b1")
 	y.expect("pass", "a person to resume it: it was to stop after wave 1")
 	y.fact(&rolloutv1.Resumed{})
-	y.expect("open", "release c2 d2", "the servers of wave 2: 0 of 2 succeeded, 2 under way")
+	y.expect("open", "release c2", "the servers of wave 2: 0 of 2 succeeded, 1 under way, 1 pending")
 	y.ends(false, "c2")
 	y.expect(code.TooManyBroken, halted)
 }
 
 func TestAnApprovalIsAwaitedButNotInAnEmergency(t *testing.T) {
 	for _, emergency := range []bool{false, true} {
-		y := tell(t, &rolloutv1.Strategy{Approve: true, Emergency: emergency, Soak: durationpb.New(time.Hour)})
+		y := tell(t, &rolloutv1.Strategy{
+			MaxBroken: broke(2), Approve: true, Emergency: emergency, Soak: durationpb.New(time.Hour),
+		})
 		y.expect("open", "release a1 b1", underWay)
 		y.ends(true, "a1", "b1")
 		if !emergency {

@@ -13,6 +13,9 @@
 //  2. Decide releases no server of a wave that is not open, and of none while the rollout does not run.
 //  3. Decide releases no server once more servers are newly broken than the strategy allows, so the limit is exceeded
 //     only by servers that were under way.
+//     Beside what is under way it releases no more than the strategy lets break, or one, and begins each wave with two
+//     servers and one more for each that succeeded: so a halt finds at most one more broken than the limit. That holds
+//     neither in an emergency nor on the way back.
 //  4. Decide releases no server whose change could take the last server away that a keep budget needs.
 //  5. Replay comes to every recorded decision again, from the facts and at the time that the decision rested on.
 //  6. Decide begins a step of a server's changes only after every change of the step before succeeded there.

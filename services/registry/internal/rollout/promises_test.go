@@ -59,7 +59,7 @@ func (m *model) checkDecision(e *engine, d rollout.Decision) {
 }
 
 func (m *model) checkRelease(e *engine, d rollout.Decision, newly, limit int) {
-	r := e.book.Rollout
+	r, b := e.book.Rollout, e.book
 	if len(d.Release) > 0 && r.State == rolloutv1.State_STATE_RUNNING && newly > limit {
 		m.Fatalf("released %v although %d servers are newly broken; %d may be", d.Release, newly, limit)
 	}
@@ -71,6 +71,16 @@ func (m *model) checkRelease(e *engine, d rollout.Decision, newly, limit int) {
 	}
 	if c := int(r.Strategy.Concurrency); c > 0 && len(d.Release) > 0 && d.Step == 0 && under+len(d.Release) > c {
 		m.Fatalf("released %d beside %d; %d is the limit", len(d.Release), under, c)
+	}
+	if len(d.Release) > 0 && d.Step == 0 && !r.Strategy.Emergency {
+		proven := tally(b, d.Wave, succeeded)
+		if d.Wave == 0 || noun.Wave(r, d.Wave).PassedAt != nil { // an owed one
+			proven = tally(b, 0, succeeded) + m.owedIn(b, succeeded)
+		}
+		if most := min(2+proven, max(1, limit-newly)); under+len(d.Release) > most {
+			m.Fatalf("released %d beside %d; %d succeeded and %d more may break", len(d.Release), under, proven,
+				limit-newly)
+		}
 	}
 	for _, id := range d.Release {
 		if _, why := m.closed(id, m.now); why != "" && !r.Strategy.Emergency {
@@ -110,6 +120,16 @@ func (m *model) checkRelease(e *engine, d rollout.Decision, newly, limit int) {
 			}
 		}
 	}
+}
+
+// owedIn counts the targets that were owed from the start.
+func (m *model) owedIn(b *rollout.Book, s rolloutv1.TargetState) (n int) {
+	for t := range b.Targets() {
+		if t.State == s && t.Wave == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // checkStep checks that a later step begins only where every change of the step before succeeded.

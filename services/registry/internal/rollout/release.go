@@ -14,7 +14,8 @@ func release(in Input, d Decision, upTo uint32) Decision {
 		if countOf(r.Waves[n-1], pending) == 0 || in.Pending == nil {
 			continue
 		}
-		room := room(r, int(r.Waves[n-1].Servers))
+		w := r.Waves[n-1]
+		room := room(r, load{most: int(w.Servers), proven: countOf(w, succeeded), lost: newlyBroken(r)})
 		if room == 0 {
 			return d
 		}
@@ -40,11 +41,27 @@ func release(in Input, d Decision, upTo uint32) Decision {
 	return d
 }
 
-// room returns how many servers may be released now.
-func room(r *rolloutv1.Rollout, wave int) int {
+// slowStart is how many servers are under way at once before the first of them succeeded.
+const slowStart = 2
+
+// load is what decides how many servers may be under way at once, besides the strategy.
+type load struct {
+	most   int // without a limit of the strategy
+	proven int // how many servers succeeded
+	lost   int // how many broke, of those that the strategy allows
+}
+
+// room returns how many servers may be released now. A wave begins like a connection of TCP: each server that succeeds
+// makes room for one more, so the number of those under way doubles while they prove good. It never exceeds how many
+// servers the rollout may still break, or one: so a halt finds at most one more broken than the strategy allows. In an
+// emergency, and on the way back, time counts more.
+func room(r *rolloutv1.Rollout, l load) int {
 	n := int(r.Strategy.GetConcurrency())
 	if n == 0 {
-		n = max(wave, 1)
+		n = max(l.most, 1)
+	}
+	if !r.Strategy.GetEmergency() && r.Undoes == "" {
+		n = min(n, slowStart+l.proven, max(1, mayBreak(r)-l.lost))
 	}
 	return min(Batch, max(0, n-total(r, reached)-countOf(r.Owed, reached)))
 }
@@ -62,7 +79,11 @@ func serveOwed(in Input, d Decision) Decision {
 	}
 	last := uint32(len(r.Waves))
 	all := last == 0 || r.Waves[last-1].OpenedAt != nil
-	room, budget, door, blocks := room(r, servers(r)), budgets{in: in}, doors{in: in}, blocked{in: in}
+	room := room(r, load{
+		most: servers(r), proven: total(r, succeeded) + countOf(r.Owed, succeeded),
+		lost: max(newlyBroken(r), broke(waveOrNone(r.Owed))),
+	})
+	budget, door, blocks := budgets{in: in}, doors{in: in}, blocked{in: in}
 	for server, wave := range in.Returned() {
 		switch {
 		case len(d.Release) >= room:

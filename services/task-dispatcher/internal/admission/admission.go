@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"time"
 
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -13,8 +14,9 @@ type Server struct {
 	Life       serverv1.Life
 	Presence   serverv1.Presence
 	Standing   serverv1.Standing
-	Ahead      bool // it is ahead of the ledger
-	Duplicated bool // two executors beat with its identity
+	Offline    time.Time // since when it is offline; zero while it is not
+	Ahead      bool      // it is ahead of the ledger
+	Duplicated bool      // two executors beat with its identity
 }
 
 // Task is a task that has not ended.
@@ -86,10 +88,17 @@ func Away(s Server) string {
 			"garrison restore status"
 	case s.Duplicated:
 		return "waits for the server: two machines use its identity; garrison explain DUPLICATE_IDENTITY"
+	case !s.Offline.IsZero():
+		return Offline(s.Offline)
 	case s.Presence != serverv1.Presence_PRESENCE_ONLINE:
 		return "waits for the server, which is not online"
 	}
 	return ""
+}
+
+// Offline returns why nothing happens to a task while its server is offline.
+func Offline(since time.Time) string {
+	return "server offline since " + since.UTC().Format(time.RFC3339)
 }
 
 func bySameAgent(t Task, tasks []Task) string {

@@ -3,6 +3,7 @@ package admission
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -21,10 +22,13 @@ func fleet(agents map[string]Agent) func(string) Agent {
 
 // The servers that differ from one that is online.
 var (
-	revoked    = but(func(s *Server) { s.Standing = serverv1.Standing_STANDING_REVOKED })
-	held       = but(func(s *Server) { s.Standing = serverv1.Standing_STANDING_QUARANTINED })
-	dying      = but(func(s *Server) { s.Life = serverv1.Life_LIFE_DYING })
-	offline    = but(func(s *Server) { s.Presence = serverv1.Presence_PRESENCE_OFFLINE })
+	revoked = but(func(s *Server) { s.Standing = serverv1.Standing_STANDING_REVOKED })
+	held    = but(func(s *Server) { s.Standing = serverv1.Standing_STANDING_QUARANTINED })
+	dying   = but(func(s *Server) { s.Life = serverv1.Life_LIFE_DYING })
+	absent  = but(func(s *Server) { s.Presence = serverv1.Presence_PRESENCE_UNSPECIFIED })
+	offline = but(func(s *Server) {
+		s.Presence, s.Offline = serverv1.Presence_PRESENCE_OFFLINE, time.Unix(1_800_000_000, 0)
+	})
 	ahead      = but(func(s *Server) { s.Ahead = true })
 	duplicated = but(func(s *Server) { s.Duplicated = true })
 )
@@ -43,7 +47,13 @@ var admissions = []struct {
 	want   []string // part of each reason; empty means that it is admitted
 }{
 	{"alone on an online server", online, []Task{{ID: "1", Agent: "app"}}, []string{""}},
-	{"the server is offline", offline, []Task{{ID: "1", Agent: "app"}}, []string{"not online"}},
+	{"the server never came online", absent, []Task{{ID: "1", Agent: "app"}}, []string{"not online"}},
+	{
+		"the server is offline",
+		offline,
+		[]Task{{ID: "1", Agent: "app"}},
+		[]string{"server offline since 2027-01-15T08:00:00Z"},
+	},
 	{"the server is revoked", revoked, []Task{{ID: "1", Agent: "app"}}, []string{"garrison server enroll"}},
 	{"the server is quarantined", held, []Task{{ID: "1", Agent: "app"}}, []string{"quarantined"}},
 	{

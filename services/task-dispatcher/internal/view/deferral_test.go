@@ -24,14 +24,14 @@ func TestNeverMoreThanTwiceTheLimitAreUnderWayWithTheDeferred(t *testing.T) {
 		l.fold(ledger.Task, admitted[0].ID, &taskv1.Deferred{})
 		deferred = append(deferred, admitted[0].ID)
 	}
-	if n := l.view.Deferred(); n != 2*limit || l.view.UnderWay() != 0 {
+	if n := l.view.Waiting(); n != 2*limit || l.view.UnderWay() != 0 {
 		t.Errorf("%d are deferred and %d under way, want %d and none", n, l.view.UnderWay(), 2*limit)
 	}
 	for _, id := range deferred {
 		l.fold(ledger.Task, id, &taskv1.Resumed{})
 	}
-	if n := l.view.UnderWay(); n != 2*limit || l.view.Deferred() != 0 || len(l.view.Admissions(limit, 10)) > 0 {
-		t.Errorf("%d are under way and %d deferred, or more are admitted", n, l.view.Deferred())
+	if n := l.view.UnderWay(); n != 2*limit || l.view.Waiting() != 0 || len(l.view.Admissions(limit, 10)) > 0 {
+		t.Errorf("%d are under way and %d deferred, or more are admitted", n, l.view.Waiting())
 	}
 	for _, id := range deferred[:limit+1] {
 		l.fold(ledger.Task, id, &taskv1.Succeeded{})

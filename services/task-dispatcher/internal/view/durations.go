@@ -13,14 +13,25 @@ import (
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/usual"
 )
 
-// kindOf returns the key of the durations of changes like a task.
+// kindOf returns the key of the durations of tasks like a task. What a refresh asks for decides how long it takes.
 func kindOf(t *taskv1.Task) string {
-	return ledger.Key(t.GetAgent(), word(t.GetVerb().String(), "VERB_"))
+	verb := word(t.GetVerb().String(), "VERB_")
+	switch {
+	case t.GetAhead() != nil:
+		return ledger.Key(verb, "ahead")
+	case t.GetScan() != nil:
+		return ledger.Key(verb, "scan")
+	case t.GetPurgeKept():
+		return ledger.Key(verb, "purge")
+	case t.GetAgent() == "":
+		return ledger.Key(verb, "report")
+	}
+	return ledger.Key(t.GetAgent(), verb)
 }
 
-// learn counts how long a change took, if it succeeded.
+// learn counts how long a task took, if it succeeded.
 func (v *View) learn(f ledger.Fact, t *taskv1.Task) {
-	if t.State != taskv1.State_STATE_SUCCEEDED || t.Agent == "" || t.AssignedAt == nil {
+	if t.State != taskv1.State_STATE_SUCCEEDED || t.AssignedAt == nil {
 		return
 	}
 	kind := kindOf(t)
@@ -69,8 +80,8 @@ func (v *View) Within(t *taskv1.Task, b usual.Bounds) time.Duration { return v.w
 func (v *View) within(t *taskv1.Task, together []*taskv1.Task, b usual.Bounds) time.Duration {
 	to, from := v.images.manifest(t.GetTo().GetId()), v.images.manifest(t.GetFrom().GetId())
 	extra := deadlines.Extra(to.GetRun(), from.GetRun())
-	if t.GetAgent() == "" {
-		return b.Unknown + extra
+	if t == nil { // a report names a task that is not known
+		return b.Unknown
 	}
 	var beside []usual.Change
 	add := func(other *taskv1.Task) {
@@ -99,7 +110,30 @@ func (v *View) changeOf(t *taskv1.Task) usual.Change {
 	if i, ok := v.instanceFor(t); ok {
 		c.TimedOut = i.TimedOut
 	}
+	if t.GetAgent() == "" {
+		c.Bytes = v.images.manifest(t.GetAhead().GetImage().GetId()).GetBlob().GetSizeBytes()
+		c.TimedOut = v.lastTimedOut(t)
+	}
 	return c
+}
+
+// lastTimedOut reports whether the last refresh like a task that ended on its server ran out of time.
+func (v *View) lastTimedOut(t *taskv1.Task) bool {
+	list, timedOut := v.lists.byName[inServer(t.GetServerId())], false
+	if list == nil {
+		return false
+	}
+	kind := kindOf(t)
+	list.Reverse(func(_ uint64, id string) bool {
+		r, _ := v.tasks.Get(id)
+		before := r.GetTask()
+		if kindOf(before) != kind || before.GetAssignedAt() == nil || !task.Ended(before.State) {
+			return true
+		}
+		timedOut = before.State == taskv1.State_STATE_EXPIRED
+		return false
+	})
+	return timedOut
 }
 
 // UsualOfKind returns the median of a step in the last changes like a task; false when that is not known.

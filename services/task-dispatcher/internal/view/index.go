@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -75,17 +77,36 @@ func (v *View) count(t *taskv1.Task, n int) {
 		v.ahead += n
 	}
 	switch {
-	case task.Waits(t):
-		v.deferred += n
+	case task.Waits(t) || v.awaitsServer(t):
+		v.waiting += n
 	case task.UnderWay(t.State):
 		v.underWay += n
 	}
 }
 
-// SlotsTaken returns how many slots of a limit on tasks under way are not free. A deferred task needs none: it waits
-// for a program on its server, perhaps for an hour, and other servers need not. But when it goes on, it asks for none
-// either. So as many as the limit wait without a slot, and never more than twice the limit are under way.
-func (v *View) SlotsTaken(concurrency int) int { return v.underWay + max(0, v.deferred-concurrency) }
+// recount counts the tasks under way on a server, or counts them no more, when its presence changes.
+func (v *View) recount(server string, n int) {
+	for _, r := range v.openOf[server] {
+		v.count(r.Task, n)
+	}
+}
+
+// awaitsServer reports whether a task is assigned to a server that is offline, which did not begin it.
+func (v *View) awaitsServer(t *taskv1.Task) bool {
+	return t.State == taskv1.State_STATE_ASSIGNED && v.OfflineSince(t.ServerId) != nil
+}
+
+// OfflineSince returns since when a server is offline; nil while it is not.
+func (v *View) OfflineSince(server string) *timestamppb.Timestamp {
+	s, _ := v.servers.Get(server)
+	return s.GetOfflineSince()
+}
+
+// SlotsTaken returns how many slots of a limit on tasks under way are not free. A task that is deferred, or that is
+// assigned to a server that is offline, needs none: it waits, perhaps for an hour, and other servers need not. But when
+// it continues, it asks for none either. So as many as the limit wait without a slot, and never more than twice the
+// limit are under way.
+func (v *View) SlotsTaken(concurrency int) int { return v.underWay + max(0, v.waiting-concurrency) }
 
 // isDead reports whether a server is dead or forgotten: no report comes from it any more.
 func (v *View) isDead(server string) bool {
@@ -154,10 +175,14 @@ func (v *View) forAdmission(server string) ([]admission.Task, []*dispatcherv1.Ta
 
 func (v *View) serverForAdmission(id string) admission.Server {
 	s, _ := v.servers.Get(id)
-	return admission.Server{
+	server := admission.Server{
 		Life: s.GetLife(), Presence: s.GetPresence(), Standing: s.GetStanding(),
 		Ahead: s.GetAhead(), Duplicated: s.GetDuplicated(),
 	}
+	if s.GetOfflineSince() != nil {
+		server.Offline = s.OfflineSince.AsTime()
+	}
+	return server
 }
 
 func (v *View) agentForAdmission(name string) admission.Agent {

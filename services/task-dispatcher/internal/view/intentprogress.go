@@ -30,10 +30,15 @@ type IntentProgress struct {
 	UnderWay []*taskv1.Task // in the order of the queue, 1,000 at most
 	Failures []*taskv1.Task // the first that ended and did not succeed
 	Deferred int            // how many wait on their servers for the end of a critical section
+	Offline  []*taskv1.Task // the first that have not begun because their server is offline
+	Away     int            // how many those are, of the 1,000 that were queued first
 }
 
 // UnderWayStates are the states of the tasks that are assigned or running.
 var UnderWayStates = []taskv1.State{taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
+
+// notBegun are the states of the tasks on which no server works yet.
+var notBegun = []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED}
 
 // failures are the states of the tasks that ended and did not succeed.
 var failures = []taskv1.State{
@@ -54,6 +59,14 @@ func (v *View) Progress(intent string, rows int) (IntentProgress, bool) {
 	}
 	p.UnderWay = v.explained(v.lists.oldest(intentStates(intent, UnderWayStates), maxListed))
 	p.Failures = v.explained(v.lists.oldest(intentStates(intent, failures), rows))
+	for _, r := range v.lists.oldest(intentStates(intent, notBegun), maxListed) {
+		if v.OfflineSince(r.Task.ServerId) == nil {
+			continue
+		}
+		if p.Away++; p.Away <= rows {
+			p.Offline = append(p.Offline, v.Explained(r))
+		}
+	}
 	for _, id := range v.inState(intent, taskv1.State_STATE_RUNNING) {
 		if t, ok := v.tasks.Get(id); ok && task.Waits(t.Task) {
 			p.Deferred++

@@ -12,6 +12,8 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
+
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/admission"
 )
 
@@ -52,10 +54,16 @@ func (v *View) explained(records []*dispatcherv1.TaskRecord) (tasks []*taskv1.Ta
 	return tasks
 }
 
-// Explained returns a copy of a task; a queued one has the reason why it waits.
+// Explained returns a copy of a task; one that waits has the reason.
 func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 	t := proto.CloneOf(r.Task)
+	if since := v.OfflineSince(t.ServerId); since != nil && !task.Ended(t.State) {
+		t.ServerOfflineSince = proto.CloneOf(since)
+	}
 	if t.State != taskv1.State_STATE_QUEUED {
+		if t.ServerOfflineSince != nil {
+			t.Reason = strings.TrimSuffix(admission.Offline(t.ServerOfflineSince.AsTime())+"; "+t.Reason, "; ")
+		}
 		return t
 	}
 	tasks, records := v.forAdmission(t.ServerId)

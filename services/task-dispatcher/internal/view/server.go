@@ -1,6 +1,8 @@
 package view
 
 import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -18,6 +20,7 @@ func (v *View) applyServer(f ledger.Fact) bool {
 	if !fit {
 		return false
 	}
+	v.recount(id, -1)
 	v.reviewAwaited(id, func() {
 		switch {
 		case next == server.Forgotten:
@@ -32,6 +35,7 @@ func (v *View) applyServer(f ledger.Fact) bool {
 			v.changeServer(f, s)
 		}
 	})
+	v.recount(id, 1)
 	v.instances.reviewServer(id)
 	v.reviewTasks(id)
 	return true
@@ -54,9 +58,11 @@ func (v *View) changeServer(f ledger.Fact, s *dispatcherv1.ServerRecord) {
 		s.Labels, s.RuleLabels = server.WithRules(server.OwnLabels(s), b.Labels)
 		v.documents.changed(f.Key, f)
 	case *serverv1.Online:
-		s.Presence, s.OnlineSequence = serverv1.Presence_PRESENCE_ONLINE, f.Sequence
+		s.Presence, s.OnlineSequence, s.OfflineSince = serverv1.Presence_PRESENCE_ONLINE, f.Sequence, nil
 	case *serverv1.Offline:
-		s.Presence = serverv1.Presence_PRESENCE_OFFLINE
+		if s.Presence != serverv1.Presence_PRESENCE_OFFLINE {
+			s.Presence, s.OfflineSince = serverv1.Presence_PRESENCE_OFFLINE, timestamppb.New(f.At)
+		}
 	case *serverv1.Quarantined:
 		s.Standing = serverv1.Standing_STANDING_QUARANTINED
 	case *serverv1.Released:
@@ -75,7 +81,7 @@ func (v *View) changeServer(f ledger.Fact, s *dispatcherv1.ServerRecord) {
 		v.documents.changed(f.Key, f)
 	case *serverv1.Dead:
 		s.Tombstone, s.ResetId = b.Tombstone, ""
-		s.Presence = serverv1.Presence_PRESENCE_UNSPECIFIED
+		s.Presence, s.OfflineSince = serverv1.Presence_PRESENCE_UNSPECIFIED, nil
 		v.dropRefreshes(f.Key)
 		v.documents.changed(f.Key, f)
 	default:

@@ -13,7 +13,7 @@ import (
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
-const Layout = 22
+const Layout = 23
 
 // KeepEnded is how many successful tasks stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
@@ -47,8 +47,8 @@ type indexes struct {
 	outdated  map[string]bool                                // task ids
 	ready     btree.Map[uint64, string]                      // task ids, by queued sequence
 	readyOf   map[string][]uint64                            // by server, its keys in ready
-	underWay  int                                            // how many tasks are assigned or running, and not deferred
-	deferred  int                                            // how many tasks are deferred
+	underWay  int                                            // how many tasks are assigned or running, and do not wait
+	waiting   int                                            // how many are deferred, or assigned to a server offline
 	ahead     int                                            // how many tasks that are under way fetch ahead
 	deadlines *btree.BTreeG[deadline]                        // of open tasks
 	due       map[string]deadline                            // by task id, its key in deadlines

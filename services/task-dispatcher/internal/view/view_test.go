@@ -73,7 +73,7 @@ func TestWhatMustAlwaysHold(t *testing.T) {
 
 // checkLimits fails on two tasks of one agent on one server, and on too many tasks.
 func checkLimits(t *rapid.T, v *View) {
-	n, seen := 0, map[string]string{}
+	n, waiting, seen := 0, 0, map[string]string{}
 	succeeded, otherwise := 0, 0
 	for id, r := range v.tasks.All() {
 		switch {
@@ -85,15 +85,21 @@ func checkLimits(t *rapid.T, v *View) {
 		if !task.UnderWay(r.Task.State) {
 			continue
 		}
-		n++
+		if s, _ := v.servers.Get(r.Task.ServerId); r.Task.State == taskv1.State_STATE_ASSIGNED &&
+			s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE {
+			waiting++
+		} else {
+			n++
+		}
 		key := r.Task.ServerId + "/" + r.Task.Agent
 		if other, ok := seen[key]; ok {
 			t.Fatalf("tasks %s and %s of %s are under way at once", id, other, key)
 		}
 		seen[key] = id
 	}
-	if n > limit || n != v.UnderWay() {
-		t.Fatalf("%d tasks are under way, counted as %d; the limit is %d", n, v.UnderWay(), limit)
+	if n+waiting > 2*limit || n != v.UnderWay() || waiting != v.Waiting() {
+		t.Fatalf("%d tasks are under way and %d wait for their servers, counted as %d and %d; the limit is %d",
+			n, waiting, v.UnderWay(), v.Waiting(), limit)
 	}
 	if max(succeeded, otherwise) > keepInStories {
 		t.Fatalf("%d and %d ended tasks are kept, want %d of each at most", succeeded, otherwise, keepInStories)

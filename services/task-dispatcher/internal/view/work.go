@@ -165,11 +165,11 @@ func (v *View) BusyLimit(server string) time.Duration {
 	return deadlines.Busy
 }
 
-// UnderWay returns how many tasks are assigned or running, without those that are deferred.
+// UnderWay returns how many tasks are assigned or running, without those that wait.
 func (v *View) UnderWay() int { return v.underWay }
 
-// Deferred returns how many tasks are deferred.
-func (v *View) Deferred() int { return v.deferred }
+// Waiting returns how many tasks are deferred, or assigned to a server that is offline.
+func (v *View) Waiting() int { return v.waiting }
 
 // Task returns a copy of a task, the sequence of the last fact on its key, and whether it is known.
 func (v *View) Task(id string) (*taskv1.Task, uint64, bool) {

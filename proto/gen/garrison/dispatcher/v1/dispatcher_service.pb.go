@@ -759,7 +759,12 @@ type GetIntentProgressResponse struct {
 	// The first tasks that ended and did not succeed, in the order in which they were queued.
 	Failures []*v11.Task `protobuf:"bytes,7,rep,name=failures,proto3" json:"failures,omitempty"`
 	// How many of those that are under way wait on their servers for the end of a critical section.
-	Deferred      uint32 `protobuf:"varint,170,opt,name=deferred,proto3" json:"deferred,omitempty"`
+	Deferred uint32 `protobuf:"varint,170,opt,name=deferred,proto3" json:"deferred,omitempty"`
+	// How many of those that have not begun wait for servers that are offline, of the 1,000 that were queued first. They
+	// begin when their servers come back.
+	Offline uint32 `protobuf:"varint,200,opt,name=offline,proto3" json:"offline,omitempty"`
+	// The first of them.
+	OfflineTasks  []*v11.Task `protobuf:"bytes,201,rep,name=offline_tasks,json=offlineTasks,proto3" json:"offline_tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -850,6 +855,20 @@ func (x *GetIntentProgressResponse) GetDeferred() uint32 {
 	return 0
 }
 
+func (x *GetIntentProgressResponse) GetOffline() uint32 {
+	if x != nil {
+		return x.Offline
+	}
+	return 0
+}
+
+func (x *GetIntentProgressResponse) GetOfflineTasks() []*v11.Task {
+	if x != nil {
+		return x.OfflineTasks
+	}
+	return nil
+}
+
 var File_garrison_dispatcher_v1_dispatcher_service_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
@@ -900,7 +919,7 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\bdocument\x18\x01 \x01(\v2\x1d.garrison.desired.v1.DocumentR\bdocument\"K\n" +
 	"\x18GetIntentProgressRequest\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\rR\x04rows\"\xd5\x02\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\"\xae\x03\n" +
 	"\x19GetIntentProgressResponse\x12<\n" +
 	"\x06counts\x18\x01 \x01(\v2$.garrison.dispatcher.v1.IntentCountsR\x06counts\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1c\n" +
@@ -909,7 +928,9 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\tunder_way\x18\x05 \x03(\v2\x16.garrison.task.v1.TaskR\bunderWay\x12\x12\n" +
 	"\x04slow\x18\x06 \x01(\rR\x04slow\x122\n" +
 	"\bfailures\x18\a \x03(\v2\x16.garrison.task.v1.TaskR\bfailures\x12\x1b\n" +
-	"\bdeferred\x18\xaa\x01 \x01(\rR\bdeferred2\xa1\x05\n" +
+	"\bdeferred\x18\xaa\x01 \x01(\rR\bdeferred\x12\x19\n" +
+	"\aoffline\x18\xc8\x01 \x01(\rR\aoffline\x12<\n" +
+	"\roffline_tasks\x18\xc9\x01 \x03(\v2\x16.garrison.task.v1.TaskR\fofflineTasks2\xa1\x05\n" +
 	"\x11DispatcherService\x12f\n" +
 	"\tListTasks\x12(.garrison.dispatcher.v1.ListTasksRequest\x1a).garrison.dispatcher.v1.ListTasksResponse\"\x04\x88\xb5\x18\x01\x12i\n" +
 	"\n" +
@@ -968,23 +989,24 @@ var file_garrison_dispatcher_v1_dispatcher_service_proto_depIdxs = []int32{
 	15, // 10: garrison.dispatcher.v1.GetIntentProgressResponse.tasks:type_name -> garrison.task.v1.Task
 	15, // 11: garrison.dispatcher.v1.GetIntentProgressResponse.under_way:type_name -> garrison.task.v1.Task
 	15, // 12: garrison.dispatcher.v1.GetIntentProgressResponse.failures:type_name -> garrison.task.v1.Task
-	0,  // 13: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
-	2,  // 14: garrison.dispatcher.v1.DispatcherService.CountTasks:input_type -> garrison.dispatcher.v1.CountTasksRequest
-	5,  // 15: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
-	7,  // 16: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
-	11, // 17: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
-	9,  // 18: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
-	1,  // 19: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
-	3,  // 20: garrison.dispatcher.v1.DispatcherService.CountTasks:output_type -> garrison.dispatcher.v1.CountTasksResponse
-	6,  // 21: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
-	8,  // 22: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
-	12, // 23: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
-	10, // 24: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 13: garrison.dispatcher.v1.GetIntentProgressResponse.offline_tasks:type_name -> garrison.task.v1.Task
+	0,  // 14: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
+	2,  // 15: garrison.dispatcher.v1.DispatcherService.CountTasks:input_type -> garrison.dispatcher.v1.CountTasksRequest
+	5,  // 16: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
+	7,  // 17: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
+	11, // 18: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
+	9,  // 19: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
+	1,  // 20: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
+	3,  // 21: garrison.dispatcher.v1.DispatcherService.CountTasks:output_type -> garrison.dispatcher.v1.CountTasksResponse
+	6,  // 22: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
+	8,  // 23: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
+	12, // 24: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
+	10, // 25: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
+	20, // [20:26] is the sub-list for method output_type
+	14, // [14:20] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_dispatcher_service_proto_init() }

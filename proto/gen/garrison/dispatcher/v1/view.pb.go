@@ -16,6 +16,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -471,6 +472,8 @@ type ServerRecord struct {
 	ConfirmedMark uint64 `protobuf:"fixed64,20,opt,name=confirmed_mark,json=confirmedMark,proto3" json:"confirmed_mark,omitempty"`
 	// Its environment, or empty.
 	Environment string `protobuf:"bytes,21,opt,name=environment,proto3" json:"environment,omitempty"`
+	// Since when it is offline; unset while it is not.
+	OfflineSince *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=offline_since,json=offlineSince,proto3" json:"offline_since,omitempty"`
 	// The intent by which it is being reinstalled, or empty.
 	ResetId string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
 	// Which of its labels it has by a rule.
@@ -619,6 +622,13 @@ func (x *ServerRecord) GetEnvironment() string {
 		return x.Environment
 	}
 	return ""
+}
+
+func (x *ServerRecord) GetOfflineSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OfflineSince
+	}
+	return nil
 }
 
 func (x *ServerRecord) GetResetId() string {
@@ -1100,7 +1110,7 @@ var File_garrison_dispatcher_v1_view_proto protoreflect.FileDescriptor
 
 const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a%garrison/dispatcher/v1/progress.proto\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd3\x01\n" +
+	"!garrison/dispatcher/v1/view.proto\x12\x16garrison.dispatcher.v1\x1a%garrison/dispatcher/v1/progress.proto\x1a#garrison/environment/v1/drift.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/rollout/v1/strategy.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n" +
 	"\n" +
 	"TaskRecord\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
@@ -1147,7 +1157,7 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
 	"\x06unwell\x18\x1f \x01(\bR\x06unwell\x12/\n" +
 	"\x13observed_generation\x18  \x01(\x04R\x12observedGeneration\x12\x1b\n" +
-	"\ttimed_out\x18! \x01(\bR\btimedOut\"\xce\a\n" +
+	"\ttimed_out\x18! \x01(\bR\btimedOut\"\x8f\b\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
@@ -1166,7 +1176,8 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\rlineage_marks\x18\x12 \x03(\x06R\flineageMarks\x121\n" +
 	"\x14confirmed_generation\x18\x13 \x01(\x04R\x13confirmedGeneration\x12%\n" +
 	"\x0econfirmed_mark\x18\x14 \x01(\x06R\rconfirmedMark\x12 \n" +
-	"\venvironment\x18\x15 \x01(\tR\venvironment\x12\x19\n" +
+	"\venvironment\x18\x15 \x01(\tR\venvironment\x12?\n" +
+	"\roffline_since\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\fofflineSince\x12\x19\n" +
 	"\breset_id\x18d \x01(\tR\aresetId\x12U\n" +
 	"\vrule_labels\x18Z \x03(\v24.garrison.dispatcher.v1.ServerRecord.RuleLabelsEntryR\n" +
 	"ruleLabels\x1a9\n" +
@@ -1234,37 +1245,38 @@ func file_garrison_dispatcher_v1_view_proto_rawDescGZIP() []byte {
 
 var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
-	(*TaskRecord)(nil),          // 0: garrison.dispatcher.v1.TaskRecord
-	(*InstanceRecord)(nil),      // 1: garrison.dispatcher.v1.InstanceRecord
-	(*ServerRecord)(nil),        // 2: garrison.dispatcher.v1.ServerRecord
-	(*EnvironmentRecord)(nil),   // 3: garrison.dispatcher.v1.EnvironmentRecord
-	(*ImageRecord)(nil),         // 4: garrison.dispatcher.v1.ImageRecord
-	(*RefreshRecord)(nil),       // 5: garrison.dispatcher.v1.RefreshRecord
-	(*AdmissionRecord)(nil),     // 6: garrison.dispatcher.v1.AdmissionRecord
-	(*ProgressRecord)(nil),      // 7: garrison.dispatcher.v1.ProgressRecord
-	(*DurationsRecord)(nil),     // 8: garrison.dispatcher.v1.DurationsRecord
-	(*Durations)(nil),           // 9: garrison.dispatcher.v1.Durations
-	nil,                         // 10: garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	nil,                         // 11: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	nil,                         // 12: garrison.dispatcher.v1.DurationsRecord.StepsEntry
-	nil,                         // 13: garrison.dispatcher.v1.Durations.CountsEntry
-	nil,                         // 14: garrison.dispatcher.v1.Durations.BeforeEntry
-	(*v1.Task)(nil),             // 15: garrison.task.v1.Task
-	(*v11.Configuration)(nil),   // 16: garrison.instance.v1.Configuration
-	(*v12.Ref)(nil),             // 17: garrison.image.v1.Ref
-	(v1.State)(0),               // 18: garrison.task.v1.State
-	(v13.Life)(0),               // 19: garrison.server.v1.Life
-	(v13.Presence)(0),           // 20: garrison.server.v1.Presence
-	(v13.Standing)(0),           // 21: garrison.server.v1.Standing
-	(*v13.Tombstone)(nil),       // 22: garrison.server.v1.Tombstone
-	(v14.DriftPolicy)(0),        // 23: garrison.environment.v1.DriftPolicy
-	(*v15.Keep)(nil),            // 24: garrison.rollout.v1.Keep
-	(*durationpb.Duration)(nil), // 25: google.protobuf.Duration
-	(*v12.Manifest)(nil),        // 26: garrison.image.v1.Manifest
-	(*v13.Scan)(nil),            // 27: garrison.server.v1.Scan
-	(*v12.Ahead)(nil),           // 28: garrison.image.v1.Ahead
-	(*IntentCounts)(nil),        // 29: garrison.dispatcher.v1.IntentCounts
-	(*v13.RuleLabel)(nil),       // 30: garrison.server.v1.RuleLabel
+	(*TaskRecord)(nil),            // 0: garrison.dispatcher.v1.TaskRecord
+	(*InstanceRecord)(nil),        // 1: garrison.dispatcher.v1.InstanceRecord
+	(*ServerRecord)(nil),          // 2: garrison.dispatcher.v1.ServerRecord
+	(*EnvironmentRecord)(nil),     // 3: garrison.dispatcher.v1.EnvironmentRecord
+	(*ImageRecord)(nil),           // 4: garrison.dispatcher.v1.ImageRecord
+	(*RefreshRecord)(nil),         // 5: garrison.dispatcher.v1.RefreshRecord
+	(*AdmissionRecord)(nil),       // 6: garrison.dispatcher.v1.AdmissionRecord
+	(*ProgressRecord)(nil),        // 7: garrison.dispatcher.v1.ProgressRecord
+	(*DurationsRecord)(nil),       // 8: garrison.dispatcher.v1.DurationsRecord
+	(*Durations)(nil),             // 9: garrison.dispatcher.v1.Durations
+	nil,                           // 10: garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	nil,                           // 11: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	nil,                           // 12: garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	nil,                           // 13: garrison.dispatcher.v1.Durations.CountsEntry
+	nil,                           // 14: garrison.dispatcher.v1.Durations.BeforeEntry
+	(*v1.Task)(nil),               // 15: garrison.task.v1.Task
+	(*v11.Configuration)(nil),     // 16: garrison.instance.v1.Configuration
+	(*v12.Ref)(nil),               // 17: garrison.image.v1.Ref
+	(v1.State)(0),                 // 18: garrison.task.v1.State
+	(v13.Life)(0),                 // 19: garrison.server.v1.Life
+	(v13.Presence)(0),             // 20: garrison.server.v1.Presence
+	(v13.Standing)(0),             // 21: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),         // 22: garrison.server.v1.Tombstone
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(v14.DriftPolicy)(0),          // 24: garrison.environment.v1.DriftPolicy
+	(*v15.Keep)(nil),              // 25: garrison.rollout.v1.Keep
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*v12.Manifest)(nil),          // 27: garrison.image.v1.Manifest
+	(*v13.Scan)(nil),              // 28: garrison.server.v1.Scan
+	(*v12.Ahead)(nil),             // 29: garrison.image.v1.Ahead
+	(*IntentCounts)(nil),          // 30: garrison.dispatcher.v1.IntentCounts
+	(*v13.RuleLabel)(nil),         // 31: garrison.server.v1.RuleLabel
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
 	15, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
@@ -1281,24 +1293,25 @@ var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
 	20, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
 	21, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
 	22, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
-	11, // 14: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	23, // 15: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
-	24, // 16: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
-	25, // 17: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
-	26, // 18: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	27, // 19: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
-	28, // 20: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
-	29, // 21: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	12, // 22: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
-	13, // 23: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
-	14, // 24: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
-	30, // 25: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	9,  // 26: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	23, // 14: garrison.dispatcher.v1.ServerRecord.offline_since:type_name -> google.protobuf.Timestamp
+	11, // 15: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	24, // 16: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
+	25, // 17: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
+	26, // 18: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
+	27, // 19: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	28, // 20: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
+	29, // 21: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
+	30, // 22: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	12, // 23: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	13, // 24: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
+	14, // 25: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
+	31, // 26: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	9,  // 27: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }

@@ -2256,9 +2256,13 @@ type Plan struct {
 	// Why servers do not change.
 	Reasons []*Reason `protobuf:"bytes,9,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// Why the intent would be refused as a whole; unset when it would be accepted.
-	Refusal       *v13.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Refusal *v13.Refusal `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// How many of the servers that it changes are offline: they change when they come back.
+	Offline uint32 `protobuf:"varint,11,opt,name=offline,proto3" json:"offline,omitempty"`
+	// The names of the first ten of them.
+	OfflineServers []string `protobuf:"bytes,12,rep,name=offline_servers,json=offlineServers,proto3" json:"offline_servers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -2357,6 +2361,20 @@ func (x *Plan) GetReasons() []*Reason {
 func (x *Plan) GetRefusal() *v13.Refusal {
 	if x != nil {
 		return x.Refusal
+	}
+	return nil
+}
+
+func (x *Plan) GetOffline() uint32 {
+	if x != nil {
+		return x.Offline
+	}
+	return 0
+}
+
+func (x *Plan) GetOfflineServers() []string {
+	if x != nil {
+		return x.OfflineServers
 	}
 	return nil
 }
@@ -2909,7 +2927,7 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x05count\x18\x03 \x01(\rR\x05count\x12\x1d\n" +
 	"\n" +
 	"server_ids\x18\x04 \x03(\tR\tserverIds\x12.\n" +
-	"\x05first\x18\x05 \x01(\v2\x18.garrison.api.v1.RefusalR\x05first\"\x85\x03\n" +
+	"\x05first\x18\x05 \x01(\v2\x18.garrison.api.v1.RefusalR\x05first\"\xc8\x03\n" +
 	"\x04Plan\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -2922,7 +2940,9 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x06chosen\x18\b \x03(\v2\x1a.garrison.intent.v1.ChosenR\x06chosen\x124\n" +
 	"\areasons\x18\t \x03(\v2\x1a.garrison.intent.v1.ReasonR\areasons\x122\n" +
 	"\arefusal\x18\n" +
-	" \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\"\xaa\x02\n" +
+	" \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x12\x18\n" +
+	"\aoffline\x18\v \x01(\rR\aoffline\x12'\n" +
+	"\x0foffline_servers\x18\f \x03(\tR\x0eofflineServers\"\xaa\x02\n" +
 	"\bAccepted\x122\n" +
 	"\x06intent\x18\x01 \x01(\v2\x1a.garrison.intent.v1.IntentR\x06intent\x12\x1d\n" +
 	"\n" +

@@ -1440,7 +1440,9 @@ type Succeeded struct {
 	// What the decision rested on.
 	Basis *Basis `protobuf:"bytes,2,opt,name=basis,proto3" json:"basis,omitempty"`
 	// What is recorded in one step with it. The image-catalog records promotions after it.
-	Then          []*Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	Then []*Standing `protobuf:"bytes,60,rep,name=then,proto3" json:"then,omitempty"`
+	// How many servers were left out.
+	LeftOut       uint32 `protobuf:"varint,200,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1494,6 +1496,13 @@ func (x *Succeeded) GetThen() []*Standing {
 		return x.Then
 	}
 	return nil
+}
+
+func (x *Succeeded) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
 }
 
 // Aborted: a person ended it.
@@ -2081,11 +2090,12 @@ const file_garrison_rollout_v1_rollout_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"P\n" +
 	"\bRejected\x12\x12\n" +
 	"\x04wave\x18\x01 \x01(\rR\x04wave\x120\n" +
-	"\x06reason\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\x06reason\"\x84\x01\n" +
+	"\x06reason\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\x06reason\"\xa0\x01\n" +
 	"\tSucceeded\x12\x12\n" +
 	"\x04owed\x18\x01 \x01(\rR\x04owed\x120\n" +
 	"\x05basis\x18\x02 \x01(\v2\x1a.garrison.rollout.v1.BasisR\x05basis\x121\n" +
-	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\"!\n" +
+	"\x04then\x18< \x03(\v2\x1d.garrison.rollout.v1.StandingR\x04then\x12\x1a\n" +
+	"\bleft_out\x18\xc8\x01 \x01(\rR\aleftOut\"!\n" +
 	"\aAborted\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"j\n" +
 	"\x06Undone\x12\"\n" +

@@ -1409,9 +1409,12 @@ type Task struct {
 	// Of a refresh: the image that the server fetches ahead of the change that brings it, instead of a report.
 	Ahead *v11.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	// What its server last said live of it. Only in answers of the dispatcher, about a task that is under way.
-	Live          *Live `protobuf:"bytes,21,opt,name=live,proto3" json:"live,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Live *Live `protobuf:"bytes,21,opt,name=live,proto3" json:"live,omitempty"`
+	// Since when its server is offline; unset while it is not. Only in answers of the dispatcher, about a task that has
+	// not ended.
+	ServerOfflineSince *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=server_offline_since,json=serverOfflineSince,proto3" json:"server_offline_since,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
@@ -1601,6 +1604,13 @@ func (x *Task) GetAhead() *v11.Ahead {
 func (x *Task) GetLive() *Live {
 	if x != nil {
 		return x.Live
+	}
+	return nil
+}
+
+func (x *Task) GetServerOfflineSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ServerOfflineSince
 	}
 	return nil
 }
@@ -1855,7 +1865,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\aClaimed\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x01 \x01(\tR\tprocessId\x12&\n" +
-	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\xb3\a\n" +
+	"\x0ffrom_process_id\x18\x02 \x01(\tR\rfromProcessId\"\x81\b\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x04verb\x18\x02 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
@@ -1885,7 +1895,8 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"purge_kept\x18\x1d \x01(\bR\tpurgeKept\x126\n" +
 	"\bdeferral\x182 \x01(\v2\x1a.garrison.task.v1.DeferralR\bdeferral\x12.\n" +
 	"\x05ahead\x18x \x01(\v2\x18.garrison.image.v1.AheadR\x05ahead\x12*\n" +
-	"\x04live\x18\x15 \x01(\v2\x16.garrison.task.v1.LiveR\x04live\"\xe9\x01\n" +
+	"\x04live\x18\x15 \x01(\v2\x16.garrison.task.v1.LiveR\x04live\x12L\n" +
+	"\x14server_offline_since\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\x12serverOfflineSince\"\xe9\x01\n" +
 	"\x04Live\x12*\n" +
 	"\x04step\x18\x01 \x01(\x0e2\x16.garrison.task.v1.StepR\x04step\x120\n" +
 	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1d\n" +
@@ -2031,15 +2042,16 @@ var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	9,  // 37: garrison.task.v1.Task.deferral:type_name -> garrison.task.v1.Deferral
 	28, // 38: garrison.task.v1.Task.ahead:type_name -> garrison.image.v1.Ahead
 	21, // 39: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
-	2,  // 40: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
-	26, // 41: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
-	23, // 42: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
-	2,  // 43: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	26, // 40: garrison.task.v1.Task.server_offline_since:type_name -> google.protobuf.Timestamp
+	2,  // 41: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
+	26, // 42: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
+	23, // 43: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
+	2,  // 44: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_garrison_task_v1_task_proto_init() }

@@ -48,7 +48,7 @@ func TestAVersionThatNeverWorksReachesOnlyTheCanaries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := quiet(1000)
 			w.Fault = f
-			if r := run(t, w); r.Wave != 1 || r.Touched > 9 || r.Halt.GetCode() != code.TooFewSucceed {
+			if r := run(t, w); r.Wave != 1 || r.Touched > 20 || r.Halt.GetCode() != code.TooFewSucceed {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -57,6 +57,7 @@ func TestAVersionThatNeverWorksReachesOnlyTheCanaries(t *testing.T) {
 
 func TestAKeepBudgetMakesARolloutLonger(t *testing.T) {
 	w := quiet(400)
+	w.Strategy.MaxBroken = all()
 	short := run(t, w)
 	w.Strategy.Keep = []*rolloutv1.Keep{{
 		Field: "label.rack", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: 90}},
@@ -69,6 +70,7 @@ func TestAKeepBudgetMakesARolloutLonger(t *testing.T) {
 
 func TestAStandingBudgetMakesARolloutLongerAndItsOtherServersCount(t *testing.T) {
 	w := quiet(400)
+	w.Strategy.MaxBroken = all()
 	short := run(t, w)
 	ninety := &rolloutv1.Keep{Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: 90}}}
 	group := keep.Group{Environment: "prod", Field: "env", Value: "prod"}
@@ -146,9 +148,15 @@ func TestARolloutOnItsWayTakesWhatIsLeftOfIt(t *testing.T) {
 	}
 }
 
+// all is a limit that every server may reach.
+func all() *rolloutv1.Limit { return &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: 100}} }
+
+// hurried is a strategy that changes as many servers at once as there are.
+func hurried() *rolloutv1.Strategy { return rollout.Filled(&rolloutv1.Strategy{Emergency: true}) }
+
 // alike is a world of servers whose changes take 20 s each, in one wave.
 func alike(n int) forecast.World {
-	w := forecast.World{ID: "r", Strategy: rollout.Filled(nil), Durations: []time.Duration{20 * time.Second}, Slots: 20}
+	w := forecast.World{ID: "r", Strategy: hurried(), Durations: []time.Duration{20 * time.Second}, Slots: 20}
 	for i := range n {
 		w.Servers = append(w.Servers, forecast.Server{Candidate: rollout.Candidate{ServerID: fmt.Sprint("s", i)}})
 	}
@@ -173,6 +181,18 @@ func TestChangesWaitForASlot(t *testing.T) {
 		if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took != c.want {
 			t.Errorf("%s: %s after %s; want success after %s", name, r.State, r.Took, c.want)
 		}
+	}
+}
+
+func TestAWaveThatBeginsWithFewTakesLongerThanTheWayBack(t *testing.T) {
+	w := alike(14)
+	w.Strategy = rollout.Filled(&rolloutv1.Strategy{MaxBroken: all()})
+	if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took != time.Minute {
+		t.Errorf("%s after %s; want success after three rounds of 2, 4 and 8", r.State, r.Took)
+	}
+	w.Undoes = "the bad one"
+	if r := run(t, w); r.State != rolloutv1.State_STATE_SUCCEEDED || r.Took != 20*time.Second {
+		t.Errorf("the way back: %s after %s; want success after one round", r.State, r.Took)
 	}
 }
 
@@ -237,6 +257,7 @@ func TestAServerThatAnotherRolloutChangesDoesNotWorkUntilItIsDone(t *testing.T) 
 
 func TestARolloutWaitsForAWindow(t *testing.T) {
 	w := alike(4)
+	w.Strategy = rollout.Filled(&rolloutv1.Strategy{MaxBroken: all()})
 	w.Begin = time.Unix(1_000_000, 0)
 	opens := w.Begin.Add(3 * time.Hour)
 	w.Closed = func(server string, at time.Time) (time.Time, string) {

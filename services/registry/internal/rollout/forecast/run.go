@@ -119,6 +119,7 @@ func (s *simulation) plan(l rollout.Layout) {
 	for n := range parts {
 		p := &rolloutv1.Planned{
 			Part: uint32(n) + 1, Parts: uint32(parts), Strategy: s.Strategy, Waves: l.Waves, Owed: l.Owed,
+			Undoes: s.Undoes,
 		}
 		for _, c := range l.Placements[n*partSize : min(len(l.Placements), (n+1)*partSize)] {
 			p.Targets = append(p.Targets, &rolloutv1.Target{ServerId: c.ServerID, Wave: c.Wave})

@@ -19,6 +19,7 @@ type World struct {
 	ID       string
 	Servers  []Server
 	Strategy *rolloutv1.Strategy
+	Undoes   string // what the rollout undoes, or ""
 	Budgets  Budgets
 	// Durations is how long changes took, in any order; each change of a server takes one of them.
 	Durations []time.Duration

@@ -83,7 +83,9 @@ func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.Instance
 	row := rows.Get().(*registryv1.InstanceRow)
 	shallow.Into(row.Instance, i)
 	row.ServerName, row.ByHand = s.GetName(), view.ByHand(i)
-	row.Presence = a.presenceOf(s)
+	if row.Presence = a.presenceOf(s); row.Presence == serverv1.Presence_PRESENCE_OFFLINE {
+		row.OfflineSince = proto.CloneOf(s.Since)
+	}
 	if h := holds.On(s, i.Agent); h != nil {
 		row.Hold = proto.CloneOf(h)
 	}

@@ -76,6 +76,9 @@ func up(s *rolloutv1.Strategy, stages ...*rolloutv1.Stage) *intentv1.Intent {
 	}}}
 }
 
+// hurried is an emergency, which changes all servers of a wave at once.
+func hurried() *rolloutv1.Strategy { return &rolloutv1.Strategy{Emergency: true} }
+
 // taking is a stage of n servers.
 func taking(n uint32) *rolloutv1.Stage {
 	return &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: n}}

@@ -119,7 +119,7 @@ func (p *Past) world(
 			err = fault.Refuse(fault.Invalid, plan.Refusal)
 			return
 		}
-		w.Strategy = proto.CloneOf(plan.Strategy)
+		w.Strategy, w.Undoes = proto.CloneOf(plan.Strategy), plan.Undoes
 		stages, why := rolling.Stages(p.records.View, w.Strategy)
 		if why != nil {
 			err = fault.Refuse(fault.Invalid, why)

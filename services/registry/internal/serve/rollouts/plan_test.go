@@ -62,7 +62,7 @@ func TestAPlanNamesWhatNoCanaryCoversAndTheLabelsThatNoServerHas(t *testing.T) {
 func TestAPlanForEveryAgentNamesWhyNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	f := running(t, 2, "web")
-	id := f.start(up(nil))
+	id := f.start(up(hurried()))
 	f.until("it halts", everywhere, f.is(id, rolloutv1.State_STATE_HALTED))
 	resp := recordstest.Call(f.World, f.api.get, &registryv1.GetRolloutRequest{RolloutId: id[:8]})
 	if r := resp.Reasons; len(r) != 1 || r[0].Code != code.NotReady || r[0].Step != "prove" || r[0].Count != 2 {
@@ -283,7 +283,7 @@ func TestAForecastHasTheKeepBudgetsOfEnvironmentsAndWhatIsUnderWay(t *testing.T)
 		Freezes: []*environmentv1.Freeze{{From: timestamppb.New(f.At.Add(time.Hour)), Until: day}},
 		Keep:    []*rolloutv1.Keep{{Field: "env", Working: &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}}},
 	}})
-	in := up(nil)
+	in := up(hurried())
 	in.GetRollout().On = recordstest.On(f.servers[1:]...)
 	f.start(in)
 	f.look()

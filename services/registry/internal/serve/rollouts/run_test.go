@@ -116,7 +116,7 @@ func TestAnUndoTakesBrokenServersBackBeforeTheVersionsThatTheyCameBy(t *testing.
 	t.Parallel()
 	f := running(t, 2, "web")
 	f.Image("web", "1.2.0", func(m *imagev1.Manifest) { m.UpgradesFrom = []string{"1.1.0"} })
-	id := f.start(up(nil))
+	id := f.start(up(hurried()))
 	fails := func(i *instancev1.Instance) bool { return i.Wanted.Version == "1.2.0" }
 	for range 10 {
 		f.look()

@@ -48,12 +48,13 @@ const (
 	broken  = rolloutv1.TargetState_TARGET_STATE_BROKEN
 )
 
-// A wave is released as a whole, and the dispatcher changes so many servers at once. What none of them began by the
-// time that the rollout stops is withdrawn, waits for its turn again, and is released again when the rollout goes on.
+// In an emergency a wave is released as a whole, and the dispatcher changes so many servers at once. What none of them
+// began by the time that the rollout stops is withdrawn, waits for its turn again, and is released again when the
+// rollout goes on.
 func TestAHaltWithdrawsWhatWasReleasedAndNotBegun(t *testing.T) {
 	t.Parallel()
 	f := running(t, 4, "web")
-	id := f.start(up(nil))
+	id := f.start(up(hurried()))
 	f.look()
 	due := f.wanting("1.1.0")
 	f.Do(due[0], true)
@@ -96,7 +97,7 @@ func TestAnUndoAfterAHaltThatIsPausedAndResumedAtOnceTakesEveryServerBack(t *tes
 	t.Parallel()
 	f := running(t, 4, "web")
 	one := &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: 1}}
-	id := f.start(up(&rolloutv1.Strategy{MaxBroken: one}))
+	id := f.start(up(&rolloutv1.Strategy{MaxBroken: one, Emergency: true}))
 	f.look()
 	for n, i := range f.wanting("1.1.0") {
 		f.Do(i, n > 1)

@@ -284,7 +284,8 @@ func (w *Work) fact(r *rolloutv1.Rollout, d rollout.Decision, basis *rolloutv1.B
 	case len(d.Silence) > 0:
 		body = &rolloutv1.Silenced{ServerIds: d.Silence, Basis: basis}
 	default:
-		body = &rolloutv1.Succeeded{Owed: d.Owed, Basis: basis}
+		left := rollouts.InState(r, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT)
+		body = &rolloutv1.Succeeded{Owed: d.Owed, LeftOut: left, Basis: basis}
 	}
 	return w.draft(r, body, basis.At.AsTime())
 }
