@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Confirm asks for confirmation. When standard input is not a terminal, only --yes confirms.
@@ -44,7 +44,7 @@ func (env *Env) Asks(ctx context.Context, question string) (yes bool, err error)
 }
 
 func (env *Env) ask(ctx context.Context, question string) (yes bool, err error) {
-	fmt.Fprintf(env.Err, "%s [y/N] ", output.Visible(question))
+	fmt.Fprintf(env.Err, "%s [y/N] ", visible.Text(question))
 	answered := make(chan string, 1)
 	go func() {
 		answer, _ := bufio.NewReader(env.In).ReadString('\n') // no answer means no
