@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -161,5 +162,5 @@ func Tail(path string, from int64, n int64) string {
 	from = max(from, info.Size()-n)
 	buf := make([]byte, info.Size()-from)
 	size, _ := f.ReadAt(buf, from)
-	return visible.Text(string(buf[:size]))
+	return visible.Text(strings.ToValidUTF8(string(buf[:size]), "?"))
 }

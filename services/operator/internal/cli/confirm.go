@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
@@ -26,7 +27,7 @@ func (env *Env) ConfirmOr(ctx context.Context, yes bool, question, preview strin
 		if preview != "" {
 			try += ", or " + preview
 		}
-		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: %s", try)
+		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: %s", fault.Hint(try))
 	}
 	yes, err := env.ask(ctx, question)
 	if yes || err != nil {
