@@ -21,7 +21,10 @@ func (f *flags) health(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.Healthy(time.Now())
+	if err := s.Healthy(time.Now()); err != nil {
+		return err
+	}
+	return layout.Root(f.root).Usable() // also where the executor cannot write that it is not
 }
 
 func (f *flags) status(context.Context) error {

@@ -30,6 +30,8 @@ func Failure(step taskv1.Step, err error) *change.Failure {
 		f.Code, f.Reason = r.GetCode(), visible.Line(r.GetMessage())
 	case errors.Is(err, syscall.ENOSPC):
 		f.Code, f.Reason = code.NoSpace, noSpaceAt(err)
+	case errors.Is(err, syscall.EROFS):
+		f.Code = code.RootReadOnly
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Code = code.TimedOut
 	}
