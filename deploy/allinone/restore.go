@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
@@ -69,7 +70,7 @@ func Restore(ctx context.Context, r Restoring) error {
 // openArchive opens a backup, or another archive with a digest behind it, at its start, and returns the size of its
 // archive. It refuses one that was truncated or damaged; the digest has no key, so it does not tell who wrote it.
 func openArchive(file, what string) (f *os.File, size int64, err error) {
-	if f, err = os.Open(file); err != nil {
+	if f, err = regular.Open(file); err != nil {
 		return nil, 0, err
 	}
 	defer func() {
@@ -195,7 +196,7 @@ func (x *restore) keep(name string) error {
 		if err != nil {
 			return err
 		}
-		f, err := os.Open(path)
+		f, err := regular.Open(path)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ const (
 	ExecutorTooOld      = "EXECUTOR_TOO_OLD"
 	Conflicts           = "CONFLICTS"
 	NoSpace             = "NO_SPACE"
+	RootNoexec          = "ROOT_NOEXEC"
+	RootReadOnly        = "ROOT_READ_ONLY"
 	ImageKeysUnreadable = "IMAGE_KEYS_UNREADABLE"
 	InvalidImage        = "INVALID_IMAGE"
 	SocketTaken         = "SOCKET_TAKEN"
@@ -102,6 +104,18 @@ var changes = []Entry{
 		NoSpace, by(registry, executor),
 		"The server's disk has too little free space for the image.",
 		"free space on the server, or executor run --keep-versions 0 there; then garrison up AGENT --on SERVER",
+	},
+	{
+		RootNoexec, by(executor),
+		"The executor's root lies on a file system that is mounted noexec, so no agent can be started there. Nothing " +
+			"was changed.",
+		"on the server: mount -o remount,exec MOUNT, or executor run --root elsewhere; then garrison up AGENT --on SERVER",
+	},
+	{
+		RootReadOnly, by(executor),
+		"The executor's root lies on a file system that is read-only, by its mount or after an error of the disk, so " +
+			"nothing can be changed there.",
+		"on the server: dmesg, then mount -o remount,rw MOUNT; then garrison up AGENT --on SERVER",
 	},
 	{
 		ImageKeysUnreadable, by(executor),

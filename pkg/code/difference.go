@@ -46,6 +46,7 @@ const (
 // notRetried are the causes that asking for the same again does not cure: a person must change something first.
 var notRetried = map[string]bool{
 	ExecutorTooOld: true, WrongPlatform: true, UnsupportedKind: true, NoSpace: true, Conflicts: true,
+	RootNoexec: true, RootReadOnly: true,
 	MissingDependency: true, RequirementUnmet: true,
 	UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
 	InvalidImage: true, BadTemplate: true, UnknownVariable: true, BadVariable: true, SecretMissing: true,

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
 // maxManifest bounds manifest.json, in bytes. The longest valid one has MaxChunks digests of 47 bytes.
@@ -33,14 +33,14 @@ type File struct {
 
 // Open opens an image file and checks its manifest, but not yet its content.
 func Open(path string) (*File, error) {
-	file, err := os.Open(path)
+	file, err := regular.Open(path)
+	if errors.Is(err, regular.ErrNot) {
+		return nil, fmt.Errorf("open image: %w", about(path, refuse(code.NotAnImage, "it is not a file")))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("image: %w. Try: garrison image build DIRECTORY -o FILE, which makes one", err)
 	}
 	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = refuse(code.NotAnImage, "it is not a file")
-	}
 	var m *imagev1.Manifest
 	var offset int64
 	if err == nil {

@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // The names of fields.
@@ -33,14 +35,14 @@ const (
 	Path     = "path"
 )
 
-// New returns a logger that writes JSON lines to w. level is debug, info, warn or error.
+// New returns a logger that writes JSON lines to w, with what steers a terminal escaped. level is debug, info, warn or error.
 // An empty service leaves the field to loggers that are derived from this one.
 func New(w io.Writer, service, level string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)
 	if err != nil || level == "" {
 		return zerolog.Nop(), fmt.Errorf("log level %q: want debug, info, warn or error", level)
 	}
-	with := zerolog.New(w).Level(l).With().Timestamp()
+	with := zerolog.New(visible.Writer(w)).Level(l).With().Timestamp()
 	if service != "" {
 		with = with.Str(Service, service)
 	}

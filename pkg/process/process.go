@@ -38,6 +38,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/pkg/version"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Spec says what a service's main is.
@@ -80,7 +81,7 @@ const AllowPlainUsage = "connect to a bus on another host without TLS: anybody o
 // Main runs a service's main and ends the process.
 func Main(s Spec) {
 	ctx, cancel := rungroup.Signals()
-	code := run(ctx, s, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	code := run(ctx, s, os.Args[1:], os.Getenv, visible.Writer(os.Stdout), visible.Writer(os.Stderr))
 	cancel()
 	os.Exit(code)
 }

@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
 // Dir refuses a data directory that another user could change. Of a path that is not there yet it
@@ -62,7 +63,7 @@ func ReadFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(at)
+	return regular.ReadFile(at)
 }
 
 // ReadSecret reads a file that no other user could have changed or read.
@@ -71,7 +72,7 @@ func ReadSecret(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(at)
+	return regular.ReadFile(at)
 }
 
 // Secret refuses a file that another user could change or read. The error is fs.ErrNotExist without a file.

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
-	"os"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
 // Fingerprint returns the SHA-256 of a certificate, in hexadecimal digits, as openssl prints it without colons.
@@ -56,7 +56,7 @@ func Pins(bundle []byte) ([]string, error) {
 // ReadBundle returns a function that reads a bundle from a file at each call.
 func ReadBundle(path string) func() ([]byte, error) {
 	return func() ([]byte, error) {
-		text, err := os.ReadFile(path)
+		text, err := regular.ReadFile(path)
 		if err == nil {
 			_, err = ParseBundle(text)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/pkg/text"
 )
 
@@ -106,7 +107,7 @@ const remake = "copy it again from where it was made; a garrisond makes the one 
 // ReadContext reads a context file. The error for invalid content is ErrDamaged.
 func ReadContext(path string) (Context, error) {
 	var c Context
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path)
 	if err != nil {
 		return c, fmt.Errorf("read context: %w", err)
 	}
@@ -149,7 +150,7 @@ func WriteCredentials(path, token string, seed []byte) error {
 // ReadCredentials returns the content of the credentials file, read again at each call.
 func ReadCredentials(path string) func() (string, []byte, error) {
 	return func() (string, []byte, error) {
-		data, err := os.ReadFile(path)
+		data, err := regular.ReadFile(path)
 		if err != nil {
 			return "", nil, fmt.Errorf("read credentials: %w", err)
 		}

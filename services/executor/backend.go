@@ -7,6 +7,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lifecycle"
@@ -63,6 +64,18 @@ func (b *backend) Beat() (p link.Pulse, err error) {
 		p.Place, p.Outbox, p.Reset = tx.Position(), tx.OutboxLength(), tx.Note(journal.NoteEmptied)
 		return nil
 	})
+}
+
+// withRoot returns a standing that is suspended while the root can take no change, although documents are followed:
+// that reaches health, the status of the server and check alike.
+func (x *Executor) withRoot(is monitor.Standing) monitor.Standing {
+	if is.Outcome.Action != lifecycle.Work || is.Outcome.Code != "" {
+		return is
+	}
+	if r := fault.RefusalOf(x.root.Usable()); r != nil {
+		is.Outcome, is.Detail = lifecycle.Outcome{Action: lifecycle.Suspend, Code: r.GetCode()}, r.GetMessage()
+	}
+	return is
 }
 
 var beatStates = map[lifecycle.Action]serverv1.ExecutorState{

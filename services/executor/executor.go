@@ -198,7 +198,8 @@ func (x *Executor) runParts(ctx context.Context, who identity.Identity, j *journ
 	}
 	defer done()
 	m := monitor.New(monitor.Config{Identity: who, Access: conn.Access, JWT: x.jwt, Log: log})
-	d := &backend{journal: j, standing: m.Standing}
+	standing := func() monitor.Standing { return x.withRoot(m.Standing()) }
+	d := &backend{journal: j, standing: standing}
 	l := x.link(who, conn, d, m.DocumentRead)
 	c.Fetcher, c.Progress, c.Believe, c.Left, c.Doubted = l, l.Progress, m.Document, m.Remaining, m.Doubt
 	c.NotTaken, c.ReadAgain, c.HearWithin = m.History, l.ReadAgain, hearWithin
@@ -209,7 +210,7 @@ func (x *Executor) runParts(ctx context.Context, who identity.Identity, j *journ
 	}
 	d.engine = e
 	log.Info().Str(logs.Version, version.Version).Str(logs.Path, string(x.root)).Msg("executor running")
-	s := x.statusWriter(e, who, m.Standing, log)
+	s := x.statusWriter(e, who, standing, log)
 	defer x.showState(s, m, e)()
 	parts := []rungroup.Part{
 		{Name: "engine", Run: e.Run},

@@ -39,12 +39,13 @@ const (
 	ignoreTerm = "ignore-term" // does not stop at SIGTERM
 	flood      = "flood"       // writes as much as it can
 	forks      = "fork"        // starts a child that outlives it, unless the whole group is stopped
+	steers     = "steer"       // answers at /healthz and prints with what steers a terminal
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "`ADDRESS` to serve HTTP at")
 	version := flag.String("version", "0.0.0", "the `VERSION` to answer with")
-	misbehave := flag.String("misbehave", "", "one of exit, exit-later, never-ready, ignore-term, flood, fork")
+	misbehave := flag.String("misbehave", "", "one of exit, exit-later, never-ready, ignore-term, flood, fork, steer")
 	config := flag.String("config", "", "configuration `FILE` to read at the start")
 	check := flag.Bool("check", false, "read the configuration and exit")
 	flag.Parse()
@@ -73,7 +74,7 @@ func run(listen, version, misbehave, config string, check bool) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(version, settings), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler(version, settings, misbehave), ReadHeaderTimeout: 5 * time.Second}
 	d := serve(server, l)
 	if misbehave != neverReady {
 		if err := notify("READY=1"); err != nil {
@@ -123,7 +124,7 @@ func listener(ctx context.Context, listen string) (net.Listener, error) {
 	return l, errors.Join(err, f.Close())
 }
 
-func handler(version, settings string) http.Handler {
+func handler(version, settings, misbehave string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, version) })
 	mux.HandleFunc("GET /pid", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, os.Getpid()) })
@@ -132,8 +133,28 @@ func handler(version, settings string) http.Handler {
 		time.Sleep(time.Second / 3)
 		fmt.Fprintln(w, version)
 	})
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if misbehave == steers {
+			answerHostile(w)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
 	return mux
+}
+
+// hostile is text that clears the screen, rings, colors, turns the line around and ends it.
+const hostile = "\x1b[2J\a\u009b31m\u202e\u2028\u2066"
+
+// answerHostile answers with a status line that net/http would not write.
+func answerHostile(w http.ResponseWriter) {
+	fmt.Println(hostile)
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 502 %s\r\nContent-Length: 0\r\n\r\n", hostile)
+	_ = conn.Close()
 }
 
 // start begins to misbehave. The channel is closed when the process must exit.

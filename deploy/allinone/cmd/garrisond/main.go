@@ -49,6 +49,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 
 	"github.com/garrison-fleet/garrison/services/registry"
 	dispatcher "github.com/garrison-fleet/garrison/services/task-dispatcher"
@@ -56,7 +57,7 @@ import (
 
 func main() {
 	ctx, cancel := rungroup.Signals()
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], visible.Writer(os.Stdout), visible.Writer(os.Stderr))
 	cancel()
 	os.Exit(code)
 }

@@ -70,7 +70,7 @@ func (f *flags) beginBusy(ctx context.Context) error {
 	}
 	x, err := f.begin(ctx, 0)
 	if err == nil {
-		fmt.Printf("%s\nto end it: executor busy end --name %s --root %s\n", x, x.Name, f.root)
+		fmt.Fprintf(stdout(), "%s\nto end it: executor busy end --name %s --root %s\n", x, x.Name, f.root)
 	}
 	return err
 }
@@ -116,10 +116,10 @@ func (f *flags) listBusy(context.Context) error {
 		return err
 	}
 	if f.output == "json" {
-		return json.NewEncoder(os.Stdout).Encode(slices.Concat([]busy.Section{}, last))
+		return json.NewEncoder(stdout()).Encode(slices.Concat([]busy.Section{}, last))
 	}
 	for _, x := range last {
-		fmt.Println(x)
+		fmt.Fprintln(stdout(), x)
 	}
 	return nil
 }

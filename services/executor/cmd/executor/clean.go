@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/services/executor"
 )
 
@@ -100,7 +100,7 @@ func (f *flags) readFile(in io.Reader) ([]byte, error) {
 	if f.clean.tombstone == "-" {
 		return io.ReadAll(io.LimitReader(in, maxTombstone))
 	}
-	file, err := os.Open(f.clean.tombstone)
+	file, err := regular.Open(f.clean.tombstone)
 	if err != nil {
 		return nil, err
 	}

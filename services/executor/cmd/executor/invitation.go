@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/pkg/text"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -68,7 +69,7 @@ func (f invitationFlag) Given() bool { return f.given != "" }
 // fromFile opens a file.
 func fromFile(path string) (func() (io.ReadCloser, error), error) {
 	_, err := config.File(path)
-	return func() (io.ReadCloser, error) { return os.Open(path) }, err
+	return func() (io.ReadCloser, error) { return regular.Open(path) }, err
 }
 
 // fromWordOrInput takes the token itself, or - for the standard input.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/rs/zerolog"
 
@@ -50,7 +49,7 @@ func (f *flags) knock(ctx context.Context, out io.Writer, log zerolog.Logger) er
 	manager := sdnotify.FromEnv(log)
 	id, err := enrol.Lobby(ctx, i, func(fingerprint string) {
 		manager.Waits("waits in the lobby; accept it with: garrison lobby accept " + fingerprint)
-		fmt.Fprintf(os.Stderr, "this machine waits in the lobby; its fingerprint is %s\n"+
+		fmt.Fprintf(stderr(), "this machine waits in the lobby; its fingerprint is %s\n"+
 			"accept it with: garrison lobby accept %s\n", fingerprint, fingerprint)
 	})
 	if err == nil {

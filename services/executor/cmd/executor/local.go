@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -22,7 +21,10 @@ func (f *flags) health(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.Healthy(time.Now())
+	if err := s.Healthy(time.Now()); err != nil {
+		return err
+	}
+	return layout.Root(f.root).Usable() // also where the executor cannot write that it is not
 }
 
 func (f *flags) status(context.Context) error {
@@ -31,18 +33,18 @@ func (f *flags) status(context.Context) error {
 		return f.waiting(err)
 	}
 	if f.output == "json" {
-		e := json.NewEncoder(os.Stdout)
+		e := json.NewEncoder(stdout())
 		e.SetIndent("", "  ")
 		return e.Encode(s.AsOf(time.Now()))
 	}
-	return s.Print(os.Stdout, time.Now())
+	return s.Print(stdout(), time.Now())
 }
 
 // resetGeneration makes a stopped executor forget which document it took last.
 func (f *flags) resetGeneration(context.Context) error {
 	was, err := executor.ResetGeneration(f.root, time.Now())
 	if err == nil {
-		fmt.Printf("forgot generation %d of epoch %d; started again, the executor takes the document that it reads "+
+		fmt.Fprintf(stdout(), "forgot generation %d of epoch %d; started again, the executor takes the document that it reads "+
 			"first\n", was.Generation, max(was.Epoch, 1))
 	}
 	return err
@@ -58,7 +60,7 @@ func (f *flags) showJournal(context.Context) error {
 	if err != nil {
 		return err
 	}
-	out := json.NewEncoder(os.Stdout)
+	out := json.NewEncoder(stdout())
 	out.SetEscapeHTML(false)
 	err = journal.Show(root.Journal(), func(l journal.Line) (err error) {
 		if !f.secrets {

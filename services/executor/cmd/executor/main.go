@@ -24,6 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/version"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
@@ -86,7 +87,7 @@ var commands = []command{
 		(*flags).wantsShell,
 	},
 	{"version", "print the version", nil, func(*flags, context.Context) error {
-		_, err := fmt.Println(version.Version)
+		_, err := fmt.Fprintln(stdout(), version.Version)
 		return err
 	}},
 }
@@ -119,7 +120,7 @@ func main() {
 		os.Exit(config.ExitCode(err))
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, line(err))
+		fmt.Fprintln(stderr(), line(err))
 		os.Exit(1)
 	}
 }
@@ -131,6 +132,10 @@ func line(err error) string {
 	}
 	return "executor: " + err.Error()
 }
+
+// stdout and stderr are what all commands print to: the texts of agents and of the bus have no effect on the terminal.
+func stdout() io.Writer { return visible.Writer(os.Stdout) }
+func stderr() io.Writer { return visible.Writer(os.Stderr) }
 
 type flags struct {
 	*flag.FlagSet
@@ -153,13 +158,13 @@ type flags struct {
 // execute runs the command that args name.
 func execute(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		fmt.Fprint(os.Stderr, usage())
+		fmt.Fprint(stderr(), usage())
 		return config.ErrUsage
 	}
 	switch args[0] {
 	case "help", "-h", "--help":
 		args[0] = "help"
-		return parse(newFlags("help"), args[1:], func() error { _, err := fmt.Print(usage()); return err })
+		return parse(newFlags("help"), args[1:], func() error { _, err := fmt.Fprint(stdout(), usage()); return err })
 	case completion.Ask:
 		completed().Print(os.Stdout, args[1:])
 		return nil
@@ -181,7 +186,7 @@ func execute(ctx context.Context, args []string) error {
 		}
 		return parse(f, f.splitCommand(c.name, args[len(words):]), func() error { return c.run(f, ctx) })
 	}
-	fmt.Fprintf(os.Stderr, "executor: unknown command %q\n%s", args[0], usage())
+	fmt.Fprintf(stderr(), "executor: unknown command %q\n%s", args[0], usage())
 	return config.ErrUsage
 }
 
@@ -194,11 +199,11 @@ func newFlags(command string) *flags {
 
 func parse(f *flags, args []string, run func() error) error {
 	if tokenOn(args) {
-		fmt.Fprintf(os.Stderr, "%s: --token would show the invitation to every user of this machine; "+
+		fmt.Fprintf(stderr(), "%s: --token would show the invitation to every user of this machine; "+
 			"pass --token-file FILE, or join with --token - on the standard input, or set GARRISON_TOKEN\n", f.Name())
 		return config.ErrUsage
 	}
-	if err := config.Parse(f.FlagSet, args, os.Getenv, os.Stderr); err != nil {
+	if err := config.Parse(f.FlagSet, args, os.Getenv, stderr()); err != nil {
 		return err
 	}
 	return run()
@@ -218,7 +223,7 @@ func (f *flags) joinAlone(ctx context.Context) error {
 	if f.invitation.given == "" && !f.lobby {
 		return config.Missing(f.FlagSet, "token-file")
 	}
-	return f.join(ctx, os.Stdout, "")
+	return f.join(ctx, stdout(), "")
 }
 
 func (f *flags) runOnly() {
@@ -242,7 +247,7 @@ func (f *flags) uninstallOnly() {
 func (f *flags) remove(ctx context.Context) error {
 	switch {
 	case f.clean.tombstone != "":
-		return f.cleanUp(ctx, f.dryRun, os.Stdin, os.Stdout)
+		return f.cleanUp(ctx, f.dryRun, os.Stdin, stdout())
 	case f.output == "json":
 		return config.Missing(f.FlagSet, "tombstone")
 	}
@@ -385,7 +390,7 @@ func (f *flags) rehearse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(r)
+	return json.NewEncoder(stdout()).Encode(r)
 }
 
 func (f *flags) uninstall(ctx context.Context, dryRun bool) error {
@@ -394,5 +399,5 @@ func (f *flags) uninstall(ctx context.Context, dryRun bool) error {
 		return err
 	}
 	return executor.Remove(ctx, executor.Config{Root: f.root, URL: f.url, AllowPlain: f.allowPlain, Log: log},
-		executor.Removal{DryRun: dryRun, Out: os.Stdout})
+		executor.Removal{DryRun: dryRun, Out: stdout()})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -14,9 +15,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
 func TestAWrongCommandLineDoesNothingAndEndsWith2(t *testing.T) {
@@ -195,4 +198,27 @@ func printed(t *testing.T, args ...string) string {
 		t.Fatal(err)
 	}
 	return string(out)
+}
+
+// The texts of a status are those of agents, also when an older version wrote it.
+func TestNoCommandPrintsWhatSteersTheTerminal(t *testing.T) {
+	const hostile = "\u009b31m\u202e\u2028\u001b[2J\u007f"
+	root := layout.Root(t.TempDir())
+	s := status.Status{
+		ServerID: "s", State: status.Running, At: time.Now(), Reason: hostile, Code: "NOT_READY", Note: hostile,
+		Busy: []string{hostile}, Agents: []status.Agent{{Agent: "app", Reason: hostile}},
+	}
+	data, err := json.Marshal(s)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(root.Status()), 0o755), os.WriteFile(root.Status(), data, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"text", "json"} {
+		out := printed(t, "status", "--root", string(root), "-o", format)
+		if strings.ContainsFunc(out, visible.Steers) || !strings.Contains(out, `\u009b31m\u202e`) {
+			t.Errorf("%s: %q", format, out)
+		}
+	}
 }

@@ -1,14 +1,13 @@
 package change
 
 import (
-	"strings"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/secret"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Outcome is how a change ended, and why.
@@ -98,9 +97,10 @@ func (h *Health) same(f *Failure) bool {
 	return h.Code == now
 }
 
-// OneLine returns an error's text as one line of valid UTF-8, as records and reports hold it.
+// OneLine returns an error's text as one line, as records and reports hold it. What an agent says has no effect on the
+// terminal of a reader.
 func OneLine(err error) string {
-	return strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\n", "; "), "?")
+	return visible.Line(err.Error())
 }
 
 // FailedByVersion reports whether a change failed because of what it brought, as far as its server can tell. A repair

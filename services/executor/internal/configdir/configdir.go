@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
@@ -121,7 +122,7 @@ func read(dir string) (Tree, error) {
 		} else {
 			return fmt.Errorf("%s has another group", name)
 		}
-		data, err := os.ReadFile(path)
+		data, err := regular.ReadFile(path)
 		t.Files = append(t.Files, File{Path: name, Mode: info.Mode().Perm(), Data: data})
 		return err
 	})

@@ -149,6 +149,7 @@ func newSteps(
 func checks(cfg Config, m rooms, known steps.CheckKnown) steps.All {
 	return steps.All{
 		known,
+		steps.CheckRoot{Root: cfg.Root},
 		steps.CheckImage{Trust: cfg.Trust},
 		steps.CheckSelf{Self: cfg.Self, Journal: cfg.Journal},
 		steps.CheckLink{Root: cfg.Root},
@@ -166,6 +167,7 @@ func (s stepSet) withAdoption(cfg Config, m rooms, restore steps.RestoreOld) ste
 	s.adopt = with(s.bring, map[change.State]steps.Step{
 		change.Checking: steps.All{
 			steps.CheckKnown{Version: cfg.Version},
+			steps.CheckRoot{Root: cfg.Root},
 			steps.CheckImage{Trust: cfg.Trust},
 			steps.CheckAdoption{
 				Root: cfg.Root, Journal: cfg.Journal, Members: cfg.Supervisor.Members, Services: services,

@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
 // A look at an image (tree.go) reads no content, so it misses a change that keeps a file's size and time. CheckContent
@@ -51,7 +53,7 @@ func (l listing) content() string {
 }
 
 func sumOf(ctx context.Context, path string, piece []byte, read func(context.Context, int) error) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

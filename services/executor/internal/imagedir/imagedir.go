@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/mounts"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
@@ -60,7 +61,7 @@ func (s *Images) Mark(digest []byte) (Mark, error) { return markIn(s.root.Image(
 
 func markIn(dir string, digest []byte) (Mark, error) {
 	var m Mark
-	data, err := os.ReadFile(filepath.Join(dir, archive.Reserved))
+	data, err := regular.ReadFile(filepath.Join(dir, archive.Reserved))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, fault.New(fault.NotFound, "image %x is not on the disk", digest)
 	}

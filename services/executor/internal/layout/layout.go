@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
+	"github.com/garrison-fleet/garrison/services/executor/internal/mounts"
 )
 
 // Root is the absolute path of an executor's directory.
@@ -48,6 +49,16 @@ func (r Root) Relative(path string) string {
 		return path
 	}
 	return rel
+}
+
+// Usable refuses a root where nothing can be written or no program can be started.
+func (r Root) Usable() error {
+	for _, dir := range []string{r.Home(), r.Agents(), r.Images(), r.Cache()} {
+		if err := mounts.Writable(dir); err != nil {
+			return err
+		}
+	}
+	return mounts.Executable(r.Images())
 }
 
 // Home is the executor's own directory.

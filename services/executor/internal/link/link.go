@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
@@ -224,7 +225,7 @@ func (l *Link) beatOnce() error {
 		ExecutorVersion: l.cfg.Version, OutboxLength: uint32(p.Outbox),
 		AgentsSum: uint64(p.Agents), AgentsAgeMs: p.age(time.Now()), ResetId: p.Reset,
 		SentAt: timestamppb.Now(),
-		State:  p.State, Code: p.Code, Reason: strings.ToValidUTF8(p.Reason[:min(len(p.Reason), reasonBytes)], ""),
+		State:  p.State, Code: p.Code, Reason: visible.Line(strings.ToValidUTF8(p.Reason[:min(len(p.Reason), reasonBytes)], "")),
 	})
 	if err != nil {
 		return err

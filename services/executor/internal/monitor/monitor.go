@@ -258,10 +258,11 @@ type Standing struct {
 
 // Why returns the reason with its particulars.
 func (s Standing) Why() string {
-	if s.Detail == "" {
-		return s.Outcome.Why()
+	why := s.Outcome.Why()
+	if why == "" || s.Detail == "" {
+		return why + s.Detail
 	}
-	return s.Outcome.Why() + ": " + s.Detail
+	return why + ": " + s.Detail
 }
 
 // Standing returns the last outcome.

@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/secret"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
@@ -113,7 +114,7 @@ func (o *Observer) linkLost(agent string) (why, reason string) {
 	target, err := os.Readlink(o.Root.Current(agent))
 	switch {
 	case err == nil:
-		return code.LinkElsewhere, printable("its link leads to " + target)
+		return code.LinkElsewhere, visible.Line("its link leads to " + target)
 	case errors.Is(err, fs.ErrNotExist):
 		return code.LinkMissing, "its link is missing"
 	case layout.Blocked(o.Root.Current(agent)):
@@ -250,13 +251,13 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	}
 	s := u.Status()
 	if s.Pid == 0 {
-		f.Code, f.Reason = code.NotRunning, printable("it does not run: "+s.LastEnd)
+		f.Code, f.Reason = code.NotRunning, visible.Line("it does not run: "+s.LastEnd)
 		f.NextAt = nextStart(s)
 		if s.Disabled {
 			f.Code = code.ServiceDisabled
 		}
 		if s.CrashLoop {
-			f.Code, f.Reason = code.CrashLoop, printable("it keeps ending: "+s.LastEnd)
+			f.Code, f.Reason = code.CrashLoop, visible.Line("it keeps ending: "+s.LastEnd)
 		}
 		return false
 	}
@@ -273,9 +274,9 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	if f.Reason = o.Health.Why(i.Agent); f.Reason != "" {
 		f.Code = code.ProbeFails
 	} else if s.CrashLoop && !o.proven(i, s) {
-		f.Code, f.Reason = code.CrashLoop, printable("it keeps ending; it was just restarted after: "+s.LastEnd)
+		f.Code, f.Reason = code.CrashLoop, visible.Line("it keeps ending; it was just restarted after: "+s.LastEnd)
 	} else if d, ok := u.(supervise.Drifting); ok {
-		if f.Reason = printable(d.Drift()); f.Reason != "" {
+		if f.Reason = visible.Line(d.Drift()); f.Reason != "" {
 			f.Code = code.ServiceDisabled
 		}
 	}

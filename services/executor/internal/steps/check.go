@@ -13,6 +13,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	"github.com/garrison-fleet/garrison/pkg/secret"
@@ -125,6 +126,18 @@ func (s CheckConfiguration) Do(_ context.Context, r *Run) error {
 		r.Repairs = change.RepairsConfiguration
 	}
 	return nil
+}
+
+// CheckRoot refuses to change an agent where nothing can be written or its program cannot be started.
+type CheckRoot struct{ Root layout.Root }
+
+// Do implements Step.
+func (s CheckRoot) Do(_ context.Context, r *Run) error {
+	err := s.Root.Usable()
+	if r.To.GetKind() == agentv1.Kind_KIND_FILES && fault.RefusalOf(err).GetCode() == code.RootNoexec {
+		return nil
+	}
+	return err
 }
 
 // CheckLink refuses to change an agent whose link cannot be made, before anything of it is stopped.

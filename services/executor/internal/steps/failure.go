@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
@@ -26,9 +27,11 @@ func Failure(step taskv1.Step, err error) *change.Failure {
 	f := &change.Failure{Step: step, Code: code.Internal, Reason: change.OneLine(err)}
 	switch r := fault.RefusalOf(err); {
 	case r != nil:
-		f.Code, f.Reason = r.GetCode(), strings.ToValidUTF8(r.GetMessage(), "?")
+		f.Code, f.Reason = r.GetCode(), visible.Line(r.GetMessage())
 	case errors.Is(err, syscall.ENOSPC):
 		f.Code, f.Reason = code.NoSpace, noSpaceAt(err)
+	case errors.Is(err, syscall.EROFS):
+		f.Code = code.RootReadOnly
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Code = code.TimedOut
 	}
@@ -45,5 +48,5 @@ func noSpaceAt(err error) string {
 	if strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) {
 		path = filepath.Dir(path)
 	}
-	return strings.ToValidUTF8(at.Err.Error()+" at "+path, "?")
+	return visible.Line(at.Err.Error() + " at " + path)
 }

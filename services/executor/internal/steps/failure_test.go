@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 	"testing"
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 func TestAFullDiskIsNamedOnceByThePathThatItIsAt(t *testing.T) {
@@ -32,5 +35,16 @@ func TestAFullDiskIsNamedOnceByThePathThatItIsAt(t *testing.T) {
 				t.Errorf("%s: %q, want %q", f.Code, f.Reason, c.want)
 			}
 		})
+	}
+}
+
+// An agent chooses the status line and the output of its health check; root reads the reason on a terminal.
+func TestAReasonHasNothingThatSteersTheTerminal(t *testing.T) {
+	const hostile = "502 \x1b[2J\a\u009b31m\u202e\u2028\r\nbad"
+	for _, err := range []error{errors.New(hostile), refuse("NOT_READY", "it was not ready: %s", hostile)} {
+		f := Failure(taskv1.Step_STEP_PROVE, err)
+		if strings.ContainsFunc(f.Reason, visible.Steers) || !strings.HasSuffix(f.Reason, "502 [2J31m; bad") {
+			t.Errorf("%q", f.Reason)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // The polling of an output file's size: often while the file grows fast, as it may after a start, and less and less
@@ -161,5 +162,5 @@ func Tail(path string, from int64, n int64) string {
 	from = max(from, info.Size()-n)
 	buf := make([]byte, info.Size()-from)
 	size, _ := f.ReadAt(buf, from)
-	return strings.ToValidUTF8(strings.ReplaceAll(string(buf[:size]), "\x00", ""), "?")
+	return visible.Text(strings.ToValidUTF8(string(buf[:size]), "?"))
 }

@@ -125,9 +125,10 @@ func Own(dir, name string) error {
 	return nil
 }
 
-// chown changes the owner of one file, and follows no link. A hard-linked file of a third user keeps its owner: where
-// fs.protected_hardlinks is off, the old owner may have linked one of the server's own files here. One descriptor
-// serves the check and the change, so that the file cannot be swapped in between.
+// chown changes the owner of one file, and follows no link. A hard-linked file of root or of
+// a third user keeps its owner: an agent of root, or a user who could write here, may have linked one of the server's
+// own files into the directory. One descriptor serves the check and the change, so that the file cannot be swapped in
+// between.
 func chown(root *os.Root, path string, was int, a account) error {
 	f, err := root.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -138,7 +139,8 @@ func chown(root *os.Root, path string, was int, a account) error {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 && int(st.Uid) != was && int(st.Uid) != a.UID {
+	own := int(st.Uid) == a.UID || was != 0 && int(st.Uid) == was
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 && !own {
 		return nil
 	}
 	return unix.Fchownat(int(f.Fd()), "", a.UID, a.GID, unix.AT_EMPTY_PATH)

@@ -86,6 +86,24 @@ func TestAStateChangesItsOwnerWithoutFilesLinkedIntoIt(t *testing.T) {
 	}
 }
 
+// What root's agent linked here was root's own before, and stays so.
+func TestAStateOfRootChangesItsOwnerWithoutFilesLinkedIntoIt(t *testing.T) {
+	name, uid, _ := otherUser(t)
+	dir, outside := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "shadow")
+	planted, mine := filepath.Join(dir, "planted"), filepath.Join(dir, "mine")
+	for _, err := range []error{
+		os.Mkdir(dir, 0o750), os.WriteFile(outside, nil, 0o600), os.WriteFile(mine, nil, 0o600),
+		os.Link(outside, planted), Own(dir, name),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ownerOf(t, outside) != 0 || ownerOf(t, mine) != uid || ownerOf(t, dir) != uid {
+		t.Errorf("owners: %d, %d, %d", ownerOf(t, outside), ownerOf(t, mine), ownerOf(t, dir))
+	}
+}
+
 // A program that runs beside an agent as another user ends with the executor, too.
 func TestAProgramBesideAnAgentDiesWithItsParent(t *testing.T) {
 	s := shell(t, "")

@@ -6,9 +6,9 @@ import (
 	"io"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // longestLine is how much of a line is kept until its end arrives; a longer one is printed in pieces.
@@ -41,7 +41,7 @@ func (p *printer) print(env *cli.Env, part client.LogPart) error {
 	if cut == 0 && len(p.rest) > longestLine {
 		cut = len(p.rest)
 	}
-	whole := output.Visible(string(p.rest[:cut]))
+	whole := visible.Text(string(p.rest[:cut]))
 	p.rest = append([]byte(nil), p.rest[cut:]...)
 	return p.write([]byte(whole))
 }
@@ -51,7 +51,7 @@ func (p *printer) end() error {
 	if len(p.rest) == 0 {
 		return nil
 	}
-	whole := output.Visible(string(p.rest)) + "\n"
+	whole := visible.Text(string(p.rest)) + "\n"
 	p.rest = nil
 	return p.write([]byte(whole))
 }

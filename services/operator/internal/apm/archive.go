@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
 // decompress returns the tar archive in a file: as it is, or behind gzip or bzip2.
@@ -40,7 +41,7 @@ func decompress(r io.Reader) (io.Reader, error) {
 // unpack unpacks the archive of an agent into a directory, without the directory that holds everything in the archive,
 // and returns the name of that. It stops when ctx is done.
 func unpack(ctx context.Context, file string, into *os.Root) (top string, err error) {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return "", err
 	}

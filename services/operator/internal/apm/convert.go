@@ -17,6 +17,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -118,7 +119,7 @@ func (c *conversion) read(ctx context.Context) error {
 // writeRecipe writes the garrison.yaml of the image. JSON is YAML.
 func (c *conversion) writeRecipe() error {
 	if c.Recipe != "" {
-		data, err := os.ReadFile(c.Recipe)
+		data, err := regular.ReadFile(c.Recipe)
 		if err != nil {
 			return err
 		}

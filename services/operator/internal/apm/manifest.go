@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
 // maxManifest bounds a manifest, in bytes.
@@ -38,7 +38,7 @@ type Manifest struct {
 
 // ReadManifest reads a manifest and refuses one that is not of an agent.
 func ReadManifest(path string) (m Manifest, err error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return m, err
 	}
@@ -73,7 +73,7 @@ func (m Manifest) check(ctx context.Context, path string) error {
 	if len(m.Files) == 0 {
 		return nil // it was not activated; image_uuid is compared all the same
 	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 )
@@ -43,7 +44,8 @@ func readFiles(env *cli.Env, name string) ([]declare.File, error) {
 		return nil, cli.Usage("-f: %v", err)
 	}
 	if !info.IsDir() {
-		f, err := readFile(name)
+		f, err := readFile(regular.Open(name))
+		f.Name = name
 		return []declare.File{f}, err
 	}
 	entries, err := os.ReadDir(name) // sorted by name
@@ -60,21 +62,21 @@ func readFiles(env *cli.Env, name string) ([]declare.File, error) {
 	}
 	var out []declare.File
 	for _, e := range entries {
-		f, err := readFile(filepath.Join(name, e.Name()))
+		f, err := readFile(regular.OpenIn(name, e.Name()))
 		if err != nil {
-			return nil, err
+			return nil, cli.Usage("-f: %v", err)
 		}
+		f.Name = filepath.Join(name, e.Name())
 		out = append(out, f)
 	}
 	return out, nil
 }
 
-func readFile(name string) (declare.File, error) {
-	f, err := os.Open(name)
+func readFile(f *os.File, err error) (declare.File, error) {
 	if err != nil {
 		return declare.File{}, err
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, declare.MaxFile+1))
-	return declare.File{Name: name, Data: data}, err
+	return declare.File{Data: data}, err
 }

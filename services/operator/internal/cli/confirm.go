@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Confirm asks for confirmation. When standard input is not a terminal, only --yes confirms.
@@ -26,7 +27,7 @@ func (env *Env) ConfirmOr(ctx context.Context, yes bool, question, preview strin
 		if preview != "" {
 			try += ", or " + preview
 		}
-		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: %s", try)
+		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: %s", fault.Hint(try))
 	}
 	yes, err := env.ask(ctx, question)
 	if yes || err != nil {
@@ -44,7 +45,7 @@ func (env *Env) Asks(ctx context.Context, question string) (yes bool, err error)
 }
 
 func (env *Env) ask(ctx context.Context, question string) (yes bool, err error) {
-	fmt.Fprintf(env.Err, "%s [y/N] ", output.Visible(question))
+	fmt.Fprintf(env.Err, "%s [y/N] ", visible.Text(question))
 	answered := make(chan string, 1)
 	go func() {
 		answer, _ := bufio.NewReader(env.In).ReadString('\n') // no answer means no

@@ -7,6 +7,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -61,5 +62,5 @@ func (env *Env) Messages() *output.Printer {
 
 // Say prints one line to standard error.
 func (env *Env) Say(format string, args ...any) {
-	fmt.Fprintln(env.Err, env.paints(env.Err).Message(output.Visible(fmt.Sprintf(format, args...))))
+	fmt.Fprintln(env.Err, env.paints(env.Err).Message(visible.Text(fmt.Sprintf(format, args...))))
 }

@@ -48,7 +48,7 @@ type usageError struct{ text string }
 func (e usageError) Error() string { return e.text }
 
 // Usage returns an error for a wrong command line, with exit code 2.
-func Usage(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+func Usage(format string, args ...any) error { return usageError{fault.Messagef(format, args...)} }
 
 // Exit is an error with an exit code of its own. A quiet one has been printed already.
 type Exit struct {

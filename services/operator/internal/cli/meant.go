@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -127,14 +128,17 @@ func flagMeant(c *cobra.Command, name string) string {
 
 // unexpected refuses the arguments behind the first few, and names the command line that has a place for the next one.
 func unexpected(c *cobra.Command, args []string, few int) error {
-	path := strings.Join(append([]string{c.CommandPath()}, args[:few]...), " ")
+	path := c.CommandPath()
+	for _, a := range args[:few] {
+		path += " " + output.Quote(a)
+	}
 	try := c.CommandPath() + " --help"
 	if place := placeOf(c, args[few], few > 0); place != "" {
 		try = path + place + output.Quote(args[few])
 	} else if other := sibling(c); few == 0 && other != "" {
 		try = other + " " + output.Quote(args[few])
 	}
-	return Usage("%s: unexpected argument %q. Try: %s", c.CommandPath(), args[few], try)
+	return Usage("%s: unexpected argument %q. Try: %s", c.CommandPath(), args[few], fault.Hint(try))
 }
 
 // placeOf returns what belongs before a further argument in the same command line: a version behind the agent, the

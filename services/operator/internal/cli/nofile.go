@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -26,7 +27,7 @@ func CheckDirectory(path, try string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return missing(path, try)
 	case err == nil && !info.IsDir():
-		return Usage("%s is a file; name the directory that holds it. Try: %s", output.Quote(path), try)
+		return Usage("%s is a file; name the directory that holds it. Try: %s", output.Quote(path), fault.Hint(try))
 	}
 	return nil
 }
@@ -34,7 +35,7 @@ func CheckDirectory(path, try string) error {
 // CheckFile refuses a path at which nothing is, or a directory; - is standard input.
 func CheckFile(path, try string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return Usage("%s is a directory; name a file in it. Try: %s", output.Quote(path), try)
+		return Usage("%s is a directory; name a file in it. Try: %s", output.Quote(path), fault.Hint(try))
 	}
 	if path == "-" {
 		return nil
@@ -55,5 +56,5 @@ func missing(path, try string) error {
 	if near != "" {
 		text += ". Nearest: " + output.Quote(filepath.Join(filepath.Dir(path), near))
 	}
-	return Usage("%s. Try: %s", text, try)
+	return Usage("%s. Try: %s", text, fault.Hint(try))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
 // Values are the flags that change one layer of metadata. They are read when the command runs, because they may name
@@ -192,7 +192,7 @@ func readValue(env *Env, value string, limit int64) (string, error) {
 func readFile(env *Env, path string, limit int64) (string, error) {
 	from := env.In
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := regular.Open(path)
 		if err != nil {
 			return "", fmt.Errorf("cannot read the file that it names: %w", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -24,7 +25,7 @@ var telling = regexp.MustCompile(`(?i:error|exception|panic|fatal|critical)(?: \
 // last line with the words of an error, since a usage text or a stack may follow it; without one, the last line. Such
 // texts are indented, so lines that are do not count.
 func TellingLine(t Task) string {
-	lines := strings.Split(strings.TrimSpace(output.Visible(t.GetOutcome().GetLogTail())), "\n")
+	lines := strings.Split(strings.TrimSpace(visible.Text(t.GetOutcome().GetLogTail())), "\n")
 	line := lines[len(lines)-1]
 	for _, l := range lines {
 		if indented := strings.TrimLeft(l, " \t") != l; !indented && telling.MatchString(l) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -86,7 +86,7 @@ program that lists them has succeeded.`,
 func read(env *cli.Env, file string) ([]*externalv1.Found, error) {
 	var in io.Reader = env.In
 	if file != "" {
-		f, err := os.Open(file)
+		f, err := regular.Open(file)
 		if err != nil {
 			return nil, cli.Usage("%v", err)
 		}

@@ -11,7 +11,9 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -59,9 +61,10 @@ func writeNew(path string, data []byte) error {
 
 // readKey reads the secret half of a key.
 func readKey(path string) ([]byte, error) {
-	seed, err := os.ReadFile(path)
+	seed, err := regular.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("--key: no file %s. Try: garrison image key %s, which creates a key", path, path)
+		return nil, errors.New(fault.Messagef("--key: no file %s. Try: garrison image key %s, which creates a key", path,
+			path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--key: %w", err)

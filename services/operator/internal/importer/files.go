@@ -3,11 +3,11 @@ package importer
 import (
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
@@ -59,7 +59,7 @@ func readDump(dir string) (out dumpFiles, err error) {
 
 // readFile reads a file, and at most one byte more than it may have: its reader checks it.
 func readFile(path string) (declare.File, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return declare.File{}, err
 	}

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"sigs.k8s.io/yaml"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Encode returns a value as compact JSON with stable spacing, without characters that steer a terminal. Of a message,
@@ -19,7 +21,7 @@ func Encode(value any) ([]byte, error) {
 	m, ok := value.(proto.Message)
 	if !ok {
 		data, err := json.Marshal(value)
-		return visibleJSON(data), err
+		return visible.JSON(data), err
 	}
 	// An empty list is printed as [], so that a script can iterate over it.
 	data, err := protojson.MarshalOptions{EmitDefaultValues: isEmptyList(m)}.Marshal(m)
@@ -28,7 +30,7 @@ func Encode(value any) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err = json.Compact(&b, data) // protojson varies its spacing on purpose
-	return visibleJSON(plain(b.Bytes())), err
+	return visible.JSON(plain(b.Bytes())), err
 }
 
 // PrintDocument prints one value as JSON or YAML, or what the filter makes of it.
@@ -43,7 +45,7 @@ func (p *Printer) PrintDocument(format string, value any) error {
 	}
 	if format == FormatYAML {
 		text, err := yaml.JSONToYAML(data)
-		if err == nil && !strings.ContainsFunc(string(text), steers) {
+		if err == nil && !strings.ContainsFunc(string(text), visible.Steers) {
 			_, err = w.Write(text)
 			return err
 		}
@@ -130,7 +132,7 @@ func ShowBare(p *Printer, whole proto.Message, text string) error {
 	case FormatJSONL:
 		return printLines(p.Out, []proto.Message{whole})
 	}
-	_, err := fmt.Fprintln(p.Out, Visible(text))
+	_, err := fmt.Fprintln(p.Out, visible.Text(text))
 	return err
 }
 
@@ -144,7 +146,7 @@ func ShowDocument(p *Printer, value any, text string) error {
 		return printLines(p.Out, []any{value})
 	case !p.flat():
 		paint := p.Paint && Paint(p.IsTable())
-		_, err := io.WriteString(p.Out, paint.Screen(Visible(text)))
+		_, err := io.WriteString(p.Out, paint.Screen(visible.Text(text)))
 		return err
 	}
 	data, err := Encode(value)

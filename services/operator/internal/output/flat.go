@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // TemplatePrefix begins a format that is a template for each row, in the syntax of Go's text/template.
@@ -128,7 +130,7 @@ func filterFlat[T any](p *Printer, v View, l Listing[T], row T) error {
 func flatLine(shape *template.Template, row map[string]any) (string, error) {
 	if shape == nil {
 		data, err := json.Marshal(row)
-		return string(visibleJSON(data)), err
+		return string(visible.JSON(data)), err
 	}
 	var b bytes.Buffer
 	if err := shape.Execute(&b, row); err != nil {
@@ -139,5 +141,5 @@ func flatLine(shape *template.Template, row map[string]any) (string, error) {
 		slices.Sort(keys)
 		return "", fmt.Errorf("%w (keys: %s)", err, strings.Join(keys, ", "))
 	}
-	return Visible(b.String()), nil
+	return visible.Text(b.String()), nil
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"github.com/itchyny/gojq"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Filter is a program in the language of jq that turns data into lines of text.
@@ -75,8 +77,8 @@ func (f *Filter) print(ctx context.Context, w io.Writer, document []byte) error 
 // filterLine returns one result as text.
 func filterLine(result any) (string, error) {
 	if text, ok := result.(string); ok {
-		return Visible(text), nil
+		return visible.Text(text), nil
 	}
 	data, err := gojq.Marshal(result)
-	return string(visibleJSON(data)), err
+	return string(visible.JSON(data)), err
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Live is progress that is redrawn in place on a terminal: one line or several. Elsewhere it prints nothing.
@@ -31,7 +33,7 @@ func (l *Live) Set(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.due() {
-		l.draw([]string{text.Trim(OneLine(Visible(fmt.Sprintf(format, args...))), l.columns())})
+		l.draw([]string{text.Trim(OneLine(visible.Text(fmt.Sprintf(format, args...))), l.columns())})
 	}
 }
 
@@ -45,7 +47,7 @@ func (l *Live) SetLines(lines ...string) {
 	}
 	var rows []string
 	for _, line := range lines {
-		rows = append(rows, fold(OneLine(Visible(line)), l.columns())...)
+		rows = append(rows, fold(OneLine(visible.Text(line)), l.columns())...)
 	}
 	height := 0
 	if l.Height != nil {
@@ -91,7 +93,7 @@ func (l *Live) Say(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clear()
-	fmt.Fprintln(l.W, l.Paint.Message(Visible(fmt.Sprintf(format, args...))))
+	fmt.Fprintln(l.W, l.Paint.Message(visible.Text(fmt.Sprintf(format, args...))))
 }
 
 // End erases the progress line.

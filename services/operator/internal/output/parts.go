@@ -1,6 +1,10 @@
 package output
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
+)
 
 // InParts reports whether a list can be printed part by part: not as one document, not sorted, and not filtered.
 func (p *Printer) InParts() bool {
@@ -31,7 +35,7 @@ func (s *Parts[T]) Show(rows []T) error {
 		return printLines(s.printer.Out, rows)
 	case FormatName:
 		for _, r := range rows {
-			if _, err := fmt.Fprintln(s.printer.Out, Visible(s.listing.Name(r))); err != nil {
+			if _, err := fmt.Fprintln(s.printer.Out, visible.Text(s.listing.Name(r))); err != nil {
 				return err
 			}
 		}

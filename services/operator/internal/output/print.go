@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Formats of data, the values of --output.
@@ -107,7 +109,7 @@ func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string
 	case FormatJSONL:
 		return printLines(p.Out, []T{thing})
 	case FormatName:
-		_, err := fmt.Fprintln(p.Out, Visible(l.Name(thing)))
+		_, err := fmt.Fprintln(p.Out, visible.Text(l.Name(thing)))
 		return err
 	}
 	if p.flat() {

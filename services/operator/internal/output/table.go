@@ -11,6 +11,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Column is one column of a listing.
@@ -193,7 +195,7 @@ func withLinesBelow[T any](shown string, v View, columns []Column[T], rows []T, 
 
 // Cell returns a value on one line, and a dash for an empty value.
 func Cell(s string) string {
-	return cmp.Or(strings.Join(strings.Fields(Visible(s)), " "), "-")
+	return cmp.Or(strings.Join(strings.Fields(visible.Text(s)), " "), "-")
 }
 
 var bare = table.Style{
@@ -212,7 +214,7 @@ func printPairs(p *Printer, pairs [][2]string) error {
 	}
 	var b strings.Builder
 	for _, pair := range pairs {
-		lines := strings.Split(strings.TrimRight(Visible(pair[1]), "\n"), "\n")
+		lines := strings.Split(strings.TrimRight(visible.Text(pair[1]), "\n"), "\n")
 		for n, line := range lines {
 			if columns > 0 && width+gap+text.StringWidth(line) > columns {
 				lines[n] = Wrap(line, columns, width+gap)

@@ -12,6 +12,8 @@ import (
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // steering returns every character that no format may print: what a terminal obeys, and what turns text around.
@@ -85,7 +87,7 @@ func TestWhatIsEscapedIsReadBackAsItWas(t *testing.T) {
 }
 
 func TestABrokenByteIsNotPrinted(t *testing.T) {
-	if got := Visible("a\x9b31m"); got != "a\ufffd31m" {
+	if got := visible.Text("a\x9b31m"); got != "a\ufffd31m" {
 		t.Errorf("%q", got)
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 )
@@ -43,15 +43,8 @@ func DigestText(v View, digest []byte) string {
 	return text
 }
 
-var safe = regexp.MustCompile(`^[A-Za-z0-9_.,:/@=+-]+$`)
-
 // Quote returns a word quoted for a shell where that is necessary.
-func Quote(s string) string {
-	if safe.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+func Quote(s string) string { return fault.Quote(s) }
 
 // Dash returns a text, or "none" for an empty one.
 func Dash(s string) string {

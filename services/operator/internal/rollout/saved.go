@@ -11,6 +11,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -54,7 +55,7 @@ func load(file string) (*registryv1.PlanRolloutResponse, error) {
 	if err := cli.CheckPath(file, "garrison rollout plan AGENT --on SELECTOR --save FILE"); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file)
 	if err != nil {
 		return nil, cli.Usage("read the plan: %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -216,7 +216,7 @@ func conclude(ctx context.Context, env *cli.Env, found display.Server, via strin
 func readReceipt(env *cli.Env, file string) (ssh.Outcome, error) {
 	in := env.In
 	if file != "-" {
-		opened, err := os.Open(file)
+		opened, err := regular.Open(file)
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/renameio/v2"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/pkg/text"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -90,7 +91,7 @@ func (m many) exists(name string) bool {
 func (m many) read(env *cli.Env) ([]*registryv1.InviteServerRequest, error) {
 	in := env.In
 	if m.from != "-" {
-		opened, err := os.Open(m.from)
+		opened, err := regular.Open(m.from)
 		if err != nil {
 			return nil, err
 		}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -32,7 +32,7 @@ func (m *Host) command(
 	if m.Upload == "" {
 		return words(output.Quote(m.Program)), io.NopCloser(bytes.NewReader(tombstone)), nil
 	}
-	file, err := os.Open(m.Upload)
+	file, err := regular.Open(m.Upload)
 	if err != nil {
 		return "", nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // The exit codes that tell why no outcome was printed.
@@ -25,7 +25,7 @@ const (
 
 // failure returns a refusal with the reason why no outcome was printed.
 func (m *Host) failure(ctx context.Context, failed error, stderr string) *apiv1.Refusal {
-	last := output.Visible(strings.TrimSpace(stderr))
+	last := visible.Text(strings.TrimSpace(stderr))
 	if i := strings.LastIndex(last, "\n"); i >= 0 {
 		last = last[i+1:]
 	}

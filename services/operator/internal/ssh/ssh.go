@@ -13,7 +13,7 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Host is a machine on which an executor program runs over ssh.
@@ -57,7 +57,7 @@ func (m *Host) Clean(ctx context.Context, c CleanUp) (Outcome, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, stderr
 	failed := cmd.Run()
 	for line := range strings.Lines(stderr.String()) {
-		c.Say("%s: %s", m.To, output.Visible(strings.TrimSpace(line)))
+		c.Say("%s: %s", m.To, visible.Text(strings.TrimSpace(line)))
 	}
 	if ctx.Err() != nil {
 		c.Say(

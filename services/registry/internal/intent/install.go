@@ -47,7 +47,8 @@ func (o *outcome) agent(name string) (*agentv1.Agent, *apiv1.Refusal) {
 func UnknownAgent(r interface{ AgentNames() iter.Seq[string] }, name string) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code: code.UnknownAgent, Message: fmt.Sprintf("no agent %q", name),
-		Nearest: nearest.Name(name, r.AgentNames()), Try: "garrison agent list, or garrison agent create " + name,
+		Nearest: nearest.Name(name, r.AgentNames()),
+		Try:     string(fault.Hintf("garrison agent list, or garrison agent create %s", name)),
 	}
 }
 

@@ -1,0 +1,46 @@
+package mounts
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+func TestARootWhereNothingCanRunOrBeWrittenIsNamedByItsMount(t *testing.T) {
+	for why, c := range map[string]struct {
+		flags uintptr
+		check func(string) error
+	}{
+		code.RootNoexec:   {unix.MS_NOEXEC, Executable},
+		code.RootReadOnly: {unix.MS_RDONLY, Writable},
+	} {
+		at := t.TempDir()
+		if err := c.check(at); err != nil {
+			t.Errorf("%s: %v", why, err)
+		}
+		if err := c.check(filepath.Join(at, "missing")); err != nil {
+			t.Errorf("%s, missing: %v", why, err)
+		}
+		if err := unix.Mount("garrison", at, "tmpfs", 0, "size=64k"); err != nil {
+			t.Skipf("a tmpfs cannot be mounted here: %v", err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+		dir := filepath.Join(at, "images")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("", at, "", unix.MS_REMOUNT|c.flags, ""); err != nil {
+			t.Fatal(err)
+		}
+		err := c.check(dir)
+		if fault.RefusalOf(err).GetCode() != why || !strings.HasPrefix(fault.RefusalOf(err).GetMessage(), at+" is mounted") {
+			t.Errorf("%v, want %s at %s", err, why, at)
+		}
+	}
+}
