@@ -2,7 +2,9 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -81,6 +83,25 @@ func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handl
 		_ = m.nak() // the bus delivers it again at once instead of after topology.AckWait
 	}
 	return err
+}
+
+// Unsettled returns how many messages of a durable consumer are not settled, delivered or not.
+func (c *Conn) Unsettled(ctx context.Context, of topology.Consumer) (uint64, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".CONSUMER.INFO." + of.Stream + "." + of.Durable})
+	if err != nil {
+		return 0, fmt.Errorf("ask about consumer %s: %w", of.Durable, err)
+	}
+	var info struct {
+		Waiting   uint64    `json:"num_pending"`
+		Delivered uint64    `json:"num_ack_pending"`
+		Error     *struct{} `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &info); err != nil || info.Error != nil {
+		return 0, fault.New(fault.Unavailable, "ask about consumer %s: %s", of.Durable, m.Data)
+	}
+	return info.Waiting + info.Delivered, nil
 }
 
 // pull requests messages and puts each into its sender's queue, until something breaks.

@@ -127,7 +127,8 @@ var intents = []Entry{
 	},
 	{
 		UnknownIntent, by(registry),
-		"The registry does not know the intent: it was never published, or has not been read yet.",
+		"The registry does not know the intent. The message says whether it is certain that the intent is not stored, or " +
+			"other intents wait for their decision, of which it may be one.",
 		"garrison events --noun intent --limit 20",
 	},
 	{
