@@ -18,8 +18,12 @@ type verbs struct {
 	longest time.Duration
 }
 
-// verbsAtOnce is how many operators run commands.
-const verbsAtOnce = 3
+const (
+	// verbsAtOnce is how many operators run commands, each another one than the others.
+	verbsAtOnce = 3
+	// verbsEvery is the pause of an operator between two commands.
+	verbsEvery = time.Second
+)
 
 // operate begins to run commands about some servers.
 func (s *site) operate(ctx context.Context, servers []string) *verbs {
@@ -27,9 +31,9 @@ func (s *site) operate(ctx context.Context, servers []string) *verbs {
 	ctx, v.cancel = context.WithCancel(ctx)
 	var mu sync.Mutex
 	for n := range verbsAtOnce {
-		server := servers[n%len(servers)]
 		v.wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
+				server := servers[(verbsAtOnce*i+n)%len(servers)]
 				args := [][]string{
 					{"server", "refresh", server, "--detach"}, // an intent
 					{"intent", "list", "--limit", "1"},        // a read
@@ -43,6 +47,10 @@ func (s *site) operate(ctx context.Context, servers []string) *verbs {
 					fmt.Fprintln(os.Stderr, "failover:", err)
 				}
 				mu.Unlock()
+				select {
+				case <-ctx.Done():
+				case <-time.After(verbsEvery):
+				}
 			}
 		})
 	}

@@ -189,7 +189,7 @@ func (w *consuming) settle(ctx context.Context, m *delivery, msg Message, err er
 			e = w.log.Debug()
 		}
 		e.Err(err).Str(logs.Subject, msg.Subject).Uint64("delivered", msg.Delivered).Msg("message put back")
-		settled = w.acknowledge(ctx, func() error { return m.nakWithDelay(retryAfter(msg.Delivered)) })
+		settled = w.acknowledge(ctx, func() error { return m.nakWithDelay(retryAfter(msg.Delivered, err)) })
 	}
 	if settled != nil && ctx.Err() == nil {
 		w.log.Debug().Err(settled).Str(logs.Subject, msg.Subject).Msg("settle message") // it is delivered again
@@ -216,8 +216,14 @@ func passing(err error) bool {
 	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Conflict)
 }
 
-func retryAfter(delivered uint64) time.Duration {
-	return min(50*time.Millisecond<<min(delivered, 10), 30*time.Second)
+// retryAfter returns when a message is delivered again that a handler did not settle. What is passing passes soon, and
+// a message was delivered also to processes that were killed, so that the wait for it stays short.
+func retryAfter(delivered uint64, err error) time.Duration {
+	longest := 30 * time.Second
+	if passing(err) {
+		longest = 2 * time.Second
+	}
+	return min(50*time.Millisecond<<min(delivered, 10), longest)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

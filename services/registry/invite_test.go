@@ -275,11 +275,11 @@ func TestAServerNameHasNoCase(t *testing.T) {
 	id, other := s.server("Web-1"), s.server("web-2")
 	name := "WEB-1"
 	for method, q := range map[string]proto.Message{
-		"InviteServer":  &registryv1.InviteServerRequest{Name: name},
+		"InviteServer": &registryv1.InviteServerRequest{Name: name},
 		"InviteServers": &registryv1.InviteServersRequest{
 			Servers: []*registryv1.InviteServerRequest{{Name: "a"}, {Name: "A"}},
 		},
-		"ChangeServer":  &registryv1.ChangeServerRequest{Server: other, Name: &name},
+		"ChangeServer": &registryv1.ChangeServerRequest{Server: other, Name: &name},
 	} {
 		if got := s.code(method, q); got != code.Exists {
 			t.Errorf("%s of a name that differs in case: %v, want EXISTS", method, got)
