@@ -91,3 +91,28 @@ func TestAnIntentThatTheBusDidNotConfirm(t *testing.T) {
 		})
 	}
 }
+
+// A dispatcher of a newer version may say what this program does not know. A wait must not take it for an end.
+func TestAStateThatIsNotKnownIsNoEnd(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	s := service(t, &fakes{}, b.Dial(t, ledger.Dispatcher), client.Services[ledger.Dispatcher], "v9.0.0")
+	err := bus.Handle(s, "GetTask", func(
+		context.Context, bus.Caller, *dispatcherv1.GetTaskRequest,
+	) (*dispatcherv1.GetTaskResponse, error) {
+		task := &taskv1.Task{Id: web1, ServerId: web1, Agent: "beacon", State: 99}
+		return &dispatcherv1.GetTaskResponse{Task: task}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	env := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
+	env.Conn = b.Dial(t, "alice")
+	code := run(t.Context(), env, []string{"task", "wait", web1, "--timeout", "30s"})
+	said := errs.String()
+	if code != cli.ExitError || !strings.Contains(said, "UNKNOWN_FIELD") || !strings.Contains(said, "unknown-99") ||
+		strings.Count(said, "newer than this garrison") != 1 {
+		t.Errorf("exit code %d: %s%s; want that the state is not known", code, &out, said)
+	}
+}

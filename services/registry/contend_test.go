@@ -47,7 +47,8 @@ func conflicts(t *testing.T, of *metrics.Set) int {
 	t.Helper()
 	w := httptest.NewRecorder()
 	metrics.Handler(of).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	m := regexp.MustCompile(`(?m)^garrison_appends_total\{result="conflict".*\} (\d+)$`).FindStringSubmatch(w.Body.String())
+	line := regexp.MustCompile(`(?m)^garrison_appends_total\{result="conflict".*\} (\d+)$`)
+	m := line.FindStringSubmatch(w.Body.String())
 	if m == nil {
 		return 0
 	}

@@ -78,8 +78,9 @@ func (i *Handler) Handle(ctx context.Context, m bus.Message) error {
 	})
 }
 
-// inTurn is attempt for an intent that lost to another decision. Many intents about the same servers, as after a stall of
-// the bus, would all decide on the same state, and of each round one would hold: those that lose go one after the other.
+// inTurn is attempt for an intent that lost to another decision. Many intents about the same servers, as after a stall
+// of the bus, would all decide on the same state, and of each round one would hold: those that lose go one after the
+// other.
 func (i *Handler) inTurn(ctx context.Context, ask intent.Ask) error {
 	select {
 	case i.lane <- struct{}{}:
