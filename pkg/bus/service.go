@@ -283,7 +283,7 @@ func callError(service string, writes bool, err error) error {
 	return fault.Refuse(fault.KindOf(err), refusal)
 }
 
-// NotSent reports whether the error of a call or a publish says that nobody got it.
+// NotSent reports whether an error proves that a call or a publish reached no receiver.
 func NotSent(err error) bool {
 	switch r := fault.RefusalOf(err); r.GetCode() {
 	case code.NoAnswer, code.Busy:

@@ -36,8 +36,13 @@ func TestWhatIsAskedWhileTheBusIsAwayIsDoneWhenItIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	asks := map[string]func(context.Context, *client.Client) error{
-		"an intent": func(ctx context.Context, c *client.Client) error { return c.Publish(ctx, client.NewID(), refresh()) },
-		"a read":    func(ctx context.Context, c *client.Client) error { _, err := c.LedgerEnd(ctx); return err },
+		"an intent": func(ctx context.Context, c *client.Client) error {
+			return c.Publish(ctx, client.NewID(), refresh())
+		},
+		"a read": func(ctx context.Context, c *client.Client) error {
+			_, err := c.LedgerEnd(ctx)
+			return err
+		},
 		"a write": func(ctx context.Context, c *client.Client) error {
 			_, err := client.Call[*registryv1.CreateAgentResponse](ctx, c, &registryv1.CreateAgentRequest{})
 			return err

@@ -26,7 +26,7 @@ type patience struct {
 	within time.Duration
 
 	mu     sync.Mutex
-	since  time.Time // when the outage began; zero while there is none
+	since  time.Time // when the outage began; zero without one
 	said   bool      // onWait heard of it
 	onWait func(within time.Duration, cause error)
 }
@@ -60,8 +60,8 @@ func (p *patience) goesOn(began time.Time, within time.Duration, err error) bool
 	return true
 }
 
-// insist repeats a try until it is answered, ctx ends or the outage lasts too long. A try must be safe to repeat. open reports
-// that a try that was not answered may have reached its receiver, whatever became of the last one.
+// insist repeats a try until it is answered, ctx ends or the outage lasts too long. A try must be safe to repeat. open
+// reports that a try that was not answered may have reached its receiver, whatever became of the last one.
 func (c *Client) insist(ctx context.Context, within time.Duration, try func() error) (open bool, err error) {
 	began := time.Now()
 	for wait := leastRetry; ; wait = min(2*wait, mostRetry) {

@@ -37,7 +37,7 @@ func TestWhatIsNotAnsweredIsRepeatedUntilItIs(t *testing.T) {
 		open    bool
 	}{
 		{"at once", []error{nil}, false},
-		{"nobody took it", []error{noAnswer(1), noAnswer(1), nil}, false},
+		{"no process took it", []error{noAnswer(1), noAnswer(1), nil}, false},
 		{"too many requests", []error{busy, nil}, false},
 		{"the answer was lost", []error{noAnswer(0), noAnswer(1), nil}, true},
 		{"an election", []error{lagging, nil}, true},

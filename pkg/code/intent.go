@@ -127,8 +127,8 @@ var intents = []Entry{
 	},
 	{
 		UnknownIntent, by(registry),
-		"The registry does not know the intent. The message says whether it is certain that the intent is not stored, or " +
-			"other intents wait for their decision, of which it may be one.",
+		"The registry does not know the intent. The message says that the intent is not stored, or that it may be one " +
+			"of those that wait for their decision.",
 		"garrison events --noun intent --limit 20",
 	},
 	{

@@ -60,7 +60,7 @@ var requests = []Entry{
 	{
 		NoAnswer, by(cli),
 		"No instance of the service answered within 30 s, in which the request was repeated with the same id; or the " +
-			"answer to a change was lost, and the message says whether the change is stored.",
+			"answer to a change was lost, and the message says what is known of the change.",
 		"garrison versions --server",
 	},
 	{

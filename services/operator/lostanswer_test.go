@@ -67,7 +67,7 @@ func TestAnIntentThatTheBusDidNotConfirm(t *testing.T) {
 		takes bool // something takes the intent and never answers
 		says  string
 	}{
-		{"nobody took it", false, "is not stored"},
+		{"no process took it", false, "is not stored"},
 		{"its answer was lost", true, "it alone knows whether the intent is stored; once it answers: garrison watch "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

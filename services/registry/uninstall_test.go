@@ -251,7 +251,8 @@ func TestEveryWayInRecordsTheOwnership(t *testing.T) {
 			return must[*registryv1.AcceptLobbyResponse](s, "AcceptLobby", q).Accepted[0].ServerId
 		},
 		"an import": func(name string, o serverv1.Ownership) string {
-			q := &registryv1.InviteServersRequest{Servers: []*registryv1.InviteServerRequest{{Name: name, Ownership: o}}}
+			one := &registryv1.InviteServerRequest{Name: name, Ownership: o}
+			q := &registryv1.InviteServersRequest{Servers: []*registryv1.InviteServerRequest{one}}
 			return must[*registryv1.InviteServersResponse](s, "InviteServers", q).Servers[0].ServerId
 		},
 	}

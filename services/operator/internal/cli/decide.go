@@ -33,7 +33,8 @@ func (env *Env) Decide(
 		case client.NotStored(err):
 			env.Say("the intent is not stored and changes nothing")
 		default:
-			env.Say("the bus did not answer, so it alone knows whether the intent is stored; once it answers: %s", again)
+			env.Say("the bus did not answer, so it alone knows whether the intent is stored; once it answers: %s",
+				again)
 		}
 		return id, nil, FirstError(context.Cause(ctx), err)
 	}

@@ -175,7 +175,8 @@ func TestAFailedRemovalIsRequestedAgainForADay(t *testing.T) {
 		}
 		dying := &serverv1.Server{Life: serverv1.Life_LIFE_DYING, Since: timestamppb.New(began), IntentId: "in"}
 		emptied := &serverv1.Server{
-			Life: serverv1.Life_LIFE_ALIVE, Reinstall: &serverv1.Reinstall{IntentId: "in", Since: timestamppb.New(began)},
+			Life:      serverv1.Life_LIFE_ALIVE,
+			Reinstall: &serverv1.Reinstall{IntentId: "in", Since: timestamppb.New(began)},
 		}
 		for _, s := range []*serverv1.Server{dying, emptied, {Life: serverv1.Life_LIFE_ALIVE}} {
 			units := Units(s, slices.Values([]*instancev1.Instance{i}), began.Add(c.at))

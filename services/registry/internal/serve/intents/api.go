@@ -246,8 +246,8 @@ func withdrawable(r *intentv1.Record) *apiv1.Refusal {
 func neverStored(id string) error {
 	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
 		Code: code.UnknownIntent, Try: "the command that published it again",
-		Message: fmt.Sprintf("intent %s is not stored and changed nothing: it was not decided, and no intent waits for "+
-			"a decision", id),
+		Message: fmt.Sprintf("intent %s is not stored and changed nothing: it was not decided, and no intent waits "+
+			"for a decision", id),
 	})
 }
 
