@@ -33,6 +33,7 @@ type Row struct {
 	Upgrade time.Duration   // how long the upgrade of all servers took
 	Settled time.Duration   // from the return of what was lost until every server of the bus and of the fleet was there
 	Intents int             // that were acknowledged
+	Verb    time.Duration   // how long the slowest command took
 	Wrong   Wrong
 }
 
@@ -43,6 +44,7 @@ type Wrong struct {
 	Unheard int // intents that were not acknowledged in time, though they were repeated
 	Doubled int // facts that repeat what may happen once to a task or an intent
 	Reads   int // answers and facts that contradict an earlier one
+	Verbs   int // commands that failed
 }
 
 // Judge returns an error for every row with something that may not happen.
@@ -132,7 +134,9 @@ func (s *site) row(ctx context.Context, l Loss) (row Row, err error) {
 	if s.load, err = s.publish(ctx); err != nil {
 		return row, err
 	}
+	operators := s.operate(ctx, s.load.servers)
 	err = s.lose(ctx, &row)
+	operators.stop(&row)
 	s.load.stop()
 	if err != nil {
 		return row, err

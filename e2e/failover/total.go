@@ -49,4 +49,5 @@ func (r *Row) add(other Row) {
 	r.Wrong.Unheard += other.Wrong.Unheard
 	r.Wrong.Doubled += other.Wrong.Doubled
 	r.Wrong.Reads += other.Wrong.Reads
+	r.Verb, r.Wrong.Verbs = max(r.Verb, other.Verb), r.Wrong.Verbs+other.Wrong.Verbs
 }

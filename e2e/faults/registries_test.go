@@ -16,7 +16,7 @@ import (
 
 const (
 	registryRounds = 2 // one for each registry
-	busPaused      = 7 * time.Second
+	busPaused      = 9 * time.Second
 	roundsLoad     = 2 * time.Second // before and behind each pause
 )
 
@@ -82,7 +82,7 @@ func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
 	}
 	counted := make(chan count, 1)
 	go func() {
-		sent, acknowledged := load(ctx, c, 300*time.Millisecond)
+		sent, acknowledged := load(ctx, c, 150*time.Millisecond)
 		counted <- count{sent, acknowledged}
 	}()
 	victims := []*fleet.Process{w.Services[topology.UserRegistry], second}

@@ -146,19 +146,22 @@ func (c *Conn) natsOptions(o Options) []nats.Option {
 
 // waits are the options about time; see topology.PingEvery.
 func (c *Conn) waits(o Options) []nats.Option {
-	login := DefaultTimeout
-	if o.Persist {
-		login = topology.LoginWithin
-	}
-	ping := topology.PingEvery
-	if o.InProcess == nil && strings.Contains(o.URL, ",") {
+	login, reach, ping := DefaultTimeout, topology.ReachWithin, topology.PingEvery
+	several := o.InProcess == nil && strings.Contains(o.URL, ",")
+	if several {
 		ping = topology.PingEveryOfSeveral
+	}
+	switch {
+	case o.Persist:
+		login = topology.LoginWithin
+	case several: // another one may answer a person sooner
+		login, reach = nextWithin, nextWithin
 	}
 	first, longest := cmp.Or(o.FirstWait, 100*time.Millisecond), cmp.Or(o.MaxBackoff, 10*time.Second)
 	return []nats.Option{
 		nats.PingInterval(ping),
 		nats.MaxPingsOutstanding(topology.PingsMissed),
-		nats.SetCustomDialer(&net.Dialer{Timeout: topology.ReachWithin}),
+		nats.SetCustomDialer(&net.Dialer{Timeout: reach}),
 		nats.Timeout(login),
 		nats.SyncQueueLen(answersWaiting),
 		nats.CustomReconnectDelay(func(attempt int) time.Duration {
@@ -166,6 +169,9 @@ func (c *Conn) waits(o Options) []nats.Option {
 		}),
 	}
 }
+
+// nextWithin is how long a client that does not persist waits for one of several servers of the bus.
+const nextWithin = 3 * time.Second
 
 // answersWaiting is how many answers to one request wait to be read. It is more than any request asks for, replayBatch
 // messages. The client makes room for them at each request, so that its default, 65,536, was most of what a service

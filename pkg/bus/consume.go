@@ -2,7 +2,9 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -81,6 +83,25 @@ func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handl
 		_ = m.nak() // the bus delivers it again at once instead of after topology.AckWait
 	}
 	return err
+}
+
+// Unsettled returns how many messages of a durable consumer are not settled, delivered or not.
+func (c *Conn) Unsettled(ctx context.Context, of topology.Consumer) (uint64, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".CONSUMER.INFO." + of.Stream + "." + of.Durable})
+	if err != nil {
+		return 0, fmt.Errorf("ask about consumer %s: %w", of.Durable, err)
+	}
+	var info struct {
+		Waiting   uint64    `json:"num_pending"`
+		Delivered uint64    `json:"num_ack_pending"`
+		Error     *struct{} `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &info); err != nil || info.Error != nil {
+		return 0, fault.New(fault.Unavailable, "ask about consumer %s: %s", of.Durable, m.Data)
+	}
+	return info.Waiting + info.Delivered, nil
 }
 
 // pull requests messages and puts each into its sender's queue, until something breaks.
@@ -168,7 +189,7 @@ func (w *consuming) settle(ctx context.Context, m *delivery, msg Message, err er
 			e = w.log.Debug()
 		}
 		e.Err(err).Str(logs.Subject, msg.Subject).Uint64("delivered", msg.Delivered).Msg("message put back")
-		settled = w.acknowledge(ctx, func() error { return m.nakWithDelay(retryAfter(msg.Delivered)) })
+		settled = w.acknowledge(ctx, func() error { return m.nakWithDelay(retryAfter(msg.Delivered, err)) })
 	}
 	if settled != nil && ctx.Err() == nil {
 		w.log.Debug().Err(settled).Str(logs.Subject, msg.Subject).Msg("settle message") // it is delivered again
@@ -195,8 +216,14 @@ func passing(err error) bool {
 	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Conflict)
 }
 
-func retryAfter(delivered uint64) time.Duration {
-	return min(50*time.Millisecond<<min(delivered, 10), 30*time.Second)
+// retryAfter returns when a message is delivered again that a handler did not settle. What is passing passes soon, and
+// a message was delivered also to processes that were killed, so that the wait for it stays short.
+func retryAfter(delivered uint64, err error) time.Duration {
+	longest := 30 * time.Second
+	if passing(err) {
+		longest = 2 * time.Second
+	}
+	return min(50*time.Millisecond<<min(delivered, 10), longest)
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/pace"
 	"github.com/garrison-fleet/garrison/pkg/strict"
@@ -36,7 +37,11 @@ func exchange[R proto.Message](
 	if err != nil {
 		return zero, fault.New(fault.Internal, "write request: %w", err)
 	}
-	m, err := c.nc.RequestWithContext(ctx, subject, data)
+	ask := &nats.Msg{Subject: subject, Data: data}
+	if id, ok := ctx.Value(requestID{}).(string); ok {
+		ask.Header = nats.Header{ledger.HeaderRequest: {id}}
+	}
+	m, err := c.nc.RequestMsgWithContext(ctx, ask)
 	if err != nil {
 		return zero, unanswered(err)
 	}

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,8 +98,9 @@ func (c *Conn) publishOnce(ctx context.Context, m *nats.Msg) (pubAck, error) {
 }
 
 // publishRetrying sends one message until it is acknowledged, refused or ctx is done. A
-// refusal may mean that an earlier try was stored.
+// refusal may mean that an earlier try was stored. The last error is one of NotSent only when every try was.
 func (c *Conn) publishRetrying(ctx context.Context, m *nats.Msg) (ack pubAck, err error) {
+	var open error
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		once, cancel := context.WithTimeout(ctx, 2*time.Second)
 		ack, err = c.publishOnce(once, m)
@@ -106,10 +108,15 @@ func (c *Conn) publishRetrying(ctx context.Context, m *nats.Msg) (ack pubAck, er
 		if !fault.Is(err, fault.Unavailable) {
 			return ack, err
 		}
-		select {
-		case <-ctx.Done():
-			return ack, err
-		case <-time.After(wait):
+		if !NotSent(err) {
+			open = err
+		}
+		// A try without the time to be answered would leave its outcome open.
+		if until, ok := ctx.Deadline(); ok && time.Until(until) < 2*wait {
+			return ack, cmp.Or(open, err)
+		}
+		if sleep(ctx, wait); ctx.Err() != nil {
+			return ack, cmp.Or(open, err)
 		}
 	}
 }

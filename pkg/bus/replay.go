@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -72,7 +73,7 @@ type replaying struct {
 func (r *replaying) run(ctx context.Context) error {
 	err := r.untilDisconnect(ctx)
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("replay %s from %d: %w", r.stream, r.from, err)
+		return fmt.Errorf("replay %s: %w", r.stream, err)
 	}
 	return nil
 }
@@ -148,8 +149,9 @@ func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
 		if within.Err() != nil && ctx.Err() == nil {
 			err = context.DeadlineExceeded
 		}
-		if err != nil {
-			return false, fmt.Errorf("await messages from %d: %w", r.next, answerError(ctx, err))
+		if err != nil { // what came counts
+			late := fmt.Errorf("await messages from %d: %w", r.next, answerError(ctx, err))
+			return false, errors.Join(late, r.handOn(chunk))
 		}
 		if status := statusOf(m.Header); status == "204" || status == "404" {
 			more := status == "204" && m.Header.Get("Nats-Num-Pending") != "0"

@@ -163,7 +163,7 @@ var answers = sync.Pool{New: func() any { return new([]byte) }}
 func callerOf(actor string, header map[string][]string) Caller {
 	c := Caller{Actor: actor, Request: ident.New(), Trace: ledger.CheckTrace(get(header, ledger.HeaderTrace))}
 	if given := get(header, ledger.HeaderRequest); ident.IsUUID(given) {
-		c.Request = ident.From("request", actor, given)
+		c.Request = RequestOf(actor, given)
 	}
 	return c
 }
@@ -264,21 +264,44 @@ func Call[R proto.Message](
 // absentAfter is when a call may be repeated that no process of a service took.
 const absentAfter = 100 * time.Millisecond
 
-// callError says when a call may be repeated only if no process took it: any other that writes may have been carried
-// out, and says so.
+// callError says when a call may be repeated only if no process took it: whether any other that writes was carried out
+// is not known.
 func callError(service string, writes bool, err error) error {
 	refusal := &apiv1.Refusal{Code: code.NoAnswer, Component: "bus"}
-	absent := errors.Is(err, nats.ErrNoResponders)
-	if absent {
+	unsent := NotSent(err)
+	if unsent {
 		refusal.RetryAfterMs = uint32(absentAfter.Milliseconds())
 	}
 	err = requestError(err)
 	refusal.Message = fmt.Sprintf("%s does not answer: %v", service, err)
-	if writes && !absent {
-		refusal.Message += "; what was asked may have been done, or be done yet"
+	switch {
+	case writes && unsent:
+		refusal.Message += "; nothing was changed"
+	case writes:
+		refusal.Message += "; whether the change was made is not known"
 	}
 	return fault.Refuse(fault.KindOf(err), refusal)
 }
+
+// NotSent reports whether an error proves that a call or a publish reached no receiver.
+func NotSent(err error) bool {
+	switch r := fault.RefusalOf(err); r.GetCode() {
+	case code.NoAnswer, code.Busy:
+		return r.GetRetryAfterMs() > 0
+	}
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded)
+}
+
+type requestID struct{}
+
+// AsRequest returns a context whose calls have an id, which the facts that follow from them name; see RequestOf. A call
+// that is repeated has the same id.
+func AsRequest(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestID{}, id)
+}
+
+// RequestOf returns the id that facts have as their request, of a call that an actor made with an id.
+func RequestOf(actor, id string) string { return ident.From("request", actor, id) }
 
 func answeredError(kind fault.Kind, text string, body []byte) error {
 	var r apiv1.Refusal

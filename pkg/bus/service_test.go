@@ -99,7 +99,7 @@ func TestACallNobodyAnswersEndsWithItsDeadline(t *testing.T) {
 	}
 }
 
-func TestACallThatWritesAndHasNoAnswerMayHaveBeenCarriedOut(t *testing.T) {
+func TestOfACallThatWritesAndHasNoAnswerTheOutcomeIsNotKnown(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	c, silent := b.Dial(t, "alice"), b.Dial(t, "registry")
@@ -111,7 +111,7 @@ func TestACallThatWritesAndHasNoAnswerMayHaveBeenCarriedOut(t *testing.T) {
 		if fault.RefusalOf(err).GetCode() != "NO_ANSWER" {
 			t.Errorf("%v, want no answer", err)
 		}
-		return strings.Contains(fault.RefusalOf(err).GetMessage(), "may have been done")
+		return strings.Contains(fault.RefusalOf(err).GetMessage(), "is not known")
 	}
 	if says(createAgent, &registryv1.CreateAgentRequest{}) {
 		t.Error("nothing took the call")

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -16,14 +17,12 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 // activateTimeout is above the longest time for which a service works on one request.
 const activateTimeout = 40 * time.Second
-
-// leastRetry is the shortest pause before a call is repeated.
-const leastRetry = 10 * time.Millisecond
 
 // method is a method of a service, by the name of its request.
 type method struct {
@@ -68,11 +67,11 @@ func Call[R proto.Message](ctx context.Context, c *Client, request proto.Message
 		var zero R
 		return zero, fault.New(fault.Internal, "no service takes a %s", name)
 	}
-	return call[R](ctx, c, m, request)
+	return call[R](ctx, c, m, c.patience.within, request)
 }
 
 // CallService asks a service, by its name on the bus, one of the requests that every service takes: AboutRequest,
-// ListProcessesRequest or ViewRequest.
+// ListProcessesRequest or ViewRequest. A service that is not there is waited for no longer than one timeout.
 func CallService[R proto.Message](ctx context.Context, c *Client, service string, request proto.Message) (R, error) {
 	name := request.ProtoReflect().Descriptor().FullName()
 	d, ok := aboutMethods[name]
@@ -80,76 +79,56 @@ func CallService[R proto.Message](ctx context.Context, c *Client, service string
 		var zero R
 		return zero, fault.New(fault.Internal, "a %s is for one service only; use Call", name)
 	}
-	return call[R](ctx, c, method{service, d}, request)
+	return call[R](ctx, c, method{service, d}, c.timeout, request)
 }
 
-func call[R proto.Message](ctx context.Context, c *Client, m method, request proto.Message) (R, error) {
+func call[R proto.Message](
+	ctx context.Context, c *Client, m method, within time.Duration, request proto.Message,
+) (R, error) {
 	var zero R
 	if have, want := zero.ProtoReflect().Descriptor().FullName(), m.descriptor.Output().FullName(); have != want {
 		return zero, fault.New(fault.Internal, "the answer of %s is a %s, not a %s", m.descriptor.Name(), want, have)
 	}
-	r := zero
+	r, id := zero, ident.New()
 	subject, timeout := bus.CallSubject(m.service, m.descriptor, c.Actor()), c.callTimeout(request)
-	once := func() error {
-		return c.ask(ctx, timeout, subject, func(ctx context.Context) error {
-			return untilTaken(ctx, func() (err error) {
-				r, err = bus.Call[R](ctx, c.conn, m.service, m.descriptor, request)
-				return err
-			})
+	open, err := c.insist(ctx, within, func() error {
+		return c.ask(ctx, timeout, subject, func(ctx context.Context) (err error) {
+			r, err = bus.Call[R](bus.AsRequest(ctx, id), c.conn, m.service, m.descriptor, request)
+			return err
 		})
+	})
+	if err != nil && open && bus.AccessOf(m.descriptor) != readAccess {
+		err = c.outcome(ctx, id, err)
 	}
-	if bus.AccessOf(m.descriptor) != readAccess || asksAgain(ctx) {
-		err := once()
-		return r, err
-	}
-	err := untilAnswered(ctx, 2*timeout, once)
 	return r, err
 }
 
 // readAccess is the permission that calls need which change nothing.
 const readAccess = "read"
 
-// againAfter is the pause before a read is repeated whose answer never came.
-const againAfter = 100 * time.Millisecond
+// lookBack is how many facts at the end of the ledger are searched for those of a call whose answer was lost.
+const lookBack = 5000
 
-// untilAnswered repeats a read whose answer never came, as when the server of the bus that carried it, or the process
-// that took it, went away. It begins no try after a time, which covers a server of the bus that stands still.
-func untilAnswered(ctx context.Context, within time.Duration, call func() error) error {
-	for began := time.Now(); ; {
-		err := call()
-		r := fault.RefusalOf(err)
-		if r.GetCode() != code.NoAnswer || r.GetRetryAfterMs() > 0 || time.Since(began) >= within {
-			return err
-		}
-		if pause(ctx, againAfter) != nil {
-			return err
-		}
+// outcome returns the error of a change of which a try was not answered. A fact that names the call proves that the
+// change is stored, whatever the last try met.
+func (c *Client) outcome(ctx context.Context, id string, err error) error {
+	looking, cancel := context.WithTimeout(context.WithValue(ctx, askedAgain{}, true), c.timeout)
+	defer cancel()
+	end, e := c.LedgerEnd(looking)
+	if e != nil {
+		return err
 	}
-}
-
-type askedAgain struct{}
-
-// asksAgain reports whether the caller repeats what was not answered, and wants to know each time.
-func asksAgain(ctx context.Context) bool { return ctx.Value(askedAgain{}) != nil }
-
-// absentFor is how long a call is repeated that no process of a service took. One that restarts is back by then.
-const absentFor = 2 * time.Second
-
-// untilTaken repeats a call that a service refused because the actor has too many under way, when the service says; and
-// for a while one that no process of the service took.
-func untilTaken(ctx context.Context, call func() error) error {
-	for began := time.Now(); ; {
-		err := call()
-		r := fault.RefusalOf(err)
-		after := time.Duration(r.GetRetryAfterMs()) * time.Millisecond
-		absent := r.GetCode() == code.NoAnswer && after > 0 && time.Since(began) < absentFor
-		if r.GetCode() != code.Busy && !absent {
-			return err
-		}
-		if pause(ctx, max(after, leastRetry)) != nil {
-			return err
-		}
+	request := bus.RequestOf(c.Actor(), id)
+	found, e := c.LastEvents(looking, 1, Query{From: end - min(end, lookBack), Gaps: true}, func(e Event) bool {
+		return e.Request == request
+	})
+	if e != nil || len(found) == 0 {
+		return err
 	}
+	return fault.Refuse(fault.Unavailable, &apiv1.Refusal{
+		Code: code.NoAnswer, Component: "bus", Try: fmt.Sprintf("garrison events --id %s", found[0].Key),
+		Message: fmt.Sprintf("the change is stored as fact %d, and the answer to it was lost", found[0].Sequence),
+	})
 }
 
 // ask runs one question to the bus on a subject. It bounds the question, and fails it when the bus forbids the subject.

@@ -59,6 +59,7 @@ func TestACallWaitsAMomentForAServiceThatIsNotThereYet(t *testing.T) {
 	if err := <-answered; err != nil {
 		t.Errorf("%v, want the answer of the service that came", err)
 	}
+	c = client.New(b.Dial(t, "ann"), time.Second)
 	_, err := client.CallService[*apiv1.AboutResponse](within(t), c, ledger.Catalog, &apiv1.AboutRequest{})
 	if fault.RefusalOf(err).GetCode() != "NO_ANSWER" {
 		t.Errorf("%v of a service that does not come, want NO_ANSWER", err)

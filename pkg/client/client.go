@@ -18,8 +18,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// connectTimeout bounds connecting to the bus, over all of its addresses.
-const connectTimeout = 4500 * time.Millisecond
+// connectTimeout bounds one try to connect to the bus, connectSeveral one over several addresses: two of three servers
+// may stand still.
+const connectTimeout, connectSeveral = 4500 * time.Millisecond, 10 * time.Second
 
 // Options say where the bus is, who connects, and how long a call may take.
 type Options struct {
@@ -27,7 +28,8 @@ type Options struct {
 	Timeout time.Duration  // of one call, see the guarantees; 0 means bus.DefaultTimeout
 	Log     zerolog.Logger // what happens to the connection; the zero value logs nothing
 
-	Dial func(bus.Options) (*bus.Conn, error) // connects; nil means bus.Dial
+	Dial   func(bus.Options) (*bus.Conn, error)    // connects; nil means bus.Dial
+	OnWait func(within time.Duration, cause error) // see Client.OnWait; Connect may wait too
 }
 
 // Client is a connection to a control plane.
@@ -37,6 +39,8 @@ type Client struct {
 	timeout time.Duration
 	denials denials
 	bells   bells
+
+	patience patience
 }
 
 // Open connects with the context that FindContext finds for name, in the environment of this process.
@@ -48,24 +52,43 @@ func Open(ctx context.Context, name string) (*Client, error) {
 	return Connect(ctx, Options{Context: found})
 }
 
-// Connect connects to the bus. Once connected, the client reconnects by itself. An error has the code BUS_AWAY,
-// LOGIN_REFUSED, CREDENTIALS_EXPIRED, BUS_NOT_TRUSTED or PLAIN_REFUSED.
+// Connect connects to the bus, and repeats that for a while where the bus has several servers. Once connected, the
+// client reconnects by itself. An error has the code BUS_AWAY, LOGIN_REFUSED, CREDENTIALS_EXPIRED, BUS_NOT_TRUSTED or
+// PLAIN_REFUSED.
 func Connect(ctx context.Context, o Options) (*Client, error) {
-	c := &Client{who: o.Context, timeout: cmp.Or(o.Timeout, bus.DefaultTimeout)}
-	conn, err := dial(ctx, o, func(err error) { c.denials.report(notAllowed(o.Context, err)) })
-	if err != nil {
-		return nil, err
+	c := newClient(o.Timeout)
+	c.who = o.Context
+	c.OnWait(o.OnWait)
+	for began := time.Now(); ; {
+		conn, err := dial(ctx, o, func(err error) { c.denials.report(notAllowed(o.Context, err)) })
+		if err == nil {
+			c.take(conn)
+			return c, nil
+		}
+		// One of several servers stands still, or is the last to learn that another one leads.
+		if ctx.Err() != nil || !severalAddresses(o) || fault.RefusalOf(err).GetCode() != code.BusAway ||
+			!c.patience.goesOn(began, c.patience.within, err) || pause(ctx, mostRetry) != nil {
+			return nil, err
+		}
 	}
+}
+
+func newClient(timeout time.Duration) *Client {
+	c := &Client{timeout: cmp.Or(timeout, bus.DefaultTimeout)}
+	c.patience.within = patienceOf * c.timeout
+	return c
+}
+
+func (c *Client) take(conn *bus.Conn) {
 	c.conn = conn
 	conn.OnBack(c.bells.wake)
-	return c, nil
 }
 
 // New returns a client on a connection that the caller owns, for a bus without accounts, as in tests. The bus does not
 // report denied calls to it.
 func New(conn *bus.Conn, timeout time.Duration) *Client {
-	c := &Client{conn: conn, timeout: cmp.Or(timeout, bus.DefaultTimeout)}
-	conn.OnBack(c.bells.wake)
+	c := newClient(timeout)
+	c.take(conn)
 	return c
 }
 
@@ -75,11 +98,17 @@ func (c *Client) Close() { c.conn.Close() }
 // Actor returns the name under which the client acts.
 func (c *Client) Actor() string { return c.conn.Name() }
 
-// dial connects within connectTimeout, also when a machine on the way drops packets.
+// severalAddresses reports whether the bus of a context has several servers.
+func severalAddresses(o Options) bool { return strings.Contains(o.Context.URL, ",") }
+
+// dial connects within a bound, also when a machine on the way drops packets.
 func dial(ctx context.Context, o Options, denied func(error)) (*bus.Conn, error) {
-	connect := o.Dial
+	connect, within := o.Dial, connectTimeout
 	if connect == nil {
 		connect = bus.Dial
+	}
+	if severalAddresses(o) {
+		within = connectSeveral
 	}
 	type result struct {
 		conn *bus.Conn
@@ -109,8 +138,8 @@ func dial(ctx context.Context, o Options, denied func(error)) (*bus.Conn, error)
 		return r.conn, nil
 	case <-ctx.Done():
 		return abandon(context.Cause(ctx))
-	case <-time.After(connectTimeout):
-		return abandon(noBus(o.Context, fault.New(fault.Unavailable, "no answer within %s", connectTimeout)))
+	case <-time.After(within):
+		return abandon(noBus(o.Context, fault.New(fault.Unavailable, "no answer within %s", within)))
 	}
 }
 

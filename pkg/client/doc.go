@@ -14,12 +14,16 @@
 //
 //  1. Every wait ends: a call after Options.Timeout or with its context, whichever is first; everything that waits
 //     for longer (Decision, Await, Watch, Follow, Activate) with its context. Its error then wraps context.Cause. A
-//     call that changes nothing is repeated when no answer came, and ends after three times Options.Timeout.
+//     call or a publish that was not answered is repeated with its id while an outage of the bus or of a service
+//     lasts, for six times Options.Timeout (30 s) at most, which is longer than an election and the leaving of a server
+//     that stands still. OnWait hears of it once. When a repeated change is refused, the ledger is searched for the
+//     change, so that what an earlier try stored is called stored.
 //  2. An error has a kind (package fault). A refusal of a service, or of the registry in its decision about an intent,
 //     travels in the error unchanged (fault.RefusalOf). When the bus forbids a call, the call fails at once with kind
 //     Denied and code DENIED.
-//  3. An intent is decided at most once, however often Publish is retried with the same id. When the decision is not
-//     known, Submit's error says so and names the id; Decision asks again.
+//  3. An intent is decided at most once, however often Publish is retried with the same id. NotStored tells from an
+//     error of Publish that the intent is not stored. When the decision is not known, Submit's error says so and names
+//     the id; Decision asks again.
 //  4. A dry run is Plan: it writes nothing. An intent published with the guard of a plan does what the plan showed, or
 //     is refused with PLAN_STALE. All parts of one plan are of the same state of the fleet, or Plan returns a conflict.
 //  5. Lists are read in parts, each a call of its own; no more than one part is held. A row that changes meanwhile may

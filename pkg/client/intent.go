@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -46,7 +47,8 @@ func (c *Client) Submit(ctx context.Context, intent *intentv1.Intent) (*intentv1
 	return r, err
 }
 
-// Publish stores an intent under an id. It may be retried with the same id: the intent is decided once.
+// Publish stores an intent under an id. It repeats what was not answered, and may be called again with the same id: the
+// intent is decided once. NotStored tells from its error whether the intent is certainly not stored.
 func (c *Client) Publish(ctx context.Context, id string, intent *intentv1.Intent) error {
 	verb, err := verbOf(intent)
 	if err != nil {
@@ -57,14 +59,32 @@ func (c *Client) Publish(ctx context.Context, id string, intent *intentv1.Intent
 		return fault.New(fault.Invalid, "write intent: %w", err)
 	}
 	subject := topology.IntentSubject(verb, c.Actor(), id)
-	err = c.ask(ctx, c.timeout, subject, func(ctx context.Context) error {
-		_, err := c.conn.PublishDurable(ctx, bus.Durable{Subject: subject, Data: data, Once: true})
-		return err
+	open, err := c.insist(ctx, c.patience.within, func() error {
+		return c.ask(ctx, c.timeout, subject, func(ctx context.Context) error {
+			_, err := c.conn.PublishDurable(ctx, bus.Durable{Subject: subject, Data: data, Once: true})
+			return err
+		})
 	})
-	if err != nil {
-		return fmt.Errorf("publish intent %s: %w", id, err)
+	switch {
+	case err == nil:
+		return nil
+	case open:
+		return fmt.Errorf("publish intent %s: %w", id, openError{err})
 	}
-	return nil
+	return fmt.Errorf("publish intent %s: %w", id, err)
+}
+
+// openError is the error of a publish of which a try was not answered.
+type openError struct{ error }
+
+// Unwrap returns the error of the last try.
+func (e openError) Unwrap() error { return e.error }
+
+// NotStored reports whether an error of Publish says that the intent is not stored: no try reached the bus, or the bus
+// refused it.
+func NotStored(err error) bool {
+	_, open := errors.AsType[openError](err)
+	return err != nil && !open
 }
 
 // verbOf returns the verb of an intent's subject, which is the name of what it asks.

@@ -3,8 +3,10 @@ package client
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -23,42 +25,65 @@ func noAnswer(after uint32) error {
 	return fault.Refuse(fault.Unavailable, &apiv1.Refusal{Code: code.NoAnswer, RetryAfterMs: after})
 }
 
-func TestAReadIsRepeatedUntilItIsAnswered(t *testing.T) {
+func TestWhatIsNotAnsweredIsRepeatedUntilItIs(t *testing.T) {
 	t.Parallel()
-	tries := 0
-	err := untilAnswered(t.Context(), time.Hour, func() error {
-		if tries++; tries < 3 {
-			return noAnswer(0)
+	other := errors.New("no such server")
+	busy := fault.Refuse(fault.Unavailable, &apiv1.Refusal{Code: code.Busy, RetryAfterMs: 1})
+	lagging := fault.New(fault.Unavailable, "no leader")
+	starting := fault.Refuse(fault.Unavailable, &apiv1.Refusal{Code: "LEDGER_BEHIND"})
+	for _, c := range []struct {
+		name    string
+		answers []error // the last one is the outcome
+		open    bool
+	}{
+		{"at once", []error{nil}, false},
+		{"no process took it", []error{noAnswer(1), noAnswer(1), nil}, false},
+		{"too many requests", []error{busy, nil}, false},
+		{"the answer was lost", []error{noAnswer(0), noAnswer(1), nil}, true},
+		{"an election", []error{lagging, nil}, true},
+		{"a refusal", []error{noAnswer(1), other}, false},
+		{"a refusal after a lost answer", []error{noAnswer(0), other}, true},
+		{"a state that lasts", []error{starting}, false},
+	} {
+		client, tries := newClient(time.Minute), 0
+		open, err := client.insist(t.Context(), time.Minute, func() error { tries++; return c.answers[tries-1] })
+		if want := c.answers[len(c.answers)-1]; tries != len(c.answers) || !errors.Is(err, want) || open != c.open {
+			t.Errorf("%s: %v, open %v after %d tries; want %v, open %v", c.name, err, open, tries, want, c.open)
 		}
-		return nil
-	})
-	if err != nil || tries != 3 {
-		t.Errorf("%v after %d tries, want an answer to the third", err, tries)
 	}
 }
 
-func TestAReadIsNotRepeatedForLongNorAfterAnAnswer(t *testing.T) {
-	t.Parallel()
-	other := errors.New("no such server")
-	for _, c := range []struct {
-		name   string
-		within time.Duration
-		answer error
-	}{
-		{"the time has passed", 0, noAnswer(0)},
-		{"no process took it, which was repeated before", time.Hour, noAnswer(100)},
-		{"a refusal", time.Hour, other},
-	} {
-		tries := 0
-		err := untilAnswered(t.Context(), c.within, func() error { tries++; return c.answer })
-		if tries != 1 || !errors.Is(err, c.answer) {
-			t.Errorf("%s: %v after %d tries, want one", c.name, err, tries)
+func TestAnOutageIsWaitedOutOnceAndAnnouncedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, said := newClient(time.Second), 0
+		c.OnWait(func(within time.Duration, _ error) {
+			if said++; within != patienceOf*time.Second {
+				t.Errorf("it waits %v", within)
+			}
+		})
+		away := func() (time.Duration, error) {
+			began := time.Now()
+			_, err := c.insist(t.Context(), c.patience.within, func() error { return noAnswer(1) })
+			return time.Since(began), err
 		}
-	}
+		first, err := away()
+		if err == nil || first < patienceOf*time.Second || first > (patienceOf+1)*time.Second || said != 1 {
+			t.Errorf("the first call: %v after %v, announced %d times", err, first, said)
+		}
+		if second, err := away(); err == nil || second > 0 || said != 1 {
+			t.Errorf("the second call: %v after %v, announced %d times", err, second, said)
+		}
+		if _, err := c.insist(t.Context(), c.patience.within, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if next, _ := away(); next != first || said != 2 {
+			t.Errorf("the next outage: %v, announced %d times", next, said)
+		}
+	})
 }
 
 // The service refuses each first question as the client does that gets no answer.
-func TestOnlyAReadWhoseCallerDoesNotAskAgainIsRepeated(t *testing.T) {
+func TestACallIsRepeatedWithItsIDUnlessItsCallerAsksAgain(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	registry := b.Dial(t, ledger.Registry)
@@ -70,7 +95,9 @@ func TestOnlyAReadWhoseCallerDoesNotAskAgainIsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked atomic.Int32
-	taken := func() error {
+	var requests sync.Map
+	taken := func(caller bus.Caller) error {
+		requests.Store(caller.Request, true)
 		if asked.Add(1) == 1 {
 			return noAnswer(0)
 		}
@@ -78,14 +105,14 @@ func TestOnlyAReadWhoseCallerDoesNotAskAgainIsRepeated(t *testing.T) {
 	}
 	err = errors.Join(
 		bus.Handle(s, "GetServer", func(
-			context.Context, bus.Caller, *registryv1.GetServerRequest,
+			_ context.Context, caller bus.Caller, _ *registryv1.GetServerRequest,
 		) (*registryv1.GetServerResponse, error) {
-			return &registryv1.GetServerResponse{}, taken()
+			return &registryv1.GetServerResponse{}, taken(caller)
 		}),
 		bus.Handle(s, "CreateAgent", func(
-			context.Context, bus.Caller, *registryv1.CreateAgentRequest,
+			_ context.Context, caller bus.Caller, _ *registryv1.CreateAgentRequest,
 		) (*registryv1.CreateAgentResponse, error) {
-			return &registryv1.CreateAgentResponse{}, taken()
+			return &registryv1.CreateAgentResponse{}, taken(caller)
 		}),
 	)
 	if err != nil {
@@ -108,13 +135,19 @@ func TestOnlyAReadWhoseCallerDoesNotAskAgainIsRepeated(t *testing.T) {
 	}{
 		{"a read", read, t.Context(), 2},
 		{"a read of a loop that asks again", read, context.WithValue(t.Context(), askedAgain{}, true), 1},
-		{"a write", write, t.Context(), 1},
+		{"a write", write, t.Context(), 2},
 	} {
 		asked.Store(0)
+		requests.Clear()
 		err := one.call(one.ctx)
 		unanswered := fault.RefusalOf(err).GetCode() == code.NoAnswer
 		if asked.Load() != one.tries || unanswered != (one.tries == 1) {
 			t.Errorf("%s: %v after %d tries, want %d tries", one.name, err, asked.Load(), one.tries)
+		}
+		ids := 0
+		requests.Range(func(any, any) bool { ids++; return true })
+		if ids != 1 {
+			t.Errorf("%s: its tries have %d ids, want one", one.name, ids)
 		}
 	}
 }

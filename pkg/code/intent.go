@@ -127,7 +127,8 @@ var intents = []Entry{
 	},
 	{
 		UnknownIntent, by(registry),
-		"The registry does not know the intent: it was never published, or has not been read yet.",
+		"The registry does not know the intent. The message says that the intent is not stored, or that it may be one " +
+			"of those that wait for their decision.",
 		"garrison events --noun intent --limit 20",
 	},
 	{

@@ -59,7 +59,8 @@ var requests = []Entry{
 	},
 	{
 		NoAnswer, by(cli),
-		"The bus is reachable, but no instance of the service answers.",
+		"No instance of the service answered within 30 s, in which the request was repeated with the same id; or the " +
+			"answer to a change was lost, and the message says what is known of the change.",
 		"garrison versions --server",
 	},
 	{

@@ -125,8 +125,7 @@ func (f *Follower) rebuild(outer context.Context, position uint64) error {
 		}
 		return p.put(msgs)
 	})
-	cancel()
-	err = errors.Join(err, p.wait())
+	err = errors.Join(err, p.drain())
 	if errors.Is(err, errThere) {
 		return nil
 	}

@@ -277,19 +277,18 @@ func (f *Follower) follow(ctx context.Context) error {
 	if !same || !end.Created.Equal(f.created) {
 		return f.short(f.here(), end)
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {
 		case <-f.back:
 			cancel()
-		case <-ctx.Done():
+		case <-reading.Done():
 		}
 	}()
 	p := newPipeline(ctx, cancel, f.hears, f.apply)
-	err = f.replay(ctx, f.position+1, p.put)
-	cancel()
-	return errors.Join(err, p.wait())
+	err = f.replay(reading, f.position+1, p.put)
+	return errors.Join(err, p.drain()) // what was read counts, so that the next one goes on behind it
 }
 
 // replay replays the ledger, over the gaps in it that were accepted.

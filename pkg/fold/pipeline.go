@@ -80,7 +80,10 @@ func (p *pipeline) run(apply func(chunk) error) error {
 		select {
 		case <-p.ctx.Done():
 			return nil
-		case result := <-p.order:
+		case result, more := <-p.order:
+			if !more {
+				return nil
+			}
 			select {
 			case c := <-result:
 				if err := apply(c); err != nil {
@@ -93,8 +96,9 @@ func (p *pipeline) run(apply func(chunk) error) error {
 	}
 }
 
-// wait waits for the applying goroutine, after the context was cancelled.
-func (p *pipeline) wait() error {
+// drain waits until everything that was put is applied, or the context is done. Nothing may be put after it.
+func (p *pipeline) drain() error {
+	close(p.order)
 	<-p.done
 	return p.err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
@@ -57,17 +58,61 @@ func TestAWaitGoesOnAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// Whether an intent is stored is not known when the bus did not confirm it, and a person must not take it for refused.
-func TestAnIntentThatTheBusDidNotConfirmMayBeStored(t *testing.T) {
+// What is known of an intent that the bus did not confirm is said, and no more.
+func TestAnIntentThatTheBusDidNotConfirm(t *testing.T) {
 	t.Parallel()
-	b := bustest.StartEmpty(t) // it stores nothing, as one of too few servers
+	ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}}
+	for _, c := range []struct {
+		name  string
+		takes bool // something takes the intent and never answers
+		says  string
+	}{
+		{"no process took it", false, "is not stored"},
+		{"its answer was lost", true, "it alone knows whether the intent is stored; once it answers: garrison watch "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.StartEmpty(t) // it stores nothing, as one of too few servers
+			if c.takes {
+				silent := b.Dial(t, "silent")
+				if _, err := silent.Subscribe(topology.IntentSubjects, func(bus.Message) {}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out, errs strings.Builder
+			env := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
+			env.Conn, env.Patience = b.Dial(t, "alice"), 300*time.Millisecond
+			id, _, err := env.Decide(t.Context(), ask, "garrison watch")
+			said := errs.String()
+			if !fault.Is(err, fault.Unavailable) || !strings.Contains(said, c.says) ||
+				c.takes != strings.Contains(said, id) || strings.Count(said, "waiting up to") != 1 {
+				t.Errorf("%v, and it says %q; want one line that it waits, and %q", err, said, c.says)
+			}
+		})
+	}
+}
+
+// A dispatcher of a newer version may say what this program does not know. A wait must not take it for an end.
+func TestAStateThatIsNotKnownIsNoEnd(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	s := service(t, &fakes{}, b.Dial(t, ledger.Dispatcher), client.Services[ledger.Dispatcher], "v9.0.0")
+	err := bus.Handle(s, "GetTask", func(
+		context.Context, bus.Caller, *dispatcherv1.GetTaskRequest,
+	) (*dispatcherv1.GetTaskResponse, error) {
+		task := &taskv1.Task{Id: web1, ServerId: web1, Agent: "beacon", State: 99}
+		return &dispatcherv1.GetTaskResponse{Task: task}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out, errs strings.Builder
 	env := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
-	env.Conn, env.Patience = b.Dial(t, "alice"), time.Second
-	ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}}
-	id, _, err := env.Decide(t.Context(), ask, "garrison watch")
-	if !fault.Is(err, fault.Unavailable) || !strings.Contains(errs.String(), "may have stored") ||
-		!strings.Contains(errs.String(), "garrison watch "+id) {
-		t.Errorf("%v, and it says %q; want that the outcome is unknown and how to find it out", err, &errs)
+	env.Conn = b.Dial(t, "alice")
+	code := run(t.Context(), env, []string{"task", "wait", web1, "--timeout", "30s"})
+	said := errs.String()
+	if code != cli.ExitError || !strings.Contains(said, "UNKNOWN_FIELD") || !strings.Contains(said, "unknown-99") ||
+		strings.Count(said, "newer than this garrison") != 1 {
+		t.Errorf("exit code %d: %s%s; want that the state is not known", code, &out, said)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -77,6 +78,8 @@ type site struct {
 	unsigned atomic.Bool   // the tombstone key cannot be read
 	skew     atomic.Int64  // how far ahead the registries' clocks are, in nanoseconds
 
+	metrics *metrics.Set // of the next registry; may be nil
+
 	mu      sync.Mutex
 	running []*Registry
 	killed  []*Registry // whose connections were cut
@@ -120,6 +123,7 @@ func (s *site) registry() (*Registry, func()) {
 		CA:           func() ([]byte, error) { return s.ca, nil },
 		BeatInterval: s.beats, ServerBudget: s.budget, ImageKeys: []string{"image key"}, BlockAfter: DefaultBlockAfter,
 		Log:     zerolog.New(io.Discard).Hook(ready),
+		Metrics: s.metrics,
 		Secrets: key, Lobby: true,
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) },
 	})

@@ -200,6 +200,15 @@ func TestAnIntentIsFoundByAPrefixThatNoOtherHas(t *testing.T) {
 	}
 }
 
+func TestAnIntentThatNeverArrivedIsCalledSo(t *testing.T) {
+	t.Parallel()
+	s, _ := installed(t, "web")
+	_, err := ask[*registryv1.GetIntentResponse](s, "GetIntent", &registryv1.GetIntentRequest{IntentId: ident.New()})
+	if codeOf(err) != code.UnknownIntent || !strings.Contains(fmt.Sprint(err), "is not stored") {
+		t.Errorf("%v, want that it is not stored", err)
+	}
+}
+
 func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 	t.Parallel()
 	s, one := installed(t, "web")

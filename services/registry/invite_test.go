@@ -267,3 +267,31 @@ func TestAListShowsNothingOfAnotherOne(t *testing.T) {
 		})
 	}
 }
+
+// Names of hosts have no case, so two that differ in case only would be one machine for everybody else.
+func TestAServerNameHasNoCase(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	id, other := s.server("Web-1"), s.server("web-2")
+	name := "WEB-1"
+	for method, q := range map[string]proto.Message{
+		"InviteServer": &registryv1.InviteServerRequest{Name: name},
+		"InviteServers": &registryv1.InviteServersRequest{
+			Servers: []*registryv1.InviteServerRequest{{Name: "a"}, {Name: "A"}},
+		},
+		"ChangeServer": &registryv1.ChangeServerRequest{Server: other, Name: &name},
+	} {
+		if got := s.code(method, q); got != code.Exists {
+			t.Errorf("%s of a name that differs in case: %v, want EXISTS", method, got)
+		}
+	}
+	_, err := ask[*registryv1.InviteServerResponse](s, "InviteServer", &registryv1.InviteServerRequest{Name: name})
+	if !strings.Contains(fmt.Sprint(err), `"Web-1"`) {
+		t.Errorf("%v, want that it names the first one", err)
+	}
+	found, err := ask[*registryv1.GetServerResponse](s, "GetServer", &registryv1.GetServerRequest{Server: name})
+	if err != nil || found.GetServer().GetId() != id {
+		t.Errorf("found %v, %v, want the server that has the name", found, err)
+	}
+	must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{Server: id, Name: &name})
+}

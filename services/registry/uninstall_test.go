@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
@@ -223,6 +225,46 @@ func TestADeathThatCannotBeSignedShowsTheReason(t *testing.T) {
 	for _, d := range s.get(id).Duties {
 		if d.Kind == serverv1.DutyKind_DUTY_KIND_DEATH {
 			t.Errorf("it is dead, and its end is still waited for: %v", d)
+		}
+	}
+}
+
+// Ownership says what becomes of the machine at the end. It comes with each way in, and is manual where none is named.
+func TestEveryWayInRecordsTheOwnership(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	ways := map[string]func(name string, o serverv1.Ownership) string{
+		"a pooled token": func(name string, o serverv1.Ownership) string {
+			token := s.pooled(&registryv1.CreateTokenRequest{Name: name, Uses: 1, Ownership: o})
+			answer, err := s.joinWith(token, "key of "+name, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.ServerId
+		},
+		"the lobby": func(name string, o serverv1.Ownership) string {
+			m := newMachine(t, name)
+			if _, err := s.knock(m, m); err != nil {
+				t.Fatal(err)
+			}
+			q := &registryv1.AcceptLobbyRequest{Fingerprints: []string{lobby.Fingerprint(m.public)}, Ownership: o}
+			return must[*registryv1.AcceptLobbyResponse](s, "AcceptLobby", q).Accepted[0].ServerId
+		},
+		"an import": func(name string, o serverv1.Ownership) string {
+			one := &registryv1.InviteServerRequest{Name: name, Ownership: o}
+			q := &registryv1.InviteServersRequest{Servers: []*registryv1.InviteServerRequest{one}}
+			return must[*registryv1.InviteServersResponse](s, "InviteServers", q).Servers[0].ServerId
+		},
+	}
+	for way, join := range ways {
+		for asked, want := range map[serverv1.Ownership]serverv1.Ownership{
+			serverv1.Ownership_OWNERSHIP_UNSPECIFIED: serverv1.Ownership_OWNERSHIP_MANUAL,
+			serverv1.Ownership_OWNERSHIP_PROVISIONED: serverv1.Ownership_OWNERSHIP_PROVISIONED,
+		} {
+			name := strings.ReplaceAll(fmt.Sprintf("%s-%d", way, asked), " ", "-")
+			if have := s.get(join(name, asked)).Ownership; have != want {
+				t.Errorf("by %s with %v: %v, want %v", way, asked, have, want)
+			}
 		}
 	}
 }

@@ -78,9 +78,10 @@ func run(
 	}
 	all := slices.Repeat(once, rounds)
 	ofCluster := func(l failover.Loss) bool { return l.Kind != failover.Alone }
-	fmt.Printf("%-12s %-6s %7s %7s %7s %7s %9s %8s %8s %9s %8s %8s %5s %8s %8s %6s\n", "loss", "leader", "intents",
+	const head = "%-12s %-6s %7s %7s %7s %7s %9s %8s %8s %9s %8s %8s %5s %8s %8s %6s %7s %6s\n"
+	fmt.Printf(head, "loss", "leader", "intents",
 		"gap s", "p50 s", "p99 s", "decided s", "begun ms", "p99 ms", "upgrade s", "settled", "offline", "lost",
-		"unheard", "doubled", "reads")
+		"unheard", "doubled", "reads", "verb s", "failed")
 	alone := fleet.Options{Bin: bin, Beat: beat}
 	cluster := fleet.Options{Bin: bin, Beat: beat, Cluster: true, Networks: networks}
 	for _, f := range []fleet.Options{alone, cluster} {
@@ -119,8 +120,9 @@ func show(r failover.Row) {
 		leader = "yes"
 	}
 	of := func(waits []time.Duration, percent int) float64 { return failover.Percentile(waits, percent).Seconds() }
-	fmt.Printf("%-12s %-6s %7d %7.2f %7.3f %7.2f %9.2f %8.0f %8.0f %9.1f %8.1f %8d %5d %8d %8d %6d\n", r.Name(), leader,
+	const line = "%-12s %-6s %7d %7.2f %7.3f %7.2f %9.2f %8.0f %8.0f %9.1f %8.1f %8d %5d %8d %8d %6d %7.1f %6d\n"
+	fmt.Printf(line, r.Name(), leader,
 		r.Intents, r.Gap.Seconds(), of(r.Waited, 50), of(r.Waited, 99), r.Decided.Seconds(), of(r.Started, 50)*1000,
 		of(r.Started, 99)*1000, r.Upgrade.Seconds(), r.Settled.Seconds(), r.Wrong.Offline, r.Wrong.Lost,
-		r.Wrong.Unheard, r.Wrong.Doubled, r.Wrong.Reads)
+		r.Wrong.Unheard, r.Wrong.Doubled, r.Wrong.Reads, r.Verb.Seconds(), r.Wrong.Verbs)
 }

@@ -9,7 +9,6 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
 // decideWithin bounds the wait for an intent's decision.
@@ -30,8 +29,12 @@ func (env *Env) Decide(
 	id = client.NewID()
 	again += " " + id
 	if err := c.Publish(ctx, id, in); err != nil {
-		if ctx.Err() != nil || fault.Is(err, fault.Unavailable) {
-			env.Say("the bus may have stored the intent; then it will be decided; to find out: %s", again)
+		switch {
+		case client.NotStored(err):
+			env.Say("the intent is not stored and changes nothing")
+		default:
+			env.Say("the bus did not answer, so it alone knows whether the intent is stored; once it answers: %s",
+				again)
 		}
 		return id, nil, FirstError(context.Cause(ctx), err)
 	}

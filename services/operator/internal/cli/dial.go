@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
@@ -15,19 +16,31 @@ func (env *Env) Client(ctx context.Context) (*client.Client, error) {
 	}
 	if env.Conn != nil {
 		env.client = client.New(env.Conn, env.Patience)
+		env.client.OnWait(env.sayWaits)
 		return env.client, nil
 	}
 	who, err := client.FindContext(env.ContextName, env.Getenv)
 	if err != nil {
 		return nil, Exit{Code: ExitUsage, Err: err}
 	}
-	c, err := client.Connect(ctx, client.Options{Context: who, Timeout: env.Patience, Dial: env.Dial})
+	c, err := client.Connect(ctx, client.Options{
+		Context: who, Timeout: env.Patience, Dial: env.Dial, OnWait: env.sayWaits,
+	})
 	if err != nil {
 		return nil, err
 	}
 	env.client = c
 	env.renew(ctx, who)
 	return c, nil
+}
+
+// sayWaits prints what is waited for.
+func (env *Env) sayWaits(within time.Duration, cause error) {
+	what := "the bus does not confirm what it was sent"
+	if r := fault.RefusalOf(cause); r != nil {
+		what = r.GetMessage()
+	}
+	env.Say("waiting up to %s for an answer: %s", within, what)
 }
 
 // Connected reports whether there is a connection to the bus.

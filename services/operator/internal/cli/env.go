@@ -28,6 +28,7 @@ type Env struct {
 	Output      *output.Printer
 	Conn        *bus.Conn // the connection of a test; nil means one to the bus of the context
 	client      *client.Client
+	newer       bool // it was said that the control plane is newer
 }
 
 // NewEnv returns an environment without a connection.

@@ -43,7 +43,8 @@ func dutyNext(s Server, d *serverv1.Duty) string {
 	case serverv1.DutyKind_DUTY_KIND_AGENT:
 		switch {
 		case d.GetEnded():
-			return "garrison server " + leavingVerb(s) + " " + s.GetName() + " retries it"
+			return fmt.Sprintf("the registry retries it every 10m for a day; now: garrison server %s %s",
+				leavingVerb(s), s.GetName())
 		case d.GetTaskId() != "":
 			return "garrison task show " + ident.Short(d.GetTaskId())
 		}

@@ -96,8 +96,10 @@ func TaskReason(t Task) string {
 	return strings.Join(out, ": ")
 }
 
-// TaskEnded reports whether a task is in a final state.
-func TaskEnded(t Task) bool { return t.GetState() >= taskv1.State_STATE_SUCCEEDED }
+// TaskEnded reports whether a task is in a final state. A state of a newer dispatcher is not known to be one.
+func TaskEnded(t Task) bool {
+	return t.GetState() >= taskv1.State_STATE_SUCCEEDED && output.Known(t.GetState())
+}
 
 // Steps formats the finished steps of a task with their durations.
 func Steps(o *taskv1.Outcome) string {

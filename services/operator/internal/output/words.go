@@ -54,13 +54,19 @@ func Dash(s string) string {
 	return s
 }
 
-// Word returns the word for an enum's value: converged for STATE_CONVERGED.
+// Known reports whether this program knows an enum's value: a newer service may send another one.
+func Known(e protoreflect.Enum) bool { return e.Descriptor().Values().ByNumber(e.Number()) != nil }
+
+// Word returns the word for an enum's value: converged for STATE_CONVERGED, unknown-9 for one that is not known.
 func Word[E interface {
 	protoreflect.Enum
 	String() string
 }](e E) string {
 	if e.Number() == 0 {
 		return ""
+	}
+	if !Known(e) {
+		return "unknown-" + e.String()
 	}
 	name := string(e.Descriptor().Values().ByNumber(0).Name())
 	prefix := strings.TrimSuffix(name, "UNSPECIFIED")

@@ -45,6 +45,9 @@ func wait(ctx context.Context, env *cli.Env, ids []string, timeout time.Duration
 	for _, id := range ids {
 		for {
 			t, err := fleet.Task(ctx, env, id)
+			if err == nil {
+				err = fleet.StateKnown(t)
+			}
 			if err != nil && !(answered && fault.Is(err, fault.Unavailable)) {
 				return env.Left(ctx, err, "garrison watch "+id)
 			}

@@ -80,14 +80,14 @@ func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []st
 	var orders []watch.Order
 	var tasks []string
 	for _, word := range words {
-		o, err := orderOf(ctx, env, word)
+		o, other, err := orderOf(ctx, env, word)
 		switch {
-		case err == nil:
-			orders = append(orders, o)
-		case fault.Is(err, fault.NotFound):
+		case err != nil:
+			return err
+		case other:
 			tasks = append(tasks, word)
 		default:
-			return err
+			orders = append(orders, o)
 		}
 	}
 	if len(orders) > 0 && len(tasks) > 0 {
@@ -113,32 +113,33 @@ func taskOnly(ctx context.Context, env *cli.Env, word string, err error) bool {
 	return none == nil
 }
 
-// orderOf returns the intent with an id or a prefix of one; NotFound for another word.
-func orderOf(ctx context.Context, env *cli.Env, word string) (watch.Order, error) {
-	if err := cli.IDPrefix("an intent")(word); err != nil {
-		return watch.Order{}, fault.New(fault.NotFound, "%w", err)
+// orderOf returns the intent with an id or a prefix of one. other reports that the word names no intent, but a task or
+// nothing. A whole id that is neither is an error, since it is that of an intent which was not stored.
+func orderOf(ctx context.Context, env *cli.Env, word string) (o watch.Order, other bool, err error) {
+	if cli.IDPrefix("an intent")(word) != nil {
+		return o, true, nil
 	}
 	r, err := fleet.Intent(ctx, env, word, 0)
-	if fault.Is(err, fault.NotFound) && ident.IsUUID(word) {
-		if _, task := fleet.Task(ctx, env, word); task == nil {
-			return watch.Order{}, err
+	if fault.Is(err, fault.NotFound) {
+		if _, task := fleet.Task(ctx, env, word); task == nil || !ident.IsUUID(word) {
+			return o, true, nil
 		}
 		r, err = fleet.Intent(ctx, env, word, decidedWithin) // it may be published a moment ago
 	}
 	switch {
 	case err != nil && !ident.IsUUID(word) && taskOnly(ctx, env, word, err):
-		return watch.Order{}, fault.New(fault.NotFound, "%w", err)
+		return o, true, nil
 	case err != nil:
-		return watch.Order{}, err
+		return o, false, err
 	case r.GetState() == intentv1.State_STATE_REFUSED:
-		return watch.Order{}, fault.Refuse(fault.Invalid, r.GetRefusal())
+		return o, false, fault.Refuse(fault.Invalid, r.GetRefusal())
 	}
 	i := r.GetIntent()
-	o := watch.Order{Verb: verbOf(i), Intent: i, Id: r.GetId(), Record: r}
+	o = watch.Order{Verb: verbOf(i), Intent: i, Id: r.GetId(), Record: r}
 	if i.GetDecommission().GetServer() != "" && len(r.GetServerIds()) > 0 {
 		o.Dying = r.GetServerIds()[0]
 	}
-	return o, nil
+	return o, false, nil
 }
 
 // verbOf returns the verb of an intent.

@@ -67,6 +67,9 @@ func (v *watcher) look(ctx context.Context, id string, before display.Task) (dis
 	if _, ok := v.names[t.GetServerId()]; !ok {
 		v.names[t.GetServerId()] = fleet.ServerNames(ctx, v.env, []display.Task{t})[t.GetServerId()]
 	}
+	if err := fleet.StateKnown(t); err != nil {
+		return t, err
+	}
 	if display.TaskEnded(t) {
 		v.line.Say("%s", v.endText(t))
 		return t, nil

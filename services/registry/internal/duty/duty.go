@@ -11,17 +11,28 @@
 //  3. An instance that was still wanted when its server began to die is unwanted.
 //  4. An instance whose intent was withdrawn before it began is wanted as before, or gone.
 //  5. An instance that is wanted on a server that is being reinstalled is unwanted.
+//  6. A removal that failed on a server that is dying or being reinstalled is requested again every RetryEvery, until
+//     RetryFor after that began.
 package duty
 
 import (
 	"iter"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+)
+
+const (
+	// RetryEvery is the pause after a removal failed before it is requested again.
+	RetryEvery = 10 * time.Minute
+	// RetryFor is for how long after a server began to die, or to be emptied, failed removals are requested again.
+	// After that an operator repeats the command.
+	RetryFor = 24 * time.Hour
 )
 
 // Change is one fact that is due: about an instance, or, when that is nil, about the server.
@@ -38,14 +49,15 @@ func Due(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
 		for i := range instances {
-			if instance.Removed(i) || i.Withdrawn || i.Proven != nil || i.Wanted != nil && s.Reinstall != nil {
+			if instance.Removed(i) || i.Withdrawn || i.Proven != nil ||
+				s.Reinstall != nil && (i.Wanted != nil || failed(i)) {
 				return true
 			}
 		}
 	case serverv1.Life_LIFE_DYING:
 		ready := true
 		for i := range instances {
-			if i.Wanted != nil || i.Withdrawn {
+			if i.Wanted != nil || i.Withdrawn || failed(i) {
 				return true
 			}
 			ready = ready && instance.Removed(i)
@@ -59,16 +71,17 @@ func Due(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
 	return false
 }
 
-// Units returns what must be recorded about a server and its instances now.
-func Units(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) []Unit {
+// Units returns what must be recorded about a server and its instances at a time.
+func Units(s *serverv1.Server, instances iter.Seq[*instancev1.Instance], at time.Time) []Unit {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
 		if s.Reinstall != nil {
-			return slices.Concat(gone(instances), late(instances, s.Reinstall.IntentId), adopted(instances))
+			return slices.Concat(gone(instances), late(instances, s.Reinstall.IntentId), adopted(instances),
+				again(instances, s.Reinstall.IntentId, s.Reinstall.Since.AsTime(), at))
 		}
 		return slices.Concat(gone(instances), revert(instances), adopted(instances))
 	case serverv1.Life_LIFE_DYING:
-		return dying(s, instances)
+		return dying(s, instances, at)
 	case serverv1.Life_LIFE_DEAD:
 		return stray(instances)
 	}
@@ -99,7 +112,7 @@ func adopted(instances iter.Seq[*instancev1.Instance]) []Unit {
 
 // dying unwants the instances that an intent wanted while the server began to die. Once all are
 // removed, everything ends in one unit.
-func dying(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) []Unit {
+func dying(s *serverv1.Server, instances iter.Seq[*instancev1.Instance], at time.Time) []Unit {
 	var last Unit
 	ready := true
 	for i := range instances {
@@ -107,7 +120,7 @@ func dying(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) []Unit 
 		last = append(last, end(i, false))
 	}
 	if !ready {
-		return late(instances, s.IntentId)
+		return slices.Concat(late(instances, s.IntentId), again(instances, s.IntentId, s.Since.AsTime(), at))
 	}
 	return []Unit{append(last, Change{nil, &serverv1.Dead{IntentId: s.IntentId}})}
 }
@@ -117,8 +130,27 @@ func late(instances iter.Seq[*instancev1.Instance], intent string) []Unit {
 	var out []Unit
 	for i := range instances {
 		if i.Wanted != nil || i.Withdrawn {
-			out = append(out,
-				Unit{{i, &instancev1.Unwanted{InstanceId: i.Id, Generation: i.Generation + 1, IntentId: intent}}})
+			out = append(out, unwant(i, intent))
+		}
+	}
+	return out
+}
+
+func unwant(i *instancev1.Instance, intent string) Unit {
+	return Unit{{i, &instancev1.Unwanted{InstanceId: i.Id, Generation: i.Generation + 1, IntentId: intent}}}
+}
+
+// failed reports whether the removal of an instance failed.
+func failed(i *instancev1.Instance) bool {
+	return i.Wanted == nil && i.State == instancev1.State_STATE_FAILED
+}
+
+// again requests each removal again that failed a while ago.
+func again(instances iter.Seq[*instancev1.Instance], intent string, began, at time.Time) []Unit {
+	var out []Unit
+	for i := range instances {
+		if failed(i) && !i.Withdrawn && at.Sub(i.Since.AsTime()) >= RetryEvery && at.Sub(began) < RetryFor {
+			out = append(out, unwant(i, intent))
 		}
 	}
 	return out

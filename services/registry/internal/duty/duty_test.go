@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -47,7 +48,7 @@ func TestDutiesFollowFromThePresentState(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := &serverv1.Server{Id: "s", Life: c.life}
 			var have []string
-			for _, u := range Units(s, slices.Values(c.instances)) {
+			for _, u := range Units(s, slices.Values(c.instances), time.Now()) {
 				have = append(have, line(u))
 			}
 			if diff := cmp.Diff(c.want, have); diff != "" {
@@ -140,7 +141,7 @@ func TestAServerThatIsReinstalledWaitsForItsAgentsAndThenForItsExecutor(t *testi
 				Reinstall: &serverv1.Reinstall{IntentId: "intent"},
 			}
 			var units, left []string
-			for _, u := range Units(s, slices.Values(c.instances)) {
+			for _, u := range Units(s, slices.Values(c.instances), time.Now()) {
 				units = append(units, line(u))
 			}
 			for _, d := range Left(s, slices.Values(c.instances), nil) {
@@ -153,5 +154,41 @@ func TestAServerThatIsReinstalledWaitsForItsAgentsAndThenForItsExecutor(t *testi
 				t.Errorf("due %v with units %v", due, c.units)
 			}
 		})
+	}
+}
+
+func TestAFailedRemovalIsRequestedAgainForADay(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	for _, c := range []struct {
+		name     string
+		failed   time.Duration // after it began
+		at       time.Duration
+		expected bool
+	}{
+		{"a moment ago", time.Minute, 2 * time.Minute, false},
+		{"a while ago", time.Minute, time.Minute + RetryEvery, true},
+		{"a day later", RetryFor - RetryEvery, RetryFor, false},
+	} {
+		i := &instancev1.Instance{
+			Id: "i", Agent: "a", Generation: 4, State: instancev1.State_STATE_FAILED,
+			Since: timestamppb.New(began.Add(c.failed)),
+		}
+		dying := &serverv1.Server{Life: serverv1.Life_LIFE_DYING, Since: timestamppb.New(began), IntentId: "in"}
+		emptied := &serverv1.Server{
+			Life:      serverv1.Life_LIFE_ALIVE,
+			Reinstall: &serverv1.Reinstall{IntentId: "in", Since: timestamppb.New(began)},
+		}
+		for _, s := range []*serverv1.Server{dying, emptied, {Life: serverv1.Life_LIFE_ALIVE}} {
+			units := Units(s, slices.Values([]*instancev1.Instance{i}), began.Add(c.at))
+			leaves := s.Life == serverv1.Life_LIFE_DYING || s.Reinstall != nil
+			if (len(units) == 1) != (c.expected && leaves) {
+				t.Errorf("%s, of %v: %v", c.name, s, units)
+			} else if len(units) == 1 && units[0][0].Body.(*instancev1.Unwanted).Generation != 5 {
+				t.Errorf("%s: %v", c.name, units)
+			}
+			if due := Due(s, slices.Values([]*instancev1.Instance{i})); due != leaves {
+				t.Errorf("%s: due %v, want %v", c.name, due, leaves)
+			}
+		}
 	}
 }

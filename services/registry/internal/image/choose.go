@@ -47,7 +47,7 @@ func Choose(r Reader, w Want) (*imagev1.Image, *apiv1.Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	return found, check(w, found)
+	return found, check(r, w, found)
 }
 
 func byID(r Reader, w Want, id string) (*imagev1.Image, *apiv1.Refusal) {
@@ -173,21 +173,21 @@ func Withdrawn(r Reader, agent string, ref *imagev1.Ref) *apiv1.Refusal {
 }
 
 // check returns why an image must not be used, or nil.
-func check(w Want, found *imagev1.Image) *apiv1.Refusal {
+func check(r Reader, w Want, found *imagev1.Image) *apiv1.Refusal {
 	m := found.Manifest
 	name := fmt.Sprintf("image %s (%s %s for %s)", m.Id, m.Agent, m.Version, platform(m.Platform))
 	switch {
 	case !samePlatform(m.Platform, w.Platform):
-		return refuse(code.WrongPlatform, name+" does not run on "+platform(w.Platform), list(m.Agent))
+		return w.instead(r, refuse(code.WrongPlatform, name+" does not run on "+platform(w.Platform), list(m.Agent)))
 	case m.Kind != w.Agent.Kind:
 		return refuse(code.WrongKind,
 			fmt.Sprintf("%s is of kind %s, but agent %q is of kind %s", name, agentnoun.KindWord(m.Kind), w.Agent.Name,
 				agentnoun.KindWord(w.Agent.Kind)),
 			"garrison agent show "+m.Agent)
 	case found.State == imagev1.State_STATE_DISABLED:
-		return refuse(code.NotActive, name+" is disabled: "+found.Reason, list(m.Agent))
+		return w.instead(r, refuse(code.NotActive, name+" is disabled: "+found.Reason, list(m.Agent)))
 	case found.State != imagev1.State_STATE_ACTIVE:
-		return refuse(code.NotActive, name+" is not activated", "garrison image activate "+m.Id)
+		return w.instead(r, refuse(code.NotActive, name+" is not activated", "garrison image activate "+m.Id))
 	}
 	return nil
 }

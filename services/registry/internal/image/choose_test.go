@@ -171,3 +171,30 @@ func TestAnImageOfAnotherKindIsRefusedInTheWordsOfTheKinds(t *testing.T) {
 		t.Errorf("%v; want %s: %s", refusal, code.WrongKind, want)
 	}
 }
+
+// A refusal of an image names where it was looked for, which platforms there are, and what the server could run.
+func TestARefusedImageIsNamedWithWhatThereIsInstead(t *testing.T) {
+	for _, c := range []struct{ version, arch, message, nearest string }{
+		{
+			"1.0.0", "arm64", "(4 images of channel release searched, for linux/amd64, linux/arm64; newest for " +
+				"linux/arm64 2.0.0)", "2.0.0",
+		},
+		{
+			"3.0.0", "amd64", "(4 images of channel release searched, for linux/amd64, linux/arm64; newest for " +
+				"linux/amd64 2.0.0)", "2.0.0",
+		},
+		{
+			"1.0.0", "riscv64", "(4 images of channel release searched, for linux/amd64, linux/arm64; none for " +
+				"linux/riscv64)", "",
+		},
+	} {
+		_, refusal := Choose(stock(), Want{
+			Agent:    &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON},
+			Choice:   &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: c.version}},
+			Platform: &serverv1.Platform{Os: "linux", Arch: c.arch},
+		})
+		if !strings.Contains(refusal.GetMessage(), c.message) || refusal.GetNearest() != c.nearest {
+			t.Errorf("%s for %s: %v; want %q, nearest %q", c.version, c.arch, refusal, c.message, c.nearest)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
@@ -48,6 +49,42 @@ func noMatch(r Reader, w Want, c *channelv1.Channel) *apiv1.Refusal {
 	if v := w.Choice.GetVersion(); v != "" {
 		refusal.Nearest = nearest.Name(v, slices.Values(versions))
 	}
+	return refusal
+}
+
+// instead says of a refused image what there is instead: the channel, how many images of the agent it has, for which
+// platforms, and the newest version that the target can run.
+//
+//	image … does not run on linux/arm64 (7 images of channel release searched, for linux/amd64, linux/riscv64;
+//	newest for linux/arm64 1.25.3)
+func (w Want) instead(r Reader, refusal *apiv1.Refusal) *apiv1.Refusal {
+	c, none := channelOf(r, w)
+	if none != nil {
+		return refusal
+	}
+	platforms, fits, n := map[string]bool{}, []string{}, 0
+	for _, id := range c.ImageIds {
+		i, ok := r.Image(id)
+		if !ok || i.Manifest.Agent != w.Agent.Name {
+			continue
+		}
+		n++
+		platforms[platform(i.Manifest.Platform)] = true
+		if samePlatform(i.Manifest.Platform, w.Platform) && i.State == imagev1.State_STATE_ACTIVE {
+			fits = append(fits, i.Manifest.Version)
+		}
+	}
+	searched := fmt.Sprintf("%s of channel %s searched", counted(n, "image"), c.Name)
+	if n > 0 {
+		searched += ", for " + strings.Join(slices.Sorted(maps.Keys(platforms)), ", ")
+	}
+	if newest := highest(fits); newest != "" {
+		searched += fmt.Sprintf("; newest for %s %s", platform(w.Platform), newest)
+		refusal.Nearest = newest
+	} else {
+		searched += "; none for " + platform(w.Platform)
+	}
+	refusal.Message += " (" + searched + ")"
 	return refusal
 }
 

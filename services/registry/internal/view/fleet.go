@@ -80,13 +80,16 @@ func renamed(b *serverv1.Invited, id string) *serverv1.Invited {
 
 // NameTaken reports whether another living server has a name. Two registries may admit one name at once; the view
 // takes the first in the ledger.
-func (v *records) NameTaken(name, but string) bool {
+func (v *records) NameTaken(name, but string) bool { return v.NameHolder(name, but) != "" }
+
+// NameHolder returns the name of the living server, other than one, that has a name; empty without one.
+func (v *records) NameHolder(name, but string) string {
 	for s := range v.ServersNamed(name) {
 		if server.Living(s) && s.Id != but {
-			return true
+			return s.Name
 		}
 	}
-	return false
+	return ""
 }
 
 // forget removes a server from the view with all its records and their sequences: a server's id is

@@ -38,7 +38,7 @@ func newIndexes() indexes { return indexes{kept: kept{tally: keep.NewTally()}} }
 
 // The fields of groups, besides those of a selector.
 const (
-	byName        = "name"
+	byName        = "name in lower case"
 	byEnvironment = "env"
 	byPresence    = "presence"
 	byLife        = "life"
@@ -74,7 +74,7 @@ func serverGroups(s *serverv1.Server) []index.Group {
 	if s == nil {
 		return nil
 	}
-	groups := []index.Group{groupAll}
+	groups := []index.Group{groupAll, {Field: byName, Value: strings.ToLower(s.Name)}}
 	if s.Environment == "" {
 		groups = append(groups, index.Group{Field: byEnvironment, Value: environment.None})
 	}

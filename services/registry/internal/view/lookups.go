@@ -3,6 +3,7 @@ package view
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -26,9 +27,10 @@ import (
 // Server returns a server by id.
 func (v *records) Server(id string) (*serverv1.Server, bool) { return v.servers.Get(id) }
 
-// ServersNamed returns every server with a name, by id; at most one is not dead.
+// ServersNamed returns every server with a name, by id; at most one is not dead. Names that differ in case only are one
+// name, as those of hosts are.
 func (v *records) ServersNamed(name string) iter.Seq[*serverv1.Server] {
-	return at(v.servers, v.serverBy.Ascend(index.Group{Field: byName, Value: name}, ""))
+	return at(v.servers, v.serverBy.Ascend(index.Group{Field: byName, Value: strings.ToLower(name)}, ""))
 }
 
 // ServersPrefixed returns every server whose id starts with prefix, by id.

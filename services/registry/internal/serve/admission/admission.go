@@ -281,17 +281,15 @@ func CheckServerName(name string) error {
 // is withdrawn here.
 func (a *Desk) recordInvitation(ctx context.Context, c bus.Caller, id string, invited *serverv1.Invited) error {
 	r := a.records
-	taken := request.AlreadyExists("server", invited.Name, "garrison server show "+invited.Name+
-		"; to enroll its machine again, first: garrison server revoke "+invited.Name)
-	unused := request.AlreadyExists("invitation of server", invited.Name,
-		"garrison server forget "+invited.Name+", which invalidates its token, and invite it again")
 	nameInUse := func() error {
 		for s := range r.View.ServersNamed(invited.Name) {
 			if s.Life == serverv1.Life_LIFE_INVITED {
-				return unused
+				return request.AlreadyExists("invitation of server", s.Name,
+					"garrison server forget "+s.Name+", which invalidates its token, and invite it again")
 			}
 			if server.Living(s) {
-				return taken
+				return request.AlreadyExists("server", s.Name, "garrison server show "+s.Name+
+					"; to enroll its machine again, first: garrison server revoke "+s.Name)
 			}
 		}
 		return nil
@@ -319,5 +317,5 @@ func (a *Desk) recordInvitation(ctx context.Context, c bus.Caller, id string, in
 	if _, err := r.Decider.Append(ctx, ledger.Free(f)); err != nil {
 		return err
 	}
-	return cmp.Or(first, taken)
+	return cmp.Or(first, error(request.AlreadyExists("server", invited.Name, "the same command again")))
 }

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -62,10 +63,10 @@ func (m *manyInvited) check(q *registryv1.InviteServersRequest) error {
 			return ofServer(one.GetName(), err)
 		}
 		for _, word := range []string{one.Name, one.ServerId} {
-			if seen[word] {
+			if seen[strings.ToLower(word)] {
 				return request.Invalid(code.Exists, "%.80q is in the request twice", word)
 			}
-			seen[word] = word != ""
+			seen[strings.ToLower(word)] = word != ""
 		}
 		m.ids, m.asked = append(m.ids, one.ServerId), append(m.asked, invited)
 	}

@@ -3,6 +3,7 @@ package admission
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -97,15 +98,15 @@ func (a *acceptance) one(w lobby.Waiting) ([]ledger.Draft, error) {
 		return nil, err
 	}
 	taken := func(name string) bool {
-		return a.names[name] || name == everyServer || a.records.View.NameTaken(name, "")
+		return a.names[strings.ToLower(name)] || name == everyServer || a.records.View.NameTaken(name, "")
 	}
 	name := a.request.Name
 	if name == "" {
 		name = enrol.NameOf(a.request.NameFrom, w.Sysinfo.GetHostname(), id, taken)
 	} else if taken(name) {
-		return nil, request.NameTaken(name)
+		return nil, request.NameTaken(cmp.Or(a.records.View.NameHolder(name, ""), name))
 	}
-	a.names[name] = true
+	a.names[strings.ToLower(name)] = true
 	a.accepted = append(a.accepted, &registryv1.Accepted{Fingerprint: w.Fingerprint, ServerId: id, Name: name})
 	invited := &serverv1.Invited{
 		Name: name, Cell: a.shape.Cell, Labels: a.shape.Labels, Environment: a.shape.Environment,

@@ -121,7 +121,11 @@ func (a *API) prefixed(prefix string) (found *intentv1.Record, err error) {
 
 // last looks for an intent once more, where none that was recorded is missing, before it is called unknown.
 func (a *API) last(ctx context.Context, id string) (*registryv1.GetIntentResponse, error) {
+	waiting, unsure := a.lookup.waiting(ctx) // asked before the look, so that no decision falls between them
 	found, err := a.lookup.Past(ctx, id)
+	if fault.Is(err, fault.NotFound) && unsure == nil && waiting == 0 {
+		return nil, neverStored(id)
+	}
 	if fault.Is(err, fault.NotFound) {
 		return nil, unknownIntent(id)
 	}
@@ -238,9 +242,18 @@ func withdrawable(r *intentv1.Record) *apiv1.Refusal {
 	return nil
 }
 
+// neverStored refuses an intent that is not decided while none waits for a decision.
+func neverStored(id string) error {
+	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
+		Code: code.UnknownIntent, Try: "the command that published it again",
+		Message: fmt.Sprintf("intent %s is not stored and changed nothing: it was not decided, and no intent waits "+
+			"for a decision", id),
+	})
+}
+
 func unknownIntent(id string) error {
 	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
-		Code: code.UnknownIntent, Message: fmt.Sprintf("intent %s is not decided, or was never published", id),
+		Code: code.UnknownIntent, Message: fmt.Sprintf("intent %s is not decided, or is not stored", id),
 		Try: "garrison intent list",
 	})
 }

@@ -36,11 +36,12 @@ type Handler struct {
 	writer  *bus.Writer
 	signer  signing.Tombstones
 	log     zerolog.Logger
+	lane    chan struct{} // takes one decision at a time: those that lost to another one
 }
 
 // New returns what decides intents.
 func New(r *records.Records, l *Lookup, w *bus.Writer, signer signing.Tombstones, log zerolog.Logger) *Handler {
-	return &Handler{records: r, lookup: l, writer: w, signer: signer, log: log}
+	return &Handler{records: r, lookup: l, writer: w, signer: signer, log: log, lane: make(chan struct{}, 1)}
 }
 
 // Handle decides an intent. It is safe to run twice: a decided intent is only acknowledged, and the
@@ -65,11 +66,32 @@ func (i *Handler) Handle(ctx context.Context, m bus.Message) error {
 	if ask.Intent.GetRollout() != nil {
 		return i.handleRollout(ctx, ask)
 	}
+	lost := false
 	return i.records.Decider.Retry(ctx, func(ctx context.Context) error {
-		err := i.attempt(ctx, ask)
-		ask.Again = true
+		attempt := i.attempt
+		if lost {
+			attempt = i.inTurn
+		}
+		err := attempt(ctx, ask)
+		ask.Again, lost = true, true
 		return err
 	})
+}
+
+// inTurn is attempt for an intent that lost to another decision. Many intents about the same servers, as after a stall
+// of the bus, would all decide on the same state, and of each round one would hold: those that lose go one after the
+// other.
+func (i *Handler) inTurn(ctx context.Context, ask intent.Ask) error {
+	select {
+	case i.lane <- struct{}{}:
+		defer func() { <-i.lane }()
+	case <-ctx.Done():
+		return fault.New(fault.Unavailable, "wait for a turn to decide: %w", ctx.Err())
+	}
+	if err := i.records.Decider.CatchUp(ctx); err != nil { // the one before recorded what this one depends on
+		return err
+	}
+	return i.attempt(ctx, ask)
 }
 
 // attempt decides and records once. An error of kind Conflict means that part of the changes may be

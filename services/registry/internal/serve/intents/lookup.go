@@ -56,6 +56,11 @@ func (l *Lookup) held(
 	return found.record, l.records.Follower.Wait(ctx, found.sequence)
 }
 
+// waiting returns how many published intents wait for a decision.
+func (l *Lookup) waiting(ctx context.Context) (uint64, error) {
+	return l.conn.Unsettled(ctx, topology.RegistryIntents)
+}
+
 // decided reports whether the ledger holds a decision of the intent.
 func (l *Lookup) decided(ctx context.Context, id string) (bool, error) {
 	_, err := l.Past(ctx, id)

@@ -3,6 +3,7 @@ package recordstest
 import (
 	"context"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -163,7 +164,7 @@ func (w *World) Duties() {
 		n = 0
 		for _, id := range slices.Collect(w.View.ServersWithDuties()) {
 			s, _ := w.View.Server(id)
-			for _, change := range slices.Concat(duty.Units(s, w.View.InstancesOf(id))...) {
+			for _, change := range slices.Concat(duty.Units(s, w.View.InstancesOf(id), time.Now())...) {
 				n++
 				if change.Instance == nil {
 					w.Fact(ledger.Server, id, change.Body)

@@ -226,9 +226,15 @@ func (a *API) Change(
 	}
 	s, err := a.copy(ctx, id)
 	if err == nil && q.Name != nil && s.Name != *q.Name { // another registry admitted the name at the same moment
-		return nil, request.NameTaken(*q.Name)
+		return nil, request.NameTaken(a.holder(*q.Name, id))
 	}
 	return request.Answer(&registryv1.ChangeServerResponse{Server: s}, err)
+}
+
+// holder returns the name of the server that has a name which a server was not given.
+func (a *API) holder(name, id string) (holder string) {
+	a.records.Follower.Read(func() { holder = a.records.View.NameHolder(name, id) })
+	return cmp.Or(holder, name)
 }
 
 // changed returns the name, labels and environment that a request leads to; the name is empty when it stays. It must
@@ -260,8 +266,9 @@ func (a *API) changed(s *serverv1.Server, q *registryv1.ChangeServerRequest) (*s
 		return nil, err
 	}
 	if q.Name != nil && *q.Name != s.Name {
-		if next.Name = *q.Name; a.records.View.NameTaken(next.Name, s.Id) {
-			return nil, request.NameTaken(next.Name)
+		next.Name = *q.Name
+		if holder := a.records.View.NameHolder(next.Name, s.Id); holder != "" {
+			return nil, request.NameTaken(holder)
 		}
 	}
 	if q.Environment == nil {

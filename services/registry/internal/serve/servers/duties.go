@@ -122,7 +122,7 @@ func (d *Duties) do(ctx context.Context, id string) error {
 			return
 		}
 		cell = s.Cell
-		for _, u := range duty.Units(s, d.records.View.InstancesOf(id)) {
+		for _, u := range duty.Units(s, d.records.View.InstancesOf(id), d.records.Now()) {
 			units = append(units, d.draft(s, u))
 		}
 	})
