@@ -250,7 +250,7 @@ func TestABusThatMovesIsServedWithoutServices(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	g := startIn(t, data)
-	nc, err := nats.Connect("", nats.InProcessServer(g.server),
+	nc, err := nats.Connect("", nats.Timeout(time.Minute), nats.InProcessServer(g.server),
 		nats.CustomInboxPrefix(topology.Inbox(topology.UserProvision)),
 		nats.UserCredentials(g.authority.ServiceCredentials(topology.UserProvision)))
 	if err != nil {

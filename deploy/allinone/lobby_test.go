@@ -61,7 +61,8 @@ func callRegistry[R proto.Message](t *testing.T, c *bus.Conn, method string, q p
 // stranger connects without credentials.
 func stranger(t *testing.T, g *Garrison) (*nats.Conn, error) {
 	t.Helper()
-	return nats.Connect("", nats.InProcessServer(g.server), nats.CustomInboxPrefix(topology.Inbox(topology.UserLobby)),
+	return nats.Connect("", nats.Timeout(time.Minute),
+		nats.InProcessServer(g.server), nats.CustomInboxPrefix(topology.Inbox(topology.UserLobby)),
 		nats.Timeout(20*time.Second))
 }
 
@@ -101,7 +102,7 @@ func TestAStrangerCanDoNothingButAskToJoin(t *testing.T) {
 	t.Parallel()
 	g, _ := startLobby(t, true)
 	denied := make(chan error, 16)
-	c, err := nats.Connect("", nats.InProcessServer(g.server),
+	c, err := nats.Connect("", nats.Timeout(time.Minute), nats.InProcessServer(g.server),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
 	if err != nil {
 		t.Fatal(err)

@@ -146,7 +146,7 @@ func TestAnOldVersionOfTLSIsRefused(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(who.CA))
 	for version, in := range map[uint16]bool{tls.VersionTLS12: false, tls.VersionTLS13: true} {
-		nc, err := nats.Connect(who.URL, nats.UserJWTAndSeed(who.JWT, who.Seed),
+		nc, err := nats.Connect(who.URL, nats.Timeout(time.Minute), nats.UserJWTAndSeed(who.JWT, who.Seed),
 			nats.Secure(&tls.Config{RootCAs: roots, MaxVersion: version, MinVersion: version}))
 		if (err == nil) != in {
 			t.Errorf("%s: %v; want let in: %t", tls.VersionName(version), err, in)
@@ -238,7 +238,7 @@ func TestAMachineInBetweenLearnsNothing(t *testing.T) {
 // certificate returns the one that the bus presents now.
 func certificate(t *testing.T, who trust.Context) *x509.Certificate {
 	t.Helper()
-	nc, err := nats.Connect(who.URL, nats.UserJWTAndSeed(who.JWT, who.Seed),
+	nc, err := nats.Connect(who.URL, nats.Timeout(time.Minute), nats.UserJWTAndSeed(who.JWT, who.Seed),
 		nats.Secure(&tls.Config{InsecureSkipVerify: true}))
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,8 @@ func (w *world) dial(who login, options ...nats.Option) (*nats.Conn, error) {
 	quiet := func(*nats.Conn, *nats.Subscription, error) {}
 	return nats.Connect(w.URL(), append([]nats.Option{
 		nats.UserJWTAndSeed(who.jwt, who.seed), nats.CustomInboxPrefix(topology.Inbox(who.name)),
-		nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond), nats.ErrorHandler(quiet),
+		nats.Timeout(time.Minute), nats.MaxReconnects(-1), nats.ReconnectWait(20 * time.Millisecond),
+		nats.ErrorHandler(quiet),
 	}, options...)...)
 }
 

@@ -33,7 +33,8 @@ func init() {
 
 // stranger connects without credentials.
 func (w *world) stranger() (*nats.Conn, error) {
-	return nats.Connect(w.URL(), nats.CustomInboxPrefix(topology.Inbox(topology.UserLobby)), nats.NoReconnect(),
+	return nats.Connect(w.URL(), nats.Timeout(time.Minute),
+		nats.CustomInboxPrefix(topology.Inbox(topology.UserLobby)), nats.NoReconnect(),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 

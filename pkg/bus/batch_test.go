@@ -17,7 +17,8 @@ func TestABusThatWasStartedAnewRefusesTheRestOfABatch(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	back := make(chan struct{})
-	nc, err := nats.Connect("", nats.InProcessServer(b), nats.ReconnectWait(10*time.Millisecond),
+	nc, err := nats.Connect("", nats.Timeout(time.Minute),
+		nats.InProcessServer(b), nats.ReconnectWait(10*time.Millisecond),
 		nats.MaxReconnects(-1), nats.ReconnectHandler(func(*nats.Conn) { close(back) }))
 	if err != nil {
 		t.Fatal(err)

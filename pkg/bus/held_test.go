@@ -28,7 +28,7 @@ func report(t *testing.T, c *bus.Conn, server, what string) {
 // taskConsumer returns the consumer of reports about tasks, over a connection of its own.
 func taskConsumer(t *testing.T, b *bustest.Bus) (jetstream.Consumer, *nats.Conn) {
 	t.Helper()
-	nc, err := nats.Connect("", nats.InProcessServer(b))
+	nc, err := nats.Connect("", nats.Timeout(time.Minute), nats.InProcessServer(b))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 func TestARestoreThatFailsIsEndedAtTheBusToo(t *testing.T) {
 	t.Parallel()
 	b := bustest.StartEmpty(t)
-	nc, err := nats.Connect("", nats.InProcessServer(b))
+	nc, err := nats.Connect("", nats.Timeout(time.Minute), nats.InProcessServer(b))
 	if err != nil {
 		t.Fatal(err)
 	}

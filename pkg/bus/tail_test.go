@@ -29,7 +29,7 @@ type following struct {
 
 func newFollowing(t *testing.T) *following {
 	b := bustest.Start(t)
-	raw, err := nats.Connect("", nats.InProcessServer(b))
+	raw, err := nats.Connect("", nats.Timeout(time.Minute), nats.InProcessServer(b))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,7 +200,7 @@ func (g *Guarded) TryRaw(name, token string, seed []byte) (*nats.Conn, error) {
 
 func rawOptions(name, token string, seed []byte) []nats.Option {
 	return []nats.Option{
-		nats.CustomInboxPrefix(topology.Inbox(name)),
+		nats.Timeout(time.Minute), nats.CustomInboxPrefix(topology.Inbox(name)),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 		nats.UserJWT(func() (string, error) { return token, nil }, func(nonce []byte) ([]byte, error) {
 			pair, err := nkeys.FromSeed(seed)

@@ -149,7 +149,7 @@ func (b *Bus) InProcessConn() (net.Conn, error) {
 // AckFloor returns the place in its stream up to which a consumer has everything acknowledged.
 func (b *Bus) AckFloor(t testing.TB, c topology.Consumer) uint64 {
 	t.Helper()
-	nc, err := nats.Connect("", nats.InProcessServer(b))
+	nc, err := nats.Connect("", nats.Timeout(time.Minute), nats.InProcessServer(b))
 	if err != nil {
 		t.Fatalf("connect to the bus: %v", err)
 	}

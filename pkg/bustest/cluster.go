@@ -72,7 +72,7 @@ func (c *Cluster) HoldBack(t testing.TB, stream string, d time.Duration) *bus.Co
 // RingWithoutDocuments has bells carry no document from now on, as those of a bus before topology number 10.
 func (c *Cluster) RingWithoutDocuments(t testing.TB) {
 	t.Helper()
-	nc, err := nats.Connect("", nats.InProcessServer(c.servers[0]))
+	nc, err := nats.Connect("", nats.Timeout(time.Minute), nats.InProcessServer(c.servers[0]))
 	if err != nil {
 		t.Fatalf("connect to the cluster: %v", err)
 	}

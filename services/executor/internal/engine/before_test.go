@@ -18,9 +18,15 @@ import (
 func briefly(m *imagev1.Manifest) { m.Run.Ready.TimeoutMs = 2000 }
 
 // sicken lets every probe of an agent that is checked fail.
-func (b *workbench) sicken(agent string) {
+func (b *workbench) sicken(agent string) { b.keep(agent, "sick", "no licence") }
+
+// lapse lets an agent lapse that is to, again and again.
+func (b *workbench) lapse(agent string) { b.keep(agent, "lapse", "") }
+
+// keep puts a file into the state of an agent.
+func (b *workbench) keep(agent, name, text string) {
 	b.t.Helper()
-	if err := os.WriteFile(filepath.Join(b.root.State(agent), "sick"), []byte("no licence"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(b.root.State(agent), name), []byte(text), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -60,7 +66,8 @@ func TestAnOldVersionThatKeptEndingIsBroughtBackAndNotBlamedOnTheUndo(t *testing
 		p.First, p.CrashLoop = time.Second, 1
 		c.Supervisor = testSupervisor(c.Root, p)
 	})
-	r.do(b.want(b.image("cn-agent", "1.0.0", "later")))
+	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "lapse"))), taskv1.State_STATE_SUCCEEDED)
+	b.lapse("cn-agent")
 	r.eventually("it keeps ending",
 		func() bool { return strings.Contains(r.the("cn-agent").GetReason(), "keeps ending") })
 	r.eventually("it says when it is started again", func() bool {

@@ -135,8 +135,9 @@ func TestWhatKeepsEndingIsGivenUpBySystemdAndTriedAgainWhenItRested(t *testing.T
 	p := testPolicy
 	p.Longest = 700 * time.Millisecond
 	r := b.run(func(c *Config) { c.Supervisor = testSupervisor(c.Root, p) })
-	m := b.image("cn-agent", "1.0.0", "later") // it ends 300 ms after it was ready
+	m := b.image("cn-agent", "1.0.0", "lapse")
 	outcome(t, r.do(b.want(m)), taskv1.State_STATE_SUCCEEDED)
+	b.lapse("cn-agent")
 	u := r.rooms.processes.Known("cn-agent", m.GetId())
 	r.eventually("systemd has given up", func() bool {
 		return u.Status().CrashLoop && strings.Contains(r.the("cn-agent").GetReason(), "keeps ending: exit status 6")

@@ -1,7 +1,8 @@
 // Command agent is a tiny agent for tests. Its first argument says what it does:
 // "ready" says READY=1 and runs until SIGTERM; "plain" runs until SIGTERM; "mute" never
 // says READY=1; "crash" ends at once; "setup" writes a file and ends well; "stubborn"
-// says READY=1 and ignores SIGTERM; "later" says READY=1 and ends after a while; "serve"
+// says READY=1 and ignores SIGTERM; "later" says READY=1 and ends after a while; "lapse"
+// does so once its state has a file lapse; "serve"
 // says its version to each connection at LISTEN_FDS' first socket or else at $ADDRESS, and
 // listens no more after SIGUSR1;
 // "family" says READY=1 and has three children, one of which ignores SIGTERM; "daemon"
@@ -133,11 +134,28 @@ func run(what, version string, stop <-chan os.Signal) {
 			os.Exit(6)
 		case <-stop:
 		}
+	case "lapse":
+		lapse(stop)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		time.Sleep(time.Hour)
 	default:
 		<-stop
+	}
+}
+
+// lapse ends a second after its start at the earliest, and not before its state has a file lapse.
+func lapse(stop <-chan os.Signal) {
+	for began := time.Now(); ; {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-stop:
+			return
+		}
+		_, err := os.Stat(filepath.Join(os.Getenv("GARRISON_STATE"), "lapse"))
+		if err == nil && time.Since(began) > time.Second {
+			os.Exit(6)
+		}
 	}
 }
 
