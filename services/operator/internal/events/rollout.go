@@ -37,14 +37,7 @@ func rolloutDetail(f ledger.Fact) string {
 	case *rolloutv1.Approved:
 		return strings.TrimSuffix(fmt.Sprintf("wave %d: %s", b.GetWave(), b.GetReason()), ": ")
 	case *rolloutv1.Succeeded:
-		text := fmt.Sprintf("%d owed", b.GetOwed())
-		if n := b.GetLeftOut(); n > 0 {
-			text += fmt.Sprintf(", %d left out", n)
-		}
-		if then := display.ThenText(b.GetThen()); then != "" {
-			text += "; recorded " + then
-		}
-		return text
+		return succeededText(b)
 	case *rolloutv1.Undone:
 		text := "by rollout " + b.GetByRolloutId()
 		if taken := display.ThenText(b.GetTakenBack()); taken != "" {
@@ -57,6 +50,18 @@ func rolloutDetail(f ledger.Fact) string {
 		return b.GetReason()
 	}
 	return ""
+}
+
+// succeededText returns how many servers a rollout that succeeded did not change, and what was recorded with its end.
+func succeededText(b *rolloutv1.Succeeded) string {
+	text := fmt.Sprintf("%d owed", b.GetOwed())
+	if n := b.GetLeftOut(); n > 0 {
+		text += fmt.Sprintf(", %d left out", n)
+	}
+	if then := display.ThenText(b.GetThen()); then != "" {
+		text += "; recorded " + then
+	}
+	return text
 }
 
 // startsText returns when a planned rollout begins, after a comma; "" for one that begins at once.

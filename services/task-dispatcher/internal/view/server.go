@@ -1,6 +1,8 @@
 package view
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -60,9 +62,7 @@ func (v *View) changeServer(f ledger.Fact, s *dispatcherv1.ServerRecord) {
 	case *serverv1.Online:
 		s.Presence, s.OnlineSequence, s.OfflineSince = serverv1.Presence_PRESENCE_ONLINE, f.Sequence, nil
 	case *serverv1.Offline:
-		if s.Presence != serverv1.Presence_PRESENCE_OFFLINE {
-			s.Presence, s.OfflineSince = serverv1.Presence_PRESENCE_OFFLINE, timestamppb.New(f.At)
-		}
+		goOffline(s, f.At)
 	case *serverv1.Quarantined:
 		s.Standing = serverv1.Standing_STANDING_QUARANTINED
 	case *serverv1.Released:
@@ -86,5 +86,12 @@ func (v *View) changeServer(f ledger.Fact, s *dispatcherv1.ServerRecord) {
 		v.documents.changed(f.Key, f)
 	default:
 		v.documents.applyHistory(f, s)
+	}
+}
+
+// goOffline records that a server is offline, from the first fact that says so.
+func goOffline(s *dispatcherv1.ServerRecord, at time.Time) {
+	if s.OfflineSince == nil {
+		s.Presence, s.OfflineSince = serverv1.Presence_PRESENCE_OFFLINE, timestamppb.New(at)
 	}
 }
