@@ -53,8 +53,8 @@ func Open(ctx context.Context, name string) (*Client, error) {
 }
 
 // Connect connects to the bus, and repeats that for a while where the bus stands still or has several servers. Once
-// connected, the client reconnects by itself. An error has the code BUS_AWAY, LOGIN_REFUSED, CREDENTIALS_EXPIRED, BUS_NOT_TRUSTED or
-// PLAIN_REFUSED.
+// connected, the client reconnects by itself. An error has the code BUS_AWAY, LOGIN_REFUSED, CREDENTIALS_EXPIRED,
+// BUS_NOT_TRUSTED or PLAIN_REFUSED.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	c := newClient(o.Timeout)
 	c.who = o.Context
