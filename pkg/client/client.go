@@ -52,21 +52,23 @@ func Open(ctx context.Context, name string) (*Client, error) {
 	return Connect(ctx, Options{Context: found})
 }
 
-// Connect connects to the bus, and repeats that for a while where the bus has several servers. Once connected, the
-// client reconnects by itself. An error has the code BUS_AWAY, LOGIN_REFUSED, CREDENTIALS_EXPIRED, BUS_NOT_TRUSTED or
-// PLAIN_REFUSED.
+// Connect connects to the bus, and repeats that for a while where the bus stands still or has several servers. Once
+// connected, the client reconnects by itself. An error has the code BUS_AWAY, LOGIN_REFUSED, CREDENTIALS_EXPIRED,
+// BUS_NOT_TRUSTED or PLAIN_REFUSED.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	c := newClient(o.Timeout)
 	c.who = o.Context
 	c.OnWait(o.OnWait)
 	for began := time.Now(); ; {
+		tried := time.Now()
 		conn, err := dial(ctx, o, func(err error) { c.denials.report(notAllowed(o.Context, err)) })
 		if err == nil {
 			c.take(conn)
 			return c, nil
 		}
-		// One of several servers stands still, or is the last to learn that another one leads.
-		if ctx.Err() != nil || !severalAddresses(o) || fault.RefusalOf(err).GetCode() != code.BusAway ||
+		// A bus that stands still may go on, and of several servers another one answers. One that refuses is not there.
+		waits := severalAddresses(o) || time.Since(tried) >= connectTimeout
+		if ctx.Err() != nil || !waits || fault.RefusalOf(err).GetCode() != code.BusAway ||
 			!c.patience.goesOn(began, c.patience.within, err) || pause(ctx, mostRetry) != nil {
 			return nil, err
 		}

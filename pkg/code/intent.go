@@ -127,8 +127,8 @@ var intents = []Entry{
 	},
 	{
 		UnknownIntent, by(registry),
-		"The registry does not know the intent. The message says that the intent is not stored, or that it may be one " +
-			"of those that wait for their decision.",
+		"The registry does not know the intent. The message says that the intent is not stored, or that it may be " +
+			"one of those that wait for their decision.",
 		"garrison events --noun intent --limit 20",
 	},
 	{

@@ -49,15 +49,14 @@ func Due(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
 		for i := range instances {
-			if instance.Removed(i) || i.Withdrawn || i.Proven != nil ||
-				s.Reinstall != nil && (i.Wanted != nil || failed(i)) {
+			if instance.Removed(i) || i.Withdrawn || i.Proven != nil || s.Reinstall != nil && stays(i) {
 				return true
 			}
 		}
 	case serverv1.Life_LIFE_DYING:
 		ready := true
 		for i := range instances {
-			if i.Wanted != nil || i.Withdrawn || failed(i) {
+			if i.Withdrawn || stays(i) {
 				return true
 			}
 			ready = ready && instance.Removed(i)
@@ -139,6 +138,9 @@ func late(instances iter.Seq[*instancev1.Instance], intent string) []Unit {
 func unwant(i *instancev1.Instance, intent string) Unit {
 	return Unit{{i, &instancev1.Unwanted{InstanceId: i.Id, Generation: i.Generation + 1, IntentId: intent}}}
 }
+
+// stays reports whether an instance is wanted, or its removal failed: on a server that leaves, neither may last.
+func stays(i *instancev1.Instance) bool { return i.Wanted != nil || failed(i) }
 
 // failed reports whether the removal of an instance failed.
 func failed(i *instancev1.Instance) bool {

@@ -14,8 +14,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
-// Every duty at the end of a server has an owner who does it. A duty that goes, whose number is reserved then, keeps its
-// row in the table, which names who does now what it did.
+// Every duty at the end of a server has an owner who does it. A duty that goes, whose number is reserved then, keeps
+// its row in the table, which names who does now what it did.
 func TestEveryDutyHasAnOwnerAlsoOneThatWent(t *testing.T) {
 	page, err := os.ReadFile("../../docs/servers.md")
 	if err != nil {

@@ -310,7 +310,7 @@ func (h *history) recordEnd() {
 
 func (h *history) duties() {
 	s, _ := h.view.Server(theServer)
-	for _, u := range duty.Units(s, h.view.InstancesOf(theServer), time.Unix(int64(h.sequence), 0)) {
+	for _, u := range duty.Units(s, h.view.InstancesOf(theServer), time.Now()) {
 		for _, c := range u {
 			h.tell(ledger.Instance, theKey, c.Body)
 			h.open = nil
