@@ -274,7 +274,8 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	if f.Reason = o.Health.Why(i.Agent); f.Reason != "" {
 		f.Code = code.ProbeFails
 	} else if s.CrashLoop && !o.proven(i, s) {
-		f.Code, f.Reason = code.CrashLoop, visible.Line("it keeps ending; it was just restarted after: "+o.lastWords(i, s.LastEnd))
+		f.Code, f.Reason = code.CrashLoop, visible.Line("it keeps ending; it was just restarted after: "+
+			o.lastWords(i, s.LastEnd))
 	} else if d, ok := u.(supervise.Drifting); ok {
 		if f.Reason = visible.Line(d.Drift()); f.Reason != "" {
 			f.Code = code.ServiceDisabled
