@@ -115,8 +115,8 @@ func noteRemoved(root layout.Root, r *change.Record, path string, left error) {
 // strayWithin is how long programs of a removed agent that left its process tree may take to end.
 const strayWithin = 2 * time.Second
 
-// Stop ends the process of an agent that is removed, and every other process that runs a program of its image or of its
-// state: a daemon that was started without the agent's environment, too.
+// Stop ends the process of an agent that is removed, and every other process that runs a program of its state: a daemon
+// that was started without the agent's environment, too. What runs from an image is reported as unmanaged.
 type Stop struct {
 	Root      layout.Root
 	Processes *agent.Processes
@@ -130,13 +130,11 @@ func (s Stop) Do(_ context.Context, r *Run) error {
 	if err := s.Processes.Stop(agent.Installed(r.From)); err != nil {
 		return err
 	}
-	var dirs []string // without links, as the kernel names them
-	for _, dir := range []string{s.Root.Agent(r.Agent), s.Root.Image(r.From.Image.Digest())} {
-		if at, err := filepath.EvalSymlinks(dir); err == nil {
-			dirs = append(dirs, at)
-		}
+	dir, err := filepath.EvalSymlinks(s.Root.Agent(r.Agent)) // as the kernel names it
+	if err != nil {
+		return nil // it is gone
 	}
-	others, err := proctree.EndBelow(strayWithin, dirs...)
+	others, err := proctree.EndBelow(strayWithin, dir)
 	for _, p := range others {
 		r.Log.Warn().Int("pid", p.PID).Str(logs.Path, p.Path()).Msg("a process works in a directory that is removed")
 	}
