@@ -13,7 +13,8 @@ import (
 func init() {
 	add(attack{
 		name: "steer the terminal of root", as: "an agent",
-		tried:   "control characters, U+009B, overrides of direction and line separators in its output and its status line",
+		tried: "control characters, U+009B, overrides of direction and line separators in its output and its " +
+			"status line",
 		stopped: "a filter on what enters a reason, and one on what each program prints", run: steerTerminal,
 	})
 }

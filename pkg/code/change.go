@@ -109,7 +109,8 @@ var changes = []Entry{
 		RootNoexec, by(executor),
 		"The executor's root lies on a file system that is mounted noexec, so no agent can be started there. Nothing " +
 			"was changed.",
-		"on the server: mount -o remount,exec MOUNT, or executor run --root elsewhere; then garrison up AGENT --on SERVER",
+		"on the server: mount -o remount,exec MOUNT, or executor run --root elsewhere; then garrison up AGENT " +
+			"--on SERVER",
 	},
 	{
 		RootReadOnly, by(executor),

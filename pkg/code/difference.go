@@ -51,7 +51,7 @@ var notRetried = map[string]bool{
 	UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
 	InvalidImage: true, BadTemplate: true, UnknownVariable: true, BadVariable: true, SecretMissing: true,
 	CannotConfine: true, BadSocket: true, ServerFull: true, RunsBeside: true, FilesStay: true, Mounted: true,
-	OtherSelf: true, ServiceDisabled: true, LinkBlocked: true, RepairDidNotHold: true,
+	OtherSelf: true, ServiceDisabled: true, LinkBlocked: true, RepairDidNotHold: true, CrashLoop: true,
 }
 
 // RetryHelps reports whether asking for the same again may cure a difference with this cause.
@@ -131,7 +131,7 @@ var differences = []Entry{
 	{
 		CrashLoop, by(executor),
 		"The agent's process keeps ending shortly after each start.",
-		"garrison explain SERVER AGENT; the agent's output on the server",
+		"garrison logs SERVER AGENT; then another version or configuration: garrison up AGENT@VERSION --on SERVER",
 	},
 	{
 		RunsOtherImage, by(executor),

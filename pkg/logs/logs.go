@@ -35,7 +35,8 @@ const (
 	Path     = "path"
 )
 
-// New returns a logger that writes JSON lines to w, with what steers a terminal escaped. level is debug, info, warn or error.
+// New returns a logger that writes JSON lines to w, with what steers a terminal escaped. level is debug, info, warn or
+// error.
 // An empty service leaves the field to loggers that are derived from this one.
 func New(w io.Writer, service, level string) (zerolog.Logger, error) {
 	l, err := zerolog.ParseLevel(level)

@@ -37,7 +37,8 @@ func TestJSONIsReadBackAsItWas(t *testing.T) {
 	}
 	data = visible.JSON(data)
 	var got string
-	if err := json.Unmarshal(data, &got); err != nil || got != hostile || strings.ContainsFunc(string(data), visible.Steers) {
+	err = json.Unmarshal(data, &got)
+	if err != nil || got != hostile || strings.ContainsFunc(string(data), visible.Steers) {
 		t.Errorf("%q, %v: %s", got, err, data)
 	}
 }

@@ -26,7 +26,8 @@ func TestNoHintRunsAnArgument(t *testing.T) {
 		words := strings.Fields(c.CommandPath())[1:]
 		for _, args := range [][]string{
 			{hostile}, {hostile, hostile, hostile}, {"--from", hostile}, {"--key", hostile, hostile},
-			{hostile, "--until", "2020-01-01"}, {"-f", hostile}, {"--on", hostile}, {"--pooled", hostile, "--out", hostile},
+			{hostile, "--until", "2020-01-01"}, {"-f", hostile}, {"--on", hostile},
+			{"--pooled", hostile, "--out", hostile},
 		} {
 			var said strings.Builder
 			env := cli.NewEnv(strings.NewReader(""), &said, &said, func(string) string { return "" })

@@ -4,15 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
+
+// stdout and stderr are what all commands print to: the texts of agents and of the bus have no effect on the terminal.
+func stdout() io.Writer { return visible.Writer(os.Stdout) }
+func stderr() io.Writer { return visible.Writer(os.Stderr) }
 
 // The commands below need no bus: they read and change what is under a root.
 
@@ -44,8 +51,8 @@ func (f *flags) status(context.Context) error {
 func (f *flags) resetGeneration(context.Context) error {
 	was, err := executor.ResetGeneration(f.root, time.Now())
 	if err == nil {
-		fmt.Fprintf(stdout(), "forgot generation %d of epoch %d; started again, the executor takes the document that it reads "+
-			"first\n", was.Generation, max(was.Epoch, 1))
+		fmt.Fprintf(stdout(), "forgot generation %d of epoch %d; started again, the executor takes the document that "+
+			"it reads first\n", was.Generation, max(was.Epoch, 1))
 	}
 	return err
 }

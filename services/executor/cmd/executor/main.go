@@ -24,7 +24,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/version"
-	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
@@ -132,10 +131,6 @@ func line(err error) string {
 	}
 	return "executor: " + err.Error()
 }
-
-// stdout and stderr are what all commands print to: the texts of agents and of the bus have no effect on the terminal.
-func stdout() io.Writer { return visible.Writer(os.Stdout) }
-func stderr() io.Writer { return visible.Writer(os.Stderr) }
 
 type flags struct {
 	*flag.FlagSet

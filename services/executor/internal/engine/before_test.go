@@ -120,7 +120,7 @@ func TestAnOldVersionThatTheNewOneSpoiledIsAFailedUndo(t *testing.T) {
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "plain", checked, briefly)))
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "poison"))), taskv1.State_STATE_FAILED)
-	says(t, o, "EXITED", "then the old version failed its health check", "poisoned")
+	says(t, o, "EXITED", "then the old version failed its health check", "; its last output: ", "poisoned")
 	f := r.the("cn-agent")
 	if f.GetImage().GetVersion() != "1.0.0" || f.GetPid() == 0 || f.GetHealth() != instancev1.Health_HEALTH_BAD {
 		t.Errorf("found %v, want 1.0.0, running and bad", f)

@@ -114,7 +114,7 @@ func newSteps(
 		removal: map[change.State]steps.Step{
 			change.Checking:    steps.All{known, steps.CheckRemoval{Root: cfg.Root, Observe: m.observe, Doubt: doubt}},
 			change.Deferring:   deferring,
-			change.Stopping:    steps.Stop{Processes: m.processes},
+			change.Stopping:    steps.Stop{Root: cfg.Root, Processes: m.processes},
 			change.MovingOut:   steps.MoveOut{Root: cfg.Root, Trash: m.trash, Self: selfLinks},
 			change.RollingBack: steps.MoveBack{Root: cfg.Root, Trash: m.trash},
 			change.Deleting:    steps.Delete{Root: cfg.Root, Trash: m.trash},

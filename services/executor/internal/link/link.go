@@ -225,7 +225,8 @@ func (l *Link) beatOnce() error {
 		ExecutorVersion: l.cfg.Version, OutboxLength: uint32(p.Outbox),
 		AgentsSum: uint64(p.Agents), AgentsAgeMs: p.age(time.Now()), ResetId: p.Reset,
 		SentAt: timestamppb.Now(),
-		State:  p.State, Code: p.Code, Reason: visible.Line(strings.ToValidUTF8(p.Reason[:min(len(p.Reason), reasonBytes)], "")),
+		State:  p.State, Code: p.Code,
+		Reason: visible.Line(strings.ToValidUTF8(p.Reason[:min(len(p.Reason), reasonBytes)], "")),
 	})
 	if err != nil {
 		return err

@@ -33,7 +33,8 @@ func refuseOption(dir string, flag int64, why, option, means string) error {
 	if err != nil {
 		return fmt.Errorf("look at the file system of %s: %w", dir, err)
 	}
-	return fault.Refusef(fault.Invalid, why, "%s is mounted with the option %s: %s %s", mountOf(dir), option, means, dir)
+	return fault.Refusef(fault.Invalid, why, "%s is mounted with the option %s: %s %s", mountOf(dir), option, means,
+		dir)
 }
 
 // mountOf returns the mount point of a directory, or the directory when that is unknown.

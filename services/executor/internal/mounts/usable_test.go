@@ -39,7 +39,8 @@ func TestARootWhereNothingCanRunOrBeWrittenIsNamedByItsMount(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := c.check(dir)
-		if fault.RefusalOf(err).GetCode() != why || !strings.HasPrefix(fault.RefusalOf(err).GetMessage(), at+" is mounted") {
+		r := fault.RefusalOf(err)
+		if r.GetCode() != why || !strings.HasPrefix(r.GetMessage(), at+" is mounted") {
 			t.Errorf("%v, want %s at %s", err, why, at)
 		}
 	}

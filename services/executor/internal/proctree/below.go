@@ -2,9 +2,14 @@ package proctree
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Process is a process that was found by the files it uses, not by its start.
@@ -33,6 +38,39 @@ func Below(dirs ...string) (out []Process, err error) {
 
 // Executes returns the file that a process executes if it is below one of some directories, else "", as Below finds it.
 func Executes(pid int, dirs ...string) string { return below(pid, "exe", dirs) }
+
+// EndBelow kills the processes that execute a file below some directories, as Below finds them, and returns the others
+// that only work there: one may be a person's shell. The error names what did not end within the time.
+func EndBelow(within time.Duration, dirs ...string) (others []Process, err error) {
+	for end := time.Now().Add(within); ; time.Sleep(pollSeldom) {
+		found, err := Below(dirs...)
+		others = slices.DeleteFunc(slices.Clone(found), func(p Process) bool { return p.Exe != "" })
+		if err != nil || len(others) == len(found) {
+			return others, err
+		}
+		for _, p := range found {
+			if p.Exe != "" {
+				err = errors.Join(err, killBelow(p.PID, dirs))
+			}
+		}
+		if time.Now().After(end) {
+			return others, errors.Join(err, fmt.Errorf("%d processes below %s did not end within %s after SIGKILL",
+				len(found)-len(others), strings.Join(dirs, " and "), within))
+		}
+	}
+}
+
+// killBelow kills a process if it still executes a file below the directories.
+func killBelow(pid int, dirs []string) error {
+	before, ok := StartTime(pid)
+	if !ok || Executes(pid, dirs...) == "" {
+		return nil
+	}
+	if after, ok := StartTime(pid); !ok || after != before {
+		return nil
+	}
+	return sent(pid, unix.Kill(pid, unix.SIGKILL))
+}
 
 // deleted is what the kernel appends to the name of a deleted file.
 const deleted = " (deleted)"

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 
@@ -50,6 +51,20 @@ func sleeper(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// A daemon that was started with an empty environment carries no token. A person's shell may stand in the directory.
+func TestOnlyProgramsBelowADirectoryAreEnded(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon, shell := stays(t, "/", sleeper(t, dir), "60"), stays(t, makeDir(t, dir, "state"), "sleep", "60")
+	others, err := proctree.EndBelow(time.Minute, dir)
+	if err != nil || len(others) != 1 || others[0].PID != shell {
+		t.Errorf("%v, %v; want %d", others, err, shell)
+	}
+	polltest.Eventually(t, "the daemon has ended", func() bool { return proctree.Executes(daemon, dir) == "" })
 }
 
 func TestProcessesBelowADirectoryAreFoundAlsoAfterItsDeletion(t *testing.T) {

@@ -21,5 +21,5 @@
 //
 // A process that was started without the environment, overwrote it, does not show it in time, or belongs to a user
 // whose environment is not readable is not found. Below finds the processes that run from a directory, with or without
-// a token, and ends none.
+// a token, and ends none; EndBelow ends those that execute a file there.
 package proctree

@@ -72,9 +72,19 @@ func (s HealthCheck) await(ctx context.Context, r *Run, v agent.Version, u super
 		}
 	}
 	if now := u.Status(); err != nil && ctx.Err() == nil && now.Pid == 0 && now.LastEnd != "" {
-		return refuse(code.Exited, "%s ended before its health check passed: %s", v.Agent, now.LastEnd)
+		return refuse(code.Exited, "%s ended before its health check passed: %s%s", v.Agent, now.LastEnd,
+			inBackground(now.LastEnd))
 	}
 	return err
+}
+
+// inBackground returns what to say of a program that ended well before it was ready, as one that forks does. What it
+// left is ended with it.
+func inBackground(how string) string {
+	if how != supervise.ExitedWell {
+		return ""
+	}
+	return "; the command of a daemon must stay in the foreground, and what it leaves behind is ended"
 }
 
 // probe returns the health check of a version's process, with the limits that this change sets.

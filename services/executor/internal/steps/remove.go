@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/mounts"
 	"github.com/garrison-fleet/garrison/services/executor/internal/observe"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/internal/store"
 )
 
@@ -108,15 +112,33 @@ func noteRemoved(root layout.Root, r *change.Record, path string, left error) {
 	}
 }
 
-// Stop ends the process of an agent that is removed.
-type Stop struct{ Processes *agent.Processes }
+// strayWithin is how long programs of a removed agent that left its process tree may take to end.
+const strayWithin = 2 * time.Second
+
+// Stop ends the process of an agent that is removed, and every other process that runs a program of its state: a daemon
+// that was started without the agent's environment, too. What runs from an image is reported as unmanaged.
+type Stop struct {
+	Root      layout.Root
+	Processes *agent.Processes
+}
 
 // Do implements Step.
 func (s Stop) Do(_ context.Context, r *Run) error {
 	if !installed(r.Record) {
 		return nil
 	}
-	return s.Processes.Stop(agent.Installed(r.From))
+	if err := s.Processes.Stop(agent.Installed(r.From)); err != nil {
+		return err
+	}
+	dir, err := filepath.EvalSymlinks(s.Root.Agent(r.Agent)) // as the kernel names it
+	if err != nil {
+		return nil // it is gone
+	}
+	others, err := proctree.EndBelow(strayWithin, dir)
+	for _, p := range others {
+		r.Log.Warn().Int("pid", p.PID).Str(logs.Path, p.Path()).Msg("a process works in a directory that is removed")
+	}
+	return err
 }
 
 // MoveOut moves everything of the agent aside in one rename: before it the agent is whole, and

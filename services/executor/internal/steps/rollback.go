@@ -3,14 +3,17 @@ package steps
 import (
 	"context"
 	"errors"
+	"os"
 	"syscall"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 // Rollback brings the old version back, or takes a first install away.
@@ -54,6 +57,7 @@ type RestoreOld struct {
 // Do implements Step. An old version that fails its health check is no error of the rollback.
 func (s RestoreOld) Do(ctx context.Context, r *Run) error {
 	r.OldUnhealthy = ""
+	from := outputEnd(s.Root.Output(r.Agent))
 	old := agent.Installed(r.From)
 	if err := errors.Join(s.image(r, r.From.Image), s.Configs.Link(old, r.From.Rendered)); err != nil {
 		return err
@@ -69,8 +73,20 @@ func (s RestoreOld) Do(ctx context.Context, r *Run) error {
 		return err
 	}
 	r.OldUnhealthy = change.OneLine(err)
+	if line := supervise.LastLine(s.Root.Output(r.Agent), from, r.From.Secrets); line != "" {
+		r.OldUnhealthy += "; its last output: " + visible.Line(line)
+	}
 	r.Log.Error().Err(err).Msg("the old version failed its health check after the rollback")
 	return nil
+}
+
+// outputEnd returns where the output of the next start begins.
+func outputEnd(path string) int64 {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // start brings the old version to where it was, without the new one and the network.

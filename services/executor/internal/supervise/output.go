@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
@@ -143,6 +144,16 @@ func writeOutput(path string, data []byte) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// lastLineBytes bounds LastLine: it is part of a reason.
+const lastLineBytes = 160
+
+// LastLine returns the last line of an output file from an offset on, without secrets; "" without one.
+func LastLine(path string, from int64, secrets map[string]string) string {
+	lines := strings.Split(strings.TrimSpace(Tail(path, from, 4<<10)), "\n")
+	line := secret.Scrub(strings.TrimSpace(lines[len(lines)-1]), secrets)
+	return strings.ToValidUTF8(line[:min(len(line), lastLineBytes)], "")
 }
 
 // Tail returns the end of an output file from an offset on, at most n bytes, as valid text.

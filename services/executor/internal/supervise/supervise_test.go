@@ -239,6 +239,23 @@ func TestOutputIsCutAndKeepsItsEnd(t *testing.T) {
 	}
 }
 
+func TestTheLastLineOfTheNewOutputHasNoSecret(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "output.log")
+	if err := os.WriteFile(path, []byte("old\nusage\n  no login with hunter2-hunter2 \n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := LastLine(path, 4, map[string]string{"password": "hunter2-hunter2"})
+	if !strings.HasPrefix(got, "no login with ") || strings.Contains(got, "hunter2") {
+		t.Errorf("%q", got)
+	}
+	if got := LastLine(path, 1<<20, nil); got != "no login with hunter2-hunter2" { // the file was cut since
+		t.Errorf("%q", got)
+	}
+	if got := LastLine(path+".none", 0, nil); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestTheTailIsValidTextOfTheNewOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "output.log")
 	if err := os.WriteFile(path, []byte("old\nnew\xff\x00!"), 0o600); err != nil {

@@ -9,6 +9,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 
@@ -138,6 +139,9 @@ func instanceNext(v output.View, r Instance) string {
 	case instancev1.State_STATE_FAILED, instancev1.State_STATE_DRIFTED:
 		if i.GetTaskId() != "" && instance.EndedBadly(i.GetTaskState()) {
 			return "garrison task show " + ident.Short(i.GetTaskId())
+		}
+		if code.Restarted(i.GetObservedCode()) {
+			return "garrison logs " + r.GetServerName() + " " + i.GetAgent()
 		}
 		return "garrison explain " + r.GetServerName() + " " + i.GetAgent()
 	}

@@ -63,8 +63,8 @@ func writeNew(path string, data []byte) error {
 func readKey(path string) ([]byte, error) {
 	seed, err := regular.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New(fault.Messagef("--key: no file %s. Try: garrison image key %s, which creates a key", path,
-			path))
+		return nil, errors.New(fault.Messagef("--key: no file %s. Try: garrison image key %s, which creates a key",
+			path, path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--key: %w", err)
