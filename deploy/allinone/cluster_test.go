@@ -17,7 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -99,7 +99,7 @@ func TestThreeServersWithTheFilesOfKeysAreABus(t *testing.T) {
 			Data: filepath.Join(k.HandOut, "provision"), URL: k.URL, Replicas: 3, Log: &log,
 		})
 	}()
-	bustest.Eventually(t, "provision says what it waits for", func() bool {
+	polltest.Eventually(t, "provision says what it waits for", func() bool {
 		return strings.Contains(log.String(), "waiting for the servers of the bus")
 	})
 	for n := 1; n < 3; n++ {

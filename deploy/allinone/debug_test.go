@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/debug"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -31,7 +31,7 @@ func TestEachServiceShowsItsStateUnderItsOwnName(t *testing.T) {
 	socket := filepath.Join(dir, "debug.sock")
 	t.Cleanup(debug.Start(context.WithoutCancel(ctx), socket, &state, zerolog.Nop()))
 	var paths []byte
-	bustest.Eventually(t, "the socket answers", func() bool {
+	polltest.Eventually(t, "the socket answers", func() bool {
 		paths, err = debug.Get(ctx, socket, "/")
 		return err == nil
 	})

@@ -13,8 +13,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/freeport"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -90,7 +90,7 @@ func TestAMoveNamesTheBusThatCannotBeReached(t *testing.T) {
 	go func() {
 		ended <- allinone.Grow(ctx, allinone.Growing{Data: data, URL: url, To: url, Replicas: 3, Log: &log})
 	}()
-	bustest.Eventually(t, "it prints which bus refuses connections", func() bool {
+	polltest.Eventually(t, "it prints which bus refuses connections", func() bool {
 		return strings.Contains(log.String(), "waiting for the bus at "+url) &&
 			strings.Contains(log.String(), "connection refused")
 	})

@@ -18,9 +18,9 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -156,7 +156,7 @@ func TestTheLobbyHoldsAgainstMoreKeysThanItKeeps(t *testing.T) {
 	const keys, connections = 3000, 16
 	var strangers [connections]*nats.Conn
 	for n := range connections {
-		bustest.Eventually(t, "a stranger is let in", func() bool { // the bus drops a pipe that nothing reads for 2 s
+		polltest.Eventually(t, "a stranger is let in", func() bool { // the bus drops a pipe that nothing reads for 2 s
 			c, err := stranger(t, g)
 			strangers[n] = c
 			return err == nil
@@ -211,7 +211,7 @@ func TestAThousandMachinesAreAcceptedAndRetired(t *testing.T) {
 			t.Fatal(err)
 		}
 		fingerprints = append(fingerprints, key)
-		bustest.Eventually(t, "a knock is answered", func() bool { // the registry looks at some hundred in a second
+		polltest.Eventually(t, "a knock is answered", func() bool { // the registry looks at some hundred in a second
 			_, err := c.Request(subject, request, time.Second)
 			return err == nil
 		})

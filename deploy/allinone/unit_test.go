@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -102,7 +102,7 @@ func (u unit) startedAgain(signal syscall.Signal) {
 	if err := syscall.Kill(was, signal); err != nil {
 		u.t.Fatal(err)
 	}
-	bustest.Eventually(u.t, "systemd has started it again, and it is ready", func() bool {
+	polltest.Eventually(u.t, "systemd has started it again, and it is ready", func() bool {
 		pid := u.main()
 		return pid != 0 && pid != was && u.shows("ActiveState") == "active"
 	})
@@ -152,7 +152,7 @@ func TestTheUnitOfGarrisondIsReadyWhenClientsAreServedAndComesBack(t *testing.T)
 	serves()
 	for range 2 { // the watchdog is served
 		heard := u.shows("WatchdogTimestampMonotonic")
-		bustest.Eventually(t, "systemd receives that it is alive",
+		polltest.Eventually(t, "systemd receives that it is alive",
 			func() bool { return u.shows("WatchdogTimestampMonotonic") != heard })
 	}
 	u.startedAgain(syscall.SIGSTOP) // a process that hangs is ended by systemd

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // program makes a program of shell commands.
@@ -23,7 +23,7 @@ func TestAProcessThatEndsByItselfIsNamedWithTheEndOfItsLog(t *testing.T) {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the process ends", func() bool { return p.EndedByItself() != nil })
+	polltest.Eventually(t, "the process ends", func() bool { return p.EndedByItself() != nil })
 	got := p.EndedByItself().Error()
 	for _, want := range []string{"member", "exit status 3", "\n82\n", "\nthe disk is full"} {
 		if !strings.Contains(got, want) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // askAs sends a request as a sender, and returns what became of it within a minute.
@@ -49,7 +50,7 @@ func TestOneSendersRequestsAreNotHandledWithoutABound(t *testing.T) {
 	if err := askAs(t, c, "sane"); err != nil {
 		t.Errorf("another sender: %v", err)
 	}
-	bustest.Eventually(t, "some are handled", func() bool { return handled.Load() > 0 })
+	polltest.Eventually(t, "some are handled", func() bool { return handled.Load() > 0 })
 	n := handled.Load()
 	if begun := int64(time.Since(began)/time.Second) + 1; n > aSecond*begun {
 		t.Errorf("%d of %d requests of one sender were handled, want %d in each of %d seconds", n, sent, aSecond, begun)
@@ -82,7 +83,7 @@ func TestRequestsBeyondASendersRateDoNotWait(t *testing.T) {
 	for n := range slots {
 		go func() { answers <- askAs(t, c, fmt.Sprint("slow-", n)) }()
 	}
-	bustest.Eventually(t, "every slot is taken", func() bool { return handling.Load() == slots })
+	polltest.Eventually(t, "every slot is taken", func() bool { return handling.Load() == slots })
 	const rounds, each = 20, 1000
 	for range rounds {
 		want := looked.Load() + each
@@ -91,10 +92,10 @@ func TestRequestsBeyondASendersRateDoNotWait(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		bustest.Eventually(t, "all were looked at", func() bool { return looked.Load() == want })
+		polltest.Eventually(t, "all were looked at", func() bool { return looked.Load() == want })
 	}
 	go func() { answers <- askAs(t, c, "sane") }()
-	bustest.Eventually(t, "the other sender's waits", func() bool { return looked.Load() == slots+rounds*each+1 })
+	polltest.Eventually(t, "the other sender's waits", func() bool { return looked.Load() == slots+rounds*each+1 })
 	close(release)
 	for range slots + 1 {
 		if err := <-answers; err != nil {

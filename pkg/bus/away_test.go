@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // A wait that ends without a bus names why that could not be reached, and not only that it took too long.
@@ -27,7 +27,7 @@ func TestAWaitForABusThatRefusesNamesIt(t *testing.T) {
 	}
 	defer c.Close()
 	refused := func() bool { return c.Away() != nil && strings.Contains(c.Away().Error(), "connection refused") }
-	bustest.Eventually(t, "the connection is refused", refused)
+	polltest.Eventually(t, "the connection is refused", refused)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.WaitConnected(ctx); err == nil || !strings.Contains(err.Error(), "connection refused") {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -42,7 +43,7 @@ func TestWaitingForTheBusIsLoggedWithItsReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	bustest.Eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), "connection refused") })
+	polltest.Eventually(t, "it is logged", func() bool { return strings.Contains(log.String(), "connection refused") })
 }
 
 // The end of a connection that we end ourselves is no news; any other is.
@@ -67,7 +68,7 @@ func TestOnlyABusThatLeavesIsSaidToBeAway(t *testing.T) {
 	defer left.Close()
 	dial().Close()
 	b.Stop()
-	bustest.Eventually(t, "one says that the bus is away",
+	polltest.Eventually(t, "one says that the bus is away",
 		func() bool { return strings.Contains(log.String(), "bus cannot be reached") })
 	if n := strings.Count(log.String(), "bus away"); n != 1 {
 		t.Errorf("%d say that the bus is away: %s", n, log.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -34,6 +35,6 @@ func TestEmptyMessagesHoldUpNoOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bustest.Eventually(t, "all are handled", func() bool { return handled.Load() >= n })
+	polltest.Eventually(t, "all are handled", func() bool { return handled.Load() >= n })
 	t.Logf("%d in %v", n, time.Since(began))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -87,7 +88,7 @@ func TestAMessageThatCannotBeHandledBecomesADeadLetter(t *testing.T) {
 				})
 			})
 			publishIntent(t, conn)
-			bustest.Eventually(t, "it is a dead letter", func() bool { return deadLetters(t, conn) == 1 })
+			polltest.Eventually(t, "it is a dead letter", func() bool { return deadLetters(t, conn) == 1 })
 			if got := tries.Load(); got != c.tries {
 				t.Errorf("a dead letter after %d tries, want %d", got, c.tries)
 			}
@@ -108,10 +109,10 @@ func TestConsumingGoesOnAfterARestartOfTheBus(t *testing.T) {
 		})
 	})
 	publishIntent(t, c)
-	bustest.Eventually(t, "the first is handled", func() bool { return handled.Load() == 1 })
+	polltest.Eventually(t, "the first is handled", func() bool { return handled.Load() == 1 })
 	b.Restart(t, func(string) {})
 	publishIntent(t, c)
-	bustest.Eventually(t, "the second is handled", func() bool { return handled.Load() >= 2 })
+	polltest.Eventually(t, "the second is handled", func() bool { return handled.Load() >= 2 })
 }
 
 // A killed bus may have a consumer on its disk and not the last messages that it counts.
@@ -133,7 +134,7 @@ func TestAConsumerThatIsAheadOfItsStreamPassesNothingOver(t *testing.T) {
 	})
 	isHandled := func(what string) {
 		t.Helper()
-		bustest.Eventually(t, what+" is handled", func() bool {
+		polltest.Eventually(t, what+" is handled", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return handled[what] > 0
@@ -142,7 +143,7 @@ func TestAConsumerThatIsAheadOfItsStreamPassesNothingOver(t *testing.T) {
 	say := func(what string) {
 		t.Helper()
 		at := topology.ServerAddress{Cell: "main", Server: what}
-		bustest.Eventually(t, what+" is stored", func() bool {
+		polltest.Eventually(t, what+" is stored", func() bool {
 			_, err := c.PublishDurable(t.Context(),
 				bus.Durable{Subject: topology.ReportSubject(at, topology.ReportTask), Data: []byte(what)})
 			return err == nil
@@ -188,5 +189,5 @@ func TestAMessageIsPutBackWhenTheBusIsBack(t *testing.T) {
 		close(away)
 		time.Sleep(50 * time.Millisecond) // it is tried to put it back
 	})
-	bustest.Eventually(t, "it is handled again", func() bool { return tries.Load() > 1 })
+	polltest.Eventually(t, "it is handled again", func() bool { return tries.Load() > 1 })
 }

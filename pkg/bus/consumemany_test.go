@@ -8,6 +8,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -36,5 +37,5 @@ func TestHundredsOfServersReportsAreHandledAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bustest.Eventually(t, "all are handled at once", func() bool { return handling.Load() == servers })
+	polltest.Eventually(t, "all are handled at once", func() bool { return handling.Load() == servers })
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -43,7 +44,7 @@ func TestADuplicateInABatchLosesNothingOfTheRest(t *testing.T) {
 							t.Errorf("unit %d: %v", i, err)
 						}
 					})
-					bustest.Eventually(t, "it waits", func() bool { return w.Waiting() == i+1 })
+					polltest.Eventually(t, "it waits", func() bool { return w.Waiting() == i+1 })
 				}
 				bustest.Go(t, w.Run)
 				wg.Wait()

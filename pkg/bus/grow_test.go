@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
@@ -91,7 +92,7 @@ func TestABusThatGrowsUnderLoadLosesNoIntentThatItAcknowledged(t *testing.T) {
 	stop := decides(t, before)
 	p := &publisher{to: one.Dial(t, "alice"), acked: map[string]time.Time{}}
 	bustest.Go(t, p.run)
-	bustest.Eventually(t, "intents are acknowledged", func() bool { return p.count() > 100 })
+	polltest.Eventually(t, "intents are acknowledged", func() bool { return p.count() > 100 })
 	g := growth(t, one, three)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -105,7 +106,7 @@ func TestABusThatGrowsUnderLoadLosesNoIntentThatItAcknowledged(t *testing.T) {
 	p.point(three.Dial(t, "alice"))
 	after := three.Dial(t, "registry")
 	decides(t, after)
-	bustest.Eventually(t, "the cluster acknowledges intents", func() bool { return p.count() > n+100 })
+	polltest.Eventually(t, "the cluster acknowledges intents", func() bool { return p.count() > n+100 })
 	p.point(one.Dial(t, "late")) // no more are acknowledged
 	old, err := before.Stream(ctx, topology.Ledger)
 	if err != nil {
@@ -135,7 +136,7 @@ func TestABusThatGrowsUnderLoadLosesNoIntentThatItAcknowledged(t *testing.T) {
 	}
 	for id := range p.acked {
 		subject := ledger.FactSubject(ledger.Intent, id, "accepted")
-		bustest.Eventually(t, "intent "+id+" is decided", func() bool {
+		polltest.Eventually(t, "intent "+id+" is decided", func() bool {
 			_, err := after.DirectGet(ctx, topology.Ledger, subject)
 			return err == nil
 		})
@@ -162,7 +163,7 @@ func decidesNow(t *testing.T, c *bus.Conn, id string) {
 	if _, err := c.PublishDurable(t.Context(), bus.Durable{Subject: subject}); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "intent "+id+" is decided", func() bool {
+	polltest.Eventually(t, "intent "+id+" is decided", func() bool {
 		_, err := c.DirectGet(t.Context(), topology.Ledger, ledger.FactSubject(ledger.Intent, id, "accepted"))
 		return err == nil
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -79,12 +80,12 @@ func TestAMessageIsNotDeliveredAgainWhileItIsHandled(t *testing.T) {
 		})
 	}
 	report(t, b.Dial(t, "server"), "one", "slow")
-	bustest.Eventually(t, "the slow one is handled", func() bool {
+	polltest.Eventually(t, "the slow one is handled", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(handled) > 0
 	})
-	bustest.Eventually(t, "it is acknowledged, and is not delivered again", func() bool {
+	polltest.Eventually(t, "it is acknowledged, and is not delivered again", func() bool {
 		return b.AckFloor(t, topology.DispatcherTasks) == 1
 	})
 	deliveredOnce(t, b, 1)
@@ -124,7 +125,7 @@ func TestMessagesBehindASlowOneKeepTheirOrder(t *testing.T) {
 			return nil
 		})
 	})
-	bustest.Eventually(t, "all are handled", func() bool {
+	polltest.Eventually(t, "all are handled", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(handled) >= len(want)
@@ -171,7 +172,7 @@ func TestWhatAKilledProcessHeldIsHandledSoon(t *testing.T) {
 			return nil
 		})
 	})
-	bustest.Eventually(t, "everything is handled", func() bool {
+	polltest.Eventually(t, "everything is handled", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return handled == topology.MaxAckPending+1

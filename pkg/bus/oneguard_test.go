@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // Side by side, three servers refuse all but one of them at a time: the admission of twenty tasks took 5 s.
@@ -44,7 +45,7 @@ func TestAClusterTakesFactsUnderOneGuardAtOnce(t *testing.T) {
 			return err
 		})
 	}
-	bustest.Eventually(t, "all wait", func() bool { return w.Waiting() == n })
+	polltest.Eventually(t, "all wait", func() bool { return w.Waiting() == n })
 	bustest.Go(t, w.Run)
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)

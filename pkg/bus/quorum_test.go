@@ -7,6 +7,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -18,12 +19,12 @@ func TestTheLeaderOfAStreamNamesTheServerThatIsAway(t *testing.T) {
 		q, _ = conn.Quorum(t.Context(), topology.Ledger, 3*time.Second)
 		return q
 	}
-	bustest.Eventually(t, "every server is heard", func() bool {
+	polltest.Eventually(t, "every server is heard", func() bool {
 		q := look()
 		return q.Leader != "" && q.Others == 2 && len(q.Silent) == 0
 	})
 	nodes[2].Stop()
-	bustest.Eventually(t, "the server that is away is named", func() bool {
+	polltest.Eventually(t, "the server that is away is named", func() bool {
 		return slices.Equal(look().Silent, []string{nodes[2].Name})
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -171,7 +172,7 @@ func TestEveryMessageIsHandledAlsoWhenItFailsAtFirst(t *testing.T) {
 		}
 		return nil
 	})
-	bustest.Eventually(t, "each message was handled at its third try", func() bool {
+	polltest.Eventually(t, "each message was handled at its third try", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		done := 0
@@ -197,12 +198,12 @@ func TestAMessageThatCannotBeHandledDoesNotDelayOthers(t *testing.T) {
 		handled++
 		return nil
 	})
-	bustest.Eventually(t, "all others are handled", func() bool {
+	polltest.Eventually(t, "all others are handled", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return handled == 39
 	})
-	bustest.Eventually(t, "the bad message is a dead letter", func() bool {
+	polltest.Eventually(t, "the bad message is a dead letter", func() bool {
 		m, err := c.DirectGet(t.Context(), topology.DeadLetter, topology.DeadLetterSubject(topology.Intents, "alice"))
 		return err == nil && string(m.Data) == m.Get("Garrison-Subject") &&
 			m.Get("Garrison-Reason") == "poison: not readable" &&

@@ -9,6 +9,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -42,7 +43,7 @@ func TestTheSystemUserOfAccessSeesAndEndsConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bustest.Eventually(t, "what the account uses is counted", func() bool {
+	polltest.Eventually(t, "what the account uses is counted", func() bool {
 		uses, err := c.AccountUses(t.Context(), []string{nodes}, 1)
 		return err == nil && uses[nodes] == bus.AccountUse{Connections: 1, Messages: 3, Bytes: 12}
 	})

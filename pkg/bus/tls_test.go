@@ -14,9 +14,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
@@ -171,7 +171,7 @@ func TestAPersistentClientWaitsAndSendsNothingInPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	bustest.Eventually(t, "the refusal is logged",
+	polltest.Eventually(t, "the refusal is logged",
 		func() bool { return strings.Contains(log.String(), code.PlainRefused) })
 }
 
@@ -191,7 +191,7 @@ func TestARefusalOfABusNamesBothSides(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	bustest.Eventually(t, "the refusal is logged",
+	polltest.Eventually(t, "the refusal is logged",
 		func() bool { return strings.Contains(log.String(), code.BusNotTrusted) })
 	for _, part := range []string{want[0], got[0], "the join token", "garrison server enroll NAME", p.Addr().String()} {
 		if !strings.Contains(log.String(), part) {

@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -195,7 +196,7 @@ func TestManyFactsUnderOneGuardThatNoneWritesGoTogether(t *testing.T) {
 					}
 				})
 			}
-			bustest.Eventually(t, "all wait", func() bool { return w.Waiting() == units })
+			polltest.Eventually(t, "all wait", func() bool { return w.Waiting() == units })
 			bustest.Go(t, w.Run)
 			wg.Wait()
 			if n := batches(t, c); n != 2 { // the fence, and all that waited: they fit one batch

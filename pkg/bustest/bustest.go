@@ -23,7 +23,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -197,10 +196,4 @@ func Go(t testing.TB, f func(context.Context) error) (stop func()) {
 	}
 	t.Cleanup(stop)
 	return stop
-}
-
-// Eventually looks until done says true, and fails the test after two minutes, which a loaded machine may need.
-func Eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	polltest.Eventually(t, what, done)
 }

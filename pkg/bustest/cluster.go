@@ -15,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/freeport"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -170,7 +171,7 @@ func startLagging(t testing.TB, l *lag, with func() server.Options) (servers []*
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 		servers = append(servers, s)
 	}
-	Eventually(t, "the cluster has a leader", func() bool {
+	polltest.Eventually(t, "the cluster has a leader", func() bool {
 		for _, s := range servers {
 			if s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(servers) {
 				return true

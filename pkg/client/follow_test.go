@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // sequences reads what a query means now.
@@ -305,7 +306,7 @@ func TestAnEventOfAnUnknownKindIsYieldedWithWhatIsKnownOfIt(t *testing.T) {
 	if err := conn.Publish(ledger.FactSubject(ledger.Server, server1, "promoted"), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the fact is stored", func() bool {
+	polltest.Eventually(t, "the fact is stored", func() bool {
 		s, err := conn.Stream(t.Context(), "LEDGER")
 		return err == nil && s.LastSequence == 1
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/facts"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -43,7 +44,7 @@ func TestALoginWithExpiredCredentialsSaysSinceWhenAndWhatToDo(t *testing.T) {
 	}
 	_, err = c.LedgerEnd(within(t))
 	wantExpired(t, "a call", err, until)
-	bustest.Eventually(t, "the login is refused", func() bool { // the bus counts whole seconds
+	polltest.Eventually(t, "the login is refused", func() bool { // the bus counts whole seconds
 		again, err := client.Connect(within(t), client.Options{Context: who})
 		if err != nil {
 			wantExpired(t, "a login", err, until)

@@ -13,9 +13,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // serve serves a state on a socket, and returns how to stop that.
@@ -24,7 +24,7 @@ func serve(t *testing.T, socket string, s *debug.State) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ends := make(chan error, 1)
 	go func() { ends <- debug.Serve(ctx, socket, s) }()
-	bustest.Eventually(t, "the socket answers", func() bool {
+	polltest.Eventually(t, "the socket answers", func() bool {
 		_, err := debug.Get(t.Context(), socket, "/")
 		return err == nil
 	})

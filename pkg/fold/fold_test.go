@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // counting is a view that keeps each task's state and notes what it derived.
@@ -155,7 +156,7 @@ func TestFactsAreFollowedAndToldInOrder(t *testing.T) {
 	}})
 	end := h.queue("after", 500)
 	h.wait(f, end)
-	bustest.Eventually(t, "OnFacts has seen all live facts", func() bool {
+	polltest.Eventually(t, "OnFacts has seen all live facts", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(seen) == 500

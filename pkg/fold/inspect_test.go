@@ -9,10 +9,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // shown is what a debug socket returns of a view.
@@ -47,7 +47,7 @@ func TestTheDebugSocketShowsBoundedRowsAtOnePosition(t *testing.T) {
 		return json.Unmarshal(data, to)
 	}
 	var progress map[string]any
-	bustest.Eventually(t, "the socket answers", func() bool { return get("fold", &progress) == nil })
+	polltest.Eventually(t, "the socket answers", func() bool { return get("fold", &progress) == nil })
 	if progress["position"] != float64(end) || progress["ready"] != true {
 		t.Errorf("the fold is %v", progress)
 	}

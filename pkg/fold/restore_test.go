@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // restored is a harness whose bus can go back to an earlier state, as after a backup
@@ -55,7 +56,7 @@ func (r *restored) restoreBackup() {
 // settled waits until the bus is back and its streams are.
 func (r *restored) settled() {
 	r.t.Helper()
-	bustest.Eventually(r.t, "the bus is back", func() bool {
+	polltest.Eventually(r.t, "the bus is back", func() bool {
 		_, err := r.conn.Stream(r.t.Context(), "LEDGER")
 		return err == nil
 	})

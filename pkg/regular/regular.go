@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,15 @@ var ErrNot = errors.New("not a regular file")
 // Open opens a regular file for reading. It never waits: other kinds are refused with ErrNot.
 func Open(path string) (*os.File, error) {
 	return checked(os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0))
+}
+
+// OpenNamed opens a file that a person named on a command line: a regular one, or what the shell opened for it, as for
+// <(command).
+func OpenNamed(path string) (*os.File, error) {
+	if strings.HasPrefix(path, "/dev/fd/") {
+		return os.Open(path)
+	}
+	return Open(path)
 }
 
 // OpenIn opens a regular file below a directory. It follows links only to what is below the directory.

@@ -2,6 +2,8 @@ package regular_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -32,6 +34,23 @@ func TestOtherKindsAreRefusedAtOnce(t *testing.T) {
 		if _, err := regular.ReadFile(path); !errors.Is(err, regular.ErrNot) {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+func TestAPersonMayNameWhatTheirShellOpened(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	_, err = w.WriteString("secret")
+	f, e := regular.OpenNamed(fmt.Sprintf("/dev/fd/%d", r.Fd()))
+	if err = errors.Join(err, e, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if text, err := io.ReadAll(f); string(text) != "secret" || err != nil {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

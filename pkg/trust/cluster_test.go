@@ -10,6 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -53,7 +54,7 @@ func TestAccountsReachEachOtherAcrossACluster(t *testing.T) {
 	store(dispatcher, topology.DesiredSubject(me))
 	receive(t, "the bell", rung)
 	// A replica has the document a moment after the leader rang.
-	bustest.Eventually(t, "the server reads its document", func() bool {
+	polltest.Eventually(t, "the server reads its document", func() bool {
 		m, err := server.DirectGet(ctx, topology.Desired, topology.DesiredSubject(me))
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			t.Fatal(err)

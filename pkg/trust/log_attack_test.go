@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	logv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/log/v1"
 )
@@ -118,7 +119,7 @@ func TestAHostileServerAnswersAReaderOnceAndNoOtherPerson(t *testing.T) {
 	<-flooded
 	_ = ann.Flush()
 	_ = victim.Flush()
-	bustest.Eventually(t, "the answer arrives", func() bool { return toAnn.Load() > 0 })
+	polltest.Eventually(t, "the answer arrives", func() bool { return toAnn.Load() > 0 })
 	_ = ann.Flush()
 	if toAnn.Load() != 1 || toVictim.Load() != 0 {
 		t.Errorf("%d answers reached the viewer, and %d another one", toAnn.Load(), toVictim.Load())

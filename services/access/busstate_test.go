@@ -8,6 +8,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -45,7 +46,7 @@ func TestTheStateOfAClusterNamesTheServerThatIsAway(t *testing.T) {
 		}
 		return r
 	}
-	bustest.Eventually(t, "each replica is current", func() bool {
+	polltest.Eventually(t, "each replica is current", func() bool {
 		r := look()
 		for _, s := range r.GetStreams() {
 			for _, c := range s.GetCopies() {
@@ -59,13 +60,13 @@ func TestTheStateOfAClusterNamesTheServerThatIsAway(t *testing.T) {
 		}
 		return len(r.GetServers()) == 3 && len(r.GetStreams()) == len(topology.Streams(3))
 	})
-	bustest.Eventually(t, "a bus where nothing is wrong has no alarm", func() bool {
+	polltest.Eventually(t, "a bus where nothing is wrong has no alarm", func() bool {
 		return !slices.ContainsFunc(look().GetAlarms(), func(a *accessv1.BusAlarm) bool {
 			return a.GetCause() != "sync-later" // the bus of this test does not sync
 		})
 	})
 	nodes[2].Stop()
-	bustest.Eventually(t, "the server that is away is named", func() bool {
+	polltest.Eventually(t, "the server that is away is named", func() bool {
 		for _, a := range look().GetAlarms() {
 			if a.GetCause() == "server-away" && a.GetOf() == nodes[2].Name {
 				return true

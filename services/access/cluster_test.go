@@ -8,6 +8,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // Access is connected to one server of the cluster; what it does holds on all.
@@ -30,7 +31,7 @@ func TestAClusterOfThreeShutsOutOnEveryServer(t *testing.T) {
 	}
 	w.record(l.name, &serverv1.Released{})
 	for n := range nodes {
-		bustest.Eventually(t, "it is let in everywhere", func() bool { return on(n).letIn(l) })
+		polltest.Eventually(t, "it is let in everywhere", func() bool { return on(n).letIn(l) })
 	}
 }
 
@@ -48,7 +49,7 @@ func TestConnectionsAreCountedOverTheWholeCluster(t *testing.T) {
 			}
 		}
 	}
-	bustest.Eventually(t, "three of twelve connections are left", func() bool {
+	polltest.Eventually(t, "three of twelve connections are left", func() bool {
 		open := 0
 		for _, nc := range all {
 			if nc.IsConnected() {

@@ -9,7 +9,7 @@ import (
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 func TestOneServerHasThreeConnections(t *testing.T) {
@@ -51,7 +51,7 @@ func TestOneServerHasThreeConnections(t *testing.T) {
 		return n
 	}
 	begun := time.Now()
-	bustest.Eventually(t, "three connections are left", func() bool { return open() == 3 })
+	polltest.Eventually(t, "three connections are left", func() bool { return open() == 3 })
 	t.Logf("%d connections ended as 3 after %v", len(all), time.Since(begun).Round(time.Millisecond))
 	select {
 	case <-untouched.gone:
@@ -59,7 +59,7 @@ func TestOneServerHasThreeConnections(t *testing.T) {
 	default:
 	}
 	var r *accessv1.ListSessionsResponse
-	bustest.Eventually(t, "the service has heard of every end", func() bool {
+	polltest.Eventually(t, "the service has heard of every end", func() bool {
 		r = must[*accessv1.ListSessionsResponse](w, w.admin, "ListSessions", &accessv1.ListSessionsRequest{})
 		return len(r.Servers) == 1 && len(r.Servers[0].Sessions) == 3
 	})

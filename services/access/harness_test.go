@@ -19,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/access"
@@ -67,7 +68,7 @@ func (w *world) start() (stop func()) {
 		w.Fatal(err)
 	}
 	stop = bustest.Go(w, a.Run)
-	bustest.Eventually(w, "access serves requests", func() bool {
+	polltest.Eventually(w, "access serves requests", func() bool {
 		_, err := call[*accessv1.ListUsersResponse](w, w.admin, "ListUsers", &accessv1.ListUsersRequest{})
 		return err == nil
 	})

@@ -11,9 +11,9 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
@@ -62,7 +62,7 @@ func TestAReleasedServerIsLetInAgain(t *testing.T) {
 	w.record(l.name, &serverv1.Quarantined{Reason: "mad"})
 	w.shutOut(c, l)
 	w.record(l.name, &serverv1.Released{Reason: "well again"})
-	bustest.Eventually(t, "it is let in", func() bool { return w.letIn(l) })
+	polltest.Eventually(t, "it is let in", func() bool { return w.letIn(l) })
 }
 
 func TestAUsedInvitationIsCutOff(t *testing.T) {
@@ -127,9 +127,9 @@ func TestABusThatLostItsAccountsGetsThemAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	l := w.server()
 	w.record(l.name, &serverv1.Quarantined{})
-	bustest.Eventually(t, "it is refused", func() bool { return !w.letIn(l) })
+	polltest.Eventually(t, "it is refused", func() bool { return !w.letIn(l) })
 	w.bus.ForgetRevocations(t)
-	bustest.Eventually(t, "it is refused again", func() bool { return !w.letIn(l) })
+	polltest.Eventually(t, "it is refused again", func() bool { return !w.letIn(l) })
 }
 
 func TestTwoProcessesAgree(t *testing.T) {
@@ -144,7 +144,7 @@ func TestTwoProcessesAgree(t *testing.T) {
 		w.shutOut(c, l)
 	}
 	w.record(all[0].name, &serverv1.Released{})
-	bustest.Eventually(t, "the released one is let in", func() bool { return w.letIn(all[0]) })
+	polltest.Eventually(t, "the released one is let in", func() bool { return w.letIn(all[0]) })
 	for _, l := range all[1:] {
 		if w.letIn(l) {
 			t.Errorf("%s is let in", l.name)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
@@ -25,7 +26,7 @@ func TestAKilledExecutorIsNotHealthy(t *testing.T) {
 	bustest.Go(t, s.executor().Run)
 	path := filepath.Join(s.root, "executor", "status.json")
 	var told map[string]any
-	bustest.Eventually(t, "it runs", func() bool {
+	polltest.Eventually(t, "it runs", func() bool {
 		is, err := status.Read(s.root)
 		data, e := os.ReadFile(path)
 		return err == nil && e == nil && is.Connected && is.Healthy(time.Now()) == nil &&

@@ -25,6 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
@@ -114,11 +115,11 @@ func TestAnImageOnTheBusComesToTheServerAndIsReported(t *testing.T) {
 	s.desire(&desiredv1.Document{Generation: 1, Entries: []*desiredv1.Entry{{
 		Agent: "gz-tools", InstanceId: "i", Generation: 1, Image: m, TaskId: "t", Verb: taskv1.Verb_VERB_INSTALL,
 	}}})
-	bustest.Eventually(t, "the task's end", func() bool { return s.reported("t") == taskv1.State_STATE_SUCCEEDED })
+	polltest.Eventually(t, "the task's end", func() bool { return s.reported("t") == taskv1.State_STATE_SUCCEEDED })
 	if tool, err := os.ReadFile(filepath.Join(s.root, "agents/gz-tools/current/tool")); string(tool) != "1.0.0" {
 		t.Errorf("the tool is %q, %v", tool, err)
 	}
-	bustest.Eventually(t, "the status says so", func() bool {
+	polltest.Eventually(t, "the status says so", func() bool {
 		is, err := status.Read(s.root)
 		return err == nil && is.Healthy(time.Now()) == nil && is.Applied == 1 && len(is.Agents) == 1 &&
 			is.Agents[0].Health == "good"
@@ -131,7 +132,7 @@ func TestAnExecutorThatWasStoppedSaysSo(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.executor().Run(ctx) }()
-	bustest.Eventually(t, "it runs", func() bool {
+	polltest.Eventually(t, "it runs", func() bool {
 		is, err := status.Read(s.root)
 		return err == nil && is.Connected
 	})
@@ -162,7 +163,7 @@ func TestTwoExecutorsInOneRootAreAConflict(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	bustest.Go(t, s.executor().Run)
-	bustest.Eventually(t, "the first runs", func() bool { _, err := status.Read(s.root); return err == nil })
+	polltest.Eventually(t, "the first runs", func() bool { _, err := status.Read(s.root); return err == nil })
 	if err := s.executor().Run(context.Background()); !fault.Is(err, fault.Conflict) {
 		t.Errorf("got %v", err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor"
@@ -204,7 +205,7 @@ func (h *host) agent() status.Agent {
 
 func (h *host) eventually(what string, done func() bool) {
 	h.t.Helper()
-	bustest.Eventually(h.t, what, done)
+	polltest.Eventually(h.t, what, done)
 }
 
 // state waits until the executor tells that it is in a state, and why.

@@ -19,7 +19,7 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // maxStarts is how often a program is started that does not stay up.
@@ -43,25 +43,25 @@ func (b *box) replace(task string, state taskv1.State, code, version, runs strin
 		b.t.Errorf("ended as %s with %q at %s: %s\n%s; want %s with %q", end.GetState(), o.GetCode(), o.GetFailedStep(),
 			o.GetReason(), o.GetLogTail(), state, code)
 	}
-	bustest.Eventually(b.t, "version "+runs+" beats and says so",
+	polltest.Eventually(b.t, "version "+runs+" beats and says so",
 		func() bool { return b.beat() == runs && b.status().Version == runs })
-	bustest.Eventually(b.t, "it is the only one", b.alone)
+	polltest.Eventually(b.t, "it is the only one", b.alone)
 	if version != "" {
-		bustest.Eventually(b.t, "the agent is found", func() bool { return b.agent("executor").Version == version })
+		polltest.Eventually(b.t, "the agent is found", func() bool { return b.agent("executor").Version == version })
 	}
 }
 
 // found waits until the executor says how its own program is.
 func (b *box) found(health string) {
 	b.t.Helper()
-	bustest.Eventually(b.t, "the executor's program is found "+health,
+	polltest.Eventually(b.t, "the executor's program is found "+health,
 		func() bool { return b.agent("executor").Health == health })
 }
 
 // untouched looks whether the agent's process is the one that it always was.
 func (b *box) untouched(pid int) {
 	b.t.Helper()
-	bustest.Eventually(b.t, fmt.Sprintf("the agent's process is %d", pid), func() bool {
+	polltest.Eventually(b.t, fmt.Sprintf("the agent's process is %d", pid), func() bool {
 		a := b.agent("sleeper")
 		return a.Health == "good" && int(a.Pid) == pid
 	})
@@ -88,7 +88,7 @@ func TestANewExecutorTakesOverWhileAgentsRunOn(t *testing.T) {
 	}
 	b.stop()
 	b.start() // the bootstrap program, which becomes the installed one
-	bustest.Eventually(t, "the installed version runs",
+	polltest.Eventually(t, "the installed version runs",
 		func() bool { return b.status().Version == "3.0.0" && b.agent("sleeper").Health == "good" })
 	task := b.unwant("executor")
 	b.replace(task, succeeded, "", "", "1.0.0")
@@ -123,7 +123,7 @@ func TestADamagedProgramOfTheExecutorIsRepairedByATaskForTheSameVersion(t *testi
 	if now, err := os.ReadFile(file); string(now) != string(was) {
 		t.Errorf("the file holds %q, %v; want %q", now, err, was)
 	}
-	bustest.Eventually(t, "the damaged copy is gone", func() bool {
+	polltest.Eventually(t, "the damaged copy is gone", func() bool {
 		left, _ := filepath.Glob(dir + "?*")
 		return len(left) == 0
 	})
@@ -139,8 +139,8 @@ func TestAnAgentThatEndsAfterTheReplacementIsBuriedAndStartedAgain(t *testing.T)
 		t.Fatal(err)
 	}
 	// It was started by this process when that was another program, and is still its child.
-	bustest.Eventually(t, "it is buried", func() bool { return errors.Is(syscall.Kill(agent, 0), syscall.ESRCH) })
-	bustest.Eventually(t, "another process runs", func() bool {
+	polltest.Eventually(t, "it is buried", func() bool { return errors.Is(syscall.Kill(agent, 0), syscall.ESRCH) })
+	polltest.Eventually(t, "another process runs", func() bool {
 		a := b.agent("sleeper")
 		return a.Health == "good" && a.Pid != 0 && int(a.Pid) != agent
 	})
@@ -150,7 +150,7 @@ func TestAnAgentThatEndsAfterTheReplacementIsBuriedAndStartedAgain(t *testing.T)
 func (b *box) trying(tr trait) (task string) {
 	b.t.Helper()
 	task = b.want(b.brings(tr))
-	bustest.Eventually(b.t, "the new executor is on trial", func() bool {
+	polltest.Eventually(b.t, "the new executor is on trial", func() bool {
 		return slices.ContainsFunc(b.executors(), func(p process) bool { return p.trial })
 	})
 	return task
@@ -163,10 +163,10 @@ func TestABusThatGoesAwayDuringTheTrialIsNotHeldAgainstTheNewOne(t *testing.T) {
 	agent := b.install()
 	task := b.trying(trait{Version: "2.0.0", Hang: "trial"})
 	b.way.set(true)
-	bustest.Eventually(t, "the trial is over", func() bool {
+	polltest.Eventually(t, "the trial is over", func() bool {
 		return !slices.ContainsFunc(b.executors(), func(p process) bool { return p.trial })
 	})
-	bustest.Eventually(t, "the old one goes on without the bus",
+	polltest.Eventually(t, "the old one goes on without the bus",
 		func() bool { return b.status().Note == "" && !b.status().Connected })
 	b.untouched(agent)
 	b.way.set(false)
@@ -226,7 +226,7 @@ func TestThereIsOneProgramOfTheExecutor(t *testing.T) {
 	others.Wait()
 	b.stop()
 	b.start()
-	bustest.Eventually(t, "the installed version runs",
+	polltest.Eventually(t, "the installed version runs",
 		func() bool { return b.status().Version == "2.0.0" && b.status().Pid == b.unit.pid() })
 }
 
@@ -282,7 +282,7 @@ func TestAnExecutorThatKeepsEndingLaterDoesNotTakeTheServerAway(t *testing.T) {
 	if err != nil || end.GetState() != succeeded {
 		t.Fatal(end, err)
 	}
-	bustest.Eventually(t, "the program that was started first does the work",
+	polltest.Eventually(t, "the program that was started first does the work",
 		func() bool { return b.status().Version == "1.0.0" })
 	if s := b.status(); !strings.Contains(s.Note, "3 times") {
 		t.Errorf("status %+v", s)
@@ -308,7 +308,7 @@ func TestInPlaceOfAVersionThatKeepsEndingTheOneBeforeRuns(t *testing.T) {
 	if err != nil || end.GetState() != succeeded {
 		t.Fatal(end, err)
 	}
-	bustest.Eventually(t, "the version before does the work", func() bool { return b.status().Version == "2.0.0" })
+	polltest.Eventually(t, "the version before does the work", func() bool { return b.status().Version == "2.0.0" })
 	if s := b.status(); !strings.Contains(s.Note, "3 times") {
 		t.Errorf("status %+v", s)
 	}
@@ -321,13 +321,13 @@ func TestInPlaceOfAVersionThatKeepsEndingTheOneBeforeRuns(t *testing.T) {
 		if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		bustest.Eventually(t, "the version before does the work again",
+		polltest.Eventually(t, "the version before does the work again",
 			func() bool { return b.status().Version == "2.0.0" && b.status().Pid != was })
 	}
 	if err := syscall.Kill(b.unit.pid(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the program that was started first does the work",
+	polltest.Eventually(t, "the program that was started first does the work",
 		func() bool { return b.status().Version == "1.0.0" })
 	b.replace(b.want(b.brings(trait{Version: "4.0.0"})), succeeded, "", "4.0.0", "4.0.0")
 	b.found("good")

@@ -16,7 +16,7 @@ import (
 
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
@@ -85,7 +85,7 @@ func TestTheUnitsProgramReplacesItselfInPlace(t *testing.T) {
 	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "another process of the agent is known", func() bool {
+	polltest.Eventually(t, "another process of the agent is known", func() bool {
 		a := s.agent("sleeper")
 		return a.Health == "good" && a.Pid != 0 && int(a.Pid) != agent &&
 			s.shows(s.agents()[0], "MainPID") == strconv.Itoa(int(a.Pid))
@@ -105,7 +105,7 @@ func TestTheUnitThatHangsIsStartedAgainAndAgentsDoNotNotice(t *testing.T) {
 		t.Helper()
 		for range 2 {
 			heard := s.shows(serviceUnit, "WatchdogTimestampMonotonic")
-			bustest.Eventually(t, "systemd hears that it lives",
+			polltest.Eventually(t, "systemd hears that it lives",
 				func() bool { return s.shows(serviceUnit, "WatchdogTimestampMonotonic") != heard })
 		}
 		s.kills(syscall.SIGSTOP)
@@ -156,7 +156,7 @@ func TestTheUnitOfADecommissionedServerStaysDown(t *testing.T) {
 	s.write()
 	down := func() {
 		t.Helper()
-		bustest.Eventually(t, "the unit is down for good",
+		polltest.Eventually(t, "the unit is down for good",
 			func() bool { return s.shows(serviceUnit, "SubState") == "dead" })
 		s.is(map[string]string{"ActiveState": "inactive", "Result": "success", "MainPID": "0", "Job": ""})
 		if agents := s.agents(); len(agents) != 0 {

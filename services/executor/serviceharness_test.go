@@ -17,7 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/freeport"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 )
@@ -170,11 +170,11 @@ func (s *service) kills(signal syscall.Signal) {
 	if err := syscall.Kill(was, signal); err != nil {
 		s.t.Fatal(err)
 	}
-	bustest.Eventually(s.t, "systemd has started it again", func() bool {
+	polltest.Eventually(s.t, "systemd has started it again", func() bool {
 		pid := s.main()
 		return pid != 0 && pid != was && s.status().Pid == pid && s.status().Connected
 	})
-	bustest.Eventually(s.t, "it is the only one", s.alone)
+	polltest.Eventually(s.t, "it is the only one", s.alone)
 }
 
 // program returns one of the programs that were built for this.
@@ -197,7 +197,7 @@ func (s *service) tries(version string) (task string) {
 
 func (s *service) tried() {
 	s.t.Helper()
-	bustest.Eventually(s.t, "the new executor is on trial", func() bool {
+	polltest.Eventually(s.t, "the new executor is on trial", func() bool {
 		return slices.ContainsFunc(s.executors(), func(p process) bool { return p.trial })
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -28,7 +29,7 @@ func runningChecks(t *testing.T) (*checks, *bus.Conn) {
 	conn := bustest.Start(t).Dial(t, "checks")
 	c := newChecks(conn, time.Now)
 	bustest.Go(t, c.run)
-	bustest.Eventually(t, "checks run", func() bool {
+	polltest.Eventually(t, "checks run", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.life != nil
@@ -63,7 +64,7 @@ func TestACheckAsksAgainForAChunkThatIsNotThereYet(t *testing.T) {
 	s := newSample("a", "1.0.0", "s", 5000)
 	done := make(chan error, 1)
 	go func() { done <- c.verify(t.Context(), s.Blob) }()
-	bustest.Eventually(t, "the check has begun", func() bool { return len(c.slots) > 0 })
+	polltest.Eventually(t, "the check has begun", func() bool { return len(c.slots) > 0 })
 	stored(t, conn, s)
 	if err := <-done; err != nil {
 		t.Errorf("a chunk came while the check ran: %v", err)

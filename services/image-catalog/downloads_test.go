@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -43,7 +44,7 @@ func startCatalog(t testing.TB, g *bustest.Guarded) (c *Catalog, stop func()) {
 		t.Fatal(err)
 	}
 	stop = bustest.Go(t, c.Run)
-	bustest.Eventually(t, "the catalog serves requests", func() bool {
+	polltest.Eventually(t, "the catalog serves requests", func() bool {
 		select {
 		case <-c.serving:
 			return true
@@ -137,7 +138,7 @@ func TestAServerReadsTheImagesThatItsDocumentNamesAndNoOther(t *testing.T) {
 	r.refused(mine.Blob.Digest, 0, "NOT_YOUR_IMAGE") // without a document
 
 	s.desire(r.address, mine.Manifest)
-	bustest.Eventually(t, "the new document is read", func() bool {
+	polltest.Eventually(t, "the new document is read", func() bool {
 		data, err := r.read(mine.Blob.Digest, 0)
 		return err == nil && bytes.Equal(data, mine.chunk(0))
 	})
@@ -200,7 +201,7 @@ func TestAServerThatRequestsWithoutEndDelaysNoOther(t *testing.T) {
 	if data, err := other.read(i.Blob.Digest, 1); err != nil || !bytes.Equal(data, i.chunk(1)) {
 		t.Errorf("another server received %d bytes, %v", len(data), err)
 	}
-	bustest.Eventually(t, "the rest is refused or dropped", func() bool {
+	polltest.Eventually(t, "the rest is refused or dropped", func() bool {
 		d := s.catalog.download
 		return d.dropped.Load() > 0 && d.refused.Load() > 0 && d.queue.count() == 0
 	})
@@ -234,7 +235,7 @@ func TestAReplicaThatStopsAnswersWhatWaits(t *testing.T) {
 		}
 	}
 	stop()
-	bustest.Eventually(t, "every request has an answer", func() bool {
+	polltest.Eventually(t, "every request has an answer", func() bool {
 		return answers.Load() == servers*topology.ChunkWindow
 	})
 	t.Logf("%d of %d requests are to be repeated", again.Load(), answers.Load())

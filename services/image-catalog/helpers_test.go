@@ -26,6 +26,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -45,7 +46,7 @@ func run(t *testing.T, b *bustest.Bus, keys ...string) (*Catalog, func()) {
 		t.Fatal(err)
 	}
 	stop := bustest.Go(t, c.Run)
-	bustest.Eventually(t, "the catalog serves requests", func() bool {
+	polltest.Eventually(t, "the catalog serves requests", func() bool {
 		select {
 		case <-c.serving:
 			return true

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
 )
@@ -52,9 +53,9 @@ func TestAChannelOffersWhatARolloutBroughtOnceItSucceededUntilItIsUndone(t *test
 	run(t, b)
 	run(t, b) // two replicas record it once
 	offers := func() bool { return slices.Contains(c.channel("stable").GetImageIds(), imageID(s)) }
-	bustest.Eventually(t, "the channel offers the image", offers)
+	polltest.Eventually(t, "the channel offers the image", offers)
 	rolled(t, registry, id, &rolloutv1.Undone{ByRolloutId: ident.New(), TakenBack: then})
-	bustest.Eventually(t, "the channel does not offer the image any more", func() bool { return !offers() })
+	polltest.Eventually(t, "the channel does not offer the image any more", func() bool { return !offers() })
 	added := 0
 	for _, name := range facts(t, c.conn) {
 		if name == "channel.image-added" {
@@ -83,7 +84,7 @@ func TestAChannelOffersAnImageOfARolloutOnceItIsActiveAgain(t *testing.T) {
 		}},
 	}})
 	var due []view.Due
-	bustest.Eventually(t, "the promotion is due", func() bool {
+	polltest.Eventually(t, "the promotion is due", func() bool {
 		catalog.follower.Read(func() { due = catalog.view.Due() })
 		return len(due) > 0
 	})
@@ -91,7 +92,7 @@ func TestAChannelOffersAnImageOfARolloutOnceItIsActiveAgain(t *testing.T) {
 		t.Errorf("%+v is due; want the image to wait", due)
 	}
 	c.activate(imageID(s), "")
-	bustest.Eventually(t, "the channel offers the image", func() bool {
+	polltest.Eventually(t, "the channel offers the image", func() bool {
 		return slices.Contains(c.channel("stable").GetImageIds(), imageID(s))
 	})
 }

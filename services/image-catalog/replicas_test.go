@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 func TestOfTwoContentsForOneVersionTwoCatalogsCreateOne(t *testing.T) {
@@ -50,7 +51,7 @@ func TestOfTwoContentsForOneVersionTwoCatalogsCreateOne(t *testing.T) {
 		_, two, err2 := cats[1].follower.Canonical()
 		return err == nil && err2 == nil && string(one) == string(two)
 	}
-	bustest.Eventually(t, "both catalogs have the same view", same)
+	polltest.Eventually(t, "both catalogs have the same view", same)
 }
 
 func TestTwoCatalogsCreateOneDefaultChannelAndKnowEachOthersImages(t *testing.T) {
@@ -96,6 +97,6 @@ func TestManyActivationsAtOnceInTwoCatalogsAllSucceed(t *testing.T) {
 	}
 	all.Wait()
 	// Either catalog answers, and its view may lag behind the other's last fact.
-	bustest.Eventually(t, "all images are in the channel",
+	polltest.Eventually(t, "all images are in the channel",
 		func() bool { return len(c.channel("release").ImageIds) == len(samples) })
 }

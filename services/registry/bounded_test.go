@@ -11,10 +11,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bounds"
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/page"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -66,7 +66,7 @@ func TestAnOverlongBeatIsIgnoredAndALongBootIsCut(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	id := s.server("one")
-	bustest.Eventually(t, "it is online", func() bool {
+	polltest.Eventually(t, "it is online", func() bool {
 		s.beat(id, strings.Repeat("b", 900_000))
 		s.beat(id, strings.Repeat("b", 2_000))
 		return s.get(id).Presence == serverv1.Presence_PRESENCE_ONLINE

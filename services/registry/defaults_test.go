@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -96,12 +96,12 @@ func TestWhatCannotBeInstalledWaitsWithItsReasonAndComesAsSoonAsItCan(t *testing
 	s.setDefault("web", reachNew)
 	id := s.join("one", "prod")
 	s.image("web", "1.0.0", "release", func(m *imagev1.Manifest) { m.Platform.Arch = "arm64" })
-	bustest.Eventually(t, "web waits", func() bool {
+	polltest.Eventually(t, "web waits", func() bool {
 		rows := s.rows(id)
 		return len(rows) == 1 && len(rows[0].Reasons) == 1 && rows[0].Reasons[0].Code == "WRONG_PLATFORM"
 	})
 	s.image("web", "1.1.0", "release")
-	bustest.Eventually(t, "web waits for db", func() bool {
+	polltest.Eventually(t, "web waits for db", func() bool {
 		rows := s.rows(id)
 		return len(rows[0].Reasons) == 1 && rows[0].Reasons[0].Code == "MISSING_DEPENDENCY"
 	})
@@ -132,7 +132,7 @@ func TestADefaultThatCannotBeInstalledDiffersUntilItCanOrEnds(t *testing.T) {
 	s := defaulted(t)
 	s.setDefault("web", reachNew)
 	one, two := s.join("one", "prod"), s.join("two", "prod")
-	bustest.Eventually(t, "two servers wait", func() bool { return s.waitingServers() == 2 })
+	polltest.Eventually(t, "two servers wait", func() bool { return s.waitingServers() == 2 })
 	r := s.check(&registryv1.CheckFleetRequest{Agent: "web"})
 	if len(r.Differences) != 2 || r.Agents != 2 {
 		t.Fatalf("the check is %v; want a difference of each server", r)
@@ -152,14 +152,14 @@ func TestADefaultThatCannotBeInstalledDiffersUntilItCanOrEnds(t *testing.T) {
 	}
 	s.accepted("install", install("db", on(one)))
 	s.untilInstalled("web", one)
-	bustest.Eventually(t, "one server waits", func() bool { return s.waitingServers() == 1 })
+	polltest.Eventually(t, "one server waits", func() bool { return s.waitingServers() == 1 })
 	if r := s.check(&registryv1.CheckFleetRequest{On: on(two)}); len(r.Differences) != 2 ||
 		r.Differences[1].Cause != code.MissingDependency || r.Differences[0].Agent != "" {
 		t.Errorf("the check of the other server is %v; want its own difference and the default", r)
 	}
 	must[*registryv1.UnsetDefaultResponse](s, "UnsetDefault",
 		&registryv1.UnsetDefaultRequest{Environment: "prod", Agent: "web"})
-	bustest.Eventually(t, "no server waits", func() bool { return s.waitingServers() == 0 })
+	polltest.Eventually(t, "no server waits", func() bool { return s.waitingServers() == 0 })
 }
 
 // defaulted is a site with the environments prod and test, and the agents db and web, which needs db.
@@ -201,7 +201,7 @@ func (s *site) join(name, environment string) string {
 // untilInstalled waits until servers have an agent.
 func (s *site) untilInstalled(agent string, servers ...string) {
 	s.t.Helper()
-	bustest.Eventually(s.t, fmt.Sprintf("%s is wanted on %d servers", agent, len(servers)), func() bool {
+	polltest.Eventually(s.t, fmt.Sprintf("%s is wanted on %d servers", agent, len(servers)), func() bool {
 		return !slices.ContainsFunc(servers, func(id string) bool { return !s.wanted(id, agent) })
 	})
 }
@@ -221,7 +221,7 @@ func (s *site) settled(registries ...*Registry) {
 		r.defaults.AddEverything()
 	}
 	for _, r := range registries {
-		bustest.Eventually(s.t, "every server was looked at", r.defaults.Idle)
+		polltest.Eventually(s.t, "every server was looked at", r.defaults.Idle)
 		// The look that took the last ones may still run; one more, by hand, finds the same.
 		r.defaults.Look(context.Background(), r.defaults.Take())
 	}

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -33,17 +33,17 @@ func (s *site) get(server string) *serverv1.Server {
 
 func (s *site) untilPresence(server string, want serverv1.Presence) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "the server is "+want.String(), func() bool { return s.get(server).Presence == want })
+	polltest.Eventually(s.t, "the server is "+want.String(), func() bool { return s.get(server).Presence == want })
 }
 
 func (s *site) untilLife(server string, want serverv1.Life) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "the server is "+want.String(), func() bool { return s.get(server).Life == want })
+	polltest.Eventually(s.t, "the server is "+want.String(), func() bool { return s.get(server).Life == want })
 }
 
 func (s *site) untilDeadLetters(stream string, n int) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "the message is a dead letter", func() bool {
+	polltest.Eventually(s.t, "the message is a dead letter", func() bool {
 		letters := topology.DeadLettersOf(stream)
 		msgs, err := s.ops.DirectGetFrom(context.Background(), topology.DeadLetter, letters, 1, 10)
 		return err == nil && len(msgs) == n
@@ -64,7 +64,7 @@ func (s *site) instance(agent string) *instancev1.Instance {
 // lags, may answer a second request.
 func (s *site) untilState(agent string, want instancev1.State) (i *instancev1.Instance) {
 	s.t.Helper()
-	bustest.Eventually(s.t, agent+" is "+want.String(), func() bool {
+	polltest.Eventually(s.t, agent+" is "+want.String(), func() bool {
 		i = s.instance(agent)
 		return i.GetState() == want
 	})
@@ -155,7 +155,7 @@ func TestARemovalThatEndedWhileNoRegistryRanIsRecordedLater(t *testing.T) {
 
 	s.registry()
 
-	bustest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })
+	polltest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })
 }
 
 func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
@@ -165,7 +165,7 @@ func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
 	s.accepted(topology.VerbRemove, remove("web", on("one")))
 	i := s.untilState("web", instancev1.State_STATE_REMOVING)
 	s.append(removal(i)...)
-	bustest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })
+	polltest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })
 	want := []string{"wanted", "observed", "unwanted", "gone"}
 	if diff := cmp.Diff(want, names(s.facts(ledger.Instance, ledger.Key(i.ServerId, "web")))); diff != "" {
 		t.Error(diff)
@@ -177,12 +177,12 @@ func TestABeatMakesAServerOnlineAndSilenceOffline(t *testing.T) {
 	s := start(t)
 	id := s.server("one")
 	s.firstBeat(id, "first")
-	bustest.Eventually(t, "it was online and is offline now", func() bool {
+	polltest.Eventually(t, "it was online and is offline now", func() bool {
 		return slices.Equal(names(s.facts(ledger.Server, id)), []string{"invited", "enrolled", "online", "offline"})
 	})
 	s.untilPresence(id, serverv1.Presence_PRESENCE_OFFLINE)
 	s.beat(id, "second")
-	bustest.Eventually(t, "the new boot is known", func() bool { return s.get(id).BootId == "second" })
+	polltest.Eventually(t, "the new boot is known", func() bool { return s.get(id).BootId == "second" })
 	have := names(s.facts(ledger.Server, id))
 	want := []string{"invited", "enrolled", "online", "offline", "online"}
 	if diff := cmp.Diff(want, have[:min(len(want), len(have))]); diff != "" {
@@ -197,7 +197,7 @@ func TestTwoRegistriesWriteAChangeOfPresenceOnce(t *testing.T) {
 	id, behind := s.server("one"), s.server("behind")
 	other, _ := s.registry()
 	for _, server := range []string{id, behind} { // beats arrive in turn: once those of another do, none is under way
-		bustest.Eventually(t, "both receive its beats", func() bool {
+		polltest.Eventually(t, "both receive its beats", func() bool {
 			s.beat(server, "boot") // a replica that does not know the server yet ignores its beat
 			return s.r.hasBeat(server) && other.hasBeat(server)
 		})
@@ -227,7 +227,7 @@ func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
 	found(2, instancev1.Health_HEALTH_BAD)
 	found(3, instancev1.Health_HEALTH_BAD)
 	found(4, instancev1.Health_HEALTH_GOOD)
-	bustest.Eventually(t, "the last report is handled", func() bool {
+	polltest.Eventually(t, "the last report is handled", func() bool {
 		facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
 		return len(facts) == 4 && s.instance("web").State == instancev1.State_STATE_CONVERGED
 	})
@@ -297,10 +297,10 @@ func TestASysinfoIsRecordedWhenItDiffersOrWasRequested(t *testing.T) {
 	)
 	send(1, same, "")
 	send(2, same, task)
-	bustest.Eventually(t, "the answer is recorded", func() bool { return len(s.facts(ledger.Server, id)) == 3 })
+	polltest.Eventually(t, "the answer is recorded", func() bool { return len(s.facts(ledger.Server, id)) == 3 })
 	s.skew.Store(int64(intake.SysinfoEvery))
 	send(3, &serverv1.Sysinfo{Platform: same.Platform, MemoryBytes: 1}, "")
-	bustest.Eventually(t, "the last report is handled", func() bool { return s.get(id).Sysinfo.MemoryBytes == 1 })
+	polltest.Eventually(t, "the last report is handled", func() bool { return s.get(id).Sysinfo.MemoryBytes == 1 })
 	facts := s.facts(ledger.Server, id)
 	if diff := cmp.Diff([]string{"invited", "enrolled", "sysinfo-seen", "sysinfo-seen"}, names(facts)); diff != "" {
 		t.Fatal(diff)
@@ -339,7 +339,7 @@ func TestALateReportOfADeadServerIsIgnored(t *testing.T) {
 			Sysinfo: &reportv1.SysinfoReport{Sysinfo: &serverv1.Sysinfo{MemoryBytes: 7}},
 		},
 	})
-	bustest.Eventually(t, "the other server's report is handled",
+	polltest.Eventually(t, "the other server's report is handled",
 		func() bool { return s.get(alive).Sysinfo.MemoryBytes == 7 })
 	if have := names(s.facts(ledger.Server, id)); have[len(have)-1] != "dead" {
 		t.Errorf("facts of the dead server: %v", have)

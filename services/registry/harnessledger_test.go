@@ -9,11 +9,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -142,14 +142,14 @@ func (s *site) pass(d time.Duration, registries ...*Registry) {
 // firstBeat beats until the registry receives it, which it may not do yet when it answers.
 func (s *site) firstBeat(id, boot string) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "its beat arrives", func() bool { s.beat(id, boot); return s.r.hasBeat(id) })
+	polltest.Eventually(s.t, "its beat arrives", func() bool { s.beat(id, boot); return s.r.hasBeat(id) })
 }
 
 // sweeps waits until the registry looked at all servers so often, each time from the beginning.
 func (s *site) sweeps(times int) {
 	s.t.Helper()
 	end := s.r.presence.Sweeps() + times + 1 // one may be under way
-	bustest.Eventually(s.t, "all servers are looked at", func() bool { return s.r.presence.Sweeps() >= end })
+	polltest.Eventually(s.t, "all servers are looked at", func() bool { return s.r.presence.Sweeps() >= end })
 }
 
 // hasBeat reports whether a registry received a beat of a server.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -67,7 +68,7 @@ func startHerd(s *site, size int) *herd {
 // until waits until the list of servers is as wanted.
 func (h *herd) until(what string, is func(*registryv1.ListServersResponse) bool) {
 	h.s.t.Helper()
-	bustest.Eventually(h.s.t, what, func() bool {
+	polltest.Eventually(h.s.t, what, func() bool {
 		return is(must[*registryv1.ListServersResponse](h.s, "ListServers", &registryv1.ListServersRequest{}))
 	})
 }

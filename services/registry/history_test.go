@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
@@ -36,7 +36,7 @@ func (s *site) sendBeat(b *reportv1.Beat) {
 // beatUntil publishes a beat until a condition holds.
 func (s *site) beatUntil(what string, b *reportv1.Beat, so func() bool) {
 	s.t.Helper()
-	bustest.Eventually(s.t, what, func() bool { s.sendBeat(b); return so() })
+	polltest.Eventually(s.t, what, func() bool { s.sendBeat(b); return so() })
 }
 
 func (s *site) counted(id, fact string) (n int) {
@@ -180,7 +180,7 @@ func TestServersThatBeatAndAreNotManagedAreListed(t *testing.T) {
 		t.Errorf("listed: %v", got)
 	}
 	s.skew.Add(int64(2 * beats.UnknownKept))
-	bustest.Eventually(t, "a silent sender is dropped", func() bool { return len(list()) == 0 })
+	polltest.Eventually(t, "a silent sender is dropped", func() bool { return len(list()) == 0 })
 }
 
 // A clock that differs is shown and is a difference while the beats say so, without a fact.
@@ -199,7 +199,7 @@ func TestAServerWhoseClockDiffersIsShownWithIt(t *testing.T) {
 		}
 		return nil
 	}
-	bustest.Eventually(t, "it is online by a clock that agrees", func() bool {
+	polltest.Eventually(t, "it is online by a clock that agrees", func() bool {
 		s.sendBeat(beat(0))
 		return s.counted(id, "online") == 1
 	})
@@ -207,7 +207,7 @@ func TestAServerWhoseClockDiffersIsShownWithIt(t *testing.T) {
 		t.Errorf("a clock that agrees: %v, %v", d, s.get(id).ClockAhead)
 	}
 	facts := len(s.facts(ledger.Server, id))
-	bustest.Eventually(t, "it is two hours behind", func() bool {
+	polltest.Eventually(t, "it is two hours behind", func() bool {
 		s.sendBeat(beat(-2 * time.Hour))
 		ahead := s.get(id).ClockAhead.AsDuration()
 		return ahead > -2*time.Hour-time.Minute && ahead < -2*time.Hour+time.Minute
@@ -215,7 +215,7 @@ func TestAServerWhoseClockDiffersIsShownWithIt(t *testing.T) {
 	if d := differs(); d == nil || d.Observed != "2h behind" || d.Since == nil {
 		t.Errorf("the difference: %v", d)
 	}
-	bustest.Eventually(t, "it is set right", func() bool {
+	polltest.Eventually(t, "it is set right", func() bool {
 		s.sendBeat(beat(0))
 		return s.get(id).ClockAhead == nil
 	})

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -204,7 +204,7 @@ func (s *site) emptyBeat(server, reset string) {
 // untilReinstalled beats until the reinstall of a server has ended.
 func (s *site) untilReinstalled(server, reset string) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "it is reinstalled", func() bool {
+	polltest.Eventually(s.t, "it is reinstalled", func() bool {
 		s.emptyBeat(server, reset)
 		return s.get(server).Reinstall == nil
 	})
@@ -230,12 +230,12 @@ func TestAServerIsReinstalledOnceItsExecutorIsEmptyAndItsInstancesAreGone(t *tes
 
 	// An executor that says too early that it is empty ends nothing.
 	s.do(taskv1.Verb_VERB_REMOVE, s.instance("web"))
-	bustest.Eventually(t, "one is gone", func() bool { s.emptyBeat(id, r.Id); return s.instance("web") == nil })
+	polltest.Eventually(t, "one is gone", func() bool { s.emptyBeat(id, r.Id); return s.instance("web") == nil })
 	if s.get(id).Reinstall == nil {
 		t.Fatal("it is reinstalled although an instance is left")
 	}
 	s.do(taskv1.Verb_VERB_REMOVE, s.instance("db"))
-	bustest.Eventually(t, "both are gone", func() bool { return s.instance("db") == nil })
+	polltest.Eventually(t, "both are gone", func() bool { return s.instance("db") == nil })
 	s.untilReinstalled(id, r.Id)
 
 	have := names(s.facts(ledger.Server, id))

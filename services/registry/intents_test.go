@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -227,7 +227,7 @@ func TestAnIntentThatIsDeliveredAgainIsOnlyAcknowledged(t *testing.T) {
 		}
 		m.Delivered++
 	}
-	bustest.Eventually(t, "it is decided", func() bool { return s.r.lookup.Recent(id) != nil })
+	polltest.Eventually(t, "it is decided", func() bool { return s.r.lookup.Recent(id) != nil })
 	have := names(s.facts(ledger.Instance, ledger.Key(one, "web")))
 	if diff := cmp.Diff([]string{"wanted", "observed", "unwanted"}, have); diff != "" {
 		t.Error(diff)

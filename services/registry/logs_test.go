@@ -9,10 +9,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	logv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/log/v1"
@@ -38,7 +38,7 @@ func logSite(t *testing.T) (s *site, id string) {
 func (s *site) online(id string) {
 	s.t.Helper()
 	s.beating(id, "boot")
-	bustest.Eventually(s.t, "the server is online", func() bool {
+	polltest.Eventually(s.t, "the server is online", func() bool {
 		r, err := ask[*registryv1.GetServerResponse](s, "GetServer", &registryv1.GetServerRequest{Server: id})
 		return err == nil && r.GetServer().GetPresence() == serverv1.Presence_PRESENCE_ONLINE
 	})

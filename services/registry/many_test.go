@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -70,7 +70,7 @@ func (s *site) knock(m, signedBy machine) (*registryv1.EnrolResponse, error) {
 // acceptance yet.
 func (s *site) untilJoined(m machine) (answer *registryv1.EnrolResponse) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "the machine has credentials", func() bool {
+	polltest.Eventually(s.t, "the machine has credentials", func() bool {
 		var err error
 		answer, err = s.knock(m, m)
 		return err == nil && answer != nil
@@ -93,7 +93,7 @@ func TestAMachineFromTheLobbyJoinsOnceAnOperatorAcceptedItsKey(t *testing.T) {
 	if _, err := s.knock(m, other); codeOf(err) != "BAD_KNOCK" {
 		t.Errorf("signed by another key: %v", err)
 	}
-	bustest.Eventually(t, "both have the machine in the lobby", func() bool {
+	polltest.Eventually(t, "both have the machine in the lobby", func() bool {
 		return s.r.lobby.Waits() == 1 && second.lobby.Waits() == 1
 	})
 	if all := s.waiting(); len(all) != 1 || all[0].Fingerprint != lobby.Fingerprint(m.public) ||
@@ -199,7 +199,7 @@ func TestServersGetTheirLabelsByRule(t *testing.T) {
 	id := s.server("web-1")
 	until := func(what, want string) {
 		t.Helper()
-		bustest.Eventually(t, what, func() bool { return s.get(id).Labels["platform"] == want })
+		polltest.Eventually(t, what, func() bool { return s.get(id).Labels["platform"] == want })
 	}
 	when := []*intentv1.Condition{{Field: "os", Operator: intentv1.Operator_OPERATOR_IN, Values: []string{"linux"}}}
 	set := func(value string) {

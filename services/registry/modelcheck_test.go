@@ -11,9 +11,9 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -45,7 +45,7 @@ func (m *model) settle() {
 	}
 	m.settled(m.replicas[0].Registry, m.replicas[1].Registry)
 	m.skew.Add(int64(intake.ObservedBurst * intake.ObservedEvery)) // what changed too often is looked at again
-	bustest.Eventually(m.t, "every change ends, and the servers list what is recorded", func() bool {
+	polltest.Eventually(m.t, "every change ends, and the servers list what is recorded", func() bool {
 		quiet := true
 		for _, h := range m.servers {
 			quiet = m.endAll(h) && quiet
@@ -141,7 +141,7 @@ func (m *model) checkOneAtATime(key string) (there string) {
 func (m *model) checkViews() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	bustest.Eventually(m.t, "both replicas hold what a new fold of the ledger holds", func() bool {
+	polltest.Eventually(m.t, "both replicas hold what a new fold of the ledger holds", func() bool {
 		fresh := view.New()
 		at, err := fold.RebuildTo(ctx, m.replicas[0].cfg.Conn, fresh, fold.Options{
 			Service: ledger.Registry, Layout: view.Layout, Nouns: view.Nouns, Log: zerolog.Nop(),

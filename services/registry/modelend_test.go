@@ -5,9 +5,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -142,7 +142,7 @@ func (m *model) checkEnds() {
 			m.rt.Fatalf("server %s is dead, and has %v", h.id, m.instances(h))
 		}
 	}
-	bustest.Eventually(m.t, "no duty is left", func() bool {
+	polltest.Eventually(m.t, "no duty is left", func() bool {
 		left := 0
 		for _, r := range m.running() {
 			r.follower.Read(func() { left += len(slices.Collect(r.records.View.ServersWithDuties())) })

@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -107,7 +107,7 @@ func (m *model) fromLobby(name, environment string) (id string) {
 	q := &registryv1.AcceptLobbyRequest{
 		Fingerprints: []string{lobby.Fingerprint(machine.public)}, Environment: environment,
 	}
-	bustest.Eventually(m.t, "the machine is accepted", func() bool { // each replica hears a knock for itself
+	polltest.Eventually(m.t, "the machine is accepted", func() bool { // each replica hears a knock for itself
 		_, _ = m.knock(machine, machine)
 		r, err := ask[*registryv1.AcceptLobbyResponse](m.site, "AcceptLobby", q)
 		return err == nil && len(r.Accepted) == 1
@@ -121,7 +121,7 @@ func (m *model) checkLabels() {
 		if m.life(h) != serverv1.Life_LIFE_ALIVE {
 			continue
 		}
-		bustest.Eventually(m.t, "the labels of "+h.name+" follow from the rules", func() bool {
+		polltest.Eventually(m.t, "the labels of "+h.name+" follow from the rules", func() bool {
 			is, want := m.server(h), map[string]string{}
 			for _, name := range slices.Backward(slices.Sorted(maps.Keys(m.rules))) {
 				if slices.Contains(m.rules[name].When[0].Values, is.Environment) {

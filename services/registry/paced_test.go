@@ -10,10 +10,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -41,7 +41,7 @@ func (s *site) untilHandled(id, kind string, by topology.Consumer) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	bustest.Eventually(s.t, "every report is acknowledged",
+	polltest.Eventually(s.t, "every report is acknowledged",
 		func() bool { return s.bus.AckFloor(s.t, by) >= last.Sequence })
 }
 
@@ -67,7 +67,7 @@ func TestASysinfoThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 		t.Errorf("recorded %d times; want 1", n)
 	}
 	s.skew.Store(int64(intake.SysinfoEvery))
-	bustest.Eventually(t, "the last one is recorded", func() bool { return s.get(id).Sysinfo.MemoryBytes == 5 })
+	polltest.Eventually(t, "the last one is recorded", func() bool { return s.get(id).Sysinfo.MemoryBytes == 5 })
 }
 
 // health reports an agent that is not healthy for a reason.
@@ -91,7 +91,7 @@ func TestAReasonThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 		t.Errorf("recorded %d times; want %d at most", n, intake.ObservedBurst+1)
 	}
 	s.skew.Store(int64(intake.ObservedEvery))
-	bustest.Eventually(t, "the last one is recorded",
+	polltest.Eventually(t, "the last one is recorded",
 		func() bool { return s.instance("web").ObservedReason == word(19) })
 }
 
@@ -99,7 +99,7 @@ func TestAReasonWithOtherDigitsIsNoNews(t *testing.T) {
 	t.Parallel()
 	s, id := installed(t, "web")
 	s.health(id, 100, "restarted 1 time, exit 1")
-	bustest.Eventually(t, "it is recorded", func() bool { return s.instance("web").ObservedReason != "" })
+	polltest.Eventually(t, "it is recorded", func() bool { return s.instance("web").ObservedReason != "" })
 	for n := range uint64(5) {
 		s.health(id, 101+n, fmt.Sprintf("restarted %d time, exit %d", n+2, n))
 	}
@@ -123,7 +123,7 @@ func frugal(t *testing.T) (*site, string, *Registry) {
 		s.sysinfoOf(id, n, n, "")
 		s.untilHandled(id, topology.ReportSysinfo, topology.RegistrySysinfo)
 	}
-	bustest.Eventually(t, "it is quarantined", func() bool {
+	polltest.Eventually(t, "it is quarantined", func() bool {
 		return s.get(id).Standing == serverv1.Standing_STANDING_QUARANTINED
 	})
 	return s, id, other
@@ -179,7 +179,7 @@ func TestWhatAReleasedServerSaidMeanwhileIsRecorded(t *testing.T) {
 	s.untilHandled(id, topology.ReportSysinfo, topology.RegistrySysinfo)
 	must[*registryv1.ReleaseServerResponse](s, "ReleaseServer", &registryv1.ReleaseServerRequest{Server: "one"})
 	s.skew.Add(int64(intake.SysinfoEvery))
-	bustest.Eventually(t, "it is recorded", func() bool { return s.get(id).Sysinfo.MemoryBytes == 4711 })
+	polltest.Eventually(t, "it is recorded", func() bool { return s.get(id).Sysinfo.MemoryBytes == 4711 })
 	if s.get(id).Standing != serverv1.Standing_STANDING_ENROLLED {
 		t.Error("it is quarantined again")
 	}

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -124,7 +124,7 @@ func TestARackJoinsAtOnceAndRepeatedRequestsArePaced(t *testing.T) {
 	}
 	all.Wait()
 	subject := topology.EnrolSubject(topology.ServerAddress{Cell: token.Cell, Server: token.Pool})
-	bustest.Eventually(t, "a sender whose requests admit no server is dropped", func() bool {
+	polltest.Eventually(t, "a sender whose requests admit no server is dropped", func() bool {
 		for range 2 * admission.IdleASecond {
 			_ = s.ops.Publish(subject, nil)
 		}
@@ -168,7 +168,7 @@ func TestTwoRegistriesAdmitNoMoreServersThanATokenHasUses(t *testing.T) {
 	if admitted != 7 || used != 7 {
 		t.Errorf("%d servers were admitted, %d uses recorded; want 7", admitted, used)
 	}
-	bustest.Eventually(t, "both registries list seven names", func() bool { // one of them may be behind
+	polltest.Eventually(t, "both registries list seven names", func() bool { // one of them may be behind
 		names := map[string]bool{}
 		all := must[*registryv1.ListServersResponse](s, "ListServers", &registryv1.ListServersRequest{})
 		for _, is := range all.Servers {

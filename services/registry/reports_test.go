@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -73,7 +73,7 @@ func TestAReportThatWasOverruledCountsAgain(t *testing.T) {
 		}
 	}
 	s.report(topology.ReportAgents, report(6, "late"))
-	bustest.Eventually(t, "the late one is recorded", func() bool { return s.instance("web").Reason == "late" })
+	polltest.Eventually(t, "the late one is recorded", func() bool { return s.instance("web").Reason == "late" })
 	slow.reports.Forget() // the other replica handled it
 	data, err := proto.Marshal(report(5, "early"))
 	if err != nil {
@@ -113,7 +113,7 @@ func TestEveryReplicaRechecks(t *testing.T) {
 	if err := s.handle(s.r, 1, agentsOf(id, 1, stray("web", 1))); err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "the other one remembers the server", func() bool { return other.waitsForRecheck(id) })
+	polltest.Eventually(t, "the other one remembers the server", func() bool { return other.waitsForRecheck(id) })
 }
 
 func TestADeadServerIsNotRechecked(t *testing.T) {
@@ -123,8 +123,8 @@ func TestADeadServerIsNotRechecked(t *testing.T) {
 		t.Fatal("it is not remembered while it is alive")
 	}
 	s.accepted(topology.VerbDecommission, decommission("one", false))
-	bustest.Eventually(t, "it is dead", func() bool { return s.get(id).Life == serverv1.Life_LIFE_DEAD })
-	bustest.Eventually(t, "it is forgotten", func() bool { return !s.r.waitsForRecheck(id) })
+	polltest.Eventually(t, "it is dead", func() bool { return s.get(id).Life == serverv1.Life_LIFE_DEAD })
+	polltest.Eventually(t, "it is forgotten", func() bool { return !s.r.waitsForRecheck(id) })
 }
 
 // flapping returns a site whose one server said ten times in a row that something else runs
@@ -141,14 +141,14 @@ func flapping(t *testing.T) (*site, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bustest.Eventually(t, "every report is acknowledged",
+	polltest.Eventually(t, "every report is acknowledged",
 		func() bool { return s.bus.AckFloor(t, topology.RegistryAgents) >= last.Sequence })
 	return s, id
 }
 
 func (s *site) untilFound(id, agent string) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "the last report is recorded", func() bool {
+	polltest.Eventually(s.t, "the last report is recorded", func() bool {
 		found := s.get(id).Found
 		return len(found) == 1 && found[0].Agent == agent
 	})
@@ -199,7 +199,7 @@ func TestAnUnmanagedAgentIsOneFactWhenItAppearsAndOneWhenItIsGone(t *testing.T) 
 	for n := range uint32(5) {
 		s.report(topology.ReportAgents, agentsOf(id, uint64(n)+2, mine, stray("web", 100+n)))
 	}
-	bustest.Eventually(t, "it is listed", func() bool { return s.foundServers() == 1 && len(s.get(id).Found) == 1 })
+	polltest.Eventually(t, "it is listed", func() bool { return s.foundServers() == 1 && len(s.get(id).Found) == 1 })
 	if f := s.get(id).Found[0]; f.Agent != "web" || f.Trace != serverv1.Trace_TRACE_PROCESS || f.Since == nil {
 		t.Errorf("found %v", f)
 	}
@@ -207,7 +207,7 @@ func TestAnUnmanagedAgentIsOneFactWhenItAppearsAndOneWhenItIsGone(t *testing.T) 
 		t.Errorf("the instance beside it is %v", i)
 	}
 	s.report(topology.ReportAgents, agentsOf(id, 9, mine))
-	bustest.Eventually(t, "nothing is listed", func() bool { return s.foundServers() == 0 })
+	polltest.Eventually(t, "nothing is listed", func() bool { return s.foundServers() == 0 })
 	if l := s.lists(id); len(l) != 2 || len(l[0].Agents) != 1 || len(l[1].Agents) != 0 {
 		t.Errorf("recorded %v; want one list with it and one without", l)
 	}
@@ -308,5 +308,5 @@ func TestAServerThatReportsNonsenseDelaysNoOther(t *testing.T) {
 	report := agentsOf(id, 1, stray("cron", 1))
 	report.GetAgents().DocumentGeneration = 1 << 60
 	s.report(topology.ReportAgents, report)
-	bustest.Eventually(t, "it is recorded nevertheless", func() bool { return len(s.lists(id)) == 1 })
+	polltest.Eventually(t, "it is recorded nevertheless", func() bool { return len(s.lists(id)) == 1 })
 }

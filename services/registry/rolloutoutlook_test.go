@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	tasknoun "github.com/garrison-fleet/garrison/pkg/noun/task"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -37,7 +37,7 @@ func TestAPlanAndARunningRolloutSayHowLongTheyTakeAndWhichServersAreSlow(t *test
 
 	id := s.accepted(topology.VerbRollout, in).Id // no server does what it brings
 	var r *registryv1.GetRolloutResponse
-	bustest.Eventually(t, "a server is slow", func() bool {
+	polltest.Eventually(t, "a server is slow", func() bool {
 		r = must[*registryv1.GetRolloutResponse](s, "GetRollout",
 			&registryv1.GetRolloutRequest{RolloutId: id, Forecast: true})
 		return r.SlowCount > 0

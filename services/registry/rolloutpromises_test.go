@@ -9,11 +9,11 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -25,7 +25,7 @@ import (
 func (s *site) waits(id, text string) {
 	s.t.Helper()
 	have := ""
-	bustest.Eventually(s.t, "the rollout waits for "+text, func() bool {
+	polltest.Eventually(s.t, "the rollout waits for "+text, func() bool {
 		q := &registryv1.GetRolloutRequest{RolloutId: id}
 		have = must[*registryv1.GetRolloutResponse](s, "GetRollout", q).WaitsFor
 		return strings.Contains(have, text)

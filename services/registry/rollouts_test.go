@@ -7,10 +7,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -66,7 +66,7 @@ func (s *site) eventually(what string, bad func(server string) bool, so func() b
 // eventuallyBad is eventually with another version that does not start on servers that are bad.
 func (s *site) eventuallyBad(version, what string, bad func(server string) bool, so func() bool) {
 	s.t.Helper()
-	bustest.Eventually(s.t, what, func() (met bool) {
+	polltest.Eventually(s.t, what, func() (met bool) {
 		var due []*instancev1.Instance
 		s.r.follower.Read(func() {
 			if met = so(); met {

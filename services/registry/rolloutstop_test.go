@@ -8,11 +8,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -34,7 +34,7 @@ func inOneWave(strategy *rolloutv1.Strategy) *intentv1.Intent {
 // wantsOnAll waits until a version of web is wanted on so many servers, and returns their instances.
 func (s *site) wantsOnAll(servers int, version string) (out []*instancev1.Instance) {
 	s.t.Helper()
-	bustest.Eventually(s.t, version+" is wanted", func() bool {
+	polltest.Eventually(s.t, version+" is wanted", func() bool {
 		out = nil
 		s.r.follower.Read(func() {
 			for i := range s.r.records.View.InstancesOfAgent("web") {
@@ -64,7 +64,7 @@ func (s *site) cancel(due []*instancev1.Instance) {
 
 func (s *site) targetsAre(id string, want map[rolloutv1.TargetState]int) {
 	s.t.Helper()
-	bustest.Eventually(s.t, "the targets move", func() (are bool) {
+	polltest.Eventually(s.t, "the targets move", func() (are bool) {
 		s.r.follower.Read(func() {
 			are = true
 			for state, n := range want {
@@ -107,7 +107,7 @@ func TestAPauseWithdrawsAnIntentThatTheViewDoesNotKeep(t *testing.T) {
 		}
 		return n
 	}
-	bustest.Eventually(t, "its intent is withdrawn", func() bool { return withdrawn() > 0 })
+	polltest.Eventually(t, "its intent is withdrawn", func() bool { return withdrawn() > 0 })
 	s.cancel(due)
 	s.targetsAre(id, map[rolloutv1.TargetState]int{rolloutv1.TargetState_TARGET_STATE_PENDING: 2})
 	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
@@ -143,7 +143,7 @@ func TestOfTwoOverlappingPlansOnOneViewOneBegins(t *testing.T) {
 	if err := i.RecordRollout(t.Context(), second); !fault.Is(err, fault.Conflict) {
 		t.Errorf("the second plan: %v; want a conflict", err)
 	}
-	bustest.Eventually(t, "the first plan is folded", func() bool { return s.decided(other).Refusal != nil })
+	polltest.Eventually(t, "the first plan is folded", func() bool { return s.decided(other).Refusal != nil })
 	if d := s.decided(other); d.Refusal.GetCode() != code.RolloutOverlaps {
 		t.Errorf("planned again: %v; want %s", d.Refusal, code.RolloutOverlaps)
 	}

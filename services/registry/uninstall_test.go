@@ -10,11 +10,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
@@ -160,7 +160,7 @@ func TestADeadServerIsLeakedUntilItsReceiptArrives(t *testing.T) {
 	s.reportReceipt(gone, "web", 1)
 	s.reportReceipt(gone, "", 2)
 	s.reportReceipt(gone, "", 3)
-	bustest.Eventually(t, "nothing is leaked", func() bool { return len(s.leaked()) == 0 })
+	polltest.Eventually(t, "nothing is leaked", func() bool { return len(s.leaked()) == 0 })
 	if x := s.get(gone); x.UninstalledAt == nil || x.LeftPaths != 1 {
 		t.Errorf("the error is %v", x)
 	}
@@ -190,14 +190,14 @@ func TestALeakedServerIsForgottenOnlyAsALeak(t *testing.T) {
 	s := start(t)
 	gone, _ := s.owned("gone", serverv1.Ownership_OWNERSHIP_MANUAL)
 	s.report(topology.ReportAgents, agentsOf(gone, 1, stray("cron", 1)))
-	bustest.Eventually(t, "it is found", func() bool { return s.foundServers() == 1 })
+	polltest.Eventually(t, "it is found", func() bool { return s.foundServers() == 1 })
 	s.accepted(topology.VerbDecommission, decommission("gone", false))
 	s.untilLife(gone, serverv1.Life_LIFE_DEAD)
 	if code := s.code("ForgetServer", &registryv1.ForgetServerRequest{Server: gone}); code != "LEAKED" {
 		t.Errorf("code %q, want LEAKED", code)
 	}
 	s.reportReceipt(gone, "", 2)
-	bustest.Eventually(t, "its receipt is recorded", func() bool { return s.get(gone).UninstalledAt != nil })
+	polltest.Eventually(t, "its receipt is recorded", func() bool { return s.get(gone).UninstalledAt != nil })
 	if code := s.code("ForgetServer", &registryv1.ForgetServerRequest{Server: gone}); code != "LEAKED" {
 		t.Errorf("with an unmanaged agent at its death: code %q, want LEAKED", code)
 	}
@@ -215,7 +215,7 @@ func TestADeathThatCannotBeSignedShowsTheReason(t *testing.T) {
 	id := s.server("one")
 	s.unsigned.Store(true)
 	s.accepted(topology.VerbDecommission, decommission("one", false))
-	bustest.Eventually(t, "the reason is shown", func() bool {
+	polltest.Eventually(t, "the reason is shown", func() bool {
 		d := s.get(id).Duties
 		return len(d) == 1 && d[0].Kind == serverv1.DutyKind_DUTY_KIND_DEATH &&
 			strings.Contains(d[0].Reason, "the tombstone key cannot be read")

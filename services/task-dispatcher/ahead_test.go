@@ -11,9 +11,9 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // ahead has servers fetch an image ahead, and returns the generation of their tasks.
@@ -40,7 +40,7 @@ func TestWhatIsFetchedAheadComesAfterAllElseInHalfOfTheSlotsAlsoAfterARestart(t 
 	w.want(third, "shipper", 1, image)
 	w.awaitTask(d, third, "shipper", 1, taskv1.State_STATE_ASSIGNED)
 	w.awaitTask(d, second, "", two, taskv1.State_STATE_QUEUED)
-	bustest.Eventually(t, "the document asks for the image and names no change", func() bool {
+	polltest.Eventually(t, "the document asks for the image and names no change", func() bool {
 		doc := w.document(first)
 		if len(doc.GetRequests()) != 1 || len(doc.GetEntries()) != 0 {
 			return false
@@ -54,7 +54,7 @@ func TestWhatIsFetchedAheadComesAfterAllElseInHalfOfTheSlotsAlsoAfterARestart(t 
 	w.report(first, under.Id, taskv1.State_STATE_SUCCEEDED, nil)
 	w.awaitTask(d, first, "", one, taskv1.State_STATE_SUCCEEDED)
 	w.awaitTask(d, second, "", two, taskv1.State_STATE_ASSIGNED)
-	bustest.Eventually(t, "the document asks for nothing any more", func() bool {
+	polltest.Eventually(t, "the document asks for nothing any more", func() bool {
 		return len(w.document(first).GetRequests()) == 0
 	})
 }
@@ -105,7 +105,7 @@ func TestWhatIsFetchedAheadMakesWayInADocumentForChanges(t *testing.T) {
 	w.say(ledger.Image, large, &imagev1.Filled{})
 	until := time.Now().Add(time.Hour)
 	w.awaitTask(d, s, "", w.ahead(&imagev1.Ref{Id: large, Version: "2.0.0"}, until, s), taskv1.State_STATE_ASSIGNED)
-	bustest.Eventually(t, "the document asks for it", func() bool { return len(w.document(s).GetRequests()) == 1 })
+	polltest.Eventually(t, "the document asks for it", func() bool { return len(w.document(s).GetRequests()) == 1 })
 	full, agents := fullMetadata(t), 16
 	var facts []ledger.Draft
 	for n := range agents {
@@ -116,7 +116,7 @@ func TestWhatIsFetchedAheadMakesWayInADocumentForChanges(t *testing.T) {
 	for n := range agents {
 		w.awaitTask(d, s, fmt.Sprint("agent-", n), 1, taskv1.State_STATE_ASSIGNED)
 	}
-	bustest.Eventually(t, "the document has the changes and not the image", func() bool {
+	polltest.Eventually(t, "the document has the changes and not the image", func() bool {
 		return len(w.document(s).GetEntries()) == agents && len(w.document(s).GetRequests()) == 0
 	})
 }

@@ -12,10 +12,10 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // queuedWorld returns a world in which ten tasks of two agents are queued, and one is under way.
@@ -29,7 +29,7 @@ func queuedWorld(t *testing.T) (*world, *Dispatcher, []string) {
 		w.want(s, "a", 1, img)
 		w.want(s, "b", 1, img)
 	}
-	bustest.Eventually(t, "ten tasks, one of them assigned", func() bool {
+	polltest.Eventually(t, "ten tasks, one of them assigned", func() bool {
 		var assigned int
 		for _, s := range all {
 			for _, x := range w.tasks(d, s) {
@@ -158,7 +158,7 @@ func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
 	w, d, all := queuedWorld(t)
 	known := w.tasks(d, all[0])[0].Id
 	w.say(ledger.Server, serverID(77), &serverv1.Invited{Name: "new", Cell: "main"})
-	bustest.Eventually(t, "the invited server is known", func() bool {
+	polltest.Eventually(t, "the invited server is known", func() bool {
 		ok := false
 		d.follower.Read(func() { _, ok = d.view.Server(serverID(77)) })
 		return ok
@@ -221,7 +221,7 @@ func TestARemovalFromADyingServerIsNotCancelled(t *testing.T) {
 	unwanted := &instancev1.Unwanted{InstanceId: instanceID(server, agent), Generation: 2}
 	w.say(ledger.Instance, ledger.Key(server, agent), unwanted)
 	var removal *taskv1.Task
-	bustest.Eventually(t, "its removal is queued", func() bool {
+	polltest.Eventually(t, "its removal is queued", func() bool {
 		for _, x := range w.tasks(d, server) {
 			if x.Verb == taskv1.Verb_VERB_REMOVE && x.State == taskv1.State_STATE_QUEUED {
 				removal = x

@@ -16,11 +16,11 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -35,7 +35,7 @@ func (w *world) defers(server, id string, d *taskv1.Deferral) {
 // awaitDeferred returns the task of the agent shipper in a generation once it waits on its server.
 func (w *world) awaitDeferred(d *Dispatcher, server string, generation uint64) (deferred *taskv1.Task) {
 	w.t.Helper()
-	bustest.Eventually(w.t, "the task waits on its server", func() bool {
+	polltest.Eventually(w.t, "the task waits on its server", func() bool {
 		deferred = w.awaitTask(d, server, "shipper", generation, taskv1.State_STATE_RUNNING)
 		return task.Waits(deferred)
 	})
@@ -52,7 +52,7 @@ func TestADeferredTaskKeepsItsTimeAndLeavesItsSlotToAnother(t *testing.T) {
 		Environment: &environmentv1.Environment{Name: "prod", BusyLimit: durationpb.New(2 * time.Hour)},
 	})
 	w.say(ledger.Server, busy, &serverv1.Changed{Name: "host", Environment: "prod"})
-	bustest.Eventually(t, "the document has the limit", func() bool {
+	polltest.Eventually(t, "the document has the limit", func() bool {
 		return w.document(busy).GetBusyLimit().AsDuration() == 2*time.Hour
 	})
 	image := w.image("shipper", "1.0.0")
@@ -69,7 +69,7 @@ func TestADeferredTaskKeepsItsTimeAndLeavesItsSlotToAnother(t *testing.T) {
 	if got := time.Until(first.Deadline.AsTime()); (got - want).Abs() > time.Minute {
 		t.Errorf("it has %s, want %s: %v", got, want, first)
 	}
-	bustest.Eventually(t, "the document has the new deadline", func() bool {
+	polltest.Eventually(t, "the document has the new deadline", func() bool {
 		e := w.document(busy).GetEntries()
 		return len(e) == 1 && e[0].GetDeadline().AsTime().Equal(first.Deadline.AsTime())
 	})
@@ -98,7 +98,7 @@ func TestADeferredTaskThatIsNotWantedAnyMoreIsGivenUpAndCancelled(t *testing.T) 
 	w.defers(server, waiting.Id, &taskv1.Deferral{Until: timestamppb.New(time.Now().Add(time.Hour))})
 	w.awaitDeferred(d, server, 2)
 	w.want(server, "shipper", 3, one)
-	bustest.Eventually(t, "the document names the task that waits", func() bool {
+	polltest.Eventually(t, "the document names the task that waits", func() bool {
 		return slices.Equal(w.document(server).GetUnwantedTaskIds(), []string{waiting.Id})
 	})
 	w.report(server, waiting.Id, taskv1.State_STATE_UNDONE, &taskv1.Outcome{Code: code.GivenUp})
@@ -113,7 +113,7 @@ func TestADeferredTaskThatIsNotWantedAnyMoreIsGivenUpAndCancelled(t *testing.T) 
 	if got := w.factsOf(waiting.Id); got != "queued assigned started deferred cancelled" {
 		t.Errorf("the facts are %s", got)
 	}
-	bustest.Eventually(t, "the document names it no more", func() bool {
+	polltest.Eventually(t, "the document names it no more", func() bool {
 		return len(w.document(server).GetUnwantedTaskIds()) == 0
 	})
 }
@@ -128,13 +128,13 @@ func TestATaskThatRunsAndIsNotWantedAnyMoreIsNamedUntilItEnds(t *testing.T) {
 	w.want(server, "shipper", 1, one)
 	running := w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_ASSIGNED)
 	w.want(server, "shipper", 2, two)
-	bustest.Eventually(t, "the document names the task", func() bool {
+	polltest.Eventually(t, "the document names the task", func() bool {
 		return slices.Equal(w.document(server).GetUnwantedTaskIds(), []string{running.Id})
 	})
 	w.report(server, running.Id, taskv1.State_STATE_SUCCEEDED, nil)
 	w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
 	w.awaitTask(d, server, "shipper", 2, taskv1.State_STATE_ASSIGNED)
-	bustest.Eventually(t, "the document names it no more", func() bool {
+	polltest.Eventually(t, "the document names it no more", func() bool {
 		return len(w.document(server).GetUnwantedTaskIds()) == 0
 	})
 }
@@ -152,7 +152,7 @@ func TestADeferredTaskThatIsWantedAgainIsNotNamedAnyMore(t *testing.T) {
 	w.defers(server, waiting.Id, &taskv1.Deferral{Until: timestamppb.New(time.Now().Add(time.Hour))})
 	w.awaitDeferred(d, server, 1)
 	w.want(server, "shipper", 2, two)
-	bustest.Eventually(t, "the document names the task that waits", func() bool {
+	polltest.Eventually(t, "the document names the task that waits", func() bool {
 		return slices.Equal(w.document(server).GetUnwantedTaskIds(), []string{waiting.Id})
 	})
 	next := w.awaitTask(d, server, "shipper", 2, taskv1.State_STATE_QUEUED)
@@ -160,7 +160,7 @@ func TestADeferredTaskThatIsWantedAgainIsNotNamedAnyMore(t *testing.T) {
 		InstanceId: waiting.InstanceId, Generation: 3, Image: one, IntentId: waiting.IntentId,
 		WithdrawnIntentId: next.IntentId,
 	})
-	bustest.Eventually(t, "the document names it no more", func() bool {
+	polltest.Eventually(t, "the document names it no more", func() bool {
 		return len(w.document(server).GetUnwantedTaskIds()) == 0
 	})
 	w.defers(server, waiting.Id, &taskv1.Deferral{ResumedAt: timestamppb.Now()})

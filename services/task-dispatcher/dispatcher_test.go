@@ -11,9 +11,9 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
@@ -34,7 +34,7 @@ func TestAnInstallTravelsFromWantedToSucceeded(t *testing.T) {
 	if got.Verb != taskv1.Verb_VERB_INSTALL {
 		t.Errorf("verb is %v, want install", got.Verb)
 	}
-	bustest.Eventually(t, "the entry names no task any more", func() bool {
+	polltest.Eventually(t, "the entry names no task any more", func() bool {
 		e := w.document(s).GetEntries()
 		return len(e) == 1 && e[0].TaskId == "" && e[0].Image.GetId() == img.Id
 	})
@@ -60,7 +60,7 @@ func TestARolledBackUpgradeRestoresTheOldImage(t *testing.T) {
 	if got.From.GetId() != before.Id || got.To.GetId() != after.Id {
 		t.Errorf("the upgrade goes from %v to %v", got.From, got.To)
 	}
-	bustest.Eventually(t, "the entry is at the old image and its generation", func() bool {
+	polltest.Eventually(t, "the entry is at the old image and its generation", func() bool {
 		e := w.document(s).GetEntries()
 		return len(e) == 1 && e[0].TaskId == "" && e[0].Image.GetId() == before.Id && e[0].Generation == 1
 	})
@@ -78,13 +78,13 @@ func TestARemovalIsInTheDocumentUntilTheInstanceIsGone(t *testing.T) {
 	x.pause()
 	w.unwant(s, "shipper", 2)
 	removal := w.awaitTask(d, s, "shipper", 2, taskv1.State_STATE_ASSIGNED)
-	bustest.Eventually(t, "the document has a removal and no entry", func() bool {
+	polltest.Eventually(t, "the document has a removal and no entry", func() bool {
 		doc := w.document(s)
 		return len(doc.GetEntries()) == 0 && len(doc.GetRemovals()) == 1 && doc.Removals[0].TaskId == removal.Id &&
 			doc.Removals[0].InstanceId == instanceID(s, "shipper")
 	})
 	w.report(s, removal.Id, taskv1.State_STATE_SUCCEEDED, nil)
-	bustest.Eventually(t, "the document has no removal any more",
+	polltest.Eventually(t, "the document has no removal any more",
 		func() bool { return len(w.document(s).GetRemovals()) == 0 })
 }
 
@@ -100,7 +100,7 @@ func TestARefreshIsRequestedUnderItsTask(t *testing.T) {
 		Intent:    &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}},
 		ServerIds: []string{s, serverID(404)}, Changed: 1,
 	})
-	bustest.Eventually(t, "one task, which succeeded", func() bool {
+	polltest.Eventually(t, "one task, which succeeded", func() bool {
 		all := w.tasks(d, s)
 		return len(all) == 1 && all[0].Id == opening.RefreshID(intent, s) &&
 			all[0].State == taskv1.State_STATE_SUCCEEDED
@@ -153,7 +153,7 @@ func TestAnExpiredTaskIsRetriedWhenItsServerIsBack(t *testing.T) {
 	img := w.image("shipper", "1.0.0")
 	w.want(s, "shipper", 1, img)
 	w.awaitTask(d, s, "shipper", 1, taskv1.State_STATE_EXPIRED)
-	bustest.Eventually(t, "the entry stays, without a task", func() bool {
+	polltest.Eventually(t, "the entry stays, without a task", func() bool {
 		e := w.document(s).GetEntries()
 		return len(e) == 1 && e[0].TaskId == ""
 	})
@@ -194,7 +194,7 @@ func TestADeadServerHasATombstone(t *testing.T) {
 	w.awaitTask(d, s, "shipper", 2, taskv1.State_STATE_SUCCEEDED)
 	proof := &serverv1.Tombstone{ServerId: s, Cell: "main", Signature: []byte("signed")}
 	w.say(ledger.Server, s, &serverv1.Dead{Tombstone: proof})
-	bustest.Eventually(t, "a tombstone", func() bool {
+	polltest.Eventually(t, "a tombstone", func() bool {
 		doc := w.document(s)
 		return doc.GetLife() == serverv1.Life_LIFE_DEAD && proto.Equal(doc.Tombstone, proof) &&
 			len(doc.Entries)+len(doc.Removals)+len(doc.Requests) == 0
@@ -241,8 +241,8 @@ func TestAnUnchangedDocumentIsNotWrittenAgain(t *testing.T) {
 	stop()
 	again, _ := w.start(Config{})
 	w.enrol(serverID(2)) // its document is written after the look at the first
-	bustest.Eventually(t, "the second server's document", func() bool { return w.document(serverID(2)) != nil })
-	bustest.Eventually(t, "no document is to be written", func() bool { return again.publisher.changed.idle() })
+	polltest.Eventually(t, "the second server's document", func() bool { return w.document(serverID(2)) != nil })
+	polltest.Eventually(t, "no document is to be written", func() bool { return again.publisher.changed.idle() })
 	same(t, w, again, s)
 	if got := w.sequenceOf(s); got > end {
 		t.Errorf("the document was written again, at %d", got)
@@ -252,7 +252,7 @@ func TestAnUnchangedDocumentIsNotWrittenAgain(t *testing.T) {
 // same waits until the stored document is the view's projection.
 func same(t testing.TB, w *world, d *Dispatcher, server string) {
 	t.Helper()
-	bustest.Eventually(t, "the stored document is the view's projection", func() bool {
+	polltest.Eventually(t, "the stored document is the view's projection", func() bool {
 		_, want, err := d.publisher.project(server)
 		if err != nil {
 			t.Fatal(err)
@@ -273,9 +273,9 @@ func TestADocumentThatTheBusLostIsWrittenAgain(t *testing.T) {
 	w.awaitTask(d, other, "shipper", 1, taskv1.State_STATE_ASSIGNED)
 	w.bus.Forget(t, topology.Desired, func() {
 		w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
-		bustest.Eventually(t, "the entry", func() bool { return len(w.document(s).GetEntries()) == 1 })
+		polltest.Eventually(t, "the entry", func() bool { return len(w.document(s).GetEntries()) == 1 })
 	})
-	bustest.Eventually(t, "the entry again", func() bool { return len(w.document(s).GetEntries()) == 1 })
+	polltest.Eventually(t, "the entry again", func() bool { return len(w.document(s).GetEntries()) == 1 })
 	same(t, w, d, s)
 	same(t, w, d, other)
 }

@@ -8,16 +8,16 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // checksDeadlines waits until a dispatcher has checked deadlines from the beginning.
 func checksDeadlines(t *testing.T, d *Dispatcher) {
 	t.Helper()
 	end := d.deadlineChecks.Load() + 2 // one may be under way
-	bustest.Eventually(t, "deadlines are checked", func() bool { return d.deadlineChecks.Load() >= end })
+	polltest.Eventually(t, "deadlines are checked", func() bool { return d.deadlineChecks.Load() >= end })
 }
 
 // Work that was done during a disconnect is reported after it, also when the disconnect fell between
@@ -55,7 +55,7 @@ func TestALateReportCompletesTheRecordOfAnExpiredTask(t *testing.T) {
 		Code: "TIMED_OUT", FailedStep: taskv1.Step_STEP_PROVE, Reason: "it took too long", LogTail: "still loading",
 	})
 	var now *taskv1.Task
-	bustest.Eventually(t, "the record is complete", func() bool {
+	polltest.Eventually(t, "the record is complete", func() bool {
 		now = w.tasks(d, s)[0]
 		return now.Reported == taskv1.State_STATE_UNDONE
 	})
@@ -84,7 +84,7 @@ func TestADispatcherWhoseClockIsAheadExpiresNothingEarly(t *testing.T) {
 	task := w.awaitTask(one, s, "shipper", 1, taskv1.State_STATE_ASSIGNED)
 	ahead := func() time.Time { return time.Now().Add(2 * time.Hour) }
 	two, _ := w.start(Config{TaskDeadline: time.Millisecond, Now: ahead, wall: ahead}) // its grace period is as short
-	bustest.Eventually(t, "it measured the clock of the bus", func() bool {
+	polltest.Eventually(t, "it measured the clock of the bus", func() bool {
 		two.clock.mu.Lock()
 		defer two.clock.mu.Unlock()
 		return two.clock.differs

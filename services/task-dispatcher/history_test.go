@@ -7,8 +7,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -21,7 +21,7 @@ func (w *world) storeForeign(id string, epoch, generation uint64) {
 // awaitOwn waits until a server's document is one of its epoch that a dispatcher made.
 func (w *world) awaitOwn(id string, epoch uint64) (d *desiredv1.Document) {
 	w.t.Helper()
-	bustest.Eventually(w.t, "the document is the ledger's", func() bool {
+	polltest.Eventually(w.t, "the document is the ledger's", func() bool {
 		d = w.document(id)
 		return d.GetEpoch() == epoch && d.GetGeneration() < 999 && len(d.GetLineageGenerations()) > 0
 	})

@@ -11,8 +11,8 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
@@ -142,11 +142,11 @@ func TestNothingLeavesTheQueueWithoutTheClaim(t *testing.T) {
 	w.awaitTask(lost, s, "changes", 2, taskv1.State_STATE_QUEUED)
 	c.move(2 * DefaultQueuedDeadline)
 	w.awaitTask(lost, s, "first", 1, taskv1.State_STATE_EXPIRED) // what is under way needs no claim
-	bustest.Eventually(t, "a task is overdue that the dispatcher must not end", lost.leader.overdue.Load)
+	polltest.Eventually(t, "a task is overdue that the dispatcher must not end", lost.leader.overdue.Load)
 
 	next, _ := w.start(Config{TakeOverAfter: patient})
 	w.awaitTask(next, s, "changes", 1, taskv1.State_STATE_SUPERSEDED)
-	bustest.Eventually(t, "the others left the queue", func() bool {
+	polltest.Eventually(t, "the others left the queue", func() bool {
 		for _, x := range w.tasks(next, s) {
 			if x.State == taskv1.State_STATE_QUEUED {
 				return false
@@ -245,7 +245,7 @@ func TestAFailedRemovalIsRetriedWhenItsServerIsBack(t *testing.T) {
 				c.move(2 * DefaultTaskDeadline)
 			}
 			w.awaitTask(d, s, "shipper", 2, how)
-			bustest.Eventually(t, "the removal stays in the document, without a task", func() bool {
+			polltest.Eventually(t, "the removal stays in the document, without a task", func() bool {
 				r := w.document(s).GetRemovals()
 				return len(r) == 1 && r[0].TaskId == ""
 			})
@@ -257,12 +257,12 @@ func TestAFailedRemovalIsRetriedWhenItsServerIsBack(t *testing.T) {
 				second.Verb != taskv1.Verb_VERB_REMOVE {
 				t.Errorf("the second attempt is %v", second)
 			}
-			bustest.Eventually(t, "the removal names the new task", func() bool {
+			polltest.Eventually(t, "the removal names the new task", func() bool {
 				r := w.document(s).GetRemovals()
 				return len(r) == 1 && r[0].TaskId == second.Id && r[0].InstanceId == instanceID(s, "shipper")
 			})
 			w.report(s, second.Id, taskv1.State_STATE_SUCCEEDED, nil)
-			bustest.Eventually(t, "the removal is gone", func() bool { return len(w.document(s).GetRemovals()) == 0 })
+			polltest.Eventually(t, "the removal is gone", func() bool { return len(w.document(s).GetRemovals()) == 0 })
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/usual"
 )
@@ -86,7 +86,7 @@ func TestATaskThatIsSlowForItsKindIsListed(t *testing.T) {
 		}
 		return r.Tasks
 	}
-	bustest.Eventually(t, "its step is known", func() bool {
+	polltest.Eventually(t, "its step is known", func() bool {
 		last, _ := d.live.get(slow.Id)
 		return last.progress.GetStep() == taskv1.Step_STEP_PROVE
 	})

@@ -13,10 +13,10 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -68,13 +68,13 @@ func TestAnIntentShowsItsProgressAndItsSlowTasks(t *testing.T) {
 		}
 		return r
 	}
-	bustest.Eventually(t, "four succeeded and one runs", func() bool {
+	polltest.Eventually(t, "four succeeded and one runs", func() bool {
 		c := ask().Counts
 		return c.Succeeded == 4 && c.Running == 1
 	})
 	w.tell(serverID(1), last.Id, taskv1.Step_STEP_FETCH) // another server's word is not believed
 	w.tell(serverID(4), last.Id, taskv1.Step_STEP_PROVE)
-	bustest.Eventually(t, "its step is known", func() bool {
+	polltest.Eventually(t, "its step is known", func() bool {
 		return ask().UnderWay[0].GetLive().GetStep() == taskv1.Step_STEP_PROVE
 	})
 	if r := ask(); r.Slow != 0 || r.Ended || len(r.Tasks) > 0 {
@@ -90,7 +90,7 @@ func TestAnIntentShowsItsProgressAndItsSlowTasks(t *testing.T) {
 		t.Errorf("the task shows %v, %v", shown.GetTask().GetLive(), err)
 	}
 	w.report(serverID(4), last.Id, taskv1.State_STATE_UNDONE, &taskv1.Outcome{Reason: "it did not start"})
-	bustest.Eventually(t, "the intent has ended", func() bool { return ask().Ended })
+	polltest.Eventually(t, "the intent has ended", func() bool { return ask().Ended })
 	if r := ask(); len(r.Failures) != 1 || r.Failures[0].GetReason() != "it did not start" || r.Counts.Undone != 1 {
 		t.Errorf("at the end: %v", r)
 	}

@@ -9,10 +9,10 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -57,7 +57,7 @@ func TestARepeatedReportLeadsToOneFact(t *testing.T) {
 	address := topology.ServerAddress{Cell: "main", Server: server}
 	// It is handled after all others: once it is a dead letter, they were handled.
 	w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"})
-	bustest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
+	polltest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
 	if got := w.factsOf(open.Id); got != "queued assigned started failed" {
 		t.Errorf("the facts are %s", got)
 	}
@@ -86,7 +86,7 @@ func TestAnEndThatArrivesFirstIsRecordedWithItsStart(t *testing.T) {
 			w.report(server, open.Id, taskv1.State_STATE_RUNNING, nil) // says nothing new
 			address := topology.ServerAddress{Cell: "main", Server: server}
 			w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"})
-			bustest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
+			polltest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
 			got := w.awaitTask(d, server, "shipper", 1, end)
 			if facts, want := w.factsOf(open.Id), "queued assigned started "+string(task.StateOf(end)); facts != want {
 				t.Errorf("the facts are %q, want %q", facts, want)
@@ -119,7 +119,7 @@ func TestAReportThatIsNotBelievedBecomesADeadLetter(t *testing.T) {
 	w.publish(subject, &reportv1.Report{ServerId: server, Body: about(open.Id, taskv1.State_STATE_CANCELLED)})
 	w.publish(subject,
 		&reportv1.Report{ServerId: server, Body: &reportv1.Report_Sysinfo{Sysinfo: &reportv1.SysinfoReport{}}})
-	bustest.Eventually(t, "four dead letters", func() bool { return len(w.deadLetters()) == 4 })
+	polltest.Eventually(t, "four dead letters", func() bool { return len(w.deadLetters()) == 4 })
 	if got := w.awaitTask(d, server, "shipper", 1, taskv1.State_STATE_ASSIGNED); got.Id != open.Id {
 		t.Errorf("the task is %v", got)
 	}
@@ -140,13 +140,13 @@ func TestAQuarantinedServerIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	w, d, server, open := assigned(t)
 	w.say(ledger.Server, server, &serverv1.Quarantined{Reason: "forged"})
-	bustest.Eventually(t, "the dispatcher knows", func() bool {
+	polltest.Eventually(t, "the dispatcher knows", func() bool {
 		var standing serverv1.Standing
 		d.follower.Read(func() { s, _ := d.view.Server(server); standing = s.GetStanding() })
 		return standing == serverv1.Standing_STANDING_QUARANTINED
 	})
 	w.report(server, open.Id, taskv1.State_STATE_SUCCEEDED, nil)
-	bustest.Eventually(t, "the report is a dead letter", func() bool {
+	polltest.Eventually(t, "the report is a dead letter", func() bool {
 		q := w.deadLetters()
 		return len(q) == 1 && strings.Contains(q[0], "shut out")
 	})
@@ -156,7 +156,7 @@ func TestAReportOfADeadServerChangesNothing(t *testing.T) {
 	t.Parallel()
 	w, d, server, open := assigned(t)
 	w.say(ledger.Server, server, &serverv1.Dead{Lost: true})
-	bustest.Eventually(t, "the dispatcher knows", func() bool {
+	polltest.Eventually(t, "the dispatcher knows", func() bool {
 		var life serverv1.Life
 		d.follower.Read(func() { s, _ := d.view.Server(server); life = s.GetLife() })
 		return life == serverv1.Life_LIFE_DEAD
@@ -165,7 +165,7 @@ func TestAReportOfADeadServerChangesNothing(t *testing.T) {
 	address := topology.ServerAddress{Cell: "main", Server: server}
 	// It is handled last: once it is a dead letter, both were handled.
 	w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"})
-	bustest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
+	polltest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
 	var got *taskv1.Task
 	d.follower.Read(func() { got, _, _ = d.view.Task(open.Id) })
 	if got.GetState() == taskv1.State_STATE_SUCCEEDED {

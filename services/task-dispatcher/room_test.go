@@ -11,10 +11,10 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
@@ -61,7 +61,7 @@ func TestAChangeThatMakesADocumentTooLargeIsRefusedAndHoldsUpNoOther(t *testing.
 	w.sayAll(facts)
 	states := map[taskv1.State]int{}
 	var refused *taskv1.Task
-	bustest.Eventually(t, "every task ended", func() bool {
+	polltest.Eventually(t, "every task ended", func() bool {
 		clear(states)
 		for _, x := range w.tasks(d, s) {
 			if states[x.State]++; x.State == taskv1.State_STATE_CANCELLED {
@@ -75,7 +75,7 @@ func TestAChangeThatMakesADocumentTooLargeIsRefusedAndHoldsUpNoOther(t *testing.
 		t.Fatalf("of %v one ended with %v", states, o)
 	}
 	came := states[taskv1.State_STATE_SUCCEEDED]
-	bustest.Eventually(t, "the document has all admitted entries",
+	polltest.Eventually(t, "the document has all admitted entries",
 		func() bool { return len(w.document(s).GetEntries()) == came })
 	if size := proto.Size(w.document(s)); size > view.MaxDocument || size < view.MaxDocument*9/10 {
 		t.Errorf("the document has %d bytes", size)

@@ -11,12 +11,12 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 )
 
@@ -45,7 +45,7 @@ func TestOnlyTheStoredDocumentHasASecretInClear(t *testing.T) {
 			})
 			w.start(Config{Secrets: c.key})
 			var stored *desiredv1.Document
-			bustest.Eventually(t, "the document has the entry", func() bool {
+			polltest.Eventually(t, "the document has the entry", func() bool {
 				stored = w.document(server)
 				return len(stored.GetEntries()) == 1
 			})
@@ -57,7 +57,7 @@ func TestOnlyTheStoredDocumentHasASecretInClear(t *testing.T) {
 				t.Errorf("metadata (-want +have):\n%s", d)
 			}
 			var answer *dispatcherv1.GetDocumentResponse
-			bustest.Eventually(t, "the service answers", func() bool { // it may write documents before it does
+			polltest.Eventually(t, "the service answers", func() bool { // it may write documents before it does
 				answer, err = bus.Call[*dispatcherv1.GetDocumentResponse](t.Context(), w.conn, ledger.Dispatcher,
 					client.Services[ledger.Dispatcher].Methods().ByName("GetDocument"),
 					&dispatcherv1.GetDocumentRequest{ServerId: server})

@@ -12,9 +12,9 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
@@ -94,7 +94,7 @@ func (w *world) replay(concurrency int) (ended map[string]task.State) {
 // ledger.
 func (w *world) sameAsFolded(d *Dispatcher, servers ...string) {
 	w.t.Helper()
-	bustest.Eventually(w.t, "every document is up to date", func() bool { return d.publisher.changed.idle() })
+	polltest.Eventually(w.t, "every document is up to date", func() bool { return d.publisher.changed.idle() })
 	// The ledger may still grow, by a claim for example, so both are taken at one position.
 	position, have, err := d.follower.Canonical()
 	if err != nil {
@@ -268,7 +268,7 @@ func TestOfOverlappingChangesTheLastOneHolds(t *testing.T) {
 		t.Errorf("the tasks ended as %v, want each succeeded or superseded", count)
 	}
 	for _, s := range all {
-		bustest.Eventually(t, "every entry is at the last image", func() bool {
+		polltest.Eventually(t, "every entry is at the last image", func() bool {
 			doc := w.document(s)
 			for _, e := range doc.GetEntries() {
 				if e.Image.GetId() != last.Id || e.TaskId != "" {

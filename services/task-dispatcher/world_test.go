@@ -23,6 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -151,7 +152,7 @@ func (w *world) sequenceOf(server string) uint64 {
 func (w *world) settles(d *Dispatcher) {
 	w.t.Helper()
 	last, quiet := uint64(0), 0
-	bustest.Eventually(w.t, "the ledger settles", func() bool {
+	polltest.Eventually(w.t, "the ledger settles", func() bool {
 		s, err := w.conn.Stream(context.Background(), topology.Ledger)
 		if err != nil {
 			w.t.Fatal(err)
@@ -221,7 +222,7 @@ func (w *world) tasks(d *Dispatcher, server string) []*taskv1.Task {
 func (w *world) awaitTask(d *Dispatcher, server, agent string, generation uint64, state taskv1.State) *taskv1.Task {
 	w.t.Helper()
 	var found *taskv1.Task
-	bustest.Eventually(w.t, fmt.Sprintf("task of %s generation %d is %v", agent, generation, state), func() bool {
+	polltest.Eventually(w.t, fmt.Sprintf("task of %s generation %d is %v", agent, generation, state), func() bool {
 		for _, t := range w.tasks(d, server) {
 			if t.Agent == agent && t.Generation == generation {
 				found = t
@@ -326,7 +327,7 @@ func (w *world) sayAll(facts []ledger.Draft) {
 // under way.
 func (w *world) awaitSettled(d *Dispatcher, generation uint64, servers []string, entries int) {
 	w.t.Helper()
-	bustest.Eventually(w.t, "every entry is of the last generation", func() bool {
+	polltest.Eventually(w.t, "every entry is of the last generation", func() bool {
 		settled := true
 		d.follower.Read(func() {
 			for n := 0; n < len(servers) && settled; n++ {

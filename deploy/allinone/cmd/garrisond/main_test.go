@@ -12,8 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/freeport"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 func TestAHandOutNeedsADirectory(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAMemberThatWaitsForTheOthersIsStoppedByASignal(t *testing.T) {
 			"--cluster", fmt.Sprintf("127.0.0.1:%d,127.0.0.2:%d,127.0.0.3:%d", ports[1], ports[2], ports[3]),
 		}, io.Discard, log)
 	}()
-	bustest.Eventually(t, "its bus listens", func() bool {
+	polltest.Eventually(t, "its bus listens", func() bool {
 		_, err := os.Stat(filepath.Join(data, "operator.json"))
 		return err == nil
 	})

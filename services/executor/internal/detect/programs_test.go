@@ -14,7 +14,7 @@ import (
 
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
@@ -142,7 +142,7 @@ func TestWhatADetectorLeavesIsEnded(t *testing.T) {
 	if err != nil || pid == 0 {
 		t.Fatalf("%q %v", data, err)
 	}
-	bustest.Eventually(t, "the process that it left ended", func() bool {
+	polltest.Eventually(t, "the process that it left ended", func() bool {
 		_, runs := proctree.StartTime(pid)
 		return !runs
 	})

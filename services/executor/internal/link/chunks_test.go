@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 )
@@ -75,13 +76,13 @@ func TestAnImageThatTheDocumentDoesNotNameFailsWithTheCatalogsCode(t *testing.T)
 	bustest.Go(t, s.link.Run)
 	s.store(t, topology.DesiredSubject(here),
 		&desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 1})
-	bustest.Eventually(t, "the document is offered", func() bool { return s.room.last() != nil })
+	polltest.Eventually(t, "the document is offered", func() bool { return s.room.last() != nil })
 	before := s.room.count()
 	err := s.link.Fetch(t.Context(), i.Manifest.Blob, func(uint64) {})
 	if got := fault.RefusalOf(err).GetCode(); got != code.NotYourImage || !fault.Is(err, fault.Invalid) {
 		t.Errorf("%v, want %s", err, code.NotYourImage)
 	}
-	bustest.Eventually(t, "the document is read again", func() bool { return s.room.count() > before })
+	polltest.Eventually(t, "the document is read again", func() bool { return s.room.count() > before })
 }
 
 // A request that the bus lost with the connection is repeated at once.
@@ -104,7 +105,7 @@ func TestAFetchGoesOnAfterAReconnect(t *testing.T) {
 	<-requested
 	s.b.Restart(t, func(string) {})
 	c := s.b.Dial(t, "image-catalog")
-	bustest.Eventually(t, "the catalog is connected", c.Connected)
+	polltest.Eventually(t, "the catalog is connected", c.Connected)
 	bustest.ServeChunks(t, c)
 	select {
 	case err := <-ended:

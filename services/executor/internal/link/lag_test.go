@@ -14,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
@@ -43,7 +44,7 @@ func TestABellLeadsToItsDocumentOnAReplicaThatLagsBehind(t *testing.T) {
 	}
 	generation := uint64(1)
 	store(t, writer, at, generation)
-	bustest.Eventually(t, "the first documents are offered", func() bool { return all(rooms, 1) })
+	polltest.Eventually(t, "the first documents are offered", func() bool { return all(rooms, 1) })
 	stale, readings := 0, 0 // the replica begins to answer a while after the stream was made
 	for deadline := time.Now().Add(time.Minute); stale < enough; readings += servers {
 		if time.Now().After(deadline) {
@@ -54,7 +55,7 @@ func TestABellLeadsToItsDocumentOnAReplicaThatLagsBehind(t *testing.T) {
 		}
 		generation++
 		store(t, writer, at, generation)
-		bustest.Eventually(t, fmt.Sprintf("generation %d is offered to all", generation),
+		polltest.Eventually(t, fmt.Sprintf("generation %d is offered to all", generation),
 			func() bool { return all(rooms, generation) })
 		for _, r := range rooms {
 			if r.count() > 1 {
@@ -109,5 +110,5 @@ func TestTheDocumentIsReadAgainSoonAfterAConnect(t *testing.T) {
 	})
 	bustest.Go(t, l.Run)
 	// Once at the start, once with the subscription at the latest, and once more.
-	bustest.Eventually(t, "it is read three times", func() bool { return readings.Load() >= 3 })
+	polltest.Eventually(t, "it is read three times", func() bool { return readings.Load() >= 3 })
 }

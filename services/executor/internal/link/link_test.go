@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
@@ -125,10 +126,10 @@ func TestADocumentIsReadAtTheStartAndWhenItsBellRings(t *testing.T) {
 	doc := &desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 1}
 	s.store(t, topology.DesiredSubject(here), doc)
 	bustest.Go(t, s.link.Run)
-	bustest.Eventually(t, "the first is offered", func() bool { return s.room.last().GetGeneration() == 1 })
+	polltest.Eventually(t, "the first is offered", func() bool { return s.room.last().GetGeneration() == 1 })
 	doc.Generation = 2
 	s.store(t, topology.DesiredSubject(here), doc)
-	bustest.Eventually(t, "the second is offered", func() bool { return s.room.last().GetGeneration() == 2 })
+	polltest.Eventually(t, "the second is offered", func() bool { return s.room.last().GetGeneration() == 2 })
 }
 
 // Another server can have its own document delivered to this one's bell, as the answer to its reading.
@@ -141,7 +142,7 @@ func TestAnotherServersDocumentOnTheBellIsNotHandedOn(t *testing.T) {
 	other := topology.ServerAddress{Cell: here.Cell, Server: "0197b5a0-0000-7000-8000-000000000002"}
 	bustest.Go(t, s.link.Run)
 	s.store(t, topology.DesiredSubject(here), mine(1))
-	bustest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 1 })
+	polltest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 1 })
 	s.store(t, topology.DesiredSubject(other), mine(9)) // later than its own; no dispatcher writes that there
 	heard := make(chan bool, 1)
 	stop, err := s.conn.Subscribe(topology.BellSubject(here), func(bus.Message) { heard <- true })
@@ -157,7 +158,7 @@ func TestAnotherServersDocumentOnTheBellIsNotHandedOn(t *testing.T) {
 	}
 	stop()
 	s.store(t, topology.DesiredSubject(here), mine(2))
-	bustest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 2 })
+	polltest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 2 })
 	s.room.mu.Lock()
 	defer s.room.mu.Unlock()
 	for _, d := range s.room.offered {
@@ -198,7 +199,7 @@ func TestABellThatNeverStopsCostsNoMoreThanItsPace(t *testing.T) {
 	s.store(t, topology.DesiredSubject(here),
 		&desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 1})
 	bustest.Go(t, s.link.Run)
-	bustest.Eventually(t, "the document is offered", func() bool { return s.room.last() != nil })
+	polltest.Eventually(t, "the document is offered", func() bool { return s.room.last() != nil })
 	started := time.Now()
 	const least = 5
 	offered := func() int {
@@ -225,7 +226,7 @@ func TestAnotherServersDocumentIsNotHandedOn(t *testing.T) {
 	s.store(t, topology.DesiredSubject(here), &desiredv1.Document{ServerId: "another", Cell: here.Cell, Generation: 9})
 	s.store(t, topology.DesiredSubject(here),
 		&desiredv1.Document{ServerId: here.Server, Cell: here.Cell, Generation: 10})
-	bustest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 10 })
+	polltest.Eventually(t, "its own is offered", func() bool { return s.room.last().GetGeneration() == 10 })
 	for _, d := range s.room.offered {
 		if d.GetServerId() != here.Server {
 			t.Errorf("offered %v", d)
@@ -241,7 +242,7 @@ func TestReportsArriveInOrderAndLeaveTheOutbox(t *testing.T) {
 		s.room.waiting = append(s.room.waiting, link.Report{Sequence: n + 1, Kind: topology.ReportTask, Data: data})
 	}
 	bustest.Go(t, s.link.Run)
-	bustest.Eventually(t, "the outbox is empty", func() bool {
+	polltest.Eventually(t, "the outbox is empty", func() bool {
 		w, _ := s.room.Waiting(1)
 		return len(w) == 0
 	})
@@ -273,7 +274,7 @@ func TestWhatTheBusForgotIsSaidAgain(t *testing.T) {
 			data, _ := proto.Marshal(&reportv1.Report{Sequence: uint64(n)})
 			s.room.say(link.Report{Sequence: uint64(n), Kind: kinds[(n-1)%len(kinds)], Data: data})
 		}
-		bustest.Eventually(t, "the outbox is empty", func() bool {
+		polltest.Eventually(t, "the outbox is empty", func() bool {
 			w, _ := s.room.Waiting(1)
 			return len(w) == 0
 		})
@@ -281,7 +282,7 @@ func TestWhatTheBusForgotIsSaidAgain(t *testing.T) {
 	bustest.Go(t, s.link.Run)
 	say(1, 1)
 	s.b.Forget(t, topology.Reports, func() { say(2, 5) })
-	bustest.Eventually(t, "what was forgotten is there again", func() bool { return len(s.reports(t)) >= 5 })
+	polltest.Eventually(t, "what was forgotten is there again", func() bool { return len(s.reports(t)) >= 5 })
 	say(6, 6)
 	if have, want := s.reports(t), []uint64{1, 1, 3, 4, 5, 6}; !slices.Equal(have, want) {
 		t.Errorf("the stream has %v, want %v: of what was found the last", have, want)

@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/logview"
@@ -47,7 +48,7 @@ func newDesk(t *testing.T) *desk {
 		Now: func() time.Time { return time.Now().Add(time.Duration(d.now.Load())) },
 	})
 	bustest.Go(t, v.Run)
-	bustest.Eventually(t, "the server answers", func() bool {
+	polltest.Eventually(t, "the server answers", func() bool {
 		_, err := d.open("ann", "no-agent", nil)
 		return fault.RefusalOf(err).GetCode() == code.NoOutput
 	})
@@ -222,7 +223,7 @@ func TestASessionWithARequestUnderWayMakesNoRoom(t *testing.T) {
 			}
 		}
 	}()
-	bustest.Eventually(t, "the request is under way", func() bool {
+	polltest.Eventually(t, "the request is under way", func() bool {
 		_, err := d.read(d.ann, waits, &logv1.ReadRequest{})
 		return fault.RefusalOf(err).GetCode() == code.Busy
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
@@ -128,7 +129,7 @@ func TestAServerStaysConnectedBeyondTheEndOfItsFirstCredentials(t *testing.T) {
 		}
 		return nil
 	})
-	bustest.Eventually(t, "it is connected with credentials of another period", func() bool {
+	polltest.Eventually(t, "it is connected with credentials of another period", func() bool {
 		from, _ := trust.Times(j.jwt(t))
 		return from.After(j.until) && j.conn.Connected()
 	})
@@ -136,7 +137,7 @@ func TestAServerStaysConnectedBeyondTheEndOfItsFirstCredentials(t *testing.T) {
 
 func TestWithoutARenewalTheBusRefusesTheServer(t *testing.T) {
 	j := join(t, 2*time.Second)
-	bustest.Eventually(t, "the credentials have expired", func() bool {
+	polltest.Eventually(t, "the credentials have expired", func() bool {
 		return j.conn.Access().Login == bus.LoginExpired
 	})
 }

@@ -79,7 +79,7 @@ func readSchema(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	f, err := regular.Open(path)
+	f, err := regular.OpenNamed(path)
 	if err != nil {
 		return "", err
 	}

@@ -44,7 +44,7 @@ func readFiles(env *cli.Env, name string) ([]declare.File, error) {
 		return nil, cli.Usage("-f: %v", err)
 	}
 	if !info.IsDir() {
-		f, err := readFile(regular.Open(name))
+		f, err := readFile(regular.OpenNamed(name))
 		f.Name = name
 		return []declare.File{f}, err
 	}

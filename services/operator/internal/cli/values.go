@@ -192,7 +192,7 @@ func readValue(env *Env, value string, limit int64) (string, error) {
 func readFile(env *Env, path string, limit int64) (string, error) {
 	from := env.In
 	if path != "-" {
-		f, err := regular.Open(path)
+		f, err := regular.OpenNamed(path)
 		if err != nil {
 			return "", fmt.Errorf("cannot read the file that it names: %w", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/facts"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -197,7 +198,7 @@ func TestALedgerThatWasSetBackIsReportedAndReadAgain(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- command.ExecuteContext(ctx) }()
-	bustest.Eventually(t, "five facts are read", func() bool { return out.count("\n") == 5 })
+	polltest.Eventually(t, "five facts are read", func() bool { return out.count("\n") == 5 })
 	b.Restart(t, func(store string) {
 		if err := os.RemoveAll(store); err != nil {
 			t.Fatal(err)
@@ -206,12 +207,12 @@ func TestALedgerThatWasSetBackIsReportedAndReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	bustest.Eventually(t, "the bus is back",
+	polltest.Eventually(t, "the bus is back",
 		func() bool { _, err := conn.Stream(t.Context(), "LEDGER"); return err == nil })
 	longLedger(t, b, 4)
-	bustest.Eventually(t, "the reset is printed",
+	polltest.Eventually(t, "the reset is printed",
 		func() bool { return errs.count("reset: the ledger does not have fact 5 ") == 1 })
-	bustest.Eventually(t, "all seven are read again", func() bool { return out.count("\n") == 12 })
+	polltest.Eventually(t, "all seven are read again", func() bool { return out.count("\n") == 12 })
 	cancel()
 	<-ended
 }

@@ -86,7 +86,7 @@ program that lists them has succeeded.`,
 func read(env *cli.Env, file string) ([]*externalv1.Found, error) {
 	var in io.Reader = env.In
 	if file != "" {
-		f, err := regular.Open(file)
+		f, err := regular.OpenNamed(file)
 		if err != nil {
 			return nil, cli.Usage("%v", err)
 		}

@@ -59,7 +59,7 @@ func readDump(dir string) (out dumpFiles, err error) {
 
 // readFile reads a file, and at most one byte more than it may have: its reader checks it.
 func readFile(path string) (declare.File, error) {
-	f, err := regular.Open(path)
+	f, err := regular.OpenNamed(path)
 	if err != nil {
 		return declare.File{}, err
 	}

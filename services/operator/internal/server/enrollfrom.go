@@ -91,7 +91,7 @@ func (m many) exists(name string) bool {
 func (m many) read(env *cli.Env) ([]*registryv1.InviteServerRequest, error) {
 	in := env.In
 	if m.from != "-" {
-		opened, err := regular.Open(m.from)
+		opened, err := regular.OpenNamed(m.from)
 		if err != nil {
 			return nil, err
 		}
