@@ -64,7 +64,7 @@ type ran struct {
 func (w *world) haltsInItsFirstWave(version string) (rollout string) {
 	w.T.Helper()
 	w.Fails(6, "TOO_MANY_BROKEN", "rollout", "start", "executor@"+version, "--on", "all",
-		"--waves", "2", "--soak", "1m", "--silence", "5s", "--yes")
+		"--waves", "2", "--max-broken", "1", "--soak", "1m", "--silence", "5s", "--yes")
 	id := strings.TrimSpace(w.OK("rollout", "list", "--state", "halted", "-o", "name"))
 	var r ran
 	out := w.OK("rollout", "show", id, "-o", "json")
