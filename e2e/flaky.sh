@@ -14,7 +14,7 @@ for _ in 1 2 3 4; do
   (while :; do :; done) &
   load+=($!)
 done
-trap 'kill "${load[@]}"; rm -rf "${TMPDIR:-/nonexistent}"' EXIT
+trap 'kill "${load[@]}"; forget_memory' EXIT
 failed=0
 for package in $(go list "$@"); do
   for run in $(seq "$n"); do
