@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"errors"
-	"os"
 	"syscall"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -57,7 +56,7 @@ type RestoreOld struct {
 // Do implements Step. An old version that fails its health check is no error of the rollback.
 func (s RestoreOld) Do(ctx context.Context, r *Run) error {
 	r.OldUnhealthy = ""
-	from := outputEnd(s.Root.Output(r.Agent))
+	from := supervise.Output(s.Root.Output(r.Agent)).Next()
 	old := agent.Installed(r.From)
 	if err := errors.Join(s.image(r, r.From.Image), s.Configs.Link(old, r.From.Rendered)); err != nil {
 		return err
@@ -78,15 +77,6 @@ func (s RestoreOld) Do(ctx context.Context, r *Run) error {
 	}
 	r.Log.Error().Err(err).Msg("the old version failed its health check after the rollback")
 	return nil
-}
-
-// outputEnd returns where the output of the next start begins.
-func outputEnd(path string) int64 {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
 }
 
 // start brings the old version to where it was, without the new one and the network.

@@ -85,6 +85,50 @@ func TestPositionsStayValidWhenTheOutputIsCut(t *testing.T) {
 	}
 }
 
+func TestWhatIsWrittenWhileTheOutputIsCutIsKept(t *testing.T) {
+	w := newWritten(t)
+	w.add(strings.Repeat("x", int(quick.OutputBytes)) + "\n")
+	found := quick.OutputBytes + 1
+	w.add("last 1\nlast 2\n")
+	if err := quick.cutOutput(w.path, found); err != nil {
+		t.Fatal(err)
+	}
+	w.add("last 3\n")
+	if text, _ := w.all(found); text != "last 1\nlast 2\nlast 3\n" {
+		t.Errorf("behind the size that was found: %q", text)
+	}
+}
+
+func TestAnAgentThatWritesFasterThanItsOutputIsCopiedKeepsItsEnd(t *testing.T) {
+	w := newWritten(t)
+	w.add(strings.Repeat("x", 10*int(quick.OutputBytes)) + "last\n")
+	if err := quick.cutOutput(w.path, quick.OutputBytes); err != nil {
+		t.Fatal(err)
+	}
+	kept, _ := os.ReadFile(before(w.path))
+	if text, _ := w.all(0); text != string(kept) || !strings.HasSuffix(text, "xlast\n") {
+		t.Errorf("%d bytes that end with %q", len(text), text[max(0, len(text)-20):])
+	}
+	if int64(len(kept)) != quick.OutputBytes {
+		t.Errorf("%d bytes are kept", len(kept))
+	}
+}
+
+func TestTheTailReachesIntoWhatWasCutOff(t *testing.T) {
+	w := newWritten(t)
+	w.add(strings.Repeat("old\n", int(quick.OutputBytes)/4))
+	from := Output(w.path).Next()
+	w.add("no licence\n")
+	w.tend()
+	if got := LastLine(w.path, from, nil); got != "no licence" {
+		t.Errorf("after the cut, the last line is %q", got)
+	}
+	w.add("good bye\n")
+	if got := Tail(w.path, from, 4096); got != "no licence\ngood bye\n" {
+		t.Errorf("the tail is %q", got)
+	}
+}
+
 func TestAReaderThatIsTooSlowLearnsThatOutputWasDiscarded(t *testing.T) {
 	w := newWritten(t)
 	for n := range 2000 {
