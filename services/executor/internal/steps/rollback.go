@@ -97,8 +97,12 @@ func (s RestoreOld) start(ctx context.Context, r *Run, old agent.Version) error 
 	return errors.Join(err, s.Starter.Processes.Keep(old))
 }
 
-// removeFirst deletes what a first install made.
+// removeFirst deletes what a first install made, but for its output.
 func (s RestoreOld) removeFirst(r *Run) error {
+	err := supervise.Output(s.Root.Output(r.Agent)).MoveTo(s.Root.FailedOutput(r.Agent))
+	if err != nil {
+		r.Log.Warn().Err(err).Msg("output of the failed version not kept")
+	}
 	if !r.DirExisted {
 		return errors.Join(imagedir.RemoveTree(s.Root.Agent(r.Agent)), layout.SyncDir(s.Root.Agents()))
 	}

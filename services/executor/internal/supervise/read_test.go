@@ -129,6 +129,33 @@ func TestTheTailReachesIntoWhatWasCutOff(t *testing.T) {
 	}
 }
 
+func TestTheVersionOfAnOutputStaysKnownWhenItIsCutAndMoved(t *testing.T) {
+	w := newWritten(t)
+	for _, version := range []string{"1.0.0", "2.0.0"} {
+		if err := Output(w.path).Starts(version); err != nil {
+			t.Fatal(err)
+		}
+		w.add(strings.Repeat("x", int(quick.OutputBytes)))
+		w.tend()
+	}
+	to := filepath.Join(t.TempDir(), "kept", "output.log")
+	if err := Output(w.path).MoveTo(to); err != nil {
+		t.Fatal(err)
+	}
+	for position, want := range map[int64]string{0: "2.0.0", quick.OutputBytes: "2.0.0"} {
+		_, next, _, err := Output(to).Read(position, 1)
+		if got, _ := Output(to).VersionAt(next - 1); err != nil || got != want {
+			t.Errorf("what is kept from %d on is of %q, %v", position, got, err)
+		}
+	}
+	if n := len(readMarks(to).starts); n != 1 {
+		t.Errorf("%d versions are kept, want the one of what is kept", n)
+	}
+	if left, _ := filepath.Glob(w.path + "*"); len(left) > 0 {
+		t.Errorf("left at the old place: %v", left)
+	}
+}
+
 func TestAReaderThatIsTooSlowLearnsThatOutputWasDiscarded(t *testing.T) {
 	w := newWritten(t)
 	for n := range 2000 {
