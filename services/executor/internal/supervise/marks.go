@@ -48,6 +48,8 @@ const (
 	// mostStarts is how many starts of versions are kept, and versionBytes bounds a version.
 	mostStarts   = 64
 	versionBytes = 64
+	// startsBytes is more than the starts take up, which come before the marks: a reader asks for each part.
+	startsBytes = 8 << 10
 	// marksBytes bounds what is read of the file, and mostPosition its numbers; an agent may write it too.
 	marksBytes   = 1 << 17
 	mostPosition = 1 << 60
@@ -57,14 +59,17 @@ const (
 func OutputMarks(output string) string { return output + marksName }
 
 // readMarks reads the marks of an output file. Lines that are no marks are left out.
-func readMarks(output string) outputMarks {
+func readMarks(output string) outputMarks { return readMarksIn(output, marksBytes) }
+
+// readMarksIn reads those in the first bytes of the file.
+func readMarksIn(output string, most int64) outputMarks {
 	var m outputMarks
 	f, err := openOutput(OutputMarks(output), os.O_RDONLY)
 	if err != nil {
 		return m
 	}
 	defer func() { _ = f.Close() }()
-	lines := bufio.NewScanner(io.LimitReader(f, marksBytes))
+	lines := bufio.NewScanner(io.LimitReader(f, most))
 	for first := true; lines.Scan(); first = false {
 		var at, position int64
 		if first {
@@ -216,8 +221,10 @@ func (o Output) Starts(version string) error {
 // VersionAt returns the version that was started last before a position, if that was noted, and the position where the
 // next one was.
 func (o Output) VersionAt(position int64) (version string, until int64) {
+	cutting.Lock()
+	defer cutting.Unlock()
 	until = math.MaxInt64
-	for _, s := range readMarks(string(o)).starts {
+	for _, s := range readMarksIn(string(o), startsBytes).starts {
 		if s.position <= position {
 			version = s.version
 		} else {
