@@ -30,6 +30,8 @@ type Log struct {
 type LogPart struct {
 	Data []byte // as the agent wrote it; empty when there was nothing more
 	Cut  bool   // output before it was discarded unread
+	// Version is what the server says was started last before the output; empty when it does not know.
+	Version string
 }
 
 // OpenLog opens a session. The ledger then has the caller's name, the server, the agent and the time.
@@ -68,7 +70,7 @@ func (l *Log) Read(ctx context.Context, wait time.Duration) (LogPart, error) {
 		return LogPart{}, fault.New(fault.Internal, "server %s answered with output from before the position", l.server)
 	}
 	l.position = r.GetPosition()
-	return LogPart{Data: r.GetData(), Cut: r.GetCut()}, nil
+	return LogPart{Data: r.GetData(), Cut: r.GetCut(), Version: r.GetVersion()}, nil
 }
 
 // refused returns an error in words of this side. A server is not believed: of its refusal only a known code counts.

@@ -117,9 +117,17 @@ func (p *Processes) Prepare(v Version, notify string) (supervise.Unit, error) {
 	}
 	spec, err := p.Spec(v, notify)
 	if err == nil {
+		p.startsOutput(v)
 		u.SetEnv(spec.Env)
 	}
 	return u, err
+}
+
+// startsOutput has the output say which version it is of.
+func (p *Processes) startsOutput(v Version) {
+	if err := supervise.Output(p.Root.Output(v.Agent)).Starts(v.Image.GetVersion()); err != nil {
+		p.log.Debug().Err(err).Str(logs.Agent, v.Agent).Msg("version not noted in the output")
+	}
 }
 
 // Stop ends a version's process and forgets its unit.
@@ -198,6 +206,7 @@ func (p *Processes) RunOnce(ctx context.Context, v Version) error {
 	if err != nil {
 		return err
 	}
+	p.startsOutput(v)
 	ctx, cancel := context.WithTimeout(ctx, v.ReadyWithin())
 	defer cancel()
 	return p.supervisor.RunOnce(spec, ctx.Done())

@@ -15,6 +15,9 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 func TestAnAgentIsInstalledProvenAndReported(t *testing.T) {
@@ -136,6 +139,14 @@ func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
 	outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "crash"))), taskv1.State_STATE_UNDONE)
 	if left := b.left(); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+	kept := b.root.FailedOutput("cn-agent")
+	if got := supervise.Tail(kept, 0, 4096); !strings.Contains(got, "agent 1.0.0") {
+		t.Errorf("its output is not kept: %q", got)
+	}
+	outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "ready"))), taskv1.State_STATE_SUCCEEDED)
+	if dir := filepath.Dir(kept); !layout.Missing(dir) {
+		t.Errorf("%s stays, though the agent is installed", dir)
 	}
 }
 

@@ -4,6 +4,7 @@
 //	executor/            key, identity, journal.db, journal.mark, status.json, starts.json, at its end tombstone.json
 //	executor/journal.db.damaged-TIME  journals that could not be used any more, the newest three
 //	executor/program     a link to the executor's own program, when an image brought one
+//	executor/outputs/AGENT/  the output of a first install that was undone, until the agent is installed
 //	busy/NAME.json       a critical section, which a program on the server began
 //	cache/DIGEST/N       chunks that were fetched and verified, while a change needs them
 //	images/DIGEST/       one unpacked image, sealed

@@ -114,6 +114,7 @@ func (r Root) Own() []string {
 	return []string{
 		r.Program(),
 		r.Starts(),
+		r.FailedOutputs(),
 		r.Status(),
 		r.Journal(),
 		r.JournalMark(),
@@ -227,6 +228,14 @@ func (r Root) Run(agent string) string { return r.Path("agents", agent, "run") }
 
 // Output is where an agent's output is appended.
 func (r Root) Output(agent string) string { return r.Path("agents", agent, "run", "output.log") }
+
+// FailedOutputs is where the output stays of agents whose first install was undone.
+func (r Root) FailedOutputs() string { return r.Path("executor", "outputs") }
+
+// FailedOutput is the output of a first install that was undone, until the agent is installed.
+func (r Root) FailedOutput(agent string) string {
+	return filepath.Join(r.FailedOutputs(), agent, "output.log")
+}
 
 // Missing reports whether nothing exists at a path. It does not follow a link there.
 func Missing(path string) bool {

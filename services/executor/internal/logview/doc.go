@@ -9,5 +9,5 @@
 //  3. At most MostSessions are open at a time; one without a request for quietFor ends for another one. Of a person's
 //     requests readsASecond are looked at, whatever session they name. A part has PartBytes at most, a session
 //     partsASecond, and all sessions together bytesASecond.
-//  4. It reads the output files of agents and no other file.
+//  4. It reads the output files of agents, also of first installs that were undone, and no other file.
 package logview

@@ -113,6 +113,10 @@ func (v *View) open(_ context.Context, _ string, q *logv1.OpenRequest) (*logv1.O
 	output := supervise.Output(v.cfg.Root.Output(q.GetAgent()))
 	begin, end, err := startOf(output, q.GetStart())
 	if fault.Is(err, fault.NotFound) {
+		output = supervise.Output(v.cfg.Root.FailedOutput(q.GetAgent()))
+		begin, end, err = startOf(output, q.GetStart())
+	}
+	if fault.Is(err, fault.NotFound) {
 		return nil, noOutput(q.GetAgent())
 	}
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/logview"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 var here = topology.ServerAddress{Cell: "main", Server: "0197b5a0-0000-7000-8000-000000000001"}
@@ -135,6 +136,52 @@ func TestAReadingBeginsAtTheLastLines(t *testing.T) {
 		if err != nil || string(got.GetData()) != want {
 			t.Errorf("the last %d lines are %q, %v", lines, got.GetData(), err)
 		}
+	}
+}
+
+func TestAPartIsOfOneVersion(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.write("beacon", "old\n")
+	output := supervise.Output(d.root.Output("beacon"))
+	for _, version := range []string{"2.0.0", "2.0.0", "1.0.0"} {
+		if err := output.Starts(version); err != nil {
+			t.Fatal(err)
+		}
+		d.write("beacon", "of "+version+"\n")
+	}
+	r, got := d.mustOpen("beacon"), ""
+	for position := uint64(0); ; {
+		part, err := d.read(d.ann, r, &logv1.ReadRequest{Position: position})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(part.GetData()) == 0 {
+			break
+		}
+		got, position = got+part.GetVersion()+": "+string(part.GetData()), part.GetPosition()
+	}
+	if want := ": old\n2.0.0: of 2.0.0\nof 2.0.0\n1.0.0: of 1.0.0\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestTheOutputOfAnUndoneInstallIsReadUntilTheAgentWrites(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.write("beacon", "no licence\n")
+	output := supervise.Output(d.root.Output("beacon"))
+	for range 2 { // again, after a crash
+		if err := output.MoveTo(d.root.FailedOutput("beacon")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"no licence\n", "up\n"} {
+		got, err := d.read(d.ann, d.mustOpen("beacon"), &logv1.ReadRequest{})
+		if err != nil || string(got.GetData()) != want {
+			t.Errorf("%q, %v, want %q", got.GetData(), err, want)
+		}
+		d.write("beacon", "up\n")
 	}
 }
 

@@ -39,10 +39,14 @@ func (v *View) read(ctx context.Context, subject string, q *logv1.ReadRequest) (
 	if err != nil {
 		return nil, err
 	}
+	version, until := s.output.VersionAt(next - int64(len(data)))
+	if until < next {
+		data, next = data[:int64(len(data))-(next-until)], until
+	}
 	if err := v.bytes.WaitN(ctx, len(data)); err != nil {
 		return nil, fault.New(fault.Unavailable, "read output: %w", err)
 	}
-	return &logv1.ReadResponse{Data: data, Position: uint64(next), Cut: cut}, nil
+	return &logv1.ReadResponse{Data: data, Position: uint64(next), Cut: cut, Version: version}, nil
 }
 
 // await waits for the turn of the next part, and up to wait for output behind a position.

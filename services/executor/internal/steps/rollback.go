@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"errors"
-	"os"
 	"syscall"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -57,7 +56,7 @@ type RestoreOld struct {
 // Do implements Step. An old version that fails its health check is no error of the rollback.
 func (s RestoreOld) Do(ctx context.Context, r *Run) error {
 	r.OldUnhealthy = ""
-	from := outputEnd(s.Root.Output(r.Agent))
+	from := supervise.Output(s.Root.Output(r.Agent)).Next()
 	old := agent.Installed(r.From)
 	if err := errors.Join(s.image(r, r.From.Image), s.Configs.Link(old, r.From.Rendered)); err != nil {
 		return err
@@ -80,15 +79,6 @@ func (s RestoreOld) Do(ctx context.Context, r *Run) error {
 	return nil
 }
 
-// outputEnd returns where the output of the next start begins.
-func outputEnd(path string) int64 {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
 // start brings the old version to where it was, without the new one and the network.
 func (s RestoreOld) start(ctx context.Context, r *Run, old agent.Version) error {
 	switch {
@@ -107,8 +97,12 @@ func (s RestoreOld) start(ctx context.Context, r *Run, old agent.Version) error 
 	return errors.Join(err, s.Starter.Processes.Keep(old))
 }
 
-// removeFirst deletes what a first install made.
+// removeFirst deletes what a first install made, but for its output.
 func (s RestoreOld) removeFirst(r *Run) error {
+	err := supervise.Output(s.Root.Output(r.Agent)).MoveTo(s.Root.FailedOutput(r.Agent))
+	if err != nil {
+		r.Log.Warn().Err(err).Msg("output of the failed version not kept")
+	}
 	if !r.DirExisted {
 		return errors.Join(imagedir.RemoveTree(s.Root.Agent(r.Agent)), layout.SyncDir(s.Root.Agents()))
 	}

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -96,7 +97,8 @@ func (s Settle) Do(_ context.Context, r *Run) error {
 	s.Repairs.Ended(r.Record)
 	now, err := r.Journal.Instance(r.Agent)
 	if err == nil && now != nil {
-		err = s.Processes.Keep(agent.Installed(now))
+		failed := filepath.Dir(s.Processes.Root.FailedOutput(r.Agent))
+		err = errors.Join(imagedir.RemoveTree(failed), s.Processes.Keep(agent.Installed(now)))
 	}
 	if err != nil {
 		r.Log.Error().Err(err).Msg("agent not started")

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
 // The switch is BeginSwitch, StopOld, MoveLinks and StartNew: it moves the links and starts the
@@ -42,9 +43,7 @@ func makeDirs(root layout.Root, r *Run) error {
 			return fmt.Errorf("make %s: %w", dir, err)
 		}
 	}
-	if info, err := os.Stat(root.Output(name)); err == nil {
-		r.LogOffset = info.Size()
-	}
+	r.LogOffset = supervise.Output(root.Output(name)).Next()
 	return layout.SyncDir(root.Agent(name))
 }
 

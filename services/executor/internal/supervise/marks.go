@@ -7,19 +7,29 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// Beside an output file stands OutputMarks: the position of the file's first byte, counted from the first byte that the
-// agent ever wrote, and marks of when the file had which length. A mark of a time and a position means that what is
-// behind the position was written after the time. The file is a help for readers: a broken or lost one costs them
-// the time, and never output.
+// Beside an output file stands OutputMarks: the position of the file's first byte, counted from the first byte that
+// the agent ever wrote, and marks of when the file had which length. A mark of a time and a position means that what
+// is behind the position was written after the time. Before the marks is where which version was started. The file is
+// a help for readers: a broken or lost one costs them the time, and never output.
 type outputMarks struct {
-	base  int64 // the position of the first byte of the output file
-	marks []mark
+	base   int64 // the position of the first byte of the output file
+	starts []versionStart
+	marks  []mark
+}
+
+// versionStart is where a version of the agent was started after another one.
+type versionStart struct {
+	position int64
+	version  string
 }
 
 // mark is one line of the file.
@@ -35,6 +45,11 @@ const (
 	markEvery = 2 * time.Second
 	// mostMarks is how many marks are kept. Of more, every second one of the older half is dropped.
 	mostMarks = 2048
+	// mostStarts is how many starts of versions are kept, and versionBytes bounds a version.
+	mostStarts   = 64
+	versionBytes = 64
+	// startsBytes is more than the starts take up, which come before the marks: a reader asks for each part.
+	startsBytes = 8 << 10
 	// marksBytes bounds what is read of the file, and mostPosition its numbers; an agent may write it too.
 	marksBytes   = 1 << 17
 	mostPosition = 1 << 60
@@ -44,18 +59,23 @@ const (
 func OutputMarks(output string) string { return output + marksName }
 
 // readMarks reads the marks of an output file. Lines that are no marks are left out.
-func readMarks(output string) outputMarks {
+func readMarks(output string) outputMarks { return readMarksIn(output, marksBytes) }
+
+// readMarksIn reads those in the first bytes of the file.
+func readMarksIn(output string, most int64) outputMarks {
 	var m outputMarks
 	f, err := openOutput(OutputMarks(output), os.O_RDONLY)
 	if err != nil {
 		return m
 	}
 	defer func() { _ = f.Close() }()
-	lines := bufio.NewScanner(io.LimitReader(f, marksBytes))
+	lines := bufio.NewScanner(io.LimitReader(f, most))
 	for first := true; lines.Scan(); first = false {
 		var at, position int64
 		if first {
 			m.base = baseIn(lines.Text())
+		} else if s, ok := startIn(lines.Text()); ok {
+			m.starts = append(m.starts, s)
 		} else if n, _ := fmt.Sscanf(lines.Text(), "%d %d", &at, &position); n == 2 && sound(position) {
 			m.marks = append(m.marks, mark{time.UnixMilli(at), position})
 		}
@@ -84,12 +104,23 @@ func baseIn(line string) int64 {
 	return base
 }
 
+func startIn(line string) (versionStart, bool) {
+	rest, ok := strings.CutPrefix(line, "version ")
+	at, version, _ := strings.Cut(rest, " ")
+	position, err := strconv.ParseInt(at, 10, 64)
+	version = strings.ToValidUTF8(version[:min(len(version), versionBytes)], "")
+	return versionStart{position, version}, ok && err == nil && sound(position)
+}
+
 func sound(position int64) bool { return position >= 0 && position <= mostPosition }
 
 // write replaces the marks of an output file.
 func (m outputMarks) write(output string) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "base %d\n", m.base)
+	for _, s := range m.starts[max(0, len(m.starts)-mostStarts):] {
+		fmt.Fprintf(&b, "version %d %s\n", s.position, s.version)
+	}
 	for _, k := range m.marks {
 		b.WriteString(k.line())
 	}
@@ -165,5 +196,63 @@ func moveMarks(output string, size, kept int64) error {
 	m := readMarks(output)
 	m.base += size
 	m.marks = slices.DeleteFunc(m.marks, func(k mark) bool { return k.position < m.base-kept })
+	for len(m.starts) > 1 && m.starts[1].position <= m.base-kept {
+		m.starts = m.starts[1:]
+	}
 	return m.write(output)
+}
+
+// Starts notes that what is written from now on is of a version that is started.
+func (o Output) Starts(version string) error {
+	cutting.Lock()
+	defer cutting.Unlock()
+	m := readMarks(string(o))
+	if n := len(m.starts); n > 0 && m.starts[n-1].version == version {
+		return nil
+	}
+	size, err := sizeOf(string(o))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	m.starts = append(m.starts, versionStart{m.base + size, version})
+	return m.write(string(o))
+}
+
+// VersionAt returns the version that was started last before a position, if that was noted, and the position where the
+// next one was.
+func (o Output) VersionAt(position int64) (version string, until int64) {
+	cutting.Lock()
+	defer cutting.Unlock()
+	until = math.MaxInt64
+	for _, s := range readMarksIn(string(o), startsBytes).starts {
+		if s.position <= position {
+			version = s.version
+		} else {
+			until = min(until, s.position)
+		}
+	}
+	return version, until
+}
+
+// MoveTo moves an output to another place on the disk, in place of the one there. It may be run again after a crash.
+func (o Output) MoveTo(to string) error {
+	cutting.Lock()
+	defer cutting.Unlock()
+	size, err := sizeOf(string(o))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was written, or it was moved
+	}
+	if err == nil && size >= DefaultPolicy.OutputBytes {
+		err = DefaultPolicy.cutOutput(string(o), size)
+	}
+	err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700))
+	for _, part := range []func(string) string{before, OutputMarks, func(path string) string { return path }} {
+		if rm := os.Remove(part(to)); !errors.Is(rm, fs.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
+		if mv := os.Rename(part(string(o)), part(to)); !errors.Is(mv, fs.ErrNotExist) {
+			err = errors.Join(err, mv)
+		}
+	}
+	return err
 }

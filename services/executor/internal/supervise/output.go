@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -109,22 +110,55 @@ func (p Policy) tendOutput(m *marker, log zerolog.Logger) (size int64, cut bool)
 	return info.Size(), true
 }
 
-// cutOutput cuts an output file. The agent has it open for appending, so its end is copied and the file truncated;
-// what the agent writes between the two is lost.
+// cutOutput cuts an output file, which had a size a moment ago. The agent has it open for appending, so its end is
+// copied, with what the agent writes meanwhile, and the file truncated as soon as nothing more is there to copy.
 func (p Policy) cutOutput(path string, size int64) error {
 	f, err := openOutput(path, os.O_RDWR)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	end := make([]byte, min(size, p.OutputBytes))
-	n, _ := f.ReadAt(end, size-int64(len(end)))
 	// Cut also when a full disk cannot take the copy.
-	kept := writeOutput(before(path), end[:n])
+	from, n, kept := p.copyEnd(f, size, before(path))
 	if err := f.Truncate(0); err != nil {
 		return errors.Join(kept, fmt.Errorf("cut output: %w", err))
 	}
-	return errors.Join(kept, moveMarks(path, size, int64(n)))
+	return errors.Join(kept, moveMarks(path, max(size, from+n), n))
+}
+
+// mostCopies is how often the end of an output file is copied again, because the agent writes faster than that.
+const mostCopies = 4
+
+// copyEnd copies the end of an output file. It returns the offset where the copy begins, and its length.
+func (p Policy) copyEnd(f *os.File, size int64, to string) (from, n int64, err error) {
+	kept, err := openOutput(to, os.O_WRONLY|os.O_CREATE)
+	if err != nil {
+		return size, 0, err
+	}
+	defer func() { _ = kept.Close() }()
+	for range mostCopies {
+		from = max(0, size-p.OutputBytes)
+		if n, err = copyOutput(kept, f, from, 2*p.OutputBytes); err != nil || n < 2*p.OutputBytes {
+			break
+		}
+		if size, err = f.Seek(0, io.SeekEnd); err != nil {
+			break
+		}
+	}
+	return from, n, err
+}
+
+// copyOutput replaces what a file holds with an output from an offset on, up to its end or most bytes.
+func copyOutput(to, f *os.File, from, most int64) (int64, error) {
+	_, err := f.Seek(from, io.SeekStart)
+	if err = errors.Join(err, to.Truncate(0)); err != nil {
+		return 0, fmt.Errorf("keep output: %w", err)
+	}
+	n, err := io.Copy(io.NewOffsetWriter(to, 0), io.LimitReader(f, most))
+	if err != nil {
+		return n, fmt.Errorf("keep output: %w", err)
+	}
+	return n, nil
 }
 
 // before returns the file with the part before that an output file was cut off.
@@ -149,29 +183,25 @@ func writeOutput(path string, data []byte) error {
 // lastLineBytes bounds LastLine: it is part of a reason.
 const lastLineBytes = 160
 
-// LastLine returns the last line of an output file from an offset on, without secrets; "" without one.
+// LastLine returns the last line of an output from a position on, without secrets; "" without one.
 func LastLine(path string, from int64, secrets map[string]string) string {
 	lines := strings.Split(strings.TrimSpace(Tail(path, from, 4<<10)), "\n")
 	line := secret.Scrub(strings.TrimSpace(lines[len(lines)-1]), secrets)
 	return strings.ToValidUTF8(line[:min(len(line), lastLineBytes)], "")
 }
 
-// Tail returns the end of an output file from an offset on, at most n bytes, as valid text.
+// Tail returns the end of an output from a position on, at most n bytes, as valid text.
 func Tail(path string, from int64, n int64) string {
-	f, err := openOutput(path, os.O_RDONLY)
-	if err != nil {
-		return ""
+	cutting.Lock()
+	defer cutting.Unlock()
+	x, err := Output(path).extent()
+	var text []byte
+	for at := max(x.begin(from), x.end-n); err == nil && at < x.end; {
+		var part []byte
+		if part, err = Output(path).bytes(x, at, int(x.end-at)); len(part) == 0 {
+			break
+		}
+		text, at = append(text, part...), at+int64(len(part))
 	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return ""
-	}
-	if from > info.Size() {
-		from = 0 // the file was cut since
-	}
-	from = max(from, info.Size()-n)
-	buf := make([]byte, info.Size()-from)
-	size, _ := f.ReadAt(buf, from)
-	return visible.Text(strings.ToValidUTF8(string(buf[:size]), "?"))
+	return visible.Text(strings.ToValidUTF8(string(text), "?"))
 }

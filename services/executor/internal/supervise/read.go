@@ -56,6 +56,15 @@ func (o Output) End() (int64, error) {
 	return x.end, err
 }
 
+// Next returns the position of what is written from now on; 0 when the agent never wrote.
+func (o Output) Next() int64 {
+	end, err := o.End()
+	if err != nil {
+		return 0
+	}
+	return end
+}
+
 // Read reads up to n bytes from a position on. It returns the bytes, the position behind them, and whether what was at
 // the position is not kept any more, so that the bytes begin later.
 func (o Output) Read(position int64, n int) (data []byte, next int64, cut bool, err error) {

@@ -85,6 +85,77 @@ func TestPositionsStayValidWhenTheOutputIsCut(t *testing.T) {
 	}
 }
 
+func TestWhatIsWrittenWhileTheOutputIsCutIsKept(t *testing.T) {
+	w := newWritten(t)
+	w.add(strings.Repeat("x", int(quick.OutputBytes)) + "\n")
+	found := quick.OutputBytes + 1
+	w.add("last 1\nlast 2\n")
+	if err := quick.cutOutput(w.path, found); err != nil {
+		t.Fatal(err)
+	}
+	w.add("last 3\n")
+	if text, _ := w.all(found); text != "last 1\nlast 2\nlast 3\n" {
+		t.Errorf("behind the size that was found: %q", text)
+	}
+}
+
+func TestAnAgentThatWritesFasterThanItsOutputIsCopiedKeepsItsEnd(t *testing.T) {
+	w := newWritten(t)
+	w.add(strings.Repeat("x", 10*int(quick.OutputBytes)) + "last\n")
+	if err := quick.cutOutput(w.path, quick.OutputBytes); err != nil {
+		t.Fatal(err)
+	}
+	kept, _ := os.ReadFile(before(w.path))
+	if text, _ := w.all(0); text != string(kept) || !strings.HasSuffix(text, "xlast\n") {
+		t.Errorf("%d bytes that end with %q", len(text), text[max(0, len(text)-20):])
+	}
+	if int64(len(kept)) != quick.OutputBytes {
+		t.Errorf("%d bytes are kept", len(kept))
+	}
+}
+
+func TestTheTailReachesIntoWhatWasCutOff(t *testing.T) {
+	w := newWritten(t)
+	w.add(strings.Repeat("old\n", int(quick.OutputBytes)/4))
+	from := Output(w.path).Next()
+	w.add("no licence\n")
+	w.tend()
+	if got := LastLine(w.path, from, nil); got != "no licence" {
+		t.Errorf("after the cut, the last line is %q", got)
+	}
+	w.add("good bye\n")
+	if got := Tail(w.path, from, 4096); got != "no licence\ngood bye\n" {
+		t.Errorf("the tail is %q", got)
+	}
+}
+
+func TestTheVersionOfAnOutputStaysKnownWhenItIsCutAndMoved(t *testing.T) {
+	w := newWritten(t)
+	for _, version := range []string{"1.0.0", "2.0.0"} {
+		if err := Output(w.path).Starts(version); err != nil {
+			t.Fatal(err)
+		}
+		w.add(strings.Repeat("x", int(quick.OutputBytes)))
+		w.tend()
+	}
+	to := filepath.Join(t.TempDir(), "kept", "output.log")
+	if err := Output(w.path).MoveTo(to); err != nil {
+		t.Fatal(err)
+	}
+	for position, want := range map[int64]string{0: "2.0.0", quick.OutputBytes: "2.0.0"} {
+		_, next, _, err := Output(to).Read(position, 1)
+		if got, _ := Output(to).VersionAt(next - 1); err != nil || got != want {
+			t.Errorf("what is kept from %d on is of %q, %v", position, got, err)
+		}
+	}
+	if n := len(readMarks(to).starts); n != 1 {
+		t.Errorf("%d versions are kept, want the one of what is kept", n)
+	}
+	if left, _ := filepath.Glob(w.path + "*"); len(left) > 0 {
+		t.Errorf("left at the old place: %v", left)
+	}
+}
+
 func TestAReaderThatIsTooSlowLearnsThatOutputWasDiscarded(t *testing.T) {
 	w := newWritten(t)
 	for n := range 2000 {

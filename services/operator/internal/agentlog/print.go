@@ -20,6 +20,7 @@ type printer struct {
 	raw     bool
 	rest    []byte // of a line whose end did not arrive yet
 	printed int
+	version string // of the last part
 }
 
 func newPrinter(env *cli.Env, raw bool) *printer { return &printer{out: env.Out, raw: raw} }
@@ -31,6 +32,13 @@ func (p *printer) print(env *cli.Env, part client.LogPart) error {
 			return err
 		}
 		env.Say("output was discarded here: the server keeps 4 to 8 MiB of each agent")
+	}
+	if part.Version != p.version && part.Version != "" {
+		if err := p.end(); err != nil {
+			return err
+		}
+		env.Say("output of version %s:", visible.Line(part.Version))
+		p.version = part.Version
 	}
 	p.printed += len(part.Data)
 	if p.raw {

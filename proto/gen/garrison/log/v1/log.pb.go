@@ -283,7 +283,10 @@ type ReadResponse struct {
 	// Where the next part begins.
 	Position uint64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
 	// Output before this part was discarded unread: the file was cut, or the agent was installed anew.
-	Cut           bool `protobuf:"varint,3,opt,name=cut,proto3" json:"cut,omitempty"`
+	Cut bool `protobuf:"varint,3,opt,name=cut,proto3" json:"cut,omitempty"`
+	// The version of the agent that was started last before the bytes were written; they are of one alone. Empty when the
+	// server did not note it.
+	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +342,13 @@ func (x *ReadResponse) GetCut() bool {
 	return false
 }
 
+func (x *ReadResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 var File_garrison_log_v1_log_proto protoreflect.FileDescriptor
 
 const file_garrison_log_v1_log_proto_rawDesc = "" +
@@ -359,11 +369,12 @@ const file_garrison_log_v1_log_proto_rawDesc = "" +
 	"\x03end\x18\x02 \x01(\x04R\x03end\"X\n" +
 	"\vReadRequest\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x04R\bposition\x12-\n" +
-	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"P\n" +
+	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"j\n" +
 	"\fReadResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x04R\bposition\x12\x10\n" +
-	"\x03cut\x18\x03 \x01(\bR\x03cutBDZBgithub.com/garrison-fleet/garrison/proto/gen/garrison/log/v1;logv1b\x06proto3"
+	"\x03cut\x18\x03 \x01(\bR\x03cut\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversionBDZBgithub.com/garrison-fleet/garrison/proto/gen/garrison/log/v1;logv1b\x06proto3"
 
 var (
 	file_garrison_log_v1_log_proto_rawDescOnce sync.Once
