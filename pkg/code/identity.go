@@ -32,6 +32,7 @@ const (
 	NotEnrolled        = "NOT_ENROLLED"
 	StillRuns          = "STILL_RUNS"
 	OtherCell          = "OTHER_CELL"
+	ServerRemoved      = "SERVER_REMOVED"
 	BusNotTrusted      = "BUS_NOT_TRUSTED"
 	PlainRefused       = "PLAIN_REFUSED"
 	LedgerBudget       = "LEDGER_BUDGET"
@@ -209,18 +210,26 @@ var identities = []Entry{
 			"then on the machine to keep: executor join --token-file FILE",
 	},
 	{
-		NotEnrolled, by(registry, cli),
+		NotEnrolled, by(registry, cli, executor),
 		"A server reports with its own credentials, but the ledger knows it only as invited: its enrolment was " +
 			"lost, for example by the restore of a backup.",
 		"garrison restore status",
 	},
 	{
-		StillRuns, by(registry, cli),
-		"The server is dead, but its executor still reports. Its reports are ignored.",
+		StillRuns, by(registry, cli, executor),
+		"The server is dead, but its executor still reports. The registry refuses its beats and reports, and tells " +
+			"the executor.",
 		"executor status there; garrison server show SERVER",
 	},
 	{
-		OtherCell, by(registry),
+		ServerRemoved, by(registry, executor),
+		"The server was removed: the registry forgot it, or its death is proven and the bus shuts it out. Agents " +
+			"that are left keep running. It never comes back under this identity.",
+		"executor uninstall --dry-run there; with its tombstone: executor uninstall --tombstone FILE; to enroll the " +
+			"machine again: garrison server enroll NAME, and there executor join --root ANOTHER-DIR --token-file FILE",
+	},
+	{
+		OtherCell, by(registry, executor),
 		"A server reports in a cell that it does not belong to. These reports are ignored.",
 		"garrison server show SERVER; executor status there",
 	},

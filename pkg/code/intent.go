@@ -58,8 +58,9 @@ var intents = []Entry{
 		"garrison server list",
 	},
 	{
-		UnknownServer, by(registry, dispatcher),
-		"No server has that id, unique prefix or name.",
+		UnknownServer, by(registry, dispatcher, executor),
+		"No server has that id, unique prefix or name. Of an executor: the registry does not manage its server, and " +
+			"refuses its beats and reports.",
 		"garrison server list",
 	},
 	{

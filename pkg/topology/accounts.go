@@ -119,6 +119,7 @@ var Exports = slices.Concat(
 		{From: AccountNodes, To: AccountOps, Subject: LiveSubjects, Stream: true},
 		{From: AccountNodes, To: AccountDispatcher, Subject: LiveSubjects, Stream: true},
 		{From: AccountNodes, To: AccountRegistry, Subject: LogOpenSubjects},
+		{From: AccountNodes, To: AccountRegistry, Subject: RefusedSubjects},
 		{From: AccountNodes, To: AccountOps, Subject: LogReadSubjects},
 	},
 	exportsOf(UserRegistry), exportsOf(UserCatalog), exportsOf(UserDispatcher), exportsOf(UserAccess),
@@ -243,6 +244,7 @@ var NodePermissions = Permissions{
 	Subscribe: []string{
 		Inbox(ownName) + ".>",
 		BellSubject(itself),
+		RefusedSubject(itself),
 		chunkAnswersTo(itself),
 		LogOpenSubject(itself),
 		LogReadsOf(itself),

@@ -18,6 +18,7 @@ const (
 	bell       = "garrison.bell."
 	report     = "garrison.report."
 	beat       = "garrison.beat."
+	refused    = "garrison.refused."
 	live       = "garrison.live."
 	enrol      = "garrison.enrol."
 	lobby      = "garrison.lobby."
@@ -133,6 +134,12 @@ const BeatSubjects = beat + "*.*"
 
 // ParseBeatSubject reads a beat's subject.
 func ParseBeatSubject(subject string) (ServerAddress, error) { return parseServer(beat, subject) }
+
+// RefusedSubject returns the subject on which the registry refuses a server's beats: garrison.refused.CELL.SERVER.
+func RefusedSubject(a ServerAddress) string { return refused + a.String() }
+
+// RefusedSubjects matches the refusals to all servers.
+const RefusedSubjects = refused + "*.*"
 
 // LiveTask is the kind of live message about the progress of a task.
 const LiveTask = "task"

@@ -23,6 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/link"
 	"github.com/garrison-fleet/garrison/services/executor/internal/logview"
 	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/reaper"
@@ -197,10 +198,14 @@ func (x *Executor) runParts(ctx context.Context, who identity.Identity, j *journ
 		return err
 	}
 	defer done()
-	m := monitor.New(monitor.Config{Identity: who, Access: conn.Access, JWT: x.jwt, Log: log})
+	m := monitor.New(monitor.Config{
+		Identity: who, Access: conn.Access, JWT: x.jwt, RefusedFor: refusedBeats * x.cfg.BeatInterval, Log: log,
+	})
 	standing := func() monitor.Standing { return x.withRoot(m.Standing()) }
 	d := &backend{journal: j, standing: standing}
-	l := x.link(who, conn, d, m.DocumentRead)
+	lc := x.linkConfig(who, conn, d)
+	lc.Read, lc.Refused = m.DocumentRead, m.Refused
+	l := link.New(lc)
 	c.Fetcher, c.Progress, c.Believe, c.Left, c.Doubted = l, l.Progress, m.Document, m.Remaining, m.Doubt
 	c.NotTaken, c.ReadAgain, c.HearWithin = m.History, l.ReadAgain, hearWithin
 	c.Bus = asked{conn, who.Address(), x}
@@ -267,6 +272,9 @@ func (x *Executor) statusWriter(
 
 // DefaultCheckEvery is the time between two checks of the agents: their files, their processes and their health.
 const DefaultCheckEvery = 15 * time.Second
+
+// refusedBeats is for how many beats a refusal of one holds: a beat and its refusal may be lost.
+const refusedBeats = 4
 
 // hearWithin is how long a change during which the executor crashed waits for the document before it resumes.
 const hearWithin = 5 * time.Second

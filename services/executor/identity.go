@@ -52,13 +52,13 @@ func (x *Executor) jwt() string {
 	return who.JWT
 }
 
-// link returns a link; read takes the result of each reading of the document, and may be nil.
-func (x *Executor) link(who identity.Identity, conn *bus.Conn, b link.Backend, read func(error)) *link.Link {
-	return link.New(link.Config{
+// linkConfig returns the config of a link without the functions that take what it reads and hears.
+func (x *Executor) linkConfig(who identity.Identity, conn *bus.Conn, b link.Backend) link.Config {
+	return link.Config{
 		Conn: conn, Address: who.Address(), BootID: sysinfo.BootID(), SessionID: x.session,
 		Hostname: sysinfo.Hostname(), Version: version.Version, Root: x.root, Backend: b,
-		PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval, Read: read, Log: x.cfg.Log,
-	})
+		PollInterval: x.cfg.PollInterval, BeatInterval: x.cfg.BeatInterval, Log: x.cfg.Log,
+	}
 }
 
 // dial connects, in the background when it is to persist: the executor works without the bus.

@@ -51,7 +51,7 @@ func (r removed) Dial(who identity.Identity, persist bool) (*bus.Conn, error) {
 }
 
 func (r removed) Link(who identity.Identity, conn *bus.Conn, j *journal.Journal) *link.Link {
-	return r.x.link(who, conn, &backend{journal: j}, nil)
+	return link.New(r.x.linkConfig(who, conn, &backend{journal: j}))
 }
 
 func (r removed) OpenJournal(server string) (*journal.Journal, error) { return r.x.openJournal(server) }

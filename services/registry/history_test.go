@@ -2,12 +2,14 @@ package registry
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -181,6 +183,42 @@ func TestServersThatBeatAndAreNotManagedAreListed(t *testing.T) {
 	}
 	s.skew.Add(int64(2 * beats.UnknownKept))
 	polltest.Eventually(t, "a silent sender is dropped", func() bool { return len(list()) == 0 })
+}
+
+func TestTheBeatsOfAServerThatIsNotManagedAreRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	stranger, dead, alive := ident.New(), s.server("dead"), s.server("alive")
+	s.append(fact(ledger.Server, dead, &serverv1.Dead{Lost: true}))
+	var mu sync.Mutex
+	refused := map[string]string{}
+	stop, err := s.ops.Subscribe(topology.RefusedSubjects, func(m bus.Message) {
+		r := &reportv1.BeatRefused{}
+		if bus.Unmarshal(m, r) == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			refused[r.ServerId] = r.Refusal.GetCode()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	code := func(id string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		return refused[id]
+	}
+	s.beatUntil("both are refused", &reportv1.Beat{ServerId: stranger}, func() bool {
+		s.sendBeat(&reportv1.Beat{ServerId: dead})
+		s.sendBeat(&reportv1.Beat{ServerId: alive})
+		return code(stranger) != "" && code(dead) != ""
+	})
+	if code(stranger) != "UNKNOWN_SERVER" || code(dead) != "STILL_RUNS" || code(alive) != "" {
+		t.Errorf("refused: %q, %q, a managed one %q", code(stranger), code(dead), code(alive))
+	}
+	must[*registryv1.ForgetServerResponse](s, "ForgetServer", &registryv1.ForgetServerRequest{Server: dead, Leak: true})
+	polltest.Eventually(t, "it hears that it was forgotten", func() bool { return code(dead) == "SERVER_REMOVED" })
 }
 
 // A clock that differs is shown and is a difference while the beats say so, without a fact.

@@ -4,6 +4,7 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
@@ -15,6 +16,7 @@ type Facts struct {
 	Proof     Proof              // of the newest document's tombstone
 	History   History            // whether the newest document continues the applied one
 	Login     Login              // result of the last attempt
+	Refusal   Refusal            // of this server's beats by the registry
 	Reachable bool               // the bus is connected now
 	Instances bool               // the inventory still has agents
 	Changes   bool               // changes are open
@@ -93,6 +95,35 @@ var logins = [...]string{
 
 // String returns the login in words.
 func (l Login) String() string { return logins[l] }
+
+// Refusal is why the registry refuses this server's beats and reports.
+type Refusal uint8
+
+// The refusals.
+const (
+	RefusalNone    Refusal = iota
+	RefusalUnknown         // the registry does not manage such a server
+	RefusalRemoved         // the server was forgotten
+	RefusalDead            // the server is dead
+)
+
+var refusals = [...]string{"none", "unknown", "removed", "dead"}
+
+// String returns the refusal in a word.
+func (r Refusal) String() string { return refusals[r] }
+
+// RefusalOf returns the refusal that a code of the registry stands for; RefusalNone for a code of another matter.
+func RefusalOf(why string) Refusal {
+	switch why {
+	case code.UnknownServer, code.NotEnrolled, code.OtherCell:
+		return RefusalUnknown
+	case code.ServerRemoved:
+		return RefusalRemoved
+	case code.StillRuns:
+		return RefusalDead
+	}
+	return RefusalNone
+}
 
 // History is the relation of the newest document to the one that was applied last.
 type History uint8

@@ -57,6 +57,11 @@ var suspendingLogins = map[Login]string{
 	LoginSkew: code.ClockSkew, LoginUnreadable: code.IdentityUnreadable, LoginOther: code.LoginUnknown,
 }
 
+// refusalCodes maps each refusal of this server's beats to its code.
+var refusalCodes = map[Refusal]string{
+	RefusalUnknown: code.UnknownServer, RefusalRemoved: code.ServerRemoved, RefusalDead: code.StillRuns,
+}
+
 // rejectedProofs maps each proof with which a server's death is not believed to its code.
 var rejectedProofs = map[Proof]string{
 	ProofForged:  code.BadTombstone,
@@ -88,8 +93,12 @@ func Decide(f Facts) Outcome {
 		return Outcome{Suspend, code.ExecutorTooOld}
 	case dead && rejectedProofs[f.Proof] != "":
 		return Outcome{Suspend, rejectedProofs[f.Proof]}
+	case removed(f):
+		return Outcome{Suspend, code.ServerRemoved}
 	case suspendingLogins[f.Login] != "":
 		return Outcome{Suspend, suspendingLogins[f.Login]}
+	case refusalCodes[f.Refusal] != "" && !(dead && f.Refusal == RefusalDead): // a dead server knows that it is
+		return Outcome{Suspend, refusalCodes[f.Refusal]}
 	case suspendingHistories[f.History] != "":
 		return Outcome{Suspend, suspendingHistories[f.History]}
 	case untrustedInventories[f.Inventory] != "":
@@ -100,6 +109,13 @@ func Decide(f Facts) Outcome {
 		return Outcome{Work, code.AgentsLeft}
 	}
 	return decideDead(f)
+}
+
+// removed reports whether the server is no longer in the registry: the registry said so, or the bus shut out a server
+// whose death is proven.
+func removed(f Facts) bool {
+	shutOut := f.Login == LoginDenied || f.Login == LoginRevoked
+	return f.Refusal == RefusalRemoved || shutOut && f.Life == serverv1.Life_LIFE_DEAD && f.Proof == ProofGood
 }
 
 // decideDead decides for a dead server without agents.

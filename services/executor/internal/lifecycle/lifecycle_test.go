@@ -16,14 +16,15 @@ func every(f func(Facts)) (n int) {
 		for life := range int32(len(serverv1.Life_name) + 1) { // and one that only a newer version knows
 			for proof := range Proof(len(proofs)) {
 				for login := range Login(len(logins)) {
-					for rest := range 16 * len(histories) * len(inventories) {
+					for rest := range 16 * len(histories) * len(inventories) * len(refusals) {
 						bits := rest % 16
 						f(Facts{
-							Ownership: serverv1.Ownership(
-								ownership), Life: serverv1.Life(life), Proof: proof, Login: login,
+							Ownership: serverv1.Ownership(ownership),
+							Life:      serverv1.Life(life), Proof: proof, Login: login,
 							Identity: bits&1 != 0, Reachable: bits&2 != 0, Instances: bits&4 != 0, Changes: bits&8 != 0,
-							History: History(
-								rest / 16 % len(histories)), Inventory: Inventory(rest / 16 / len(histories)),
+							History:   History(rest / 16 % len(histories)),
+							Inventory: Inventory(rest / 16 / len(histories) % len(inventories)),
+							Refusal:   Refusal(rest / 16 / len(histories) / len(inventories)),
 						})
 						n++
 					}
@@ -45,12 +46,15 @@ func TestOfAllCombinationsOneUninstalls(t *testing.T) {
 			return
 		}
 		found++
+		if f.Refusal == RefusalDead { // says no more than the document
+			f.Refusal = RefusalNone
+		}
 		if f != want {
 			t.Errorf("it uninstalls with %+v", f)
 		}
 	})
-	if found != 1 || n != 3*6*6*12*4*3*16 {
-		t.Errorf("%d of %d combinations uninstall; want one of 248,832", found, n)
+	if found != 2 || n != 3*6*6*12*4*3*16*4 {
+		t.Errorf("%d of %d combinations uninstall; want one of 995,328, also with its death refused", found, n)
 	}
 }
 
@@ -90,6 +94,8 @@ func TestWhatHoldsForEveryCombination(t *testing.T) {
 			t.Errorf("a document that is not taken: %v with %+v", v, f)
 		case suspendingLogins[f.Login] != "" && v.Action != Suspend:
 			t.Errorf("not let in: %v with %+v", v, f)
+		case f.Refusal != RefusalNone && v.Action != Suspend && !(dead && f.Refusal == RefusalDead):
+			t.Errorf("refused: %v with %+v", v, f)
 		case !dead && (v.Action == Rest || v.Action == Uninstall):
 			t.Errorf("not dead: %v with %+v", v, f)
 		case (f.Instances || f.Changes) && (v.Action == Rest || v.Action == Uninstall):

@@ -21,8 +21,12 @@ var reasons = map[string]string{
 	code.PlaceUnproven: "not known yet whether the ledger holds the last applied document; the newer document waits",
 	code.LoginDenied: "the bus rejects this server's credentials without a reason: the server is quarantined, " +
 		"revoked or dead, or joined again with another key, or this is another bus",
-	code.LoginExpired: "the credentials of this server, or of its account, have expired",
-	code.LoginRevoked: "the bus reports that this server's credentials are revoked",
+	code.ServerRemoved: "this server was removed from the registry, which forgot it or shut it out after its death; " +
+		"it receives no documents",
+	code.UnknownServer: "the registry does not manage this server",
+	code.StillRuns:     "the registry says that this server is dead; the document that says so was not followed",
+	code.LoginExpired:  "the credentials of this server, or of its account, have expired",
+	code.LoginRevoked:  "the bus reports that this server's credentials are revoked",
 	code.ClockSkew: "this server's credentials are not valid yet by its clock, or their validity is disputed: " +
 		"one clock is wrong",
 	code.LoginUnknown:     "the bus refuses this server for a reason that this version does not know",

@@ -37,9 +37,16 @@ func table() string {
 	for _, p := range []Proof{ProofForged, ProofOther, ProofMissing} {
 		add(row{life: "dead", proof: p.String()}, func(f *Facts) { f.Proof = p })
 	}
-	for l := LoginDenied; l <= LoginOther; l++ {
-		add(row{login: l.String()}, func(f *Facts) { f.Login = l })
+	for _, l := range []Login{LoginDenied, LoginRevoked} {
+		add(row{life: "dead", proof: "good", login: l.String()}, func(f *Facts) { f.Login = l })
 	}
+	add(row{life: "refused: removed"}, func(f *Facts) { f.Refusal = RefusalRemoved })
+	for l := LoginDenied; l <= LoginOther; l++ {
+		add(row{login: l.String()}, func(f *Facts) { f.Login, f.Life = l, serverv1.Life_LIFE_ALIVE })
+	}
+	add(row{life: "refused: unknown"}, func(f *Facts) { f.Refusal = RefusalUnknown })
+	add(row{life: "not dead, refused: dead"},
+		func(f *Facts) { f.Refusal, f.Life = RefusalDead, serverv1.Life_LIFE_ALIVE })
 	for h := HistoryLost; h <= HistoryImpossible; h++ {
 		add(row{life: "history " + h.String()}, func(f *Facts) { f.History = h })
 	}
@@ -124,6 +131,9 @@ func neighbours(f Facts) (out []Facts) {
 	}
 	for l := range Login(len(logins)) {
 		with(func(g *Facts) { g.Login = l })
+	}
+	for r := range Refusal(len(refusals)) {
+		with(func(g *Facts) { g.Refusal = r })
 	}
 	for h := range History(len(histories)) {
 		with(func(g *Facts) { g.History = h })

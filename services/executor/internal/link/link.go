@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -64,7 +65,7 @@ func (p Pulse) age(now time.Time) uint64 {
 	return 1 + uint64(max(0, now.Sub(p.Looked).Milliseconds()))
 }
 
-// Config is what a link needs; all of it but Read must be set.
+// Config is what a link needs; all of it but Read and Refused must be set.
 type Config struct {
 	Conn         *bus.Conn
 	Address      topology.ServerAddress
@@ -76,7 +77,8 @@ type Config struct {
 	Backend      Backend
 	PollInterval time.Duration
 	BeatInterval time.Duration
-	Read         func(error) // takes the result of each reading of the document; may be nil
+	Read         func(error)          // takes the result of each reading of the document; may be nil
+	Refused      func(*apiv1.Refusal) // takes each refusal of this server's beats; may be nil
 	Log          zerolog.Logger
 }
 
@@ -106,7 +108,8 @@ func (l *Link) Run(ctx context.Context) error {
 		rungroup.Part{Name: "bells", Run: l.listen},
 		rungroup.Part{Name: "documents", Run: l.read},
 		rungroup.Part{Name: "reports", Run: l.publish},
-		rungroup.Part{Name: "beats", Run: l.beat})
+		rungroup.Part{Name: "beats", Run: l.beat},
+		rungroup.Part{Name: "refusals", Run: l.hearRefusals})
 }
 
 // ReadAgain has the document read soon, as a bell does.

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -40,7 +41,9 @@ type Config struct {
 	Identity identity.Identity
 	Access   func() bus.Access // the state of the connection
 	JWT      func() string     // as it is on the disk now
-	Log      zerolog.Logger
+	// RefusedFor is how long a refusal of this server's beats holds without another one, while the bus is connected.
+	RefusedFor time.Duration
+	Log        zerolog.Logger
 }
 
 // Monitor holds the facts and the last outcome.
@@ -57,6 +60,8 @@ type Monitor struct {
 	beside    string          // what is still here when everything that a dead server's inventory knew is gone
 	read      lifecycle.Login // whether the streams that servers need exist
 	tombstone *serverv1.Tombstone
+	refusal   *apiv1.Refusal // of this server's beats, or nil
+	refusedAt time.Time      // when the last one came
 	outcome   lifecycle.Outcome
 	since     time.Time
 }
@@ -136,6 +141,35 @@ func (m *Monitor) DocumentRead(err error) {
 	})
 }
 
+// Refused takes the registry's refusal of this server's beats. It holds until none has come for a while. A server that
+// was forgotten is unknown, too, so the first stays.
+func (m *Monitor) Refused(r *apiv1.Refusal) {
+	is := lifecycle.RefusalOf(r.GetCode())
+	if is == lifecycle.RefusalNone {
+		return
+	}
+	m.update(func() {
+		was := lifecycle.RefusalOf(m.refusal.GetCode())
+		if is != lifecycle.RefusalUnknown || was != lifecycle.RefusalRemoved {
+			m.refusal = r
+		}
+		m.refusedAt = time.Now()
+	})
+}
+
+// refusalNow returns the refusal that holds at a time. While the bus is away, no other one can come. It must run with
+// the lock.
+func (m *Monitor) refusalNow(a bus.Access, now time.Time) lifecycle.Refusal {
+	last := m.refusedAt
+	if a.Since.After(last) {
+		last = a.Since
+	}
+	if a.Login == bus.LoginIn && now.Sub(last) > m.cfg.RefusedFor {
+		m.refusal = nil
+	}
+	return lifecycle.RefusalOf(m.refusal.GetCode())
+}
+
 // History takes whether the newest document continues the applied one.
 func (m *Monitor) History(v lineage.Relation) { m.update(func() { m.facts.History = histories[v] }) }
 
@@ -173,6 +207,7 @@ func (m *Monitor) Decide() (lifecycle.Facts, lifecycle.Outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.facts.Login, m.facts.Reachable = loginOf(a, jwt, m.read, time.Now()), a.Login == bus.LoginIn
+	m.facts.Refusal = m.refusalNow(a, time.Now())
 	facts := m.facts
 	if m.beside != "" && facts.Inventory == lifecycle.InventoryTrusted {
 		facts.Inventory = lifecycle.InventoryUntrusted
@@ -200,7 +235,8 @@ func (m *Monitor) Facts() map[string]any {
 	f := m.facts
 	return map[string]any{
 		"identity": f.Identity, "ownership": f.Ownership.String(), "life": f.Life.String(), "proof": f.Proof.String(),
-		"history": f.History.String(), "login": f.Login.String(), "reachable": f.Reachable, "instances": f.Instances,
+		"history": f.History.String(), "login": f.Login.String(), "refusal": f.Refusal.String(),
+		"reachable": f.Reachable, "instances": f.Instances,
 		"changes": f.Changes, "inventory": f.Inventory.String(), "doubt": m.doubt, "beside": m.beside,
 		"action": m.outcome.Action.String(), "code": m.outcome.Code, "since": m.since,
 	}
@@ -273,6 +309,8 @@ func (m *Monitor) Standing() Standing {
 	s := Standing{Outcome: m.outcome, Since: m.since, Access: a}
 	if lifecycle.OfInventory(m.outcome.Code) {
 		s.Detail = cmp.Or(m.doubt, m.beside)
+	} else if m.refusal != nil {
+		s.Detail = "the registry refuses its beats and reports: " + m.refusal.GetCode() + ", " + m.refusal.GetMessage()
 	}
 	return s
 }

@@ -1101,6 +1101,62 @@ func (x *Beat) GetSentAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// BeatRefused tells a server that the registry refuses its beats and reports, on garrison.refused.CELL.SERVER. It is
+// never stored; each further beat brings another one.
+type BeatRefused struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The server. One that names another server is ignored.
+	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Why, and what to do.
+	Refusal       *v14.Refusal `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeatRefused) Reset() {
+	*x = BeatRefused{}
+	mi := &file_garrison_report_v1_report_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeatRefused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeatRefused) ProtoMessage() {}
+
+func (x *BeatRefused) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_report_v1_report_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeatRefused.ProtoReflect.Descriptor instead.
+func (*BeatRefused) Descriptor() ([]byte, []int) {
+	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *BeatRefused) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *BeatRefused) GetRefusal() *v14.Refusal {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
 var File_garrison_report_v1_report_proto protoreflect.FileDescriptor
 
 const file_garrison_report_v1_report_proto_rawDesc = "" +
@@ -1205,7 +1261,10 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"agents_sum\x18\x1e \x01(\x06R\tagentsSum\x12\"\n" +
 	"\ragents_age_ms\x18\x1f \x01(\x04R\vagentsAgeMs\x12\x19\n" +
 	"\breset_id\x18d \x01(\tR\aresetId\x123\n" +
-	"\asent_at\x18n \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAtBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
+	"\asent_at\x18n \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\"^\n" +
+	"\vBeatRefused\x12\x1b\n" +
+	"\tserver_id\x18\x01 \x01(\tR\bserverId\x122\n" +
+	"\arefusal\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusalBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
 
 var (
 	file_garrison_report_v1_report_proto_rawDescOnce sync.Once
@@ -1219,7 +1278,7 @@ func file_garrison_report_v1_report_proto_rawDescGZIP() []byte {
 	return file_garrison_report_v1_report_proto_rawDescData
 }
 
-var file_garrison_report_v1_report_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_garrison_report_v1_report_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*TaskReport)(nil),            // 0: garrison.report.v1.TaskReport
 	(*Found)(nil),                 // 1: garrison.report.v1.Found
@@ -1231,53 +1290,55 @@ var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*CleanUpOutcome)(nil),        // 7: garrison.report.v1.CleanUpOutcome
 	(*Report)(nil),                // 8: garrison.report.v1.Report
 	(*Beat)(nil),                  // 9: garrison.report.v1.Beat
-	(v1.State)(0),                 // 10: garrison.task.v1.State
-	(*v1.Outcome)(nil),            // 11: garrison.task.v1.Outcome
-	(*v1.Deferral)(nil),           // 12: garrison.task.v1.Deferral
-	(*v11.Ref)(nil),               // 13: garrison.image.v1.Ref
-	(v12.Health)(0),               // 14: garrison.instance.v1.Health
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(v13.Trace)(0),                // 16: garrison.server.v1.Trace
-	(*v13.Adoption)(nil),          // 17: garrison.server.v1.Adoption
-	(*v12.Kept)(nil),              // 18: garrison.instance.v1.Kept
-	(*v13.Sysinfo)(nil),           // 19: garrison.server.v1.Sysinfo
-	(*v13.Candidate)(nil),         // 20: garrison.server.v1.Candidate
-	(*v13.Detection)(nil),         // 21: garrison.server.v1.Detection
-	(*v14.Refusal)(nil),           // 22: garrison.api.v1.Refusal
-	(v13.ExecutorState)(0),        // 23: garrison.server.v1.ExecutorState
+	(*BeatRefused)(nil),           // 10: garrison.report.v1.BeatRefused
+	(v1.State)(0),                 // 11: garrison.task.v1.State
+	(*v1.Outcome)(nil),            // 12: garrison.task.v1.Outcome
+	(*v1.Deferral)(nil),           // 13: garrison.task.v1.Deferral
+	(*v11.Ref)(nil),               // 14: garrison.image.v1.Ref
+	(v12.Health)(0),               // 15: garrison.instance.v1.Health
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(v13.Trace)(0),                // 17: garrison.server.v1.Trace
+	(*v13.Adoption)(nil),          // 18: garrison.server.v1.Adoption
+	(*v12.Kept)(nil),              // 19: garrison.instance.v1.Kept
+	(*v13.Sysinfo)(nil),           // 20: garrison.server.v1.Sysinfo
+	(*v13.Candidate)(nil),         // 21: garrison.server.v1.Candidate
+	(*v13.Detection)(nil),         // 22: garrison.server.v1.Detection
+	(*v14.Refusal)(nil),           // 23: garrison.api.v1.Refusal
+	(v13.ExecutorState)(0),        // 24: garrison.server.v1.ExecutorState
 }
 var file_garrison_report_v1_report_proto_depIdxs = []int32{
-	10, // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
-	11, // 1: garrison.report.v1.TaskReport.outcome:type_name -> garrison.task.v1.Outcome
-	12, // 2: garrison.report.v1.TaskReport.deferral:type_name -> garrison.task.v1.Deferral
-	13, // 3: garrison.report.v1.Found.image:type_name -> garrison.image.v1.Ref
-	14, // 4: garrison.report.v1.Found.health:type_name -> garrison.instance.v1.Health
-	15, // 5: garrison.report.v1.Found.started_at:type_name -> google.protobuf.Timestamp
-	16, // 6: garrison.report.v1.Found.trace:type_name -> garrison.server.v1.Trace
-	17, // 7: garrison.report.v1.Found.adoption:type_name -> garrison.server.v1.Adoption
-	15, // 8: garrison.report.v1.Found.next_at:type_name -> google.protobuf.Timestamp
-	18, // 9: garrison.report.v1.Found.kept:type_name -> garrison.instance.v1.Kept
+	11, // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
+	12, // 1: garrison.report.v1.TaskReport.outcome:type_name -> garrison.task.v1.Outcome
+	13, // 2: garrison.report.v1.TaskReport.deferral:type_name -> garrison.task.v1.Deferral
+	14, // 3: garrison.report.v1.Found.image:type_name -> garrison.image.v1.Ref
+	15, // 4: garrison.report.v1.Found.health:type_name -> garrison.instance.v1.Health
+	16, // 5: garrison.report.v1.Found.started_at:type_name -> google.protobuf.Timestamp
+	17, // 6: garrison.report.v1.Found.trace:type_name -> garrison.server.v1.Trace
+	18, // 7: garrison.report.v1.Found.adoption:type_name -> garrison.server.v1.Adoption
+	16, // 8: garrison.report.v1.Found.next_at:type_name -> google.protobuf.Timestamp
+	19, // 9: garrison.report.v1.Found.kept:type_name -> garrison.instance.v1.Kept
 	1,  // 10: garrison.report.v1.AgentsReport.agents:type_name -> garrison.report.v1.Found
-	19, // 11: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	20, // 12: garrison.report.v1.CandidatesReport.candidates:type_name -> garrison.server.v1.Candidate
-	21, // 13: garrison.report.v1.CandidatesReport.detections:type_name -> garrison.server.v1.Detection
+	20, // 11: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	21, // 12: garrison.report.v1.CandidatesReport.candidates:type_name -> garrison.server.v1.Candidate
+	22, // 13: garrison.report.v1.CandidatesReport.detections:type_name -> garrison.server.v1.Detection
 	5,  // 14: garrison.report.v1.ReceiptReport.removed:type_name -> garrison.report.v1.Removed
-	15, // 15: garrison.report.v1.CleanUpOutcome.at:type_name -> google.protobuf.Timestamp
+	16, // 15: garrison.report.v1.CleanUpOutcome.at:type_name -> google.protobuf.Timestamp
 	5,  // 16: garrison.report.v1.CleanUpOutcome.paths:type_name -> garrison.report.v1.Removed
-	22, // 17: garrison.report.v1.CleanUpOutcome.refusal:type_name -> garrison.api.v1.Refusal
-	15, // 18: garrison.report.v1.Report.at:type_name -> google.protobuf.Timestamp
+	23, // 17: garrison.report.v1.CleanUpOutcome.refusal:type_name -> garrison.api.v1.Refusal
+	16, // 18: garrison.report.v1.Report.at:type_name -> google.protobuf.Timestamp
 	0,  // 19: garrison.report.v1.Report.task:type_name -> garrison.report.v1.TaskReport
 	2,  // 20: garrison.report.v1.Report.agents:type_name -> garrison.report.v1.AgentsReport
 	3,  // 21: garrison.report.v1.Report.sysinfo:type_name -> garrison.report.v1.SysinfoReport
 	6,  // 22: garrison.report.v1.Report.receipt:type_name -> garrison.report.v1.ReceiptReport
 	4,  // 23: garrison.report.v1.Report.candidates:type_name -> garrison.report.v1.CandidatesReport
-	23, // 24: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
-	15, // 25: garrison.report.v1.Beat.sent_at:type_name -> google.protobuf.Timestamp
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	24, // 24: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
+	16, // 25: garrison.report.v1.Beat.sent_at:type_name -> google.protobuf.Timestamp
+	23, // 26: garrison.report.v1.BeatRefused.refusal:type_name -> garrison.api.v1.Refusal
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_garrison_report_v1_report_proto_init() }
@@ -1298,7 +1359,7 @@ func file_garrison_report_v1_report_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_report_v1_report_proto_rawDesc), len(file_garrison_report_v1_report_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

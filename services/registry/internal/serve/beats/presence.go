@@ -214,7 +214,10 @@ func (p *Watch) Receive(m bus.Message) {
 	p.mu.Unlock()
 	managed, changes := p.assess(from, beat)
 	if !managed {
-		p.unknown.add(from, body, beat.At)
+		// Not at its first beats: this replica may be about to read that it enrolled.
+		if since := p.unknown.add(from, body, beat.At); beat.At.Sub(since) >= p.Interval {
+			p.refuseUnknown(from)
+		}
 		return
 	}
 	p.mu.Lock()

@@ -50,8 +50,8 @@ func NewUnknown(r *records.Records, log zerolog.Logger) *Unknown {
 	return &Unknown{records: r, log: log}
 }
 
-// add remembers a beat of a server that is not under management.
-func (u *Unknown) add(from topology.ServerAddress, beat *reportv1.Beat, now time.Time) {
+// add remembers a beat of a server that is not under management, and returns since when it beats.
+func (u *Unknown) add(from topology.ServerAddress, beat *reportv1.Beat, now time.Time) (since time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	host := presence.SightingOf(beat).Hostname
@@ -59,7 +59,7 @@ func (u *Unknown) add(from topology.ServerAddress, beat *reportv1.Beat, now time
 	if row == nil {
 		if len(u.by) >= maxUnknown {
 			u.full = now
-			return
+			return now
 		}
 		if u.by == nil {
 			u.by = map[topology.ServerAddress]*registryv1.UnknownServer{}
@@ -71,6 +71,7 @@ func (u *Unknown) add(from topology.ServerAddress, beat *reportv1.Beat, now time
 	}
 	row.HeardAt = timestamppb.New(now)
 	row.Hostname, row.ExecutorVersion = host, beat.ExecutorVersion
+	return row.Since.AsTime()
 }
 
 // prune drops the senders that fell silent or are under management by now.

@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/shallow"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -284,6 +285,7 @@ func (a *API) Forget(
 	ctx context.Context, c bus.Caller, q *registryv1.ForgetServerRequest,
 ) (*registryv1.ForgetServerResponse, error) {
 	resp := &registryv1.ForgetServerResponse{}
+	var at topology.ServerAddress
 	err := a.records.Change(ctx, func() ([]ledger.Draft, error) {
 		s, err := a.records.Find(q.Server)
 		if resp.ServerId != "" && fault.Is(err, fault.NotFound) {
@@ -300,9 +302,12 @@ func (a *API) Forget(
 		if len(leaks) > 0 && !q.Leak {
 			return nil, leaked(s, leaks)
 		}
-		resp.ServerId, resp.Leaks = s.Id, leaks
+		resp.ServerId, resp.Leaks, at = s.Id, leaks, topology.ServerAddress{Cell: s.Cell, Server: s.Id}
 		return []ledger.Draft{a.records.ByCaller(c, ledger.Server, s.Id, &serverv1.Forgotten{})}, nil
 	})
+	if err == nil {
+		a.presence.Removed(at)
+	}
 	return request.Answer(resp, err)
 }
 
