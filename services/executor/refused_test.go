@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,16 +19,22 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
 
-// refuse publishes what the registry says of a server's beats, to this one.
-func (h *host) refuse(by *bus.Conn, server, code string) {
+// refusal returns what the registry says of a server's beats.
+func (h *host) refusal(server, code string) []byte {
 	h.t.Helper()
 	data, err := proto.Marshal(&reportv1.BeatRefused{
 		ServerId: server, Refusal: &apiv1.Refusal{Code: code, Message: "the particulars"},
 	})
-	if err == nil {
-		err = by.Publish(topology.RefusedSubject(h.who.Address()), data)
-	}
 	if err != nil {
+		h.t.Fatal(err)
+	}
+	return data
+}
+
+// refuse publishes a refusal of a server's beats, to this one.
+func (h *host) refuse(by *bus.Conn, server, code string) {
+	h.t.Helper()
+	if err := by.Publish(topology.RefusedSubject(h.who.Address()), h.refusal(server, code)); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -50,6 +57,7 @@ func TestAServerWhoseBeatsAreRefusedSaysSoUntilTheyCount(t *testing.T) {
 	h.run(h.config())
 	h.alive()
 	h.applies(1)
+	h.refuse(registry, here.Server, "SERVER_REMOVED") // of another server; it would outlast the next one
 	for _, c := range [][2]string{
 		{"UNKNOWN_SERVER", "UNKNOWN_SERVER"}, {"NOT_ENROLLED", "UNKNOWN_SERVER"}, {"STILL_RUNS", "STILL_RUNS"},
 	} {
@@ -59,10 +67,6 @@ func TestAServerWhoseBeatsAreRefusedSaysSoUntilTheyCount(t *testing.T) {
 		}
 	}
 	h.applies(1)
-	h.refuse(registry, here.Server, "UNKNOWN_SERVER")        // a refusal of another server
-	h.refuse(registry, h.who.ServerID, "SERVER_QUARANTINED") // of which the bus tells it
-	h.alive()
-	h.applies(2)
 }
 
 func TestARemovedServerKnowsThatApartFromOneThatIsDenied(t *testing.T) {
@@ -92,17 +96,17 @@ func TestADeadServerThatIsCutOffKnowsThatItIsRemoved(t *testing.T) {
 	h.state(status.Suspended, "SERVER_REMOVED")
 }
 
-// Only the registry refuses beats.
+// Only the registry refuses beats: what others publish would outlast its refusal.
 func TestNoOtherServerRefusesBeats(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, bustest.StartGuarded(t), filepath.Join(t.TempDir(), "root"), identity.Manual)
 	h.run(h.config())
 	h.alive()
 	h.applies(1)
-	for range 3 {
-		h.refuse(h.g.Server(t, here.Server, here.Cell), h.who.ServerID, "SERVER_REMOVED")
-		h.refuse(h.says, h.who.ServerID, "SERVER_REMOVED")
+	other := h.g.Raw(t, here.Server, here.Cell)
+	data := h.refusal(h.who.ServerID, "SERVER_REMOVED")
+	if err := errors.Join(other.Publish(topology.RefusedSubject(h.who.Address()), data), other.Flush()); err != nil {
+		t.Fatal(err)
 	}
-	h.alive()
-	h.applies(2)
+	h.refusing(h.g.Service(t, topology.UserRegistry), "UNKNOWN_SERVER", status.Suspended, "UNKNOWN_SERVER")
 }
