@@ -93,7 +93,7 @@ func (g Growing) move(ctx context.Context, move bus.Growth) error {
 		move.Say("%d messages are in the cluster; no bus took writes for %.1f s so far", done.Messages,
 			done.WritesOff.Seconds())
 	}
-	move.Say("the bus at %s takes no writes any more: stop it. Then start each garrisond of the cluster again without "+
+	move.Say("the bus at %s no longer takes writes: stop it. Then start each garrisond of the cluster again without "+
 		"--services none, or services of their own with --bus %s", g.URL, g.To)
 	return nil
 }

@@ -59,7 +59,7 @@ func TestAGarrisondGrowsIntoThreeServers(t *testing.T) {
 	if err != nil {
 		t.Fatalf("grow: %v; it printed: %s", err, log.String())
 	}
-	if !strings.Contains(log.String(), "takes no writes any more") {
+	if !strings.Contains(log.String(), "no longer takes writes") {
 		t.Errorf("it printed: %s", log.String())
 	}
 	if strings.Contains(log.String(), "from a move that did not end") {

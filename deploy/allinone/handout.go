@@ -64,7 +64,7 @@ func (k Keys) handOut() error {
 	return errors.Join(all...)
 }
 
-// handTo writes the files of one part that changed, and removes those that it does not need any more.
+// handTo writes the files of one part that changed, and removes those that it no longer needs.
 func (k Keys) handTo(p part) error {
 	dir := filepath.Join(k.HandOut, p.name)
 	if err := k.makePart(dir); err != nil {

@@ -246,7 +246,7 @@ func TestAHandOutWithoutTLSHasNoCertificates(t *testing.T) {
 	}
 }
 
-// A part keeps no key that it does not need any more; files of others stay.
+// A part keeps no key that it no longer needs; files of others stay.
 func TestAKeyThatAPartDoesNotNeedIsRemoved(t *testing.T) {
 	t.Parallel()
 	k, again := handedOut(t)

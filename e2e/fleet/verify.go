@@ -15,7 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
-// verifyWithin bounds how long it may take until nothing is under way any more. Other scenarios run meanwhile.
+// verifyWithin bounds how long it may take until nothing is under way. Other scenarios run meanwhile.
 const verifyWithin = 2 * time.Minute
 
 // Acknowledged records an intent that the bus acknowledged to its publisher.

@@ -14,7 +14,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// Check returns the invariants that a ledger breaks once nothing is under way any more.
+// Check returns the invariants that a ledger breaks once nothing is under way.
 // acknowledged are the ids of the intents that the bus acknowledged to their publishers.
 func Check(facts []ledger.Fact, acknowledged []string) []error {
 	c := &checker{

@@ -125,5 +125,5 @@ func TestALostServerIsGoneAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Eventually("its root is gone", func() error { return scenario.NothingAt(lost.Root) })
-	w.Eventually("it is not leaked any more", func() error { return w.leaked("bravo", false) })
+	w.Eventually("it is no longer leaked", func() error { return w.leaked("bravo", false) })
 }

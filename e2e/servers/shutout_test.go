@@ -107,7 +107,7 @@ func TestAServerThatBeatsCanBeGivenUp(t *testing.T) {
 	w.Converges("1.0.0")
 	bravo := w.Servers[1]
 	w.Fails(1, "--lost --force", "server", "decommission", "bravo", "--lost", "--yes")
-	if err := bravo.Executor.Pause(); err != nil { // it follows no document any more
+	if err := bravo.Executor.Pause(); err != nil { // it no longer follows a document
 		t.Fatal(err)
 	}
 	before := w.pushes()

@@ -50,7 +50,7 @@ func (c *crew[M]) work(m M) {
 	}
 }
 
-// wait ends the workers once they have done what was given, and returns then. Nothing is given any more.
+// wait ends the workers once they have done what was given, and returns then. Nothing is given after that.
 func (c *crew[M]) wait() {
 	close(c.idle)
 	c.workers.Wait()

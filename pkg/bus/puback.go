@@ -25,7 +25,7 @@ const (
 	codeDuplicateInProcess = 10158 // a message with this id is on its way to the replicas
 	codeNotStored          = 10077 // anything that went wrong in the store; the description says what
 	codeTooLarge           = 10054 // the message is larger than the stream allows
-	// the bus does not have the batch's first messages (any more): it was started anew in between
+	// the bus does not have, or no longer has, the batch's first messages: it was started anew in between
 	codeBatchIncomplete = 10176
 	codeBatchDuplicate  = 10201 // a message of the batch was stored before
 )

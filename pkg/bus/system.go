@@ -116,7 +116,7 @@ func (s *System) Servers(ctx context.Context) ([]Server, error) {
 }
 
 // UpdateAccount replaces the JWT of an account on the n servers of the bus. They end connections of
-// users whom it does not admit any more. It returns an error unless each of them has confirmed.
+// users whom it no longer admits. It returns an error unless each of them has confirmed.
 func (s *System) UpdateAccount(ctx context.Context, token string, n int) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

@@ -73,6 +73,6 @@ func (e *ResetError) Error() string {
 	if e.Next > e.Last.Sequence {
 		return fmt.Sprintf("the ledger lacks the facts %d to %d", e.Last.Sequence+1, e.Next-1)
 	}
-	return fmt.Sprintf("the ledger does not have fact %d any more that was read before; it was set back, "+
+	return fmt.Sprintf("the ledger no longer has fact %d that was read before; it was set back, "+
 		"as by a restored backup", e.Last.Sequence)
 }

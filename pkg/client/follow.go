@@ -220,7 +220,7 @@ func isAt(f *registryv1.StoredFact, p Position) bool {
 	return f.GetSequence() == p.Sequence && (p.ID == "" || f.GetHeaders()[idHeader] == p.ID)
 }
 
-// confirm returns a *ResetError when the ledger does not have the last fact any more. A replica of the ledger that lags
+// confirm returns a *ResetError when the ledger no longer has the last fact. A replica of the ledger that lags
 // behind may lack it too, so that its absence must last longer than that.
 func (r *reader) confirm(ctx context.Context) error {
 	if r.seen.Sequence == 0 {

@@ -84,7 +84,7 @@ func (l *Log) refused(err error) error {
 		return fault.Refusef(fault.NotFound, code.LogNotOpen, "the session with server %s ended", l.server).
 			Try("the same command again")
 	case code.NoOutput:
-		return fault.Refusef(fault.NotFound, code.NoOutput, "the output is not on server %s any more", l.server)
+		return fault.Refusef(fault.NotFound, code.NoOutput, "the output is no longer on server %s", l.server)
 	case code.Busy:
 		return fault.Refusef(fault.Unavailable, code.Busy, "server %s has a request of the session under way", l.server)
 	}

@@ -45,7 +45,7 @@ func over(until time.Time, login bus.Login, at time.Time) bool {
 	return !until.IsZero() && (login == bus.LoginExpired || login == bus.LoginDenied && !at.Before(until))
 }
 
-// shutOut returns the error of a call, or why none can succeed any more: the bus ended the connection because the
+// shutOut returns the error of a call, or why no further one can succeed: the bus ended the connection because the
 // credentials expired or were revoked. A bare refusal may pass: a bus that starts does not know every account yet.
 func (c *Client) shutOut(err error) error {
 	a := c.conn.Access()

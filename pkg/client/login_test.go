@@ -38,7 +38,7 @@ func TestALoginWithExpiredCredentialsSaysSinceWhenAndWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	// It waits for facts, and ends when none can come any more.
+	// It waits for facts, and ends when no further one can come.
 	for _, err := range c.Follow(within(t), client.Query{}) {
 		wantExpired(t, "a view that was open", err, until)
 	}

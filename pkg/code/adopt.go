@@ -45,7 +45,7 @@ var adoptions = []Entry{
 	},
 	{
 		CandidateGone, by(executor),
-		"The process or the unit of that id does not run any more. Another process with the same id is another " +
+		"The process or the unit of that id no longer runs. Another process with the same id is another " +
 			"candidate.",
 		"garrison server scan SERVER",
 	},

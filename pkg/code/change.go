@@ -310,7 +310,7 @@ var changes = []Entry{
 	},
 	{
 		GivenUp, by(dispatcher, executor),
-		"The change waited on its server for the end of a critical section when it was not wanted any more. The " +
+		"The change waited on its server for the end of a critical section when it was no longer wanted. The " +
 			"server gave it up before it touched anything, and runs what it ran.",
 		"garrison task show TASK names what is wanted instead",
 	},

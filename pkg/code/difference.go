@@ -164,7 +164,7 @@ var differences = []Entry{
 	},
 	{
 		AgentLost, by(registry),
-		"The agent was installed, and the server does not list it any more.", "garrison up AGENT@VERSION --on SERVER",
+		"The agent was installed, and the server no longer lists it.", "garrison up AGENT@VERSION --on SERVER",
 	},
 	{
 		WrongImage, by(registry),

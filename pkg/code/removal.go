@@ -94,7 +94,7 @@ var removals = []Entry{
 		"The root has neither an identity nor a journal: an earlier clean-up removed everything and its answer " +
 			"may have been lost, or no server ever joined there. Both look the same, so it does not count as cleaned." +
 			" Nothing was changed.",
-		"the machine and the --root that it was joined with; when nothing of it runs there any more, garrison " +
+		"the machine and the --root that it was joined with; when nothing of it runs there, garrison " +
 			"server forget SERVER",
 	},
 	{

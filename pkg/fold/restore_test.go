@@ -76,7 +76,7 @@ func (r *restored) fresh() []byte {
 	return encoding
 }
 
-// A view that holds facts which the ledger lost must not be believed any more, also
+// A view that holds facts which the ledger lost must no longer be believed, also
 // when the ledger has grown beyond it again in the meantime.
 func TestAFollowerEndsWhenTheLedgerWentBack(t *testing.T) {
 	t.Parallel()

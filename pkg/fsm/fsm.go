@@ -22,7 +22,7 @@ func (t Table[S, F]) Next(s S, f F) (S, bool) {
 	return next, true
 }
 
-// End reports whether nothing can happen in s any more.
+// End reports whether nothing more can happen in s.
 func (t Table[S, F]) End(s S) bool {
 	moves, ok := t[s]
 	return ok && len(moves) == 0

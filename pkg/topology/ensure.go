@@ -257,7 +257,7 @@ func Drift(have, want jetstream.StreamConfig) []Difference {
 	return out
 }
 
-// loses reports whether a stream that has some subjects would not take one of them any more.
+// loses reports whether a stream that has some subjects would no longer take one of them.
 func loses(have, want []string) bool {
 	return slices.ContainsFunc(have, func(s string) bool {
 		return !slices.ContainsFunc(want, func(w string) bool { return covers(w, s) })

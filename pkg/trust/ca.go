@@ -62,7 +62,7 @@ func OpenCA(dir string, at time.Time) (*CA, error) {
 	c.signs, err = c.read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && len(bundle) > 0:
-		return nil, fmt.Errorf("the key of the CA is not in %s any more; put it back, or delete %s: then each server "+
+		return nil, fmt.Errorf("the key of the CA is no longer in %s; put it back, or delete %s: then each server "+
 			"needs a new token and each person a new context", c.keyFile(), c.BundleFile())
 	case errors.Is(err, fs.ErrNotExist):
 		if c.signs, err = newCA(at); err == nil {

@@ -50,12 +50,12 @@ func keepRevocations(account *jwt.AccountClaims, kept string) {
 func (a *Authority) nothingLost(kept Public) error {
 	if kept.TombstoneKey != "" && kept.TombstoneKey != a.TombstoneKey {
 		return fmt.Errorf(
-			"the tombstone key is not in %s any more; put it back, or servers will not believe that they are dead",
+			"the tombstone key is no longer in %s; put it back, or servers will not believe that they are dead",
 			a.path("keys"))
 	}
 	for name, public := range kept.Names {
 		if a.Names[name] != public {
-			return fmt.Errorf("the key of account %s is not in %s any more; put it back", name, a.path("keys"))
+			return fmt.Errorf("the key of account %s is no longer in %s; put it back", name, a.path("keys"))
 		}
 		before, err := jwt.DecodeAccountClaims(kept.Accounts[public])
 		if err != nil {
@@ -70,7 +70,7 @@ func (a *Authority) nothingLost(kept Public) error {
 				continue
 			}
 			if _, ok := after.SigningKeys[key]; !ok {
-				return fmt.Errorf("the signing key %s of account %s is not in %s any more; put it back", key, name,
+				return fmt.Errorf("the signing key %s of account %s is no longer in %s; put it back", key, name,
 					a.path("keys"))
 			}
 		}
@@ -78,7 +78,7 @@ func (a *Authority) nothingLost(kept Public) error {
 	return nil
 }
 
-// moved reports whether an account does not admit a kind of users any more; topology.Steps says since when.
+// moved reports whether an account no longer admits a kind of users; topology.Steps says since when.
 func moved(account string, scope jwt.Scope) bool {
 	s, ok := scope.(*jwt.UserScope)
 	return ok && !slices.ContainsFunc(topology.Scopes(account), func(o topology.Scope) bool { return o.Name == s.Role })

@@ -32,7 +32,7 @@ type registry struct {
 	t    *testing.T
 	b    *bustest.Bus
 	keys []string // as they were asked with
-	void string   // a key that is not admitted any more
+	void string   // a key that is no longer admitted
 	down bool     // admits, but its answer is lost
 }
 

@@ -17,7 +17,7 @@ import (
 type Position = lineage.Position
 
 // ResetGeneration makes the stopped executor under a root forget which document it took last, and returns which it
-// was. It is for a server that took a forged document and takes no true one any more. A note in the journal keeps what
+// was. It is for a server that took a forged document and no longer takes a true one. A note in the journal keeps what
 // was forgotten. It is refused while an executor runs or a change is open.
 func ResetGeneration(path string, now time.Time) (was Position, err error) {
 	root, err := layout.New(path)

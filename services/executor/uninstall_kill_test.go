@@ -125,7 +125,7 @@ func steps(t *testing.T, g *bustest.Guarded) (dying, dead []string) {
 	return slices.Clone(dying), slices.Clone(dead)
 }
 
-// gone reports whether the executor tells of no agent any more, and has said so.
+// gone reports whether the executor no longer reports an agent, and has said so.
 func (h *host) gone() bool {
 	s, err := status.Read(string(h.root))
 	return err == nil && s.Applied == h.newest && len(s.Agents) == 0 && s.Outbox == 0

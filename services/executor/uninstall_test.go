@@ -114,7 +114,7 @@ func TestWhatSomebodyElsePutThereStaysAndIsReported(t *testing.T) {
 	}
 	h.dead(h.proof(h.who.ServerID))
 	c := h.config()
-	c.FailPoint = func(p string) { // a link in the place of a directory of ours, when nothing of ours looks any more
+	c.FailPoint = func(p string) { // a link in the place of a directory of ours, when nothing of ours looks
 		if p == "uninstall decided" {
 			_ = os.Remove(h.root.Cache())
 			_ = os.Symlink(elsewhere, h.root.Cache())

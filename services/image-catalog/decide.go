@@ -62,7 +62,7 @@ func (c *Catalog) find(ctx context.Context, ref string) (i *imagev1.Image, err e
 	return i, err
 }
 
-// unlessGone returns nothing to record when what is to be deleted does not exist any more.
+// unlessGone returns nothing to record when what is to be deleted no longer exists.
 func unlessGone(drafts []ledger.Draft, err error) ([]ledger.Draft, error) {
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil

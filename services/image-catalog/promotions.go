@@ -106,7 +106,7 @@ func (p *promotions) decide(d view.Due, id string) ([]ledger.Draft, error) {
 	return decision.TakeBack(p.catalog.view, id, d.Channel), nil
 }
 
-// unlessMissing returns no error for what does not exist any more.
+// unlessMissing returns no error for what no longer exists.
 func unlessMissing(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return nil

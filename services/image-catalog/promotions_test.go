@@ -55,7 +55,7 @@ func TestAChannelOffersWhatARolloutBroughtOnceItSucceededUntilItIsUndone(t *test
 	offers := func() bool { return slices.Contains(c.channel("stable").GetImageIds(), imageID(s)) }
 	polltest.Eventually(t, "the channel offers the image", offers)
 	rolled(t, registry, id, &rolloutv1.Undone{ByRolloutId: ident.New(), TakenBack: then})
-	polltest.Eventually(t, "the channel does not offer the image any more", func() bool { return !offers() })
+	polltest.Eventually(t, "the channel no longer offers the image", func() bool { return !offers() })
 	added := 0
 	for _, name := range facts(t, c.conn) {
 		if name == "channel.image-added" {

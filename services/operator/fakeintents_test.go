@@ -53,7 +53,7 @@ func (f *fakes) hear(m bus.Message) {
 			Intent: i,
 			State:  intentv1.State_STATE_REFUSED,
 			Refusal: &apiv1.Refusal{
-				Code: "PLAN_STALE", Component: ledger.Registry, Message: "the plan does not hold any more"},
+				Code: "PLAN_STALE", Component: ledger.Registry, Message: "the plan no longer holds"},
 		}
 	case "odd":
 		r.ServerIds, r.Changed, r.LeftOut = []string{web1}, 1, 1

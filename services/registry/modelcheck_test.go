@@ -24,7 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
-// settle lets everything that is under way end well, and returns once nothing changes any more.
+// settle lets everything that is under way end well, and returns once nothing changes.
 func (m *model) settle() {
 	m.revive()
 	for _, intent := range m.intents {

@@ -54,7 +54,7 @@ func TestWhatIsFetchedAheadComesAfterAllElseInHalfOfTheSlotsAlsoAfterARestart(t 
 	w.report(first, under.Id, taskv1.State_STATE_SUCCEEDED, nil)
 	w.awaitTask(d, first, "", one, taskv1.State_STATE_SUCCEEDED)
 	w.awaitTask(d, second, "", two, taskv1.State_STATE_ASSIGNED)
-	polltest.Eventually(t, "the document asks for nothing any more", func() bool {
+	polltest.Eventually(t, "the document asks for nothing", func() bool {
 		return len(w.document(first).GetRequests()) == 0
 	})
 }

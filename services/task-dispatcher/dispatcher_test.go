@@ -34,7 +34,7 @@ func TestAnInstallTravelsFromWantedToSucceeded(t *testing.T) {
 	if got.Verb != taskv1.Verb_VERB_INSTALL {
 		t.Errorf("verb is %v, want install", got.Verb)
 	}
-	polltest.Eventually(t, "the entry names no task any more", func() bool {
+	polltest.Eventually(t, "the entry names no task", func() bool {
 		e := w.document(s).GetEntries()
 		return len(e) == 1 && e[0].TaskId == "" && e[0].Image.GetId() == img.Id
 	})
@@ -84,7 +84,7 @@ func TestARemovalIsInTheDocumentUntilTheInstanceIsGone(t *testing.T) {
 			doc.Removals[0].InstanceId == instanceID(s, "shipper")
 	})
 	w.report(s, removal.Id, taskv1.State_STATE_SUCCEEDED, nil)
-	polltest.Eventually(t, "the document has no removal any more",
+	polltest.Eventually(t, "the document has no removal",
 		func() bool { return len(w.document(s).GetRemovals()) == 0 })
 }
 

@@ -21,7 +21,7 @@
 //     and under its own.
 //  3. A document is a pure projection of the view. Its generation is a position in the ledger; an
 //     older document never replaces a newer one.
-//  4. Every task ends: by a report, by its deadline, or because its outcome is not wanted any more.
+//  4. Every task ends: by a report, by its deadline, or because its outcome is no longer wanted.
 //  5. Every part may be stopped anywhere and run twice: finished work is in the ledger, and the view
 //     finds the rest again.
 package dispatcher

@@ -35,7 +35,7 @@ type leader struct {
 	follower *fold.Follower
 	decider  *decide.Decider
 	process  string        // names this start of the service in its claims
-	doubted  atomic.Uint64 // the last claim that this process does not rely on any more
+	doubted  atomic.Uint64 // the last claim that this process no longer relies on
 	overdue  atomic.Bool   // queued tasks are overdue, and this process has no claim to end them under
 }
 

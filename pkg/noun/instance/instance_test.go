@@ -41,7 +41,7 @@ type found struct {
 
 var truths = []found{
 	{"nothing yet", nil, 0, false, pending, pending, pending, failed},
-	{"nothing any more", nil, absent, true, drifted, pending, drifted, failed},
+	{"nothing", nil, absent, true, drifted, pending, drifted, failed},
 	{"the wanted, good", one, good, true, converged, converged, converged, converged},
 	{"the wanted, good, before the change", one, good, false, pending, pending, converged, converged},
 	{"the wanted, bad", one, bad, true, failed, pending, failed, failed},

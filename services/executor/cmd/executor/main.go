@@ -53,7 +53,7 @@ var commands = []command{
 	{"health", "exit with 0 when the executor under a root runs and is not suspended", nil, (*flags).health},
 	{
 		"uninstall", "remove the executor when its server is dead and was enrolled manually; --dry-run prints the\n" +
-			"decision; --tombstone FILE is for a server whose executor does not run any more",
+			"decision; --tombstone FILE is for a server whose executor no longer runs",
 		(*flags).uninstallOnly, (*flags).remove,
 	},
 	{

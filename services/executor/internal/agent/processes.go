@@ -86,7 +86,7 @@ func (p *Processes) Unit(v Version) (supervise.Unit, error) {
 	return u, nil
 }
 
-// take returns the unit of an adopted process. A service of a server whose init is not systemd any more is a process
+// take returns the unit of an adopted process. A service of a server whose init is no longer systemd is a process
 // that ended.
 func (p *Processes) take(
 	below supervise.Unit, s supervise.Spec, is change.Adoption, log zerolog.Logger,

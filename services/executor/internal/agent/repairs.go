@@ -98,7 +98,7 @@ func (r *Repairs) Ended(rec *change.Record) {
 	r.of[rec.Agent] = of
 }
 
-// Over reports whether an agent that is damaged is not repaired any more without a task, because no repair holds.
+// Over reports whether an agent that is damaged is no longer repaired without a task, because no repair holds.
 func (r *Repairs) Over(agent string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *Repairs) Over(agent string) bool {
 		of.over = true
 		r.of[agent] = of
 		r.log.Warn().Str(logs.Agent, agent).Int("count", of.inARow).
-			Msg("agent not repaired any more: its files were changed again after each repair")
+			Msg("agent no longer repaired: its files were changed again after each repair")
 	}
 	return of.over
 }

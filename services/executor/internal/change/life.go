@@ -31,7 +31,7 @@ const (
 	MovingOut State = "moving_out" // one rename; then the agent is not installed
 	Deleting  State = "deleting"   // what was moved out
 
-	Committed State = "committed" // what nothing needs any more is swept
+	Committed State = "committed" // what is no longer needed is swept
 	Restored  State = "restored"  // the same; the agent is as before
 	Broken    State = "broken"    // the same; the agent is neither new nor as before
 )

@@ -46,7 +46,7 @@ func (l *life) listening(s *session, o operation, version string) (bad []string)
 	return bad
 }
 
-// silent checks that no process listens any more. A process that is being started holds its parent's sockets until its
+// silent checks that no process listens. A process that is being started holds its parent's sockets until its
 // exec.
 func (l *life) silent() (bad []string) {
 	var got string

@@ -48,7 +48,7 @@ func (d *deferrals) take(from *desiredv1.Document) {
 	d.unwanted = from.GetUnwantedTaskIds()
 }
 
-// isUnwanted reports whether a task is not wanted any more.
+// isUnwanted reports whether a task is no longer wanted.
 func (d *deferrals) isUnwanted(task string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

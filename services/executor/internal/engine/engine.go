@@ -124,7 +124,7 @@ func (e *Engine) Turn(ctx context.Context) error {
 // Run recovers and then converges until ctx is done, which is no error, or until another
 // process is to take this one's place: then it returns a *HandOver or a *Become. Once the
 // server is dead and its agents are gone it only watches. An error is journal.ErrDamaged when
-// the journal cannot be used any more: then every agent runs on.
+// the journal can no longer be used: then every agent runs on.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	for _, dir := range []string{e.cfg.Root.Agents(), e.cfg.Root.Images(), e.cfg.Root.Cache()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

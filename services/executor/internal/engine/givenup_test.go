@@ -9,7 +9,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
-// giveUp names a task in the document as one that is not wanted any more.
+// giveUp names a task in the document as one that is no longer wanted.
 func (r *running) giveUp(task string) {
 	r.doc.Generation++
 	r.doc.UnwantedTaskIds = []string{task}

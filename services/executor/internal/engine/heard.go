@@ -57,9 +57,9 @@ func (h *heard) within(ctx context.Context, d time.Duration) *desiredv1.Document
 }
 
 var errNotWanted = fault.Refusef(fault.Invalid, code.NotWanted,
-	"the executor ended during this change, which is not wanted any more")
+	"the executor ended during this change, which is no longer wanted")
 
-// calledOff reports whether a document that continues the server's history does not want a change any more.
+// calledOff reports whether a document that continues the server's history no longer wants a change.
 func (v recovery) calledOff(ctx context.Context, rec *change.Record) bool {
 	d := v.heard.within(ctx, v.cfg.HearWithin)
 	if d == nil || !v.cfg.Believe(d) {

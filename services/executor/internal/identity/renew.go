@@ -17,7 +17,7 @@ import (
 
 // Renew replaces the JWT of the identity under root by a later one for the same server and key, and
 // the CAs of the bus, unless busCA is empty. It changes nothing else. An error is Invalid when the JWT
-// is another user's, and Conflict when the identity is not of that key any more, as after another join.
+// is another user's, and Conflict when the identity is no longer of that key, as after another join.
 func Renew(root layout.Root, publicKey, jwt, busCA string) error {
 	i, err := Read(root)
 	if err != nil {

@@ -210,7 +210,7 @@ func (s *Images) SweepRemoved() error {
 	return s.sweep(layout.GoneName(""))
 }
 
-// DropCache deletes the chunks of an image that is staged: nothing reads them any more.
+// DropCache deletes the chunks of an image that is staged: nothing reads them after that.
 // It was done after the staging, but a power cut may have brought them back.
 func (s *Images) DropCache(digest []byte) error {
 	s.mu.Lock()

@@ -34,8 +34,8 @@ func damaged(t *testing.T) (layout.Root, *imagedir.Images, imagetest.Image) {
 
 func TestAFreshCopyTakesThePlaceOfADamagedImage(t *testing.T) {
 	for name, before := range map[string]func(place string) error{
-		"in one step":                        func(string) error { return nil },
-		"of which nothing is there any more": func(place string) error { return imagedir.RemoveTree(place) },
+		"in one step":              func(string) error { return nil },
+		"of which nothing is left": func(place string) error { return imagedir.RemoveTree(place) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, s, i := damaged(t)

@@ -2,7 +2,7 @@
 // a small file is written there.
 //
 //	executor/            key, identity, journal.db, journal.mark, status.json, starts.json, at its end tombstone.json
-//	executor/journal.db.damaged-TIME  journals that could not be used any more, the newest three
+//	executor/journal.db.damaged-TIME  journals that could no longer be used, the newest three
 //	executor/program     a link to the executor's own program, when an image brought one
 //	executor/outputs/AGENT/  the output of a first install that was undone, until the agent is installed
 //	busy/NAME.json       a critical section, which a program on the server began

@@ -50,7 +50,7 @@ func (c *chunks) receive(m bus.Message) {
 	defer c.mu.Unlock()
 	select {
 	case c.waiting[a.Number] <- m:
-	default: // nothing waits for it any more
+	default: // it is no longer awaited
 	}
 }
 

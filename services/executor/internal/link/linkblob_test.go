@@ -55,8 +55,8 @@ func TestABlobIsFetchedOnceAndEachChunkVerified(t *testing.T) {
 	if done != b.GetSizeBytes() {
 		t.Errorf("%d of %d bytes", done, b.GetSizeBytes())
 	}
-	// A chunk that is damaged on the disk is fetched again; the others are not, so they need not be on
-	// the bus any more.
+	// A chunk that is damaged on the disk is fetched again; the others are not, so they need no longer
+	// be on the bus.
 	if err := os.WriteFile(s.root.Chunk(b.GetDigest(), 3), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}

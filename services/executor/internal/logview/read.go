@@ -34,7 +34,7 @@ func (v *View) read(ctx context.Context, subject string, q *logv1.ReadRequest) (
 	}
 	data, next, cut, err := s.output.Read(int64(q.GetPosition()), PartBytes)
 	if fault.Is(err, fault.NotFound) {
-		return nil, fault.Refusef(fault.NotFound, code.NoOutput, "the output is not there any more")
+		return nil, fault.Refusef(fault.NotFound, code.NoOutput, "the output is no longer there")
 	}
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ type Observer struct {
 	// NextRepair returns when an instance that rests is repaired again without a task; zero when it does not rest.
 	NextRepair func(i *change.Instance) time.Time
 
-	// Over reports whether an agent that is damaged is not repaired any more without a task.
+	// Over reports whether an agent that is damaged is no longer repaired without a task.
 	Over func(agent string) bool
 }
 

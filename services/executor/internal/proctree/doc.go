@@ -15,7 +15,7 @@
 //  1. Only a process that carries the token is signalled. The token is checked again while a pidfd holds the process
 //     (pidfd_open(2)), so a reused process id is never signalled. Where pidfd_open is not available, the token is
 //     checked right before the signal, with the start time before and after.
-//  2. End returns nil when no process that can be found carries the token any more.
+//  2. End returns nil when no process that can be found carries the token.
 //  3. No hanging process blocks a caller: a process that is older than the token is skipped, and any other has half a
 //     second to show its environment.
 //

@@ -134,7 +134,7 @@ const (
 	pollSeldom = 100 * time.Millisecond
 )
 
-// Await returns when no process carries a token any more, and no later than within.
+// Await returns when no process carries a token, and no later than within.
 func Await(token string, within time.Duration) {
 	end := time.Now().Add(within)
 	for wait := pollOften; time.Now().Before(end); wait = min(2*wait, pollSeldom) {

@@ -40,7 +40,7 @@ type trial struct {
 	cmd    *exec.Cmd
 	output lastOutput
 	proven chan struct{} // closed when the candidate reported that it works
-	closed chan struct{} // closed when no report can come any more
+	closed chan struct{} // closed when no further report can come
 	done   chan struct{} // closed when the candidate ended with err
 	err    error
 }

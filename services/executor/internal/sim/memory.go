@@ -38,7 +38,7 @@ type memory struct {
 	Dead      bool                 `json:"dead,omitempty"`
 	Agents    map[string]installed `json:"agents"`
 	Ended     []ended              `json:"ended"`
-	Forgotten int                  `json:"forgotten,omitempty"` // ended tasks that are not kept any more
+	Forgotten int                  `json:"forgotten,omitempty"` // ended tasks that are no longer kept
 	Dropped   int                  `json:"dropped,omitempty"`   // reports that did not fit into the outbox
 	Outbox    []waiting            `json:"outbox"`
 	Tried     []string             `json:"tried,omitempty"` // the versions to which a change began, sorted

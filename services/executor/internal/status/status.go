@@ -109,7 +109,7 @@ func Read(root string) (Status, error) {
 }
 
 // AsOf returns the status as it counts at a time: that of an executor that is gone, or that has not
-// written for long, says nothing about the bus and its agents any more.
+// written for long, no longer describes the bus and its agents.
 func (s Status) AsOf(now time.Time) Status {
 	if !s.lives() || now.Sub(s.At) <= freshFor && !s.gone() {
 		return s

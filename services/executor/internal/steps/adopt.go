@@ -78,7 +78,7 @@ func (s CheckAdoption) find(candidate string) (p detect.Process, is supervise.Se
 	case !ok && isUnit:
 		return p, is, refuse(code.CandidateGone, "%s has no main process", service)
 	case !ok:
-		return p, is, refuse(code.CandidateGone, "no process is %s any more", candidate)
+		return p, is, refuse(code.CandidateGone, "there is no longer a process %s", candidate)
 	case isUnit:
 		err = checkService(is, service)
 	default:
@@ -220,7 +220,7 @@ func (CheckRelease) Do(_ context.Context, r *Run) error {
 		return nil
 	}
 	if is := r.From.Adopted; !supervise.Lives(is) && is.ServiceName() == "" {
-		return refuse(code.NotAdopted, "agent %s does not run as an adopted process any more", r.Agent)
+		return refuse(code.NotAdopted, "agent %s no longer runs as an adopted process", r.Agent)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (s SeeBus) Do(_ context.Context, r *Run) error {
 	return nil
 }
 
-// KeepBus refuses a version with which the bus does not answer any more.
+// KeepBus refuses a version with which the bus no longer answers.
 type KeepBus struct{ Bus Bus }
 
 // Do implements Step.

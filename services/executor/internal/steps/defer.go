@@ -26,14 +26,14 @@ const (
 
 // Defer waits until no critical section lasts on the server. From then on none begins until the change has ended. A
 // change waits once, and no longer than the limit since its first wait, also where the executor was restarted. One that
-// is not wanted any more, or that touches nothing, does not wait.
+// is no longer wanted, or that touches nothing, does not wait.
 type Defer struct {
 	Sections busy.Sections
 	Limit    func() time.Duration // how long a change waits at most; 0 when it waits for nothing
 	// Report writes the report that a task waits, or goes on.
 	Report func(tx *journal.Tx, r *Run, d *taskv1.Deferral) error
 	Places Places
-	// Unwanted reports whether a task is not wanted any more.
+	// Unwanted reports whether a task is no longer wanted.
 	Unwanted func(task string) bool
 	// Touches reports whether the change may touch the agent; one that does not waits for nothing.
 	Touches func(*Run) bool
@@ -84,7 +84,7 @@ func (s Defer) Do(ctx context.Context, r *Run) error {
 }
 
 func givenUp() error {
-	return refuse(code.GivenUp, "it is not wanted any more, and nothing was touched")
+	return refuse(code.GivenUp, "it is no longer wanted, and nothing was touched")
 }
 
 // wait waits until the change may go on and has a place again. It reports whether sections last then.
@@ -140,7 +140,7 @@ func (s Defer) pass(ctx context.Context, r *Run, overrun bool) ([]busy.Section, 
 const noteDeferred = "deferred/"
 
 // first returns since when the change waits, zero for one that did not wait yet, and whether it went on already. It
-// refuses one that waited or crashed, is not wanted any more and did not go on.
+// refuses one that waited or crashed, is no longer wanted and did not go on.
 func (s Defer) first(r *Run) (since time.Time, over bool, err error) {
 	err = r.Journal.Read(func(tx *journal.Tx) error {
 		id, at, _ := strings.Cut(tx.Note(noteDeferred+r.Agent), " ")

@@ -71,7 +71,7 @@ type Run struct {
 
 	ahead    bool   // it only fetches an image ahead
 	giveWay  func() // ends that, for a change that needs the room
-	endAhead func() // notes that it holds no room any more
+	endAhead func() // notes that it no longer holds room
 }
 
 // Save writes the record as it is.

@@ -16,7 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/store"
 )
 
-// Sweep deletes images, chunks and configurations that nothing needs any more. What cannot be
+// Sweep deletes images, chunks and configurations that are no longer needed. What cannot be
 // deleted now is found by the next sweep; a change does not fail for it.
 type Sweep struct {
 	Root    layout.Root

@@ -175,7 +175,7 @@ func (s *Images) SweepUnasked(d *desiredv1.Document) error {
 			}) {
 				return true, nil
 			}
-			if s.held(digest) { // what is fetched ahead and not asked for any more: a later document finds it
+			if s.held(digest) { // what is fetched ahead and no longer asked for: a later document finds it
 				return true, nil
 			}
 			return s.Needed(digest, nil)

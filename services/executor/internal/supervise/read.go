@@ -66,7 +66,7 @@ func (o Output) Next() int64 {
 }
 
 // Read reads up to n bytes from a position on. It returns the bytes, the position behind them, and whether what was at
-// the position is not kept any more, so that the bytes begin later.
+// the position is no longer kept, so that the bytes begin later.
 func (o Output) Read(position int64, n int) (data []byte, next int64, cut bool, err error) {
 	cutting.Lock()
 	defer cutting.Unlock()

@@ -51,7 +51,7 @@ type Drifting interface {
 
 // Forgetter is a Unit that follows its process after Leave.
 type Forgetter interface {
-	// Forget ends that. The unit must not be used any more.
+	// Forget ends that. The unit must no longer be used.
 	Forget()
 }
 

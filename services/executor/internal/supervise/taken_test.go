@@ -126,7 +126,7 @@ func TestAnotherProcessWithTheIDIsNeitherAdoptedNorSignalled(t *testing.T) {
 	}
 }
 
-// A process that was let go is not watched any more: a server that adopts and releases often keeps no goroutines.
+// A process that was let go is no longer watched: a server that adopts and releases often keeps no goroutines.
 func TestAProcessThatWasForgottenIsNotWatched(t *testing.T) {
 	cmd, is := foreign(t, true)
 	u := take(t, is)

@@ -24,7 +24,7 @@ type invocation struct {
 	how       string        // how the process ended; valid after exited
 	failing   supervise.Failing
 	forget    sync.Once
-	forgot    chan struct{} // closed when the end is of no interest any more; exited is closed then
+	forgot    chan struct{} // closed when the end is no longer of interest; exited is closed then
 }
 
 // alive reports whether the process has not ended. A nil invocation has.

@@ -108,7 +108,7 @@ func (u *unit) again(stop <-chan struct{}, wait time.Duration, cause supervise.C
 	}
 }
 
-// awaitRest polls until the service runs again, which it then adopts, or systemd does nothing with it any more. limited
+// awaitRest polls until the service runs again, which it then adopts, or systemd does nothing more with it. limited
 // reports whether systemd has given up, ok whether keeping was not stopped.
 func (u *unit) awaitRest(stop <-chan struct{}) (adopted, limited, ok bool) {
 	var polls polling

@@ -145,7 +145,7 @@ func (u *unit) Drift() string {
 	if err != nil || v == enabled || v == "" {
 		return "" // "" means that systemd could not read the file
 	}
-	return fmt.Sprintf("%s is %s on the server, so it does not start with the machine any more", u.name, v)
+	return fmt.Sprintf("%s is %s on the server, so it no longer starts with the machine", u.name, v)
 }
 
 // mostStop bounds the wait for the end of an adopted service, whose settings may allow any time.

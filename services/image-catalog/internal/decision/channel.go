@@ -41,7 +41,7 @@ func Promote(v *view.View, id, channel string) ([]ledger.Draft, error) {
 	return nil, nil
 }
 
-// Demote decides that a channel does not offer an image any more, whatever the image's state is.
+// Demote decides that a channel no longer offers an image, whatever the image's state is.
 func Demote(v *view.View, id, channel string) ([]ledger.Draft, error) {
 	if _, err := v.ImageByID(id); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func Demote(v *view.View, id, channel string) ([]ledger.Draft, error) {
 	return TakeBack(v, id, channel), nil
 }
 
-// TakeBack decides that a channel does not offer an image any more.
+// TakeBack decides that a channel no longer offers an image.
 func TakeBack(v *view.View, id, channel string) []ledger.Draft {
 	return onChannel(v, channel, &channelv1.ImageRemoved{ImageId: id})
 }

@@ -49,7 +49,7 @@ func Activate(v *view.View, id, channel string, whole bool) ([]ledger.Draft, err
 	return drafts, nil
 }
 
-// Disable decides that an active image must not be installed any more.
+// Disable decides that an active image must no longer be installed.
 func Disable(v *view.View, id, reason string) ([]ledger.Draft, error) {
 	i, err := v.ImageByID(id)
 	if err != nil {

@@ -21,7 +21,7 @@ type listedGroup struct {
 // metaKey is the key with the variables of hosts, by which the form is known.
 const metaKey = "_meta"
 
-// readList reads what ansible-inventory --list prints. Its names have no ranges any more.
+// readList reads what ansible-inventory --list prints. Its names have no ranges.
 func readList(file string, data []byte) (*Inventory, error) {
 	var meta listed
 	var groups map[string]json.RawMessage

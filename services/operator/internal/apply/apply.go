@@ -18,7 +18,7 @@ import (
 
 const long = `Files declare channels, applications, agents, environments with their defaults, and servers as
 YAML; garrison export prints the form. An apply changes only fields that its files have, and removes those that they
-had at the last apply and do not have any more. What other operators set stays. Each file may name its owner (key
+had at the last apply and no longer have. What other operators set stays. Each file may name its owner (key
 owner); a field that another owner declares with another value is refused. Objects that the files do not have any
 more are deleted with --prune only. An apply orders no change of a server's agents; a default that it sets, and a
 server that it moves to another environment, have what the defaults say installed where it is missing, and the plan
@@ -47,7 +47,7 @@ func Command(env *cli.Env) *cobra.Command {
 	}
 	filesVar(c, &files)
 	c.Flags().BoolVar(&o.Prune, "prune", false, "delete objects that this owner declared and the files "+
-		"do not have any more")
+		"no longer have")
 	c.Flags().BoolVar(&o.Force, "force", false, "take fields over from other owners")
 	s.Add(c)
 	inv.Add(c.Flags(), "invite")

@@ -100,7 +100,7 @@ func removeCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, display.Blocks, r.GetBlock(), "%s is not blocked any more",
+			return cli.Changed(env, display.Blocks, r.GetBlock(), "%s is no longer blocked",
 				display.BuildText(r.GetBlock().GetBuild()))
 		},
 	}

@@ -184,7 +184,7 @@ func goesOn(env *cli.Env, err error) error {
 	return err
 }
 
-// settled compares again until nothing of what was done differs any more, or the time for that has passed.
+// settled compares again until nothing of what was done differs, or the time for that has passed.
 func settled(
 	ctx context.Context, env *cli.Env, q *registryv1.CheckFleetRequest, groups []*group,
 ) (*registryv1.CheckFleetResponse, error) {
@@ -216,7 +216,7 @@ func differs(r *registryv1.CheckFleetResponse, groups []*group) bool {
 func conclude(env *cli.Env, before, after *registryv1.CheckFleetResponse) error {
 	left := total(after)
 	if left == 0 {
-		env.Say("cured: nothing differs any more")
+		env.Say("cured: nothing differs now")
 		return nil
 	}
 	for _, d := range after.GetDifferences() {

@@ -61,7 +61,7 @@ type Plan struct {
 	Changes  []Change
 	Problems []Problem
 	Kept     []string // values that are left as they are, although the owner set them once, and why
-	Dropped  []string // objects that the files do not have any more; --prune deletes them
+	Dropped  []string // objects that the files no longer have; --prune deletes them
 	Skipped  []Skipped
 	Shown    []Shown // what an import shows besides
 }
@@ -75,7 +75,7 @@ type Skipped struct{ Kind, Name, Reason string }
 // Options change how files are compared.
 type Options struct {
 	Force bool // take fields over from other owners
-	Prune bool // delete objects that the owner declared and the files do not have any more
+	Prune bool // delete objects that the owner declared and the files no longer have
 	Keep  bool // leave a value that was changed since the owner set it
 }
 

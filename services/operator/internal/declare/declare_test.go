@@ -140,7 +140,7 @@ func TestAnApplyChangesOnlyWhatItsOwnerDeclares(t *testing.T) {
 	if got.Description != "by hand" || got.Metadata["hand"] != "1" || got.Metadata["level"] != "debug" {
 		t.Errorf("%v", got)
 	}
-	// What the file does not have any more goes; what was set by hand since stays.
+	// What the file no longer has goes; what was set by hand since stays.
 	got.Metadata["size"] = "6"
 	second := declare.Compare(read(t, "format: 1\nenvironments: {prod: {channel: beta}}"), have, declare.Options{})
 	got = live(have, second)[declare.Environments]["prod"].(*environmentv1.Environment)

@@ -139,7 +139,7 @@ func (m *merge) refused(path string, l leaf, before, after string) bool {
 	return false
 }
 
-// released removes what the owner set and does not declare any more, unless its value is not the one that it set, or
+// released removes what the owner set and no longer declares, unless its value is not the one that it set, or
 // another owner declares it.
 func (m *merge) released(declared map[string]bool) {
 	for _, path := range slices.Sorted(maps.Keys(m.last)) {
@@ -161,7 +161,7 @@ func (m *merge) released(declared map[string]bool) {
 	}
 }
 
-// dropped handles an object that the owner declared and the files do not have any more.
+// dropped handles an object that the owner declared and the files no longer have.
 func (m *merge) dropped(have proto.Message) {
 	m.begin(have)
 	if !m.options.Prune {

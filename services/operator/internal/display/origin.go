@@ -15,7 +15,7 @@ import (
 )
 
 // ExplainWanted returns the row of who wanted what an instance is, since when, and by which intent. The record is nil
-// when the registry does not keep the intent any more.
+// when the registry no longer keeps the intent.
 func ExplainWanted(v output.View, r Instance, by Record) Explanation {
 	i := r.GetInstance()
 	row := Explanation{
@@ -26,7 +26,7 @@ func ExplainWanted(v output.View, r Instance, by Record) Explanation {
 	}
 	if by == nil {
 		row.Next = "garrison events --id " + i.GetIntentId()
-		row.Reason = "the registry does not keep that intent any more"
+		row.Reason = "the registry no longer keeps that intent"
 		return row
 	}
 	row.Reason = IntentText(by.GetIntent())

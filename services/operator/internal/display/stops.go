@@ -29,7 +29,7 @@ func ExplainStops(v output.View, r Instance) (rows []Explanation) {
 	}
 	if b := r.GetBlock(); b != nil {
 		rows = append(rows, Explanation{
-			What: "block", Name: BuildText(b.GetBuild()), Is: "not installed any more", State: "blocked",
+			What: "block", Name: BuildText(b.GetBuild()), Is: "no longer installed", State: "blocked",
 			Since: output.Stamp(b.GetSetAt()), Age: output.Age(v, b.GetSetAt()),
 			Next:   "garrison block remove " + ident.Short(b.GetId()) + ", or another build",
 			Reason: BlockText(b),

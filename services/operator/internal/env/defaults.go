@@ -145,7 +145,7 @@ func defaultUnsetCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			env.Say("environment %s has no default for %s any more; no agent was removed", a[0], a[1])
+			env.Say("environment %s no longer has a default for %s; no agent was removed", a[0], a[1])
 			return nil
 		},
 	}

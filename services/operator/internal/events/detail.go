@@ -358,7 +358,7 @@ func foundDetail(b *serverv1.AgentsFound) string {
 		words = append(words, fmt.Sprintf("and %d more", b.GetMore()))
 	}
 	if len(words) == 0 {
-		return "nothing any more"
+		return "nothing"
 	}
 	return strings.Join(words, ", ")
 }

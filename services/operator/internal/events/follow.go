@@ -19,7 +19,7 @@ func follow(ctx context.Context, env *cli.Env, r *reader, p *eventPrinter) error
 		if !ok {
 			return err
 		}
-		env.Say("reset: the ledger does not have fact %d any more; it was set back, "+
+		env.Say("reset: the ledger no longer has fact %d; it was set back, "+
 			"as by a restored backup. Reading it from its start", reset.Last.Sequence)
 		p.limit, p.last, r.again, r.derived = limit, last, true, nil
 	}

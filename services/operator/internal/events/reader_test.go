@@ -211,7 +211,7 @@ func TestALedgerThatWasSetBackIsReportedAndReadAgain(t *testing.T) {
 		func() bool { _, err := conn.Stream(t.Context(), "LEDGER"); return err == nil })
 	longLedger(t, b, 4)
 	polltest.Eventually(t, "the reset is printed",
-		func() bool { return errs.count("reset: the ledger does not have fact 5 ") == 1 })
+		func() bool { return errs.count("reset: the ledger no longer has fact 5;") == 1 })
 	polltest.Eventually(t, "all seven are read again", func() bool { return out.count("\n") == 12 })
 	cancel()
 	<-ended

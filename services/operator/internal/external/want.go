@@ -61,7 +61,7 @@ agent's record, so garrison export and apply have them too, under the key wanted
 	cli.TextVar(c.Flags(), &environment, "env", cli.Name("environment"), "only of instances on servers of this "+
 		"`ENVIRONMENT`")
 	cli.TextVar(c.Flags(), &name, "name", cli.NotEmpty("name"), "only of the instance of this `NAME`")
-	c.Flags().BoolVar(&unset, "unset", false, "want no version there any more")
+	c.Flags().BoolVar(&unset, "unset", false, "no longer want a version there")
 	return c
 }
 

@@ -128,7 +128,7 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 }
 
 // keepToken reports what a token file that exists is good for, so that the command may be repeated. It refuses when the
-// server of that name cannot join with it any more: the token is of an earlier server.
+// server of that name can no longer join with it: the token is of an earlier server.
 func keepToken(ctx context.Context, env *cli.Env, name, file string) error {
 	s, err := fleet.Server(ctx, env, name)
 	waits := s.GetLife() == serverv1.Life_LIFE_INVITED && s.GetTokenExpiresAt().AsTime().After(env.Output.View().At)

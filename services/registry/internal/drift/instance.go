@@ -100,7 +100,7 @@ func seen(i *instancev1.Instance) *registryv1.Difference {
 		return nil // the task that was to bring it says why
 	case i.Observed == nil:
 		d.Cause = known(i.ObservedCode, code.AgentLost)
-		d.Reason = cmp.Or(d.Reason, "the server does not list it any more")
+		d.Reason = cmp.Or(d.Reason, "the server no longer lists it")
 	case i.Observed.Id != i.Wanted.Id:
 		if i.TaskCode != "" || instance.EndedBadly(i.TaskState) {
 			return nil // the task that was to replace it says why

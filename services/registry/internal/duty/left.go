@@ -25,7 +25,7 @@ func Left(s *serverv1.Server, instances iter.Seq[*instancev1.Instance], unrecord
 	out, removed := agentsLeft(s, instances)
 	switch {
 	case removed && reinstall == nil:
-		return []*serverv1.Duty{death(s, unrecorded)} // it need not be online any more
+		return []*serverv1.Duty{death(s, unrecorded)} // it need no longer be online
 	case removed:
 		out = append(out, &serverv1.Duty{Kind: serverv1.DutyKind_DUTY_KIND_EMPTY, Since: reinstall.Since})
 	}

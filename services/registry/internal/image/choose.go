@@ -159,7 +159,7 @@ func channelOf(r Reader, w Want) (*channelv1.Channel, *apiv1.Refusal) {
 	return nil, refuse(code.NoMatch, "no channel is named, and no channel is the default", "garrison channel list")
 }
 
-// Withdrawn returns why an image of an agent that was chosen before must not be installed any more, or nil: it was
+// Withdrawn returns why an image of an agent that was chosen before must no longer be installed, or nil: it was
 // deleted or disabled.
 func Withdrawn(r Reader, agent string, ref *imagev1.Ref) *apiv1.Refusal {
 	name := fmt.Sprintf("image %s (%s %s)", ref.GetId(), agent, ref.GetVersion())

@@ -137,7 +137,7 @@ func borrow() *dense {
 	return d
 }
 
-// giveBack takes a set that is not used any more.
+// giveBack takes a set that is no longer used.
 func giveBack(d *dense) { spare.Put(d) }
 
 // unite adds the numbers that are in any of the sets to an empty one.

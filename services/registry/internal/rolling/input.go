@@ -78,7 +78,7 @@ func (in *input) pending(wave uint32) iter.Seq[string] {
 }
 
 // reverts reports whether a change of a target was withdrawn and what was wanted before is not recorded yet. A decision
-// would rest on what is not wanted any more; the fact that records it leads to the next one.
+// would rest on what is no longer wanted; the fact that records it leads to the next one.
 func (in *input) reverts(t *rolloutv1.Target) bool {
 	return slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool {
 		i, _ := in.reader.Instance(t.ServerId, c.Agent)
@@ -209,7 +209,7 @@ func (in *input) standing(server string) (out []rollout.Standing) {
 	return out
 }
 
-// refused returns why a rollout must not come to a server any more, or nil: a block, or an image that was disabled or
+// refused returns why a rollout must no longer come to a server, or nil: a block, or an image that was disabled or
 // deleted. An undo brings what ran before.
 func (in *input) refused(server string) *apiv1.Refusal {
 	t, _ := in.reader.Target(in.id, server)

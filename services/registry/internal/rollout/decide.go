@@ -40,7 +40,7 @@ type Input struct {
 	Standing func(server string) []Standing
 	// Working returns how many servers with a field's value work, and how many there are.
 	Working func(field, value string) (working, all int)
-	// Refused returns why what the rollout brings may not come to a server any more, or nil.
+	// Refused returns why what the rollout brings may no longer come to a server, or nil.
 	Refused func(server string) *apiv1.Refusal
 }
 

@@ -56,7 +56,7 @@ func (d *Decision) advance(in Input) {
 	door := doors{in: in}
 	for t := range in.Due() {
 		step := NextStep(t)
-		late := in.Rollout.State == succeededAlready // it cannot halt any more
+		late := in.Rollout.State == succeededAlready // it can no longer halt
 		switch {
 		case step == 0, late && in.refused(t.ServerId) != nil, door.shut(t.ServerId):
 			continue

@@ -26,7 +26,7 @@ func borrow(length int) []uint32 {
 	return make([]uint32, length)
 }
 
-// giveBack takes a slice that is not used any more.
+// giveBack takes a slice that is no longer used.
 func giveBack(s []uint32) {
 	if s != nil {
 		spare.Put(&s)

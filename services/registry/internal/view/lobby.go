@@ -9,7 +9,7 @@ import (
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 )
 
-// applyLobby folds a rejection, and drops those that do not hold any more.
+// applyLobby folds a rejection, and drops those that no longer hold.
 func (v *View) applyLobby(f ledger.Fact) bool {
 	next, fit := lobby.Apply(row(v.rejections, f.Key), f)
 	for key, r := range v.rejections.All() {
@@ -20,7 +20,7 @@ func (v *View) applyLobby(f ledger.Fact) bool {
 	return own(v.rejections, f, next, fit)
 }
 
-// Rejection returns the rejection of a key; it may not hold any more.
+// Rejection returns the rejection of a key; it may no longer hold.
 func (v *records) Rejection(publicKey string) (*lobbyv1.Rejection, bool) {
 	return v.rejections.Get(publicKey)
 }

@@ -65,7 +65,7 @@ func aheadReason(t *taskv1.Task) *apiv1.Refusal {
 	return refusal(executor, o.GetCode(), o.GetReason())
 }
 
-// aheadAway folds that a server cannot fetch ahead any more: it is offline or shut out, or goes.
+// aheadAway folds that a server can no longer fetch ahead: it is offline or shut out, or goes.
 func (v *reach) aheadAway(r *rolloutv1.Rollout, t *rolloutv1.Target) {
 	why := refusal(ledger.Registry, code.AwayAtItsTurn, "the server went before it had fetched everything")
 	for t.AheadLeft > 0 {

@@ -26,7 +26,7 @@ type Task struct {
 	Queued   uint64 // its position in the queue
 	Removes  bool
 	UnderWay bool // assigned or running
-	Outdated bool // queued, and its outcome is not wanted any more
+	Outdated bool // queued, and its outcome is no longer wanted
 	Ahead    bool // it fetches an image ahead, which no refresh waits for
 }
 

@@ -13,7 +13,7 @@ type Situation struct {
 
 // TakeOver decides when a process takes over as the leader: when there is work and the leader was
 // idle for After. It does not wait when there can be no leader: when nothing was ever claimed, when
-// the last claim is its own and it does not rely on it any more, or when no progress was made since
+// the last claim is its own and it no longer relies on it, or when no progress was made since
 // this process started.
 type TakeOver struct {
 	After time.Duration

@@ -40,7 +40,7 @@ func TestWhenAProcessTakesOver(t *testing.T) {
 				0,
 				false,
 			}, {2 * time.Second, work(6), time.Second, false}},
-		"it does not rely on its own claim any more": {
+		"it no longer relies on its own claim": {
 			{
 				0,
 				Situation{Claim: 5, Progress: 5},

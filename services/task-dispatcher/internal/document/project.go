@@ -22,7 +22,7 @@ type Rows struct {
 	Manifest  func(image string) *imagev1.Manifest
 
 	Environment *dispatcherv1.EnvironmentRecord // the server's, or nil
-	Unwanted    []string                        // the deferred tasks that are not wanted any more, by id
+	Unwanted    []string                        // the deferred tasks that are no longer wanted, by id
 }
 
 // Project returns the document. It shares the rows' messages, so it must be encoded or cloned before

@@ -22,7 +22,7 @@ type Deferrable struct {
 	Unwanted *taskv1.Cancelled // how it ends when its server gave it up; nil while it is wanted
 }
 
-// givenUp returns the fact that a server gave up a change that it deferred. Only one that is not wanted any more ends
+// givenUp returns the fact that a server gave up a change that it deferred. Only one that is no longer wanted ends
 // so, whatever the server reports. The view may not know yet that it is not.
 func givenUp(t *taskv1.Task, outcome *taskv1.Outcome, of Deferrable) (proto.Message, error) {
 	switch {

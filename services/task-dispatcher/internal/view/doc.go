@@ -6,7 +6,7 @@
 // not the size of the fleet:
 //
 //	due        instances that need a task, in the ledger's order
-//	outdated   queued tasks that must end, because their outcome is not wanted any more
+//	outdated   queued tasks that must end, because their outcome is no longer wanted
 //	ready      queued tasks that may be assigned when a slot is free, in the queue's order
 //	deadlines  open tasks by deadline
 //	lists      tasks by intent, server, agent and state, in the queue's order

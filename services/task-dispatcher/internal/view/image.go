@@ -69,7 +69,7 @@ func (m *images) release(refs ...*imagev1.Ref) {
 	}
 }
 
-// sweep forgets deleted images that no instance names any more.
+// sweep forgets deleted images that no instance names.
 func (m *images) sweep() {
 	for _, id := range m.unused {
 		if r, ok := m.table.Get(id); ok && r.Deleted && m.users[id] == 0 {

@@ -108,7 +108,7 @@ func (v *View) OfflineSince(server string) *timestamppb.Timestamp {
 // limit are under way.
 func (v *View) SlotsTaken(concurrency int) int { return v.underWay + max(0, v.waiting-concurrency) }
 
-// isDead reports whether a server is dead or forgotten: no report comes from it any more.
+// isDead reports whether a server is dead or forgotten: no further report comes from it.
 func (v *View) isDead(server string) bool {
 	s, ok := v.servers.Get(server)
 	return !ok || s.Life == serverv1.Life_LIFE_DEAD
@@ -190,7 +190,7 @@ func (v *View) agentForAdmission(name string) admission.Agent {
 	return admission.Agent{Tier: a.GetTier(), Dependencies: a.GetDependencies()}
 }
 
-// isOutdated reports whether the outcome of a queued task is not wanted any more, even if its
+// isOutdated reports whether the outcome of a queued task is no longer wanted, even if its
 // successor is not queued yet.
 func (v *View) isOutdated(r *dispatcherv1.TaskRecord) bool {
 	if r.Task.State != taskv1.State_STATE_QUEUED {
@@ -219,7 +219,7 @@ func (v *View) endOf(r *dispatcherv1.TaskRecord) endFact {
 		case i.TaskGeneration > t.Generation:
 			return &taskv1.Superseded{ByTaskId: i.TaskId}
 		case i.Generation > t.Generation && opening.Due(i, s) == 0:
-			return &taskv1.Cancelled{Reason: "it is not wanted any more"} // and it has no successor
+			return &taskv1.Cancelled{Reason: "it is no longer wanted"} // and it has no successor
 		}
 	}
 	if s.Life == serverv1.Life_LIFE_DYING && !task.Removes(t.Verb) {

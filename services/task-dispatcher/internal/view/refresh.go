@@ -60,7 +60,7 @@ func (p *refreshes) index(intent string, r *dispatcherv1.RefreshRecord) {
 	}
 }
 
-// drop records that a server needs no task for an intent any more, and reports whether it
+// drop records that a server no longer needs a task for an intent, and reports whether it
 // needed one.
 func (p *refreshes) drop(intent, server string) (needed bool) {
 	r, ok := p.table.Get(intent)

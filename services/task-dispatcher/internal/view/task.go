@@ -94,7 +94,7 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	v.indexTask(f.Key, r)
 	v.moveInstance(f, r, before)
 	if task.Ended(now) {
-		r.Configuration = nil // not needed any more, and thousands of ended tasks are kept
+		r.Configuration = nil // no longer needed, and thousands of ended tasks are kept
 	}
 	deadlineMoved := before == now // it was deferred, or goes on
 	if deadlineMoved || now != taskv1.State_STATE_RUNNING && (task.UnderWay(before) || task.UnderWay(now)) {

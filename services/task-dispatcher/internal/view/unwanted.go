@@ -8,7 +8,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 )
 
-// A change that is under way and not wanted any more is named in its server's document. The server ends one that it
+// A change that is under way and no longer wanted is named in its server's document. The server ends one that it
 // deferred, because it touched nothing, and rolls one back that a crash of the executor interrupted. It completes
 // others.
 
@@ -29,7 +29,7 @@ func (v *View) Unwanted(t *taskv1.Task) *taskv1.Cancelled {
 	return nil
 }
 
-// givesUp reports whether a server's document names a task as not wanted any more. One that is wanted again,
+// givesUp reports whether a server's document names a task as no longer wanted. One that is wanted again,
 // because the change after it was withdrawn, goes on, unless its server gave it up meanwhile.
 func (v *View) givesUp(t *taskv1.Task) bool {
 	if !task.UnderWay(t.State) || v.Unwanted(t) == nil {

@@ -404,7 +404,7 @@ type Document struct {
 	// How long critical sections on the server defer a change at most; unset means an hour. An executor that does not
 	// know the field defers none.
 	BusyLimit *durationpb.Duration `protobuf:"bytes,110,opt,name=busy_limit,json=busyLimit,proto3" json:"busy_limit,omitempty"`
-	// The tasks that are under way here and not wanted any more. The server ends one that waits for the end of a critical
+	// The tasks that are under way here and no longer wanted. The server ends one that waits for the end of a critical
 	// section before it touches anything, and rolls one back that a crash of the executor interrupted. It completes
 	// others. An executor that does not know the field completes all of them.
 	UnwantedTaskIds []string `protobuf:"bytes,112,rep,name=unwanted_task_ids,json=unwantedTaskIds,proto3" json:"unwanted_task_ids,omitempty"`

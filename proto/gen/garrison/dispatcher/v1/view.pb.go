@@ -927,7 +927,7 @@ type ProgressRecord struct {
 	Counts *IntentCounts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
 	// The sequence of the fact accepted; 0 until it is there.
 	AcceptedSequence uint64 `protobuf:"varint,2,opt,name=accepted_sequence,json=acceptedSequence,proto3" json:"accepted_sequence,omitempty"`
-	// The sequence of the fact with which nothing of it was to come any more; 0 while something is. Records leave the
+	// The sequence of the fact after which nothing more of it was to come; 0 while something is. Records leave the
 	// view in this order.
 	EndedSequence uint64 `protobuf:"varint,3,opt,name=ended_sequence,json=endedSequence,proto3" json:"ended_sequence,omitempty"`
 	// The sequence of the fact withdrawn; 0 when it was not.

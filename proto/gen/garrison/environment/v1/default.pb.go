@@ -347,7 +347,7 @@ func (x *DefaultSet) GetAtOnce() bool {
 	return false
 }
 
-// DefaultUnset: the environment has no default for an agent any more. What it installed stays.
+// DefaultUnset: the environment no longer has a default for an agent. What it installed stays.
 type DefaultUnset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.

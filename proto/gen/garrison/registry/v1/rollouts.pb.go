@@ -899,7 +899,7 @@ type GetRolloutResponse struct {
 	Slow []*SlowServer `protobuf:"bytes,62,rep,name=slow,proto3" json:"slow,omitempty"`
 	// How many there are.
 	SlowCount uint32 `protobuf:"varint,63,opt,name=slow_count,json=slowCount,proto3" json:"slow_count,omitempty"`
-	// How many of its servers fetched ahead what the rollout does not bring them any more, because it was aborted or
+	// How many of its servers fetched ahead what the rollout no longer brings them, because it was aborted or
 	// undone, and may keep it.
 	Unused uint32 `protobuf:"varint,74,opt,name=unused,proto3" json:"unused,omitempty"`
 	// How many bytes of images that is, at most; garrison purge-undo frees them.

@@ -1362,7 +1362,7 @@ func (x *FoundAgent) GetSince() *timestamppb.Timestamp {
 // AgentsFound: what the server has of agents that no instance explains differs from what was known of it.
 type AgentsFound struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All of them, or the first; none when there is nothing any more.
+	// All of them, or the first; none when there is nothing left.
 	Agents []*FoundAgent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// How many there are beyond those.
 	More          uint32 `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`

@@ -1075,7 +1075,7 @@ func (x *Undone) GetOutcome() *Outcome {
 }
 
 // Cancelled: it was taken back before it was assigned, by an operator or because it can no longer be done; or its
-// server deferred it, and gave it up before it touched anything, because it was not wanted any more.
+// server deferred it, and gave it up before it touched anything, because it was no longer wanted.
 type Cancelled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
@@ -1146,7 +1146,7 @@ type Expired struct {
 	State State `protobuf:"varint,1,opt,name=state,proto3,enum=garrison.task.v1.State" json:"state,omitempty"`
 	// The deadline.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// The server is dead: no report is awaited any more, whatever the deadline.
+	// The server is dead: no further report is awaited, whatever the deadline.
 	ServerDead    bool `protobuf:"varint,3,opt,name=server_dead,json=serverDead,proto3" json:"server_dead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

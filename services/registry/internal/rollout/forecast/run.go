@@ -138,7 +138,7 @@ func (s *simulation) fold(body proto.Message) {
 	}
 }
 
-// run lets things happen until the rollout ends or nothing happens any more.
+// run lets things happen until the rollout ends or nothing more happens.
 func (s *simulation) run() Result {
 	for s.now.Sub(s.begin) < longest && !s.stopped() {
 		d := s.decide()

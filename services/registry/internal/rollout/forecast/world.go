@@ -103,7 +103,7 @@ func Standard() *rolloutv1.Strategy {
 }
 
 // Virtual returns a world of n servers: three platforms, of which linux/riscv64 has 1 % of the servers, three
-// environments and racks of 40; 1 % are offline from the start, 1 % answer nothing any more and are offline for the
+// environments and racks of 40; 1 % are offline from the start, 1 % no longer answer and are offline for the
 // registry too, 1 % are slow. A change takes 20 s in the median.
 func Virtual(n int, seed uint64) World {
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -252,7 +252,7 @@ func checkInvitedID(id string) error {
 	return nil
 }
 
-// unusedID refuses the id of a server. The id of a forgotten one, which the view does not know any more, is refused by
+// unusedID refuses the id of a server. The id of a forgotten one, which the view no longer knows, is refused by
 // the guard on its key: the tombstone of a dead server would end its successor too. It must run inside Read.
 func (a *Desk) unusedID(id string) error {
 	if s, ok := a.records.View.Server(id); ok {

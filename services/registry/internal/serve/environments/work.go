@@ -136,7 +136,7 @@ func (d *Work) groups(servers []string) []defaultsGroup {
 }
 
 // derive records the intents that are due on the servers of one environment. It is safe to run twice: what is recorded
-// is not due any more, and a decision on an outdated view fails its guards.
+// is no longer due, and a decision on an outdated view fails its guards.
 func (d *Work) derive(ctx context.Context, g defaultsGroup, waited map[string]bool, seen looks) error {
 	for _, agent := range g.agents {
 		var derived defaults.Derived

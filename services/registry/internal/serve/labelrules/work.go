@@ -128,8 +128,8 @@ func (w *Work) Waits() int {
 	return len(w.next)
 }
 
-// label records the labels that are due on some servers, in one step. It is safe to run twice: what is recorded is not
-// due any more.
+// label records the labels that are due on some servers, in one step. It is safe to run twice: what is recorded is no
+// longer due.
 func (w *Work) label(ctx context.Context, servers []string) error {
 	r, changed := w.records, 0
 	err := r.Change(ctx, func() ([]ledger.Draft, error) {

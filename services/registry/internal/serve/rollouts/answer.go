@@ -94,7 +94,7 @@ func toApprove(r *rolloutv1.Rollout) (uint32, error) {
 // approved returns the fact of an approval, and the wave that it means; nil when it holds already.
 func approved(r *rolloutv1.Rollout, g gate) (body proto.Message, wave uint32, err error) {
 	if rollouts.Ended(r.State) {
-		return nil, g.wave, notFit(r, "no wave begins any more")
+		return nil, g.wave, notFit(r, "no further wave begins")
 	}
 	if g.wave == 0 {
 		if g.wave, err = toApprove(r); err != nil {

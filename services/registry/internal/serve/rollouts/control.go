@@ -51,7 +51,7 @@ func (a *API) steer(ctx context.Context, c bus.Caller, s steering) (*rolloutv1.R
 			return nil, err
 		}
 		if _, fits := rollouts.Life.Next(r.State, ledger.Fact{Noun: ledger.Rollout, Body: body}.Name()); !fits {
-			return nil, notFit(r, "this cannot be done any more")
+			return nil, notFit(r, "this can no longer be done")
 		}
 		return []ledger.Draft{a.records.ByCaller(c, ledger.Rollout, r.Id, body)}, nil
 	})
