@@ -50,7 +50,7 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	}
 	back := 0
 	for _, f := range w.Facts() {
-		if b, ok := f.Body.(*instancev1.Wanted); ok && b.WithdrawnIntentId == id {
+		if b, ok := f.Body.(*instancev1.Wanted); ok && b.RevertedIntentId == id {
 			back++
 		}
 	}

@@ -158,7 +158,7 @@ func TestADeferredTaskThatIsWantedAgainIsNotNamedAnyMore(t *testing.T) {
 	next := w.awaitTask(d, server, "shipper", 2, taskv1.State_STATE_QUEUED)
 	w.say(ledger.Instance, ledger.Key(server, "shipper"), &instancev1.Wanted{
 		InstanceId: waiting.InstanceId, Generation: 3, Image: one, IntentId: waiting.IntentId,
-		WithdrawnIntentId: next.IntentId,
+		RevertedIntentId: next.IntentId,
 	})
 	polltest.Eventually(t, "the document names it no more", func() bool {
 		return len(w.document(server).GetUnwantedTaskIds()) == 0

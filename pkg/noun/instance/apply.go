@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -44,12 +45,12 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) *instance
 		remember(i)
 		i.Before = before(i, b.Configuration)
 	}
-	reason := reasonBefore(i, b.WithdrawnIntentId)
+	reason := reasonBefore(i, b.RevertedIntentId)
 	i.Wanted, i.Generation, i.IntentId = b.Image, b.Generation, b.IntentId
 	recordOwn(i, f, b.Configuration)
 	i.Configuration, i.AdoptCandidate = b.Configuration, b.AdoptCandidate
 	i.Origin = cmp.Or(b.Origin, i.Origin)
-	awaitTask(i, b.WithdrawnIntentId)
+	awaitTask(i, b.RevertedIntentId)
 	settle(i, f.At, reason)
 	return i
 }
@@ -57,11 +58,11 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) *instance
 func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) *instancev1.Instance {
 	remember(i)
 	i.Before = before(i, nil)
-	reason := reasonBefore(i, b.WithdrawnIntentId)
+	reason := reasonBefore(i, b.RevertedIntentId)
 	i.Wanted, i.Generation, i.IntentId = nil, b.Generation, b.IntentId
 	recordOwn(i, f, nil)
 	i.Configuration = nil // an intent that wants it again brings its own
-	awaitTask(i, b.WithdrawnIntentId)
+	awaitTask(i, b.RevertedIntentId)
 	settle(i, f.At, reason)
 	return i
 }
@@ -88,7 +89,7 @@ func ApplyTask(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	case taskv1.State_STATE_SUCCEEDED:
 		i.ChangedAt = timestamppb.New(at)
 		if SameImage(i.Failed, t.To) {
-			i.Failed = nil
+			i.Failed, i.FailedConfigurationDigest = nil, nil
 		}
 		recordAdoption(i, t)
 	case taskv1.State_STATE_UNDONE, taskv1.State_STATE_FAILED:
@@ -139,13 +140,26 @@ func reasonOf(t *taskv1.Task) string {
 	return what
 }
 
-// recordFailed remembers the image that a task failed to bring. A failed change of the
-// configuration alone does not count against the image: its image was placed when the task was
-// queued, and was observed. An image that was only placed was still being tried.
+// recordFailed remembers what failed by a fault of its own. A configuration of the image that runs does not push out
+// another image that failed. An image that was only placed was still being tried.
 func recordFailed(i *instancev1.Instance, t *taskv1.Task) {
-	if t.To != nil && !(SameImage(t.From, t.To) && SameImage(i.Observed, t.To)) {
-		i.Failed = t.To
+	ran := SameImage(t.From, t.To) && SameImage(i.Observed, t.To)
+	if t.To == nil || !ownFault(t.State, i.TaskCode) || ran && i.Failed != nil && !SameImage(i.Failed, t.To) {
+		return
 	}
+	i.Failed, i.FailedConfigurationDigest = t.To, i.Configuration.GetDigest()
+}
+
+// ownFault reports whether a change ended by what it brought, rather than for the sake of its server or before it
+// touched the agent.
+func ownFault(s taskv1.State, why string) bool {
+	switch s {
+	case taskv1.State_STATE_UNDONE:
+		return code.EndsByBuild(why) || why == code.TimedOut || why == code.SetupFailed
+	case taskv1.State_STATE_FAILED:
+		return code.EndsByBuild(why)
+	}
+	return false
 }
 
 // before returns what an instance is before what is wanted of it changes to a configuration.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"maps"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -73,20 +72,28 @@ func EndedBadly(s taskv1.State) bool {
 	return false
 }
 
-// FailedThere reports whether what is wanted failed on the server and is not there: the last change to it ended by what
-// it brought. A change that failed for the sake of its server, or before it touched the agent, does not count.
-func FailedThere(i *instancev1.Instance) bool {
+// FailedThere reports whether an image with a configuration, by its digest, failed on the server and is not there. An
+// image that failed counts with every configuration; while it is wanted, which is until the server went back, another
+// configuration may be tried. Of the image that runs, only the configuration failed.
+func FailedThere(i *instancev1.Instance, image *imagev1.Ref, configuration []byte) bool {
+	if image == nil || !SameImage(i.GetFailed(), image) {
+		return false
+	}
+	same := bytes.Equal(i.GetFailedConfigurationDigest(), configuration)
+	if SameImage(i.GetObserved(), image) {
+		return same && !bytes.Equal(i.GetObservedConfigurationDigest(), configuration)
+	}
+	return same || !SameImage(i.GetWanted(), image)
+}
+
+// WantedFailed reports whether what is wanted failed on the server and is not there: the last change to it ended by what
+// it brought.
+func WantedFailed(i *instancev1.Instance) bool {
 	if i.GetWanted() == nil || SameImage(i.Wanted, i.Observed) &&
 		bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest) {
 		return false
 	}
-	switch i.TaskState {
-	case taskv1.State_STATE_UNDONE:
-		return code.EndsByBuild(i.TaskCode) || i.TaskCode == code.TimedOut || i.TaskCode == code.SetupFailed
-	case taskv1.State_STATE_FAILED:
-		return code.EndsByBuild(i.TaskCode)
-	}
-	return false
+	return ownFault(i.TaskState, i.TaskCode)
 }
 
 // SameImage reports whether two references mean the same content. A digest that is not known is not compared.

@@ -126,6 +126,9 @@ func ExplainInstance(v output.View, r Instance) Explanation {
 	if health != "" {
 		is += " " + health
 	}
+	if failed := i.GetFailed(); failed != nil && i.GetState() != instancev1.State_STATE_FAILED {
+		is += ", " + failed.GetVersion() + " failed"
+	}
 	if at := i.GetConfirmedAt(); at != nil && r.GetPresence() != serverv1.Presence_PRESENCE_ONLINE {
 		is += ", " + output.Age(v, at) + " ago"
 	}

@@ -41,10 +41,21 @@ func (v *watcher) conclude(ctx context.Context) error {
 	if n.succeeded == 0 && n.failed > 0 { // nothing changed, and it is wanted all the same
 		what = "to stop wanting it"
 	}
-	for _, o := range v.orders {
-		sayUndo(v.env, o, what)
+	for i, o := range v.orders {
+		if !wentBack(o, v.progress[i].GetCounts()) {
+			sayUndo(v.env, o, what)
+		}
 	}
 	return cli.Ended(n.Code())
+}
+
+// wentBack reports whether every change of an order was undone by its server, so that what was there before is wanted
+// again. A first installation has nothing before it.
+func wentBack(o Order, c *dispatcherv1.IntentCounts) bool {
+	if o.Intent.GetUpgrade() == nil && o.Intent.GetConfigure() == nil {
+		return false
+	}
+	return c.GetUndone() > 0 && int(c.GetUndone()) == display.Changes(c)
 }
 
 // allTasks returns every kept task of the orders.

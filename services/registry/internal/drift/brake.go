@@ -30,7 +30,7 @@ func Drifted(i *instancev1.Instance) string {
 	default:
 		return ""
 	}
-	if i.Wanted == nil || instance.FailedThere(i) { // a repair would bring what failed
+	if i.Wanted == nil || instance.WantedFailed(i) { // a repair would bring what failed
 		return ""
 	}
 	if d := seen(i); d != nil && code.Healed(d.Cause) {

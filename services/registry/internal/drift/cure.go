@@ -12,7 +12,7 @@ import (
 
 // repeats leaves a difference to a person where its cure would bring again what failed on the server.
 func repeats(d *registryv1.Difference, i *instancev1.Instance) {
-	if d.Remedy == up && instance.FailedThere(i) {
+	if d.Remedy == up && instance.WantedFailed(i) {
 		d.Remedy, d.Cure = person, "garrison undo "+i.IntentId
 	}
 }

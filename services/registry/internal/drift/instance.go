@@ -96,7 +96,7 @@ func seen(i *instancev1.Instance) *registryv1.Difference {
 	d := &registryv1.Difference{Reason: i.ObservedReason, Since: i.ObservedAt, Remedy: up}
 	digest := i.Configuration.GetDigest()
 	switch {
-	case i.Observed == nil && (i.ObservedAt == nil || instance.FailedThere(i)):
+	case i.Observed == nil && (i.ObservedAt == nil || instance.WantedFailed(i)):
 		return nil // the task that was to bring it says why
 	case i.Observed == nil:
 		d.Cause = known(i.ObservedCode, code.AgentLost)

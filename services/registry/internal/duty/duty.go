@@ -9,7 +9,8 @@
 //  1. A server becomes dead in one batch with the end of its last instances.
 //  2. No instance of a server that is dying is gone before the server is dead.
 //  3. An instance that was still wanted when its server began to die is unwanted.
-//  4. An instance whose intent was withdrawn before it began is wanted as before, or gone.
+//  4. An instance whose intent was withdrawn before its change began is wanted as before, or gone; one whose server undid
+//     the change is wanted as before.
 //  5. An instance that is wanted on a server that is being reinstalled is unwanted.
 //  6. A removal that failed on a server that is dying or being reinstalled is requested again every RetryEvery, until
 //     RetryFor after that began.
@@ -49,14 +50,14 @@ func Due(s *serverv1.Server, instances iter.Seq[*instancev1.Instance]) bool {
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_ALIVE:
 		for i := range instances {
-			if instance.Removed(i) || i.Withdrawn || i.Proven != nil || s.Reinstall != nil && stays(i) {
+			if instance.Removed(i) || i.Reverts || i.Proven != nil || s.Reinstall != nil && stays(i) {
 				return true
 			}
 		}
 	case serverv1.Life_LIFE_DYING:
 		ready := true
 		for i := range instances {
-			if i.Withdrawn || stays(i) {
+			if i.Reverts || stays(i) {
 				return true
 			}
 			ready = ready && instance.Removed(i)
@@ -128,7 +129,7 @@ func dying(s *serverv1.Server, instances iter.Seq[*instancev1.Instance], at time
 func late(instances iter.Seq[*instancev1.Instance], intent string) []Unit {
 	var out []Unit
 	for i := range instances {
-		if i.Wanted != nil || i.Withdrawn {
+		if i.Wanted != nil || i.Reverts {
 			out = append(out, unwant(i, intent))
 		}
 	}
@@ -151,7 +152,7 @@ func failed(i *instancev1.Instance) bool {
 func again(instances iter.Seq[*instancev1.Instance], intent string, began, at time.Time) []Unit {
 	var out []Unit
 	for i := range instances {
-		if failed(i) && !i.Withdrawn && at.Sub(i.Since.AsTime()) >= RetryEvery && at.Sub(began) < RetryFor {
+		if failed(i) && !i.Reverts && at.Sub(i.Since.AsTime()) >= RetryEvery && at.Sub(began) < RetryFor {
 			out = append(out, unwant(i, intent))
 		}
 	}

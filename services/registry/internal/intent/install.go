@@ -1,7 +1,6 @@
 package intent
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"iter"
@@ -244,13 +243,7 @@ func (o *outcome) failedThere(have *instancev1.Instance, w want) *apiv1.Refusal 
 	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" || o.insists() {
 		return nil
 	}
-	failed := image.Same(have.GetFailed(), w.image) && !image.Same(have.GetObserved(), w.image)
-	if image.Same(have.GetWanted(), w.image) && instance.EndedBadly(have.GetTaskState()) {
-		// Of the last change it is known why it failed, and with which configuration: another one may work.
-		failed = instance.FailedThere(have) &&
-			bytes.Equal(have.GetConfiguration().GetDigest(), w.configuration.GetDigest())
-	}
-	if failed {
+	if instance.FailedThere(have, w.image, w.configuration.GetDigest()) {
 		return failedBefore(w.agent, w.image)
 	}
 	return nil

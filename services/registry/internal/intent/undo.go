@@ -176,7 +176,7 @@ func leaveOutChangedSince(o *outcome, past *intentv1.Record, named map[string]bo
 		have, _ := o.reader.Instance(id, agent)
 		message := "the agent was removed since"
 		if by := have.GetIntentId(); by != "" {
-			message = "intent " + by + " changed it since"
+			message = "intent " + by + " changed it since, or the server undid this change"
 		}
 		o.leaveOut(s, agent, have, &apiv1.Refusal{
 			Code: code.ChangedSince, Message: message, Try: "garrison instance show " + id + " " + agent,

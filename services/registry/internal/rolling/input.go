@@ -80,9 +80,17 @@ func (in *input) pending(wave uint32) iter.Seq[string] {
 // reverts reports whether a change of a target was withdrawn and what was wanted before is not recorded yet. A decision
 // would rest on what is no longer wanted; the fact that records it leads to the next one.
 func (in *input) reverts(t *rolloutv1.Target) bool {
-	return slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool {
+	return Reverts(in.reader, t) || slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool {
 		i, _ := in.reader.Instance(t.ServerId, c.Agent)
-		return i.GetWithdrawn() || in.queued(i)
+		return in.queued(i)
+	})
+}
+
+// Reverts reports whether a change of a target is off, and it is not recorded yet that what was there before is wanted.
+func Reverts(r Reader, t *rolloutv1.Target) bool {
+	return slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool {
+		i, _ := r.Instance(t.ServerId, c.Agent)
+		return i.GetReverts()
 	})
 }
 

@@ -230,7 +230,7 @@ func fromFirstStep(t *rolloutv1.Target) {
 // askedBy returns the intent that asked for what is wanted of an instance. Where that is withdrawn, or about to be
 // since the undo before was aborted, it is the intent whose change is wanted again then.
 func (p *planner) askedBy(before *rolloutv1.Rollout, have *instancev1.Instance) string {
-	if have.GetWithdrawn() || queuedBy(p.reader, before, have) {
+	if have.GetReverts() || queuedBy(p.reader, before, have) {
 		return have.GetLastBegun().GetIntentId()
 	}
 	return have.GetIntentId()

@@ -71,8 +71,8 @@ func (d *Decision) advance(in Input) {
 	door.note(d)
 }
 
-// Restores returns which changes of a broken target are to be undone next: all at once where they are one step, and
-// otherwise those of the last step that still hold, once the ones behind it are back. holds reports whether a change
+// Restores returns which changes of a broken target are to be undone next: those of the last step that still hold, once
+// the ones behind it are back. holds reports whether a change
 // is what is wanted of its agent, settled whether its agent is as it is wanted.
 func Restores(t *rolloutv1.Target, holds, settled func(change int) bool) (changes []int) {
 	last := uint32(0)
@@ -82,7 +82,7 @@ func Restores(t *rolloutv1.Target, holds, settled func(change int) bool) (change
 	for step := last; step > 0; step-- {
 		ready := true
 		for i := range asked(t, step) {
-			if last == 1 || holds(i) {
+			if holds(i) {
 				changes = append(changes, i)
 			}
 			ready = ready && settled(i)

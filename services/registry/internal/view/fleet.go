@@ -131,7 +131,11 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 		v.indexInstance(f.Key, before, next)
 		v.reviewInstance(serverOf(f.Key), next)
 	}
-	switch f.Body.(type) {
+	switch b := f.Body.(type) {
+	case *instancev1.Wanted:
+		if fit && b.RevertedIntentId != "" {
+			v.rolloutReverted(next, b.RevertedIntentId, f)
+		}
 	case *instancev1.Observed:
 		if fit {
 			v.judgeObservation(next, f)

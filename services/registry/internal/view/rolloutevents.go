@@ -84,6 +84,24 @@ func (v *reach) restored(
 	})
 }
 
+// rolloutReverted folds that a server undid a change, so that what was there before is wanted again. A broken server on
+// which nothing of its rollout is wanted any longer is taken back.
+func (v *reach) rolloutReverted(i *instancev1.Instance, intent string, f ledger.Fact) {
+	v.onTargets(i.ServerId, func(r *rolloutv1.Rollout, t *rolloutv1.Target) {
+		if t.State != rolloutv1.TargetState_TARGET_STATE_BROKEN || t.RestoredBy != "" ||
+			!slices.Contains(t.IntentIds, intent) {
+			return
+		}
+		made := v.asMade(t)
+		for n, id := range t.IntentIds {
+			if id != "" && made(n) {
+				return
+			}
+		}
+		v.editTarget(r, t.ServerId, f, func(t *rolloutv1.Target) { t.RestoredBy = intent })
+	})
+}
+
 // asMade returns a function that reports whether a change of a target is what is wanted of its agent.
 func (v *reach) asMade(t *rolloutv1.Target) func(change int) bool {
 	return func(n int) bool {

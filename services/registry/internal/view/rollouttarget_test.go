@@ -242,7 +242,7 @@ func TestAReleaseThatItsServerGaveUpAndThatIsWantedAgainLeavesItsServerOut(t *te
 		InstanceId: "n", Generation: 8, Image: &imagev1.Ref{Id: "web3"}, IntentId: "j",
 	})
 	r.fold(ledger.Instance, "s.web", &instancev1.Wanted{
-		InstanceId: "n", Generation: 9, Image: &imagev1.Ref{Id: "web2"}, IntentId: "i", WithdrawnIntentId: "j",
+		InstanceId: "n", Generation: 9, Image: &imagev1.Ref{Id: "web2"}, IntentId: "i", RevertedIntentId: "j",
 	})
 	r.want(t, "wanted again", rolloutv1.TargetState_TARGET_STATE_REACHED)
 	r.fold(ledger.Task, "t", &taskv1.Cancelled{Code: code.GivenUp})

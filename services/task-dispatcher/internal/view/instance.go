@@ -51,9 +51,9 @@ func (v *View) wanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instance
 		i.Generation, i.Wanted, i.Configuration, i.Unwanted = b.Generation, b.Image, b.Configuration, false
 		i.IntentId, i.DecidedSequence = b.IntentId, f.Sequence
 		i.AdoptCandidate, i.Release = b.AdoptCandidate, false
-		restored(i, b.WithdrawnIntentId)
+		restored(i, b.RevertedIntentId)
 	})
-	v.decidedBy(i, waited, b.WithdrawnIntentId, f.Sequence)
+	v.decidedBy(i, waited, b.RevertedIntentId, f.Sequence)
 	v.notWaitedFor(f, i.OpenTaskId)
 }
 
@@ -62,9 +62,9 @@ func (v *View) unwanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instan
 	v.instances.change(i, func() {
 		i.Generation, i.Wanted, i.Configuration, i.Unwanted, i.Reconfigured = b.Generation, nil, nil, true, false
 		i.IntentId, i.DecidedSequence, i.Release = b.IntentId, f.Sequence, b.Release
-		restored(i, b.WithdrawnIntentId)
+		restored(i, b.RevertedIntentId)
 	})
-	v.decidedBy(i, waited, b.WithdrawnIntentId, f.Sequence)
+	v.decidedBy(i, waited, b.RevertedIntentId, f.Sequence)
 	v.notWaitedFor(f, i.OpenTaskId)
 }
 

@@ -122,7 +122,7 @@ func (s *story) instanceStep() {
 		s.fold(ledger.Instance, key, &instancev1.Wanted{
 			InstanceId: id, Generation: generation, Image: ref, Configuration: s.configuration(), IntentId: s.intent(),
 			AdoptCandidate:    s.pick("candidate", "", "", "process/7-8"),
-			WithdrawnIntentId: s.pick("withdrawn", "", "", "", "", "n1"),
+			RevertedIntentId: s.pick("withdrawn", "", "", "", "", "n1"),
 		})
 	case 4:
 		s.fold(ledger.Instance, key, &instancev1.Unwanted{

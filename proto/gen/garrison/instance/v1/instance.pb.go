@@ -229,9 +229,9 @@ type Wanted struct {
 	IntentId string `protobuf:"bytes,4,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// Its configuration; unset means none.
 	Configuration *Configuration `protobuf:"bytes,5,opt,name=configuration,proto3" json:"configuration,omitempty"`
-	// The intent that was withdrawn before it began on this server, so that the instance is wanted as before it. Nothing
-	// is to be done for it, and no task is opened. Empty otherwise.
-	WithdrawnIntentId string `protobuf:"bytes,20,opt,name=withdrawn_intent_id,json=withdrawnIntentId,proto3" json:"withdrawn_intent_id,omitempty"`
+	// The intent whose change is off on this server, so that the instance is wanted as before it: the intent was withdrawn
+	// before the change began, or the server undid the change. No task is opened. Empty otherwise.
+	RevertedIntentId string `protobuf:"bytes,20,opt,name=reverted_intent_id,json=revertedIntentId,proto3" json:"reverted_intent_id,omitempty"`
 	// The candidate that becomes the agent, without a restart; empty where the agent is installed.
 	AdoptCandidate string `protobuf:"bytes,21,opt,name=adopt_candidate,json=adoptCandidate,proto3" json:"adopt_candidate,omitempty"`
 	// What the instance is called in another system, such as triton:UUID. Empty leaves the one from before.
@@ -305,9 +305,9 @@ func (x *Wanted) GetConfiguration() *Configuration {
 	return nil
 }
 
-func (x *Wanted) GetWithdrawnIntentId() string {
+func (x *Wanted) GetRevertedIntentId() string {
 	if x != nil {
-		return x.WithdrawnIntentId
+		return x.RevertedIntentId
 	}
 	return ""
 }
@@ -335,9 +335,9 @@ type Unwanted struct {
 	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The intent that asked for it.
 	IntentId string `protobuf:"bytes,3,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
-	// The intent that was withdrawn before it began on this server, so that the instance is unwanted as before it. No
-	// task is opened. Empty otherwise.
-	WithdrawnIntentId string `protobuf:"bytes,20,opt,name=withdrawn_intent_id,json=withdrawnIntentId,proto3" json:"withdrawn_intent_id,omitempty"`
+	// The intent that was withdrawn before its change began on this server, so that the instance is unwanted as before it.
+	// No task is opened. Empty otherwise.
+	RevertedIntentId string `protobuf:"bytes,20,opt,name=reverted_intent_id,json=revertedIntentId,proto3" json:"reverted_intent_id,omitempty"`
 	// True: the agent's adopted process goes on as it is.
 	Release       bool `protobuf:"varint,21,opt,name=release,proto3" json:"release,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -395,9 +395,9 @@ func (x *Unwanted) GetIntentId() string {
 	return ""
 }
 
-func (x *Unwanted) GetWithdrawnIntentId() string {
+func (x *Unwanted) GetRevertedIntentId() string {
 	if x != nil {
-		return x.WithdrawnIntentId
+		return x.RevertedIntentId
 	}
 	return ""
 }
@@ -786,19 +786,23 @@ type Instance struct {
 	// When the server last confirmed what was observed: its executor looked and found what is recorded here. Only in
 	// answers of the registry; unset when this replica received no such beat since it started.
 	ConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
-	// The image that a task last failed to bring, or undid; unset once it came. Nothing tries it again without naming it.
+	// The image that last failed there by a fault of its own; unset once a task brought it. Nothing tries it again without
+	// naming it.
 	Failed *v1.Ref `protobuf:"bytes,30,opt,name=failed,proto3" json:"failed,omitempty"`
+	// The digest of the configuration with which it failed.
+	FailedConfigurationDigest []byte `protobuf:"bytes,32,opt,name=failed_configuration_digest,json=failedConfigurationDigest,proto3" json:"failed_configuration_digest,omitempty"`
 	// What was there before the last intent changed what is wanted.
 	Before *Before `protobuf:"bytes,31,opt,name=before,proto3" json:"before,omitempty"`
-	// The generation of the task that brings about what is wanted: the instance's own, or, after an intent was withdrawn,
+	// The generation of the task that brings about what is wanted: the instance's own, or, after a change was reverted,
 	// the one before it.
 	TaskGeneration uint64 `protobuf:"varint,40,opt,name=task_generation,json=taskGeneration,proto3" json:"task_generation,omitempty"`
 	// True once the change to what is wanted began: its task was assigned, or it was adopted.
 	Begun bool `protobuf:"varint,41,opt,name=begun,proto3" json:"begun,omitempty"`
 	// The last change that began, until the change to what is wanted now is done; unset when there was none.
 	LastBegun *BegunChange `protobuf:"bytes,42,opt,name=last_begun,json=lastBegun,proto3" json:"last_begun,omitempty"`
-	// True when its intent was withdrawn before the change began; what was wanted before is wanted again at once.
-	Withdrawn bool `protobuf:"varint,43,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// True when the change to what is wanted is off: its intent was withdrawn before the change began, or the server undid
+	// the change. What was wanted before is wanted again at once.
+	Reverts bool `protobuf:"varint,43,opt,name=reverts,proto3" json:"reverts,omitempty"`
 	// The stable code of why the agent was not good when it was last observed to differ.
 	ObservedCode string `protobuf:"bytes,50,opt,name=observed_code,json=observedCode,proto3" json:"observed_code,omitempty"`
 	// The stable code with which the last task of the present change ended badly; empty when it did not.
@@ -1012,6 +1016,13 @@ func (x *Instance) GetFailed() *v1.Ref {
 	return nil
 }
 
+func (x *Instance) GetFailedConfigurationDigest() []byte {
+	if x != nil {
+		return x.FailedConfigurationDigest
+	}
+	return nil
+}
+
 func (x *Instance) GetBefore() *Before {
 	if x != nil {
 		return x.Before
@@ -1040,9 +1051,9 @@ func (x *Instance) GetLastBegun() *BegunChange {
 	return nil
 }
 
-func (x *Instance) GetWithdrawn() bool {
+func (x *Instance) GetReverts() bool {
 	if x != nil {
-		return x.Withdrawn
+		return x.Reverts
 	}
 	return false
 }
@@ -1372,7 +1383,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd0\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xce\x02\n" +
 	"\x06Wanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -1381,18 +1392,18 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x12,\n" +
 	"\x05image\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12\x1b\n" +
 	"\tintent_id\x18\x04 \x01(\tR\bintentId\x12I\n" +
-	"\rconfiguration\x18\x05 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12.\n" +
-	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\x12'\n" +
+	"\rconfiguration\x18\x05 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12,\n" +
+	"\x12reverted_intent_id\x18\x14 \x01(\tR\x10revertedIntentId\x12'\n" +
 	"\x0fadopt_candidate\x18\x15 \x01(\tR\x0eadoptCandidate\x12\x16\n" +
-	"\x06origin\x18\x16 \x01(\tR\x06origin\"\xb2\x01\n" +
+	"\x06origin\x18\x16 \x01(\tR\x06origin\"\xb0\x01\n" +
 	"\bUnwanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\x12\x1b\n" +
-	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12.\n" +
-	"\x13withdrawn_intent_id\x18\x14 \x01(\tR\x11withdrawnIntentId\x12\x18\n" +
+	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12,\n" +
+	"\x12reverted_intent_id\x18\x14 \x01(\tR\x10revertedIntentId\x12\x18\n" +
 	"\arelease\x18\x15 \x01(\bR\arelease\"\x9f\x01\n" +
 	"\x04Kept\x12,\n" +
 	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x120\n" +
@@ -1422,7 +1433,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xa2\r\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xde\r\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1451,13 +1462,14 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x0fadopt_candidate\x18\x15 \x01(\tR\x0eadoptCandidate\x124\n" +
 	"\x06proven\x18\x16 \x01(\v2\x1c.garrison.server.v1.AdoptionR\x06proven\x12=\n" +
 	"\fconfirmed_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAt\x12.\n" +
-	"\x06failed\x18\x1e \x01(\v2\x16.garrison.image.v1.RefR\x06failed\x124\n" +
+	"\x06failed\x18\x1e \x01(\v2\x16.garrison.image.v1.RefR\x06failed\x12>\n" +
+	"\x1bfailed_configuration_digest\x18  \x01(\fR\x19failedConfigurationDigest\x124\n" +
 	"\x06before\x18\x1f \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\x12'\n" +
 	"\x0ftask_generation\x18( \x01(\x04R\x0etaskGeneration\x12\x14\n" +
 	"\x05begun\x18) \x01(\bR\x05begun\x12@\n" +
 	"\n" +
-	"last_begun\x18* \x01(\v2!.garrison.instance.v1.BegunChangeR\tlastBegun\x12\x1c\n" +
-	"\twithdrawn\x18+ \x01(\bR\twithdrawn\x12#\n" +
+	"last_begun\x18* \x01(\v2!.garrison.instance.v1.BegunChangeR\tlastBegun\x12\x18\n" +
+	"\areverts\x18+ \x01(\bR\areverts\x12#\n" +
 	"\robserved_code\x182 \x01(\tR\fobservedCode\x12\x1b\n" +
 	"\ttask_code\x183 \x01(\tR\btaskCode\x12A\n" +
 	"\x0eobserved_until\x18< \x01(\v2\x1a.google.protobuf.TimestampR\robservedUntil\x12>\n" +

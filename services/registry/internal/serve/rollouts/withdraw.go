@@ -53,7 +53,7 @@ func (w *Work) released(r *rolloutv1.Rollout) (ids []string) {
 func (w *Work) mayWithdraw(t *rolloutv1.Target, change int) bool {
 	id := t.IntentIds[change]
 	i, _ := w.records.View.Instance(t.ServerId, t.Changes[change].Agent)
-	waits := i.GetIntentId() == id && !i.GetBegun() && !i.GetWithdrawn()
+	waits := i.GetIntentId() == id && !i.GetBegun() && !i.GetReverts()
 	if in, kept := w.records.View.Intent(id); kept {
 		reached := t.State == rolloutv1.TargetState_TARGET_STATE_REACHED
 		return in.State == intentv1.State_STATE_ACCEPTED && (reached || waits)

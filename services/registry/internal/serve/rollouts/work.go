@@ -257,7 +257,7 @@ func (w *Work) unrestored(r *rolloutv1.Rollout) (out []*rolloutv1.Target) {
 		if r.State == rolloutv1.State_STATE_RUNNING && wave.GetPassedAt() == nil {
 			continue
 		}
-		if w.records.Now().Before(rollout.RestoreFrom(t)) {
+		if w.records.Now().Before(rollout.RestoreFrom(t)) || rolling.Reverts(w.records.View, t) {
 			continue
 		}
 		if out = append(out, t); len(out) == mostRestored {

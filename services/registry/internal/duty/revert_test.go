@@ -19,6 +19,7 @@ import (
 var (
 	cancelled = &taskv1.Cancelled{Reason: "its intent was withdrawn by alice", Withdrawn: true}
 	givenUp   = &taskv1.Cancelled{Code: code.GivenUp, Reason: "it waited, and another change was asked for"}
+	undone    = &taskv1.Undone{Outcome: &taskv1.Outcome{Code: code.NotReady, Reason: "no answer"}}
 	deferred  = []proto.Message{&taskv1.Assigned{}, &taskv1.Started{}, &taskv1.Deferred{}}
 )
 
@@ -60,8 +61,8 @@ func (y *story) withdraw(intent string, said ...proto.Message) {
 	y.Duties()
 }
 
-// withdrawals are what happens to web, and what is wanted of it then: a version and a state, or nothing.
-var withdrawals = map[string]struct {
+// reverts are what happens to web, and what is wanted of it then: a version and a state, or nothing.
+var reverts = map[string]struct {
 	tell  func(*story)
 	want  string
 	first bool // the instance is as it was before, also its intent and its task
@@ -87,8 +88,40 @@ var withdrawals = map[string]struct {
 		y.up("2.0.0")
 		task := y.Task(y.web(), &taskv1.Assigned{})
 		y.withdraw(y.up("3.0.0"))
-		y.Fact(ledger.Task, task, &taskv1.Undone{Outcome: &taskv1.Outcome{Reason: "no"}})
+		y.Fact(ledger.Task, task, undone)
+		y.Duties()
+	}, "1.0.0 CONVERGED", true},
+	"an upgrade that the server undid": {func(y *story) {
+		y.up("2.0.0")
+		y.Task(y.web(), &taskv1.Assigned{}, undone)
+		y.Duties()
+	}, "1.0.0 CONVERGED", true},
+	"an upgrade after one that the server undid": {func(y *story) {
+		y.up("2.0.0")
+		y.Task(y.web(), &taskv1.Assigned{}, undone)
+		y.Duties()
+		y.up("3.0.0")
+		y.Task(y.web(), &taskv1.Assigned{}, undone)
+		y.Duties()
+	}, "1.0.0 CONVERGED", true},
+	"an upgrade that failed and left the server changed": {func(y *story) {
+		y.up("2.0.0")
+		y.Task(y.web(), &taskv1.Assigned{}, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: code.NotReady}})
+		y.Duties()
 	}, "2.0.0 FAILED", false},
+	"a removal that the server undid": {func(y *story) {
+		y.remove()
+		y.Task(y.web(), &taskv1.Assigned{}, undone)
+		y.Duties()
+	}, " FAILED", false},
+	// There is nothing to go back to, and a default must not install it again.
+	"a first installation that the server undid": {func(y *story) {
+		y.remove()
+		y.Work(nil)
+		y.Accept(topology.VerbInstall, recordstest.Install("web", recordstest.On("one")))
+		y.Task(y.web(), &taskv1.Assigned{}, undone)
+		y.Duties()
+	}, "3.0.0 FAILED", false},
 	"the second, after a deferred one that is given up": {func(y *story) {
 		y.up("2.0.0")
 		task := y.Task(y.web(), deferred...)
@@ -120,9 +153,9 @@ var withdrawals = map[string]struct {
 	}, "gone", false},
 }
 
-func TestAChangeThatIsWithdrawnBeforeItBeganLeavesWhatWasWantedBefore(t *testing.T) {
+func TestAChangeThatIsOffLeavesWhatWasWantedBefore(t *testing.T) {
 	t.Parallel()
-	for name, c := range withdrawals {
+	for name, c := range reverts {
 		y := tell(t)
 		first := proto.CloneOf(y.web())
 		c.tell(y)

@@ -9,12 +9,12 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 )
 
-// revert makes each instance whose intent was withdrawn before it began wanted as its last change that
-// began wanted it. An instance without such a change is gone, because it never reached the server.
+// revert makes each instance whose change is off wanted as the change before wanted it. An instance without a change
+// before is gone, because it never reached the server.
 func revert(instances iter.Seq[*instancev1.Instance]) []Unit {
 	var out []Unit
 	for i := range instances {
-		if i.Withdrawn {
+		if i.Reverts {
 			out = append(out, Unit{{i, before(i)}})
 		}
 	}
@@ -28,11 +28,11 @@ func before(i *instancev1.Instance) proto.Message {
 		return &instancev1.Gone{InstanceId: i.Id, IntentId: i.IntentId}
 	case last.Wanted == nil:
 		return &instancev1.Unwanted{
-			InstanceId: i.Id, Generation: generation, IntentId: last.IntentId, WithdrawnIntentId: i.IntentId,
+			InstanceId: i.Id, Generation: generation, IntentId: last.IntentId, RevertedIntentId: i.IntentId,
 		}
 	}
 	return &instancev1.Wanted{
 		InstanceId: i.Id, Generation: generation, Image: last.Wanted, Configuration: last.Configuration,
-		IntentId: cmp.Or(last.IntentId, i.IntentId), WithdrawnIntentId: i.IntentId, // an adopted instance has no intent
+		IntentId: cmp.Or(last.IntentId, i.IntentId), RevertedIntentId: i.IntentId, // an adopted instance has no intent
 	}
 }

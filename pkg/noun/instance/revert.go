@@ -5,8 +5,9 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// An intent may be withdrawn before its change of an instance began, or while the server defers it. The instance is
-// then wanted again as its last change that began wanted it, without a task, because nothing was done.
+// A change of an instance is off when its intent was withdrawn before it began or while the server defers it, and when
+// the server undid it. The instance is then wanted again as the change before wanted it, without a task: that is what
+// is there.
 
 // remember keeps the change that is about to be replaced, if it began.
 func remember(i *instancev1.Instance) {
@@ -20,22 +21,22 @@ func remember(i *instancev1.Instance) {
 			TaskId: i.TaskId, TaskState: i.TaskState, Reason: i.Reason, Before: i.Before, Earlier: earlier,
 		}
 	}
-	i.Begun, i.Withdrawn = false, false
+	i.Begun, i.Reverts = false, false
 }
 
-// awaitTask sets the task that a change waits for: a new one, or, after a withdrawal, that of the change before.
-func awaitTask(i *instancev1.Instance, withdrawn string) {
+// awaitTask sets the task that a change waits for: a new one, or, after a reverted change, that of the change before.
+func awaitTask(i *instancev1.Instance, reverted string) {
 	i.TaskGeneration, i.TaskId, i.TaskState = i.Generation, "", taskv1.State_STATE_UNSPECIFIED
 	i.TaskCode, i.TaskWaits = "", ""
-	if l := i.LastBegun; withdrawn != "" && l != nil {
+	if l := i.LastBegun; reverted != "" && l != nil {
 		i.TaskGeneration, i.TaskId, i.TaskState, i.Before = l.TaskGeneration, l.TaskId, l.TaskState, l.Before
 		i.Begun, i.LastBegun = true, l.Earlier
 	}
 }
 
-// reasonBefore returns the reason of the change before, when a withdrawal makes that one current again.
-func reasonBefore(i *instancev1.Instance, withdrawn string) string {
-	if withdrawn == "" {
+// reasonBefore returns the reason of the change before, when a revert makes that one current again.
+func reasonBefore(i *instancev1.Instance, reverted string) string {
+	if reverted == "" {
 		return ""
 	}
 	return i.GetLastBegun().GetReason()
@@ -58,17 +59,29 @@ func recordLastTask(i *instancev1.Instance, t *taskv1.Task) {
 	l.TaskId, l.TaskState, l.Reason = t.Id, t.State, reasonOf(t)
 }
 
-// recordBegun records that the present change began, or did not begin after all. Where it is wanted again since the
-// change after it was withdrawn, it is as if it were withdrawn too: what was there before both is wanted.
+// recordBegun records that the present change began, or is off after all. Where it is wanted again since the change
+// after it was withdrawn, it is as if it were withdrawn too: what was there before both is wanted.
 func recordBegun(i *instancev1.Instance, t *taskv1.Task) {
 	switch {
 	case t.State == taskv1.State_STATE_ASSIGNED || t.State == taskv1.State_STATE_RUNNING:
 		i.Begun = true
+	case t.State == taskv1.State_STATE_UNDONE && wentBack(i):
+		i.Begun, i.Reverts = false, true
 	case done(t.State):
 		i.Begun, i.LastBegun = true, nil
 	case untouched(i.TaskState, t):
-		i.Begun, i.Withdrawn = false, i.Withdrawn || i.Generation > i.TaskGeneration
+		i.Begun, i.Reverts = false, i.Reverts || i.Generation > i.TaskGeneration
 	}
+}
+
+// wentBack reports whether a server that undid the present change has something else than it wanted: a repair that
+// failed has not, and before a first installation there was nothing. What an operator removed stays removed.
+func wentBack(i *instancev1.Instance) bool {
+	l := i.LastBegun
+	if l.GetWanted() == nil || i.Wanted == nil {
+		return false
+	}
+	return !SameImage(l.Wanted, i.Wanted) || !SameConfiguration(l.Configuration, i.Configuration)
 }
 
 // done reports whether a task in a state brought about its change, or failed to.
@@ -85,6 +98,6 @@ func untouched(before taskv1.State, t *taskv1.Task) bool {
 // ApplyWithdrawal records that a task was cancelled because its intent was withdrawn.
 func ApplyWithdrawal(i *instancev1.Instance, t *taskv1.Task) {
 	if t.InstanceId == i.Id && t.Generation == i.TaskGeneration && !i.Begun {
-		i.Withdrawn = true
+		i.Reverts = true
 	}
 }
