@@ -26,6 +26,7 @@ var dryRuns = []string{
 	"import ansible DIR/hosts", "import triton DIR/dump", "install beacon --on all",
 	"instance adopt web-1 12 --as beacon@1.0.0", "instance release web-1 beacon", "intent cancel ID",
 	"purge-undo --on all", "remove beacon --on all", "restore accept --on all",
+	"rollout apply DIR/plan.json", "rollout start beacon@2.0.0 --on all", "rollout undo " + paused,
 	"server clean gone-1 --ssh root@gone --ssh-command true", "server decommission web-1",
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",
 	"server move web-1 --env prod", "server quarantine --on all", "server refresh web-1", "server reinstall web-1",
@@ -59,6 +60,7 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 		return said.String()
 	}
 	execute("env create prod")
+	execute("rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json")
 	said := execute("up beacon@2.0.0 --on all --yes --detach")
 	id := regexp.MustCompile(`intent ([0-9a-f-]{36})`).FindStringSubmatch(said)
 	if id == nil {

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,10 +130,13 @@ func (f *fakes) intentCalls(t testing.TB, s *bus.Service) {
 	handle(t, f, s, "ListIntents", func(q *registryv1.ListIntentsRequest) (*registryv1.ListIntentsResponse, error) {
 		r := &registryv1.ListIntentsResponse{}
 		for _, i := range f.intents {
-			if q.GetActor() == "" || agentOf(i.GetIntent()) == q.GetActor() { // a test lists by what it asked for
+			// A test also lists by what it asked for.
+			a := q.GetActor()
+			if (a == "" || a == i.GetActor() || a == agentOf(i.GetIntent())) && (q.State == 0 || q.State == i.State) {
 				r.Intents = append(r.Intents, i)
 			}
 		}
+		slices.SortFunc(r.Intents, func(a, b *intentv1.Record) int { return strings.Compare(b.Id, a.Id) })
 		r.Kept = 10_000
 		return r, nil
 	})

@@ -59,7 +59,6 @@ func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
 		"logs web-1 beacon --tail 5":       "--lines",
 		"events --tail 5":                  "--limit",
 		"install beacon --host web-1":      "--on SELECTOR",
-		"install beacon --on all --yes":    "nothing; garrison install does not ask for confirmation",
 		"install beacon --version 1.0.0":   "AGENT@VERSION",
 		"install beacon --on all --check":  "--dry-run",
 		"up beacon --on all --force":       "--yes",

@@ -130,12 +130,12 @@ func newRoot(env *cli.Env) *cobra.Command {
 // addCommands adds the commands, in three groups.
 func addCommands(env *cli.Env, root *cobra.Command) {
 	day := []*cobra.Command{
-		change.InstallCommand(env),
+		change.InstallCommand(env, rollout.Batches(env)),
 		change.UpCommand(env, rollout.Batches(env)),
 		avail.Command(env),
-		change.ConfigureCommand(env),
+		change.ConfigureCommand(env, rollout.Batches(env)),
 		change.RemoveCommand(env),
-		change.AddWays(env, change.UndoCommand(env)),
+		change.AddWays(env, change.UndoCommand(env, rollout.Batches(env))),
 		change.PurgeUndoCommand(env),
 		status.Command(env),
 		wait.WatchCommand(env),

@@ -1,73 +1,128 @@
 package change
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
+// firstOne says how a change of many servers begins.
+const firstOne = `On more than 5 servers, one is changed first, and the others once it is good: the change is a rollout then, which
+halts by itself and can be undone as a whole; --at-once changes all at the same time.`
+
 // InstallCommand returns the command install.
-func InstallCommand(env *cli.Env) *cobra.Command {
+func InstallCommand(env *cli.Env, waves Waves) *cobra.Command {
 	var w work.Flags
 	c := &cobra.Command{
-		Use:     "install AGENT[@VERSION|@IMAGE|@CHANNEL] --on SELECTOR",
-		Short:   "Install an agent on servers that do not have it.",
-		Args:    cli.Exactly("AGENT"),
-		Example: "  garrison install node-exporter@1.10.2 --on env=prod",
+		Use:   "install AGENT[@VERSION|@IMAGE|@CHANNEL]… --on SELECTOR",
+		Short: "Install agents on servers that do not have them.",
+		Long: `Install agents on servers that do not have them: plan, confirm, apply and watch.
+
+` + firstOne + ` Without a terminal it does not ask, since nothing that runs is
+changed.`,
+		Args: cli.AtLeast("AGENT"),
+		Example: "  garrison install node-exporter@1.10.2 --on env=prod\n" +
+			"  garrison install beacon fluent --on web-1",
 		RunE: func(c *cobra.Command, a []string) error {
-			t, err := parseTarget(a[0])
-			if err != nil {
+			q := agents{verb: installs}
+			if err := q.parse(a); err != nil {
 				return err
 			}
-			on, err := w.Selector()
-			if err != nil {
-				return err
-			}
-			ask := &intentv1.Intent{
-				Ask: &intentv1.Intent_Install{Install: &intentv1.Install{Agent: t.agent, Image: t.image, On: on}},
-			}
-			p := work.Proposal{Verb: topology.VerbInstall, Asks: asked(ask), Differs: true}
-			return work.Propose(c.Context(), env, w, p)
+			w.Yes = w.Yes || !cli.IsTerminal(env.In)
+			return q.do(c, env, w, waves)
 		},
 	}
 	w.Add(c, true)
+	w.AddYes(c)
+	waves.Add(c)
 	return c
 }
 
-// asked returns the request for the plan of one intent.
-func asked(i *intentv1.Intent) []*registryv1.PlanIntentRequest {
-	return []*registryv1.PlanIntentRequest{{Intent: i}}
+// UpCommand returns the command up.
+func UpCommand(env *cli.Env, waves Waves) *cobra.Command {
+	var w work.Flags
+	q := agents{verb: upgrades}
+	c := &cobra.Command{
+		Use:   "up [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--all] [--exclude AGENT]… --on SELECTOR",
+		Short: "Upgrade agents: plan, confirm, apply and watch.",
+		Long: `Plan an upgrade, show it, ask, do it, and watch it.
+
+Without a version, the highest one of the channel is planned: of the server's environment, or the default one. It
+never lowers a version; name it for that. One that failed on a server is tried there again only when it is named and
+-m says why. What is done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.
+
+` + firstOne + ` --batch, --stop-after and --soak say
+how; garrison rollout start has more gates. With --dry-run, the exit code is 3 when a server would change, and 0 when
+none would.`,
+		Aliases: []string{"upgrade"}, SuggestFor: []string{"update", "downgrade"},
+		Example: "  garrison up node-exporter --on all --dry-run\n" +
+			"  garrison up node-exporter@1.9.1 --on all            to this version, also downwards\n" +
+			"  garrison up node-exporter --on all --batch 10% --stop-after 1\n" +
+			"  garrison up --all --exclude node-exporter --on env=prod",
+		RunE: func(c *cobra.Command, a []string) error {
+			switch {
+			case q.all && len(a) > 0:
+				return cli.Usage("--all and the agent %s exclude each other", a[0])
+			case !q.all && len(a) == 0:
+				return cli.Usage("AGENT is missing. Try: garrison up AGENT --on SELECTOR, or garrison up --all --on SELECTOR")
+			case !q.all && len(q.exclude) > 0:
+				return cli.Usage("--exclude requires --all")
+			}
+			if err := q.parse(a); err != nil {
+				return err
+			}
+			return q.do(c, env, w, waves)
+		},
+	}
+	w.Add(c, true)
+	w.AddYes(c)
+	waves.Add(c)
+	c.Flags().BoolVar(&q.all, "all", false, "upgrade every agent on the servers")
+	cli.NamesVar(c.Flags(), &q.exclude, "exclude", cli.Name("agent"), "with --all: exclude this `AGENT`; repeatable")
+	return c
 }
 
 // RemoveCommand returns the command remove.
 func RemoveCommand(env *cli.Env) *cobra.Command {
 	var w work.Flags
 	c := &cobra.Command{
-		Use:     "remove AGENT --on SELECTOR",
+		Use:     "remove AGENT… --on SELECTOR",
 		Example: "  garrison remove beacon --on env=test",
-		Short:   "Remove an agent from servers.", Args: cli.Exactly("AGENT"),
+		Short:   "Remove agents from servers.", Args: cli.AtLeast("AGENT"),
 		SuggestFor: []string{"uninstall", "delete", "rm"},
 		RunE: func(c *cobra.Command, a []string) error {
-			if err := ident.CheckName("agent", a[0]); err != nil {
-				return cli.Usage("%v", err)
+			q := agents{verb: removes}
+			for _, name := range a {
+				if err := ident.CheckName("agent", name); err != nil {
+					return cli.Usage("%v", err)
+				}
 			}
-			on, err := w.Selector()
+			if err := q.parse(a); err != nil {
+				return err
+			}
+			q.question = "Remove " + strings.Join(a, ", ")
+			on, err := q.on(c, w)
 			if err != nil {
 				return err
 			}
-			ask := &intentv1.Intent{Ask: &intentv1.Intent_Remove{Remove: &intentv1.Remove{Agent: a[0], On: on}}}
-			p := work.Proposal{Verb: topology.VerbRemove, Question: "Remove " + a[0], Asks: asked(ask), Differs: true}
+			p := work.Proposal{Verb: q.name, Question: q.question, Asks: q.asks(on), Differs: true}
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}
 	w.Add(c, true)
 	w.AddYes(c)
 	return c
+}
+
+// asked returns the request for the plan of one intent.
+func asked(i *intentv1.Intent) []*registryv1.PlanIntentRequest {
+	return []*registryv1.PlanIntentRequest{{Intent: i}}
 }

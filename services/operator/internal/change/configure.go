@@ -1,7 +1,10 @@
 package change
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
@@ -13,7 +16,7 @@ import (
 )
 
 // ConfigureCommand returns the command configure.
-func ConfigureCommand(env *cli.Env) *cobra.Command {
+func ConfigureCommand(env *cli.Env, waves Waves) *cobra.Command {
 	var w work.Flags
 	var values cli.Values
 	var revision uint64
@@ -31,7 +34,9 @@ disturbed where something that it reads differs; where the new configuration doe
 the one before comes back.
 
 No version moves: a server keeps what runs, also where another version is wanted because that one was
-undone, cancelled or expired. With --bring-wanted the wanted version comes too.`,
+cancelled or expired. With --bring-wanted the wanted version comes too.
+
+` + firstOne,
 		Example: "  garrison app update net --metadata resolver=10.0.0.2\n" +
 			"  garrison configure beacon --on env=prod\n" +
 			"  garrison configure beacon --set level=debug --on web-1\n" +
@@ -56,6 +61,14 @@ undone, cancelled or expired. With --bring-wanted the wanted version comes too.`
 			}
 			i := &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: ask}}
 			p := work.Proposal{Verb: topology.VerbConfigure, Question: "Configure", Asks: asked(i), Differs: true}
+			if ask.IfRevision == nil && !ask.BringWanted {
+				p.Wide = func(ctx context.Context) error {
+					one := proto.CloneOf(ask)
+					one.On = nil
+					step := &intentv1.Step{Change: &intentv1.Step_Configure{Configure: one}}
+					return waves.Carry(ctx, rolloutOf(ask.On, w, step), w)
+				}
+			}
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}

@@ -1,37 +1,58 @@
 package change
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
 // UndoCommand returns the command undo.
-func UndoCommand(env *cli.Env) *cobra.Command {
+func UndoCommand(env *cli.Env, waves Waves) *cobra.Command {
 	var w work.Flags
 	c := &cobra.Command{
-		Use: "undo INTENT", Short: "Restore the state before an intent.", Args: cli.OneIntent,
+		Use: "undo [INTENT | ROLLOUT]", Short: "Restore the state before a change; without an id, before your last one.",
 		SuggestFor: []string{"rollback", "revert"},
-		Long: `Go back to what was there before an intent, on every server that it changed.
+		Long: `Go back to what was there before an intent or a rollout, on every server that it changed. Without an id it is
+your last change that can be undone.
 
 An agent that came goes again, one that went comes back, and a version and a configuration become what they
-were. Servers that another intent changed since are left out and named. More than 100 servers go back in waves,
-by garrison rollout undo INTENT, unless --at-once.`,
-		Example: "  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
-		RunE: func(c *cobra.Command, a []string) error {
-			id, err := fleet.WholeIntent(c.Context(), env, a[0])
+were. Servers that another intent changed since are left out and named. A rollout goes back as it came, in waves,
+without approvals and soaks; garrison rollout undo has more flags. More than 100 servers of an intent go back in
+waves of 3, 10 %, 50 % and the rest, unless --at-once.`,
+		Example: "  garrison undo\n  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return cli.OneIntent(c, args)
+		},
+		RunE: func(c *cobra.Command, a []string) (err error) {
+			var past display.Record
+			if len(a) == 0 {
+				past, err = lastChange(c.Context(), env)
+			} else {
+				past, err = fleet.Intent(c.Context(), env, a[0], 0)
+			}
 			if err != nil {
 				return err
 			}
-			ask := &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: id}}}
-			p := work.Proposal{Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(ask), Differs: true}
-			return work.Propose(c.Context(), env, w, p)
+			return undo(c.Context(), env, w, waves, past)
 		},
 	}
 	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "also on more than 100 servers at once")
@@ -39,4 +60,80 @@ by garrison rollout undo INTENT, unless --at-once.`,
 	w.AddStrict(c)
 	w.AddYes(c)
 	return c
+}
+
+// undo undoes an intent: as a rollout when it was one, or when it changed many servers.
+func undo(ctx context.Context, env *cli.Env, w work.Flags, waves Waves, past display.Record) error {
+	if past.GetIntent().GetRollout() != nil {
+		return waves.Undo(ctx, past.GetId(), w)
+	}
+	err := work.Propose(ctx, env, w, work.Proposal{
+		Verb: topology.VerbUndo, Question: "Undo intent " + past.GetId(), Asks: asked(undoOf(past.GetId())), Differs: true,
+	})
+	if fault.RefusalOf(err).GetCode() == code.TooWide {
+		return waves.Undo(ctx, past.GetId(), w)
+	}
+	return err
+}
+
+func undoOf(id string) *intentv1.Intent {
+	return &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: id}}}
+}
+
+// mostLooked is how many of the caller's last intents are looked at for one that can be undone.
+const mostLooked = 20
+
+// lastChange returns the last change of the caller that can be undone, and says which it is.
+func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
+	c, err := env.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := cli.Call[*registryv1.ListIntentsResponse](ctx, env, &registryv1.ListIntentsRequest{
+		Actor: c.Actor(), State: intentv1.State_STATE_ACCEPTED, Page: &apiv1.Page{Limit: mostLooked},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, past := range r.GetIntents() {
+		can, err := undoable(ctx, env, past)
+		if err != nil {
+			return nil, err
+		}
+		if can {
+			env.Say("your last change: %s, %s, %s", display.IntentText(past.GetIntent()),
+				output.Stamp(past.GetDecidedAt()), past.GetId())
+			return past, nil
+		}
+	}
+	return nil, cli.Usage("none of your last %d changes can be undone. Try: garrison undo --list, or garrison "+
+		"intent list", len(r.GetIntents()))
+}
+
+// undoable reports whether an undo of an intent would change a server.
+func undoable(ctx context.Context, env *cli.Env, past display.Record) (bool, error) {
+	in := past.GetIntent()
+	switch {
+	case past.GetChanged() == 0 || in.GetDryRun() || in.GetSource() != nil:
+		return false, nil
+	case in.GetRollout() != nil:
+		r, err := cli.Call[*registryv1.GetRolloutResponse](ctx, env,
+			&registryv1.GetRolloutRequest{RolloutId: past.GetId()})
+		if fault.Is(err, fault.NotFound) {
+			return false, nil
+		}
+		state := r.GetRollout().GetState()
+		return err == nil && state != rolloutv1.State_STATE_UNDONE && in.GetRollout().GetUndoOf() == "" &&
+			rollout.Changed(r.GetRollout()) > 0, err
+	case in.GetInstall() == nil && in.GetUpgrade() == nil && in.GetConfigure() == nil && in.GetRemove() == nil:
+		return false, nil
+	}
+	r, err := cli.Call[*registryv1.PlanIntentResponse](ctx, env, &registryv1.PlanIntentRequest{
+		Intent: undoOf(past.GetId()), Page: &apiv1.Page{Limit: 1},
+	})
+	if err != nil || len(r.GetPlans()) == 0 {
+		return false, err
+	}
+	plan := r.GetPlans()[0]
+	return plan.GetChanged() > 0 && (plan.GetRefusal() == nil || plan.GetRefusal().Code == code.TooWide), nil
 }

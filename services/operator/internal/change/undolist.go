@@ -121,7 +121,7 @@ func AddWays(env *cli.Env, c *cobra.Command) *cobra.Command {
 	var agent string
 	var servers selector.Flags
 	args, undo := c.Args, c.RunE
-	c.Use = "undo INTENT | --list [--on SELECTOR]"
+	c.Use = "undo [INTENT | ROLLOUT] | --list [--on SELECTOR]"
 	c.Long += `
 
 With --list nothing changes: each agent is shown with the version to which an undo of its last intent goes back,
@@ -136,7 +136,7 @@ where the files of that version come from, and what the kept versions take on th
 		case list:
 			return cli.Exactly()(c, a)
 		case chosen:
-			return cli.Usage("--on, --not and --agent require --list: an intent is undone on all of its servers")
+			return cli.Usage("--on, --not and --agent require --list: a change is undone on all of its servers")
 		}
 		return args(c, a)
 	}

@@ -95,6 +95,13 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// AtLeast requires one argument or more of a name.
+func AtLeast(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		return Exactly(slices.Repeat([]string{name}, max(1, len(args)))...)(c, args)
+	}
+}
+
 // OneIntent requires the id of an intent, or a prefix that no other kept intent has.
 func OneIntent(c *cobra.Command, args []string) error {
 	if err := Exactly("INTENT")(c, args); err != nil {

@@ -7,27 +7,16 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // Confirm asks for confirmation. When standard input is not a terminal, only --yes confirms.
 func (env *Env) Confirm(ctx context.Context, yes bool, question string) error {
-	return env.ConfirmOr(ctx, yes, question, "--dry-run to preview")
-}
-
-// ConfirmOr is Confirm for a command without --dry-run: preview is what shows the change without making it; "" where
-// nothing does.
-func (env *Env) ConfirmOr(ctx context.Context, yes bool, question, preview string) error {
 	if yes {
 		return nil
 	}
 	if !IsTerminal(env.In) {
-		try := "--yes"
-		if preview != "" {
-			try += ", or " + preview
-		}
-		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: %s", fault.Hint(try))
+		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: --yes, or --dry-run to preview")
 	}
 	yes, err := env.ask(ctx, question)
 	if yes || err != nil {

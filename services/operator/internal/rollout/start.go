@@ -25,14 +25,14 @@ const longestWatch = 24 * time.Hour
 
 // doing is how a rollout is begun and followed.
 type doing struct {
-	yes, detach bool
-	timeout     time.Duration
-	preview     string                  // what shows the whole plan and changes nothing; "" where nothing more does
-	saved       []display.RolloutTarget // the servers of a plan that was saved; nil means that they are not known
+	yes, detach, dryRun bool
+	timeout             time.Duration
+	saved               []display.RolloutTarget // the servers of a plan that was saved; nil means that they are not known
 }
 
 func (d *doing) add(c *cobra.Command) {
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&d.dryRun, "dry-run", false, "show what would be done; change nothing")
 	c.Flags().BoolVar(&d.detach, "detach", false, "do not watch; the rollout goes on")
 	cli.TimeVar(c.Flags(), &d.timeout, "timeout", longestWatch, 0,
 		"stop watching after this `DURATION`, with exit code 7; the rollout goes on")
@@ -40,7 +40,7 @@ func (d *doing) add(c *cobra.Command) {
 
 func startCommand(env *cli.Env) *cobra.Command {
 	var q asked
-	d := doing{preview: "garrison rollout plan with the same arguments"}
+	var d doing
 	c := &cobra.Command{
 		Use:   "start [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… --on SELECTOR",
 		Short: "Start a rollout: plan, confirm, do exactly that, and watch.",
@@ -90,10 +90,11 @@ func applyCommand(env *cli.Env) *cobra.Command {
 func undoCommand(env *cli.Env) *cobra.Command {
 	var d doing
 	var s strategyFlags
-	var list, atOnce bool
+	var atOnce bool
+	var note string
 	c := &cobra.Command{
 		Use:     "undo ROLLOUT | INTENT",
-		Example: "  garrison rollout undo 1a2b3c4d --list\n  garrison rollout undo 1a2b3c4d --waves 10%",
+		Example: "  garrison rollout undo 1a2b3c4d --dry-run\n  garrison rollout undo 1a2b3c4d --waves 10%",
 		Short:   "Take every server that a rollout or an intent changed back to what it had, in waves too.",
 		Long: `Take every server that a rollout or an intent changed back to the image and the configuration that
 it had, as a rollout of its own with waves and gates. Without flags, or with --emergency or --override alone, it
@@ -113,21 +114,11 @@ Servers that others changed since stay as they are.`,
 				how = s.parse()
 			}
 			q := undoRequest(id, how, atOnce)
-			if d.preview = "garrison rollout undo " + id + " --list"; !list {
-				return propose(c.Context(), env, d, q, "Undo it?")
-			}
-			p, err := planned(c.Context(), env, cli.PageFlags{}, q)
-			if err == nil {
-				err = refusedPlan(p)
-			}
-			if err != nil {
-				return err
-			}
-			sayPlan(env, p)
-			return output.Show(env.Output, display.RolloutTargets, p, p.GetTargets())
+			q.Intent.Note = note
+			return propose(c.Context(), env, d, q, "Undo it?")
 		},
 	}
-	c.Flags().BoolVar(&list, "list", false, "list what would be undone; change nothing")
+	cli.NoteVar(c.Flags(), &note)
 	c.Flags().BoolVar(&atOnce, "at-once", false, "also more than 100 servers in one wave")
 	s.add(c)
 	d.add(c)
@@ -178,8 +169,15 @@ func refusedPlan(p *registryv1.PlanRolloutResponse) error {
 func propose(
 	ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest, question string,
 ) error {
+	page := cli.PageFlags{Limit: planRows}
+	if d.dryRun {
+		page.Limit = 0
+		if err := cli.Prints(env, display.RolloutTargets)(nil, nil); err != nil {
+			return err
+		}
+	}
 	q.Forecast = true
-	p, err := planned(ctx, env, cli.PageFlags{Limit: planRows}, q)
+	p, err := planned(ctx, env, page, q)
 	if err != nil {
 		return err
 	}
@@ -196,12 +194,18 @@ func propose(
 	if err := refusedPlan(p); err != nil {
 		return err
 	}
+	if d.dryRun {
+		if err := output.Show(env.Output, display.RolloutTargets, p, p.GetTargets()); err != nil {
+			return err
+		}
+		return cli.Ended(cli.ExitDifferent)
+	}
 	columns, _ := output.Chosen(nil, false, display.RolloutTargets.Columns)
 	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, p.GetTargets()); err != nil {
 		return err
 	}
-	sayUnlisted(env, p, d.preview)
-	if err := env.ConfirmOr(ctx, d.yes, question, d.preview); err != nil {
+	sayUnlisted(env, p)
+	if err := env.Confirm(ctx, d.yes, question); err != nil {
 		return err
 	}
 	id, _, err := env.Decide(ctx, p.GetIntent(), "garrison rollout watch")
@@ -226,15 +230,9 @@ func propose(
 	return Follow(ctx, env, id, d.timeout, false)
 }
 
-// sayUnlisted prints how many servers of a plan are not shown, and what lists them all.
-func sayUnlisted(env *cli.Env, p *registryv1.PlanRolloutResponse, list string) {
-	more := int(serversOf(p)) - len(p.GetTargets())
-	if p.GetNextCursor() == "" || more <= 0 {
-		return
+// sayUnlisted prints how many servers of a plan are not shown.
+func sayUnlisted(env *cli.Env, p *registryv1.PlanRolloutResponse) {
+	if more := int(serversOf(p)) - len(p.GetTargets()); p.GetNextCursor() != "" && more > 0 {
+		env.Say("… and %s; --dry-run lists all", output.Plural(more, "more server"))
 	}
-	text := "… and " + output.Plural(more, "more server")
-	if list != "" {
-		text += "; to list all: " + list
-	}
-	env.Say("%s", text)
 }

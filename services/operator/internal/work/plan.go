@@ -7,6 +7,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -61,6 +62,16 @@ func (p *planned) changed() int {
 		}
 	}
 	return n
+}
+
+// widest returns how many servers one of the plans changes, also when it is refused because there are many.
+func (p *planned) widest() (most uint32) {
+	for _, one := range p.plans {
+		if why := one.GetRefusal(); why == nil || why.Code == code.TooWide {
+			most = max(most, one.GetChanged())
+		}
+	}
+	return most
 }
 
 // refusal returns why nothing is done: the first refused plan; for plans of every agent only if all are refused.

@@ -21,7 +21,13 @@ type Proposal struct {
 	Question string // the question to confirm; empty asks nothing
 	Asks     []*registryv1.PlanIntentRequest
 	Differs  bool // with --dry-run, exit with 3 when a server would change
+
+	// Wide carries out the change when it reaches more servers than a handful, unless --at-once; nil: as any other.
+	Wide func(context.Context) error
 }
+
+// Handful is how many servers change at once where neither a strategy nor --at-once says how.
+const Handful = 5
 
 // Propose shows the registry's plan, asks for confirmation, publishes exactly that plan, and watches.
 func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
@@ -30,14 +36,7 @@ func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 		q.Intent.AtOnce = w.AtOnce
 	}
 	if w.DryRun {
-		if err := cli.Prints(env, display.Plan)(nil, nil); err != nil {
-			return err
-		}
-		shown, err := showPlan(ctx, env, p.Asks...)
-		if err := cli.FirstError(err, shown.outcome()); err != nil || !p.Differs || shown.changed() == 0 {
-			return err
-		}
-		return cli.Ended(cli.ExitDifferent)
+		return p.preview(ctx, env, w)
 	}
 	if err := printsWork(env, w); err != nil {
 		return err
@@ -45,6 +44,9 @@ func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 	shown, err := plan(ctx, env, PlanRows, shownEffects, p.Asks...)
 	if err != nil {
 		return err
+	}
+	if p.wide(w, shown) {
+		return p.Wide(ctx)
 	}
 	if err := shown.refusal(); err != nil {
 		return err
@@ -63,6 +65,29 @@ func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 		}
 	}
 	return do(ctx, env, w, p.Verb, shown)
+}
+
+// preview shows what would be done, with exit code 3 when an agent would change.
+func (p Proposal) preview(ctx context.Context, env *cli.Env, w Flags) error {
+	if err := cli.Prints(env, display.Plan)(nil, nil); err != nil {
+		return err
+	}
+	shown, err := plan(ctx, env, 0, previewed(env), p.Asks...)
+	if err != nil {
+		return err
+	}
+	if p.wide(w, shown) {
+		return p.Wide(ctx)
+	}
+	if err := cli.FirstError(showPlan(env, shown), shown.outcome()); err != nil || !p.Differs || shown.changed() == 0 {
+		return err
+	}
+	return cli.Ended(cli.ExitDifferent)
+}
+
+// wide reports whether a plan reaches more servers than a handful.
+func (p Proposal) wide(w Flags, shown *planned) bool {
+	return p.Wide != nil && !w.AtOnce && shown.widest() > Handful
 }
 
 // do publishes the plans that were shown. Of several intents, a refused one does not end the others.

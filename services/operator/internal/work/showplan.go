@@ -1,13 +1,11 @@
 package work
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 
@@ -25,21 +23,21 @@ const offlineNamed = 3
 // shownEffects are the effects whose servers are shown; the others are counted.
 var shownEffects = []intentv1.Effect{intentv1.Effect_EFFECT_CHANGE, intentv1.Effect_EFFECT_LEFT_OUT}
 
-// showPlan prints plans as data, with every server.
-func showPlan(ctx context.Context, env *cli.Env, asks ...*registryv1.PlanIntentRequest) (*planned, error) {
-	effects := shownEffects
+// previewed returns the effects whose servers a preview lists: as data, all of them.
+func previewed(env *cli.Env) []intentv1.Effect {
 	if !env.Output.IsTable() || env.Output.Format == output.FormatWide {
-		effects = nil
+		return nil
 	}
-	p, err := plan(ctx, env, 0, effects, asks...)
-	if err != nil {
-		return nil, err
-	}
+	return shownEffects
+}
+
+// showPlan prints plans as data, with every server.
+func showPlan(env *cli.Env, p *planned) error {
 	sayPlans(env, p)
 	if len(p.targets) == 0 && env.Output.IsTable() {
-		return p, nil
+		return nil
 	}
-	return p, output.Show(env.Output, display.Plan, p.document(), p.targets)
+	return output.Show(env.Output, display.Plan, p.document(), p.targets)
 }
 
 // previewPlan prints plans to standard error: the first servers, and the number of the others.

@@ -15,15 +15,13 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
 // mostStages is how many stages a strategy has at most.
 const mostStages = 100
 
-// batches are the flags of up with which an upgrade is a rollout.
+// batches are the flags with which install and up are a rollout.
 type batches struct {
 	env       *cli.Env
 	batch     *rolloutv1.Limit
@@ -31,7 +29,7 @@ type batches struct {
 	soak      time.Duration
 }
 
-// Batches returns the flags of up with which an upgrade is a rollout.
+// Batches returns the flags with which install and up are a rollout.
 func Batches(env *cli.Env) change.Waves { return &batches{env: env} }
 
 // Add implements change.Waves.
@@ -43,7 +41,7 @@ func (b *batches) Add(c *cobra.Command) {
 		}
 		b.batch = l
 		return err
-	}}, "batch", "upgrade in waves of `N` servers, or of N% of them")
+	}}, "batch", "change waves of `N` servers, or of N% of them")
 	countVar(c.Flags(), &b.stopAfter, "stop-after", "halt once `N` servers are newly broken; without it, once more "+
 		"than 1% are")
 	cli.TimeVar(c.Flags(), &b.soak, "soak", 0, longest,
@@ -55,8 +53,8 @@ func (b *batches) Given(c *cobra.Command) bool {
 	return c.Flags().Changed("batch") || c.Flags().Changed("stop-after") || c.Flags().Changed("soak")
 }
 
-// Upgrade implements change.Waves.
-func (b *batches) Upgrade(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags) error {
+// Carry implements change.Waves. Without a batch, one server comes first where there are more than a handful.
+func (b *batches) Carry(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags) error {
 	s := &rolloutv1.Strategy{Soak: cli.Within(b.soak), Override: w.Override}
 	if b.stopAfter > 0 {
 		s.MaxBroken = &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: b.stopAfter - 1}}
@@ -72,17 +70,32 @@ func (b *batches) Upgrade(ctx context.Context, q *registryv1.PlanRolloutRequest,
 		b.env.Say("nothing to do")
 		return nil
 	}
-	if s.Stages, err = stages(b.batch, servers); err != nil {
-		return err
+	switch {
+	case b.batch != nil:
+		if s.Stages, err = stages(b.batch, servers); err != nil {
+			return err
+		}
+	case !w.AtOnce && servers > work.Handful:
+		s.Stages = []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}}
 	}
-	if w.DryRun {
-		return b.show(ctx, q)
-	}
-	d := doing{yes: w.Yes, detach: w.Detach, timeout: w.Timeout, preview: "--dry-run with the same arguments"}
-	return propose(ctx, b.env, d, q, "Start this rollout?")
+	return propose(ctx, b.env, doingOf(w), q, "Start this rollout?")
 }
 
-// servers returns how many servers the upgrade changes in waves. The sizes of batches depend on it.
+// Undo implements change.Waves.
+func (b *batches) Undo(ctx context.Context, id string, w work.Flags) error {
+	q := undoRequest(id, nil, w.AtOnce)
+	q.Intent.Note, q.Intent.Strict = w.Note, w.Strict
+	if w.Override {
+		q.Intent.GetRollout().Strategy = &rolloutv1.Strategy{Override: true}
+	}
+	return propose(ctx, b.env, doingOf(w), q, "Undo it?")
+}
+
+func doingOf(w work.Flags) doing {
+	return doing{yes: w.Yes, detach: w.Detach, dryRun: w.DryRun, timeout: w.Timeout}
+}
+
+// servers returns how many servers a change reaches in waves. The sizes of batches depend on it.
 func (b *batches) servers(ctx context.Context, q *registryv1.PlanRolloutRequest) (n uint32, err error) {
 	p, err := planned(ctx, b.env, cli.PageFlags{Limit: 1}, q)
 	switch {
@@ -97,25 +110,6 @@ func (b *batches) servers(ctx context.Context, q *registryv1.PlanRolloutRequest)
 		n += wave
 	}
 	return n + p.GetOwed(), nil
-}
-
-// show prints the plan, and returns the exit code for differences.
-func (b *batches) show(ctx context.Context, q *registryv1.PlanRolloutRequest) error {
-	if err := cli.Prints(b.env, display.RolloutTargets)(nil, nil); err != nil {
-		return err
-	}
-	p, err := planned(ctx, b.env, cli.PageFlags{}, q)
-	if err != nil {
-		return err
-	}
-	sayPlan(b.env, p)
-	if err := refusedPlan(p); err != nil {
-		return err
-	}
-	if err := output.Show(b.env.Output, display.RolloutTargets, p, p.GetTargets()); err != nil {
-		return err
-	}
-	return cli.Ended(cli.ExitDifferent)
 }
 
 // stages returns the waves of a batch size; what is left over is the last wave.
