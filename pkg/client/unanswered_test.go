@@ -60,6 +60,7 @@ func TestAnOutageIsWaitedOutOnceAndAnnouncedOnce(t *testing.T) {
 			if said++; within != patienceOf*time.Second {
 				t.Errorf("it waits %v", within)
 			}
+			c.OnWait(c.patience.onWait) // it may call the client
 		})
 		away := func() (time.Duration, error) {
 			began := time.Now()
