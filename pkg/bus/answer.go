@@ -2,58 +2,19 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
+	"net/netip"
+	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
-
-	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/pace"
 	"github.com/garrison-fleet/garrison/pkg/strict"
 )
-
-// Ask sends a request on a subject that is not a service's method and waits for the
-// answer. The error has the kind and the refusal of the answer.
-func Ask[R proto.Message](ctx context.Context, c *Conn, subject string, q proto.Message) (R, error) {
-	return exchange[R](ctx, c, subject, q, requestError)
-}
-
-// exchange sends a request and waits for the answer, for DefaultTimeout unless ctx has a deadline.
-// unanswered turns the client's error into the one to return.
-func exchange[R proto.Message](
-	ctx context.Context, c *Conn, subject string, q proto.Message, unanswered func(error) error,
-) (R, error) {
-	var zero R
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	data, err := proto.Marshal(q)
-	if err != nil {
-		return zero, fault.New(fault.Internal, "write request: %w", err)
-	}
-	ask := &nats.Msg{Subject: subject, Data: data}
-	if id, ok := ctx.Value(requestID{}).(string); ok {
-		ask.Header = nats.Header{ledger.HeaderRequest: {id}}
-	}
-	m, err := c.nc.RequestMsgWithContext(ctx, ask)
-	if err != nil {
-		return zero, unanswered(err)
-	}
-	if err := refusedBy(m.Header, m.Data); err != nil {
-		return zero, err
-	}
-	r := zero.ProtoReflect().New().Interface().(R)
-	if err := proto.Unmarshal(m.Data, r); err != nil {
-		return zero, fault.New(fault.Internal, "read answer on %s: %w", subject, err)
-	}
-	return r, nil
-}
 
 const (
 	// requestsASecond is how many requests of one sender, which is its subject, and its address where the bus
@@ -198,18 +159,83 @@ func answerOne[Q, R proto.Message](m *nats.Msg, f func(context.Context, string, 
 	return refusalMsg(err)
 }
 
-// refusalMsg returns the answer that carries an error.
-func refusalMsg(err error) *nats.Msg {
-	refusal := fault.RefusalOf(err)
-	if refusal == nil {
-		refusal = &apiv1.Refusal{Code: code.Refused, Message: err.Error()}
+// requests are those that are admitted and wait for a slot: requestsWaiting at most, and with their headers
+// requestBytesWaiting.
+type requests struct {
+	queue chan *nats.Msg
+	bytes atomic.Int64
+}
+
+func newRequests() *requests { return &requests{queue: make(chan *nats.Msg, requestsWaiting)} }
+
+// put reports whether there was room for a request. It never blocks.
+func (r *requests) put(m *nats.Msg) bool {
+	if size := int64(m.Size()); r.bytes.Add(size) <= requestBytesWaiting {
+		select {
+		case r.queue <- m:
+			return true
+		default:
+		}
 	}
-	data, _ := proto.Marshal(refusal)
-	if len(data) > longRefusal {
-		data, _ = proto.Marshal(short(refusal))
+	r.bytes.Add(-int64(m.Size()))
+	return false
+}
+
+// each handles requests, callsAtOnce at a time, until ctx is done. What waits then is dropped.
+func (r *requests) each(ctx context.Context, handle func(*nats.Msg)) {
+	slots := make(chan struct{}, callsAtOnce)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case slots <- struct{}{}:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-r.queue:
+			r.bytes.Add(-int64(m.Size()))
+			go func() {
+				defer func() { <-slots }()
+				handle(m)
+			}()
+		}
 	}
-	return &nats.Msg{Data: data, Header: nats.Header{
-		micro.ErrorCodeHeader: {fault.KindOf(err).String()},
-		micro.ErrorHeader:     {oneLine(err.Error())},
-	}}
+}
+
+// requestInfo is the header in which the bus describes the client of a request that comes from another account. The bus
+// replaces what a client wrote there itself. It has an address only where the import shares it (topology.Export.Share).
+const requestInfo = "Nats-Request-Info"
+
+type (
+	addressKey struct{}
+	senderKey  struct{} // the address as the bus wrote it
+)
+
+// AddressOf returns the address from which the request came that a handler of Answer answers, as the bus saw it. It is
+// the zero Addr when the bus does not tell it, as for a client in its own process.
+func AddressOf(ctx context.Context) netip.Addr {
+	a, _ := ctx.Value(addressKey{}).(netip.Addr)
+	return a
+}
+
+func withAddress(ctx context.Context, h nats.Header) context.Context {
+	ctx = context.WithValue(ctx, senderKey{}, addressIn(h))
+	a, err := netip.ParseAddr(addressIn(h))
+	if err != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, addressKey{}, a.Unmap().WithZone(""))
+}
+
+// addressIn returns the address in a header, or "". Several such headers are none: only one is of the bus.
+func addressIn(h nats.Header) string {
+	if len(h[requestInfo]) != 1 {
+		return ""
+	}
+	var info struct {
+		Host string `json:"host"`
+	}
+	_ = json.Unmarshal([]byte(h.Get(requestInfo)), &info)
+	return info.Host
 }

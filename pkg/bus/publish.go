@@ -10,10 +10,57 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
+
+// Publish sends a message that may be lost. It fails while the bus is away.
+func (c *Conn) Publish(subject string, data []byte) error {
+	if err := c.nc.Publish(subject, data); err != nil {
+		return fault.New(fault.Unavailable, "publish on %s: %w", subject, err)
+	}
+	return nil
+}
+
+// Durable is a message that must be stored.
+type Durable struct {
+	Subject string
+	Type    string // the content type; empty means protobuf
+	Data    []byte
+	Guard   *uint64 // store only while the last sequence on Subject is this; nil means always
+	Once    bool    // Subject takes one message for ever, and only this publisher uses it; excludes Guard
+}
+
+// PublishDurable stores a message and returns its sequence in its stream. It retries until ctx
+// is done or, without a deadline, for DefaultTimeout. An error of kind Conflict means that the
+// guard did not hold, or that the subject is full: another write came first. That may have been
+// an earlier try of this call whose answer was lost; read the stream to find out. With Once, a
+// message that is stored already is no error, and the sequence is 0.
+//
+// A message has no message id: the bus knows ids by the stream, so any publisher to the stream
+// could have this one's message thrown away as a duplicate.
+func (c *Conn) PublishDurable(ctx context.Context, d Durable) (uint64, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	m := &nats.Msg{Subject: d.Subject, Header: nats.Header{}, Data: d.Data}
+	if d.Type != "" {
+		m.Header["Content-Type"] = []string{d.Type}
+	}
+	switch {
+	case d.Once:
+		setGuard(m.Header, "", 0)
+	case d.Guard != nil:
+		setGuard(m.Header, "", *d.Guard)
+	}
+	ack, err := c.publishRetrying(ctx, m)
+	if d.Once && isCode(err, codeWrongLastSequence) {
+		return 0, nil // by an earlier try
+	}
+	if err != nil {
+		return 0, fmt.Errorf("store on %s: %w", d.Subject, err)
+	}
+	return ack.Sequence, nil
+}
 
 // The JetStream error codes that are decided upon (nats-server: server/errors.json).
 const (
@@ -137,20 +184,6 @@ func setGuard(h nats.Header, subject string, seq uint64) {
 	if subject != "" {
 		h["Nats-Expected-Last-Subject-Sequence-Subject"] = []string{subject}
 	}
-}
-
-// sign answers the server's challenge with the key of the credentials.
-func sign(credentials Credentials, nonce []byte) ([]byte, error) {
-	_, seed, err := credentials()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	pair, err := nkeys.FromSeed(seed)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	defer pair.Wipe()
-	return pair.Sign(nonce)
 }
 
 func isCode(err error, code int) bool {
