@@ -1,6 +1,24 @@
+// Package server is the life of the noun server: its states, the facts that move it, and the
+// fold of those facts into a record. The registry writes the noun; every service that folds
+// servers takes its rules from here.
+//
+//	next, fit := server.Life.Next(server.StateOf(record.GetLife()), fact.Name())
+//
+// Guarantees:
+//
+//  1. Life is one table and only moves forward. A fact that is not in it changes nothing.
+//  2. Apply has no clock and no I/O: the same facts produce the same record.
+//  3. A dead server has no token, no key and no presence. Unmanaged agents are kept apart, as
+//     found at its death.
 package server
 
 import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fsm"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
@@ -73,3 +91,38 @@ func Living(s *serverv1.Server) bool { return s != nil && s.GetLife() != serverv
 
 // Epoch returns the epoch that a recorded number stands for: 0, in an old record, is the first epoch.
 func Epoch(recorded uint64) uint64 { return max(recorded, 1) }
+
+// Trouble returns the code of why a server that is believed does not follow its document as it should: two machines
+// beat as it, or what its executor says of itself. It returns "" when there is nothing of the kind, and for an executor
+// that waits for the end of a critical section.
+func Trouble(s *serverv1.Server) string {
+	c := s.GetCondition()
+	switch {
+	case !Believed(s):
+		return ""
+	case s.GetDuplicate() != nil:
+		return code.DuplicateIdentity
+	case c.GetState() == serverv1.ExecutorState_EXECUTOR_STATE_BUSY:
+		return ""
+	case c.GetState() == serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED:
+		return cmp.Or(c.GetCode(), code.ExecutorSuspended)
+	}
+	return c.GetCode()
+}
+
+// ClockText returns how far a clock is ahead, such as 2h ahead; behind when ahead is negative.
+func ClockText(ahead time.Duration) string {
+	far := ahead.Abs()
+	text := far.Round(time.Second).String()
+	switch {
+	case far >= 48*time.Hour:
+		text = fmt.Sprintf("%dd", far/(24*time.Hour))
+	case far >= time.Minute:
+		text = strings.TrimSuffix(far.Round(time.Minute).String(), "0s")
+		text = strings.Replace(text, "h0m", "h", 1)
+	}
+	if ahead < 0 {
+		return text + " behind"
+	}
+	return text + " ahead"
+}

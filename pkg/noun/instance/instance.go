@@ -1,3 +1,17 @@
+// Package instance is the life of the noun instance: an agent that is wanted on a server at an
+// image. It holds the facts that move an instance, the fold of those facts into a record, and the
+// state that follows from the record. The registry writes the noun.
+//
+//	next, fit := instance.Apply(record, fact)
+//
+// Guarantees:
+//
+//  1. Derive is the only function that decides a state, from what is wanted, what was observed
+//     and where the last task of the present generation is.
+//  2. Apply and ApplyTask change nothing when a fact does not fit. What was observed comes from
+//     the fact observed alone: how a task ended never overwrites it.
+//  3. An instance remembers what it was before the last intent changed it, and the image that
+//     failed last on it.
 package instance
 
 import (
@@ -5,11 +19,52 @@ import (
 	"cmp"
 	"maps"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fsm"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
+
+// Existence is whether an instance exists. Where its change is, is derived; see Derive.
+type Existence string
+
+// An instance is Absent before it is wanted, and again when it is gone.
+const (
+	Absent  Existence = "absent"
+	Present Existence = "present"
+)
+
+// Life lists which facts can happen in which state, and the state that follows. Fits adds the
+// conditions on id and generation.
+var Life = fsm.Table[Existence, string]{
+	Absent:  {"wanted": Present},
+	Present: {"wanted": Present, "unwanted": Present, "observed": Present, "adopted": Present, "gone": Absent},
+}
+
+// Fits reports whether the body of a fact fits an instance of that id and generation; an empty id
+// stands for an absent instance. A fact about another instance on the same key does not fit, nor
+// does one that wants an old generation.
+func Fits(id string, generation uint64, body proto.Message) bool {
+	switch b := body.(type) {
+	case *instancev1.Wanted:
+		if id == "" {
+			return b.Generation > 0 && b.InstanceId != ""
+		}
+		return b.InstanceId == id && b.Generation > generation
+	case *instancev1.Unwanted:
+		return id != "" && b.InstanceId == id && b.Generation > generation
+	case *instancev1.Observed:
+		return id != "" && b.InstanceId == id
+	case *instancev1.Gone:
+		return id != "" && b.InstanceId == id
+	case *instancev1.Adopted:
+		return id != "" && b.InstanceId == id
+	}
+	return false
+}
 
 // Derive returns an instance's state:
 //
