@@ -86,10 +86,10 @@ func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handl
 }
 
 // Unsettled returns how many messages of a durable consumer are not settled, delivered or not.
-func (c *Conn) Unsettled(ctx context.Context, of topology.Consumer) (uint64, error) {
+func (r *streamReader) Unsettled(ctx context.Context, of topology.Consumer) (uint64, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".CONSUMER.INFO." + of.Stream + "." + of.Durable})
+	m, err := r.session.request(ctx, &nats.Msg{Subject: r.api + ".CONSUMER.INFO." + of.Stream + "." + of.Durable})
 	if err != nil {
 		return 0, fmt.Errorf("ask about consumer %s: %w", of.Durable, err)
 	}

@@ -47,11 +47,9 @@ type Options struct {
 // Dial connects. With Persist it returns at once and connects in the background;
 // otherwise an error is of kind Unavailable or Denied.
 func Dial(o Options) (*Conn, error) {
-	c := &Conn{options: o, name: o.Name, api: o.API, log: o.Log, link: newLink(), up: make(chan struct{})}
-	if c.api == "" {
-		c.api = topology.CoreAPI
-	}
-	c.explain = func(err error) error { return o.TLS.explain(o.URL, err) }
+	s := &session{log: o.Log, link: newLink(), up: make(chan struct{})}
+	s.explain = func(err error) error { return o.TLS.explain(o.URL, err) }
+	c := &Conn{session: s, streamReader: streamReader{s, cmp.Or(o.API, topology.CoreAPI)}, options: o, name: o.Name}
 	opts := c.natsOptions(o)
 	if o.InProcess == nil {
 		more, err := o.TLS.options(o.URL, o.Persist)
@@ -99,7 +97,7 @@ func connect(url string, opts []nats.Option) (nc *nats.Conn, err error) {
 // that they delay no answer on the first one. The caller closes it.
 func (c *Conn) Another() (*Conn, error) { return Dial(c.options) }
 
-func (c *Conn) natsOptions(o Options) []nats.Option {
+func (c *session) natsOptions(o Options) []nats.Option {
 	opts := append(c.waits(o),
 		nats.Name(o.Name),
 		nats.MaxReconnects(-1),
@@ -175,7 +173,7 @@ func sign(credentials Credentials, nonce []byte) ([]byte, error) {
 }
 
 // waits are the options about time; see topology.PingEvery.
-func (c *Conn) waits(o Options) []nats.Option {
+func (c *session) waits(o Options) []nats.Option {
 	login, reach, ping := DefaultTimeout, topology.ReachWithin, topology.PingEvery
 	several := o.InProcess == nil && strings.Contains(o.URL, ",")
 	if several {

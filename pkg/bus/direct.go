@@ -13,13 +13,19 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
+// streamReader reads what the streams of the bus hold, and how far they reach.
+type streamReader struct {
+	session *session
+	api     string // prefix of the JetStream API as this account sees it
+}
+
 // DirectGet reads the last message on one subject of a stream, without a consumer. It puts
 // the subject into the request's own subject, because only that form can be restricted by
 // permissions. The error is NotFound when the subject has no message.
-func (c *Conn) DirectGet(ctx context.Context, stream, subject string) (Message, error) {
+func (r *streamReader) DirectGet(ctx context.Context, stream, subject string) (Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".DIRECT.GET." + stream + "." + subject})
+	m, err := r.session.request(ctx, &nats.Msg{Subject: r.api + ".DIRECT.GET." + stream + "." + subject})
 	if err != nil {
 		return Message{}, fmt.Errorf("read %s: %w", subject, err)
 	}
@@ -34,39 +40,28 @@ const Everything = ">"
 // Everything.
 // Fewer than n means that the replica that answered has no more now; one that lags behind may have fewer than the
 // leader.
-func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from uint64, n int) ([]Message, error) {
+func (r *streamReader) DirectGetFrom(
+	ctx context.Context, stream, filter string, from uint64, n int,
+) ([]Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"seq": max(from, 1), "batch": n, "next_by_subj": filter})
 	if err != nil {
 		return nil, err
 	}
-	once, done, explain := c.overLink(ctx)
-	defer done()
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, requestError(err)
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	if err := c.nc.PublishRequest(c.api+".DIRECT.GET."+stream, inbox, body); err != nil {
-		return nil, requestError(err)
-	}
 	var out []Message
-	for {
-		m, err := sub.NextMsgWithContext(once)
-		if err != nil {
-			return nil, fmt.Errorf("read %s from %d: %w", stream, from, requestError(explain(err)))
-		}
+	err = r.directGetMany(ctx, stream, body, func(m *nats.Msg) (end bool, err error) {
 		if status := statusOf(m.Header); status == "204" || status == "404" {
-			return out, nil // the end of the batch, or nothing there at all
+			return true, nil // the end of the batch, or nothing there at all
 		}
 		s, err := stored(m)
-		if err != nil {
-			return nil, err
-		}
 		out = append(out, s)
+		return false, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %s from %d: %w", stream, from, err)
 	}
+	return out, nil
 }
 
 // stored reads a message that came by direct get.
@@ -92,14 +87,14 @@ func stored(m *nats.Msg) (Message, error) {
 
 // DirectGetLast reads the last message of a stream on the subjects that match filter. The
 // error is NotFound when no message matches.
-func (c *Conn) DirectGetLast(ctx context.Context, stream, filter string) (Message, error) {
+func (r *streamReader) DirectGetLast(ctx context.Context, stream, filter string) (Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	body, err := json.Marshal(map[string]string{"last_by_subj": filter})
 	if err != nil {
 		return Message{}, err
 	}
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".DIRECT.GET." + stream, Data: body})
+	m, err := r.session.request(ctx, &nats.Msg{Subject: r.api + ".DIRECT.GET." + stream, Data: body})
 	if err != nil {
 		return Message{}, fmt.Errorf("read the end of %s: %w", stream, err)
 	}
@@ -112,11 +107,13 @@ const freshPause = 20 * time.Millisecond
 // DirectGetFresh reads the last message on each of some subjects, in order and without those that have none, from a
 // replica that holds at least the sequence floor. Unlike DirectGet it proves that a message which is missing is
 // missing: a replica that lags behind is asked again, and the error is Unavailable when it does not catch up in time.
-func (c *Conn) DirectGetFresh(ctx context.Context, stream string, floor uint64, subjects ...string) ([]Message, error) {
+func (r *streamReader) DirectGetFresh(
+	ctx context.Context, stream string, floor uint64, subjects ...string,
+) ([]Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	for {
-		found, upTo, err := c.lastOf(ctx, stream, subjects)
+		found, upTo, err := r.lastOf(ctx, stream, subjects)
 		if err != nil || upTo >= floor {
 			return found, err
 		}
@@ -131,8 +128,8 @@ func (c *Conn) DirectGetFresh(ctx context.Context, stream string, floor uint64, 
 
 // lastOf reads the last message on each subject, and up to which sequence the replica that answered could look. Only
 // an answer with a message says that, so the last message of the stream is asked for too.
-func (c *Conn) lastOf(ctx context.Context, stream string, subjects []string) ([]Message, uint64, error) {
-	end, err := c.DirectGetLast(ctx, stream, ">")
+func (r *streamReader) lastOf(ctx context.Context, stream string, subjects []string) ([]Message, uint64, error) {
+	end, err := r.DirectGetLast(ctx, stream, ">")
 	if fault.Is(err, fault.NotFound) {
 		return nil, 0, nil
 	}
@@ -145,7 +142,7 @@ func (c *Conn) lastOf(ctx context.Context, stream string, subjects []string) ([]
 	}
 	var found []Message
 	upTo := uint64(0)
-	err = c.directGetMany(ctx, stream, body, func(m *nats.Msg) (last bool, err error) {
+	err = r.directGetMany(ctx, stream, body, func(m *nats.Msg) (last bool, err error) {
 		if statusOf(m.Header) == "204" {
 			upTo, err = strconv.ParseUint(m.Header.Get("Nats-UpTo-Sequence"), 10, 64)
 			return true, err
@@ -175,7 +172,9 @@ type Part struct {
 }
 
 // DirectGetPart reads messages of a stream in order, without a consumer, and reports whether more match now.
-func (c *Conn) DirectGetPart(ctx context.Context, stream string, p Part) (part []Message, more bool, err error) {
+func (r *streamReader) DirectGetPart(
+	ctx context.Context, stream string, p Part,
+) (part []Message, more bool, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	request := map[string]any{"batch": p.Count, "max_bytes": p.Bytes, "next_by_subj": p.Filter}
@@ -188,7 +187,7 @@ func (c *Conn) DirectGetPart(ctx context.Context, stream string, p Part) (part [
 	if err != nil {
 		return nil, false, err
 	}
-	err = c.directGetMany(ctx, stream, body, func(m *nats.Msg) (end bool, err error) {
+	err = r.directGetMany(ctx, stream, body, func(m *nats.Msg) (end bool, err error) {
 		if statusOf(m.Header) == "204" { // the end of the part
 			pending, _ := strconv.ParseUint(m.Header.Get("Nats-Num-Pending"), 10, 64)
 			more = pending > 0
@@ -208,18 +207,18 @@ func (c *Conn) DirectGetPart(ctx context.Context, stream string, p Part) (part [
 }
 
 // directGetMany asks a stream for several messages, and hands each answer to take until that is the end.
-func (c *Conn) directGetMany(
+func (r *streamReader) directGetMany(
 	ctx context.Context, stream string, body []byte, take func(*nats.Msg) (end bool, err error),
 ) error {
-	once, done, explain := c.overLink(ctx)
+	once, done, explain := r.session.overLink(ctx)
 	defer done()
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
+	inbox := r.session.nc.NewInbox()
+	sub, err := r.session.nc.SubscribeSync(inbox)
 	if err != nil {
 		return requestError(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := c.nc.PublishRequest(c.api+".DIRECT.GET."+stream, inbox, body); err != nil {
+	if err := r.session.nc.PublishRequest(r.api+".DIRECT.GET."+stream, inbox, body); err != nil {
 		return requestError(err)
 	}
 	for {

@@ -26,10 +26,10 @@ type Stream struct {
 func (s Stream) Missing() uint64 { return s.LastSequence - min(s.Messages, s.LastSequence) }
 
 // Stream reads where a stream ends, what it lacks, when it was created, and the time at the bus.
-func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
+func (r *streamReader) Stream(ctx context.Context, stream string) (Stream, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	info, err := c.streamInfo(ctx, stream, nil)
+	info, err := r.streamInfo(ctx, stream, nil)
 	if err != nil {
 		return Stream{}, fmt.Errorf("ask about stream %s: %w", stream, err)
 	}
@@ -40,8 +40,8 @@ func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
 	}, nil
 }
 
-func (c *Conn) lastSequence(ctx context.Context, stream string) (uint64, error) {
-	s, err := c.Stream(ctx, stream)
+func (r *streamReader) lastSequence(ctx context.Context, stream string) (uint64, error) {
+	s, err := r.Stream(ctx, stream)
 	return s.LastSequence, err
 }
 
@@ -71,7 +71,7 @@ type streamInfo struct {
 	} `json:"error"`
 }
 
-func (c *Conn) streamInfo(ctx context.Context, stream string, ask map[string]any) (streamInfo, error) {
+func (r *streamReader) streamInfo(ctx context.Context, stream string, ask map[string]any) (streamInfo, error) {
 	var info streamInfo
 	var body []byte
 	if ask != nil {
@@ -80,7 +80,7 @@ func (c *Conn) streamInfo(ctx context.Context, stream string, ask map[string]any
 			return info, err
 		}
 	}
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".STREAM.INFO." + stream, Data: body})
+	m, err := r.session.request(ctx, &nats.Msg{Subject: r.api + ".STREAM.INFO." + stream, Data: body})
 	if err != nil {
 		return info, err
 	}
@@ -103,11 +103,11 @@ const LeaderSettles = 10 * time.Second
 // StreamFrom is Stream for a caller that has read up to a sequence. On a bus with several servers the leader answers
 // how far it has applied what it stores, and a new one may be behind what the caller has read. So it is asked again
 // while it applies more, and for LeaderSettles after that, before a stream counts as shorter.
-func (c *Conn) StreamFrom(ctx context.Context, stream string, read uint64) (Stream, error) {
+func (r *streamReader) StreamFrom(ctx context.Context, stream string, read uint64) (Stream, error) {
 	grew, last := time.Now(), uint64(0)
 	for wait := replayLag; ; wait = min(2*wait, replayPoll) {
-		s, err := c.Stream(ctx, stream)
-		if err != nil || s.LastSequence >= read || !c.ofSeveral() {
+		s, err := r.Stream(ctx, stream)
+		if err != nil || s.LastSequence >= read || !r.session.ofSeveral() {
 			return s, err
 		}
 		if s.LastSequence > last {
@@ -122,14 +122,14 @@ func (c *Conn) StreamFrom(ctx context.Context, stream string, read uint64) (Stre
 
 // WaitStream waits until a stream is there and has a leader, which is when the bus was provisioned and enough of its
 // servers run. It logs that it waits.
-func (c *Conn) WaitStream(ctx context.Context, stream string) error {
+func (r *streamReader) WaitStream(ctx context.Context, stream string) error {
 	for said := false; ; said = true {
-		_, err := c.lastSequence(ctx, stream)
+		_, err := r.lastSequence(ctx, stream)
 		if err == nil {
 			return nil
 		}
 		if !said && ctx.Err() == nil {
-			c.log.Info().Err(err).Str("stream", stream).Msg("waiting until the bus has the stream and a leader")
+			r.session.log.Info().Err(err).Str("stream", stream).Msg("waiting until the bus has the stream and a leader")
 		}
 		select {
 		case <-ctx.Done():
@@ -141,12 +141,12 @@ func (c *Conn) WaitStream(ctx context.Context, stream string) error {
 
 // Subjects lists the subjects of a stream that match filter and hold a message. It asks
 // the server's API queue, so it is not for hot paths.
-func (c *Conn) Subjects(ctx context.Context, stream, filter string) ([]string, error) {
+func (r *streamReader) Subjects(ctx context.Context, stream, filter string) ([]string, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var out []string
 	for {
-		info, err := c.streamInfo(ctx, stream, map[string]any{"subjects_filter": filter, "offset": len(out)})
+		info, err := r.streamInfo(ctx, stream, map[string]any{"subjects_filter": filter, "offset": len(out)})
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", filter, err)
 		}
@@ -160,14 +160,14 @@ func (c *Conn) Subjects(ctx context.Context, stream, filter string) ([]string, e
 }
 
 // Purge deletes every message on the subjects that match filter.
-func (c *Conn) Purge(ctx context.Context, stream, filter string) error {
+func (r *streamReader) Purge(ctx context.Context, stream, filter string) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	body, err := json.Marshal(map[string]string{"filter": filter})
 	if err != nil {
 		return err
 	}
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".STREAM.PURGE." + stream, Data: body})
+	m, err := r.session.request(ctx, &nats.Msg{Subject: r.api + ".STREAM.PURGE." + stream, Data: body})
 	if err != nil {
 		return fmt.Errorf("purge %s: %w", filter, err)
 	}
@@ -187,10 +187,10 @@ type Quorum struct {
 // Quorum asks the leader of a stream for the servers that keep it. silentFor is for how long the leader must not have
 // heard one; it hears each of them once a second. Nothing answers while there is no leader, or when the connection is
 // to a server that is cut off from it. On a bus with one server, that one leads, without others.
-func (c *Conn) Quorum(ctx context.Context, stream string, silentFor time.Duration) (Quorum, error) {
+func (r *streamReader) Quorum(ctx context.Context, stream string, silentFor time.Duration) (Quorum, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	info, err := c.streamInfo(ctx, stream, nil)
+	info, err := r.streamInfo(ctx, stream, nil)
 	if err != nil {
 		return Quorum{}, fmt.Errorf("ask about the replicas of stream %s: %w", stream, err)
 	}
