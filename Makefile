@@ -225,13 +225,15 @@ baseline: ## at a release: record the contract that later changes must not break
 	cd proto && $(BUF) build --exclude-source-info -o baseline.binpb
 
 .PHONY: gen
-gen: ## generate Go from the contract
+gen: ## generate Go from the contract and from the page of refusal codes
 	cd proto && rm -rf gen/garrison && $(BUF) generate
+	go generate ./pkg/code
 
 .PHONY: fresh
-fresh: ## fail when generated code does not match the contract; changes nothing, so that others can compile meanwhile
+fresh: ## fail when generated code does not match the contract or the page of codes; changes nothing, so that others can compile meanwhile
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && (cd proto && $(BUF) generate -o $$d) && \
 	  diff -r $$d/gen/garrison proto/gen/garrison >$$d/differs || { echo "proto/gen is stale (run make gen):"; cat $$d/differs; exit 1; }
+	@go test ./pkg/code/generate
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
@@ -243,7 +245,7 @@ tidy-check: ## fail when a go.mod is not tidy
 
 .PHONY: golden
 golden: ## rewrite the golden files and the diagrams
-	go test -count=1 ./pkg/code ./pkg/topology ./services/image-catalog ./services/access \
+	go test -count=1 ./pkg/topology ./services/image-catalog ./services/access \
 	  ./services/{registry,image-catalog,task-dispatcher,access}/internal/view -run 'Golden|Readme|Layout|ThePage' -update
 	UPDATE=1 go test -count=1 ./services/registry ./services/executor/internal/lifecycle -run 'Diagram|ThePage'
 

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -79,12 +78,7 @@ var programs = map[string]string{
 }
 
 func TestEveryCodeIsUsedByTheProgramsThatItNames(t *testing.T) {
-	constants := map[string]string{}
-	for _, path := range sources(t, ".go") {
-		if below(path, "pkg/code") && !strings.HasSuffix(path, "_test.go") {
-			maps.Copy(constants, constantsIn(t, path))
-		}
-	}
+	constants := constantsIn(t, "pkg/code/codes.go")
 	users := map[string][]string{} // by code: programs, and "pkg" for what all of them may link
 	parsed(t, func(path string, _ *token.FileSet, file *ast.File) {
 		user := "pkg"

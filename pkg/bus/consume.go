@@ -3,12 +3,12 @@ package bus
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -86,10 +86,10 @@ func (c *Conn) Consume(ctx context.Context, from topology.Consumer, handle Handl
 }
 
 // Unsettled returns how many messages of a durable consumer are not settled, delivered or not.
-func (c *Conn) Unsettled(ctx context.Context, of topology.Consumer) (uint64, error) {
+func (r *streamReader) Unsettled(ctx context.Context, of topology.Consumer) (uint64, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".CONSUMER.INFO." + of.Stream + "." + of.Durable})
+	m, err := r.session.request(ctx, &nats.Msg{Subject: r.api + ".CONSUMER.INFO." + of.Stream + "." + of.Durable})
 	if err != nil {
 		return 0, fmt.Errorf("ask about consumer %s: %w", of.Durable, err)
 	}
@@ -170,65 +170,53 @@ func (w *consuming) handleOne(ctx context.Context, m *delivery) {
 	w.settle(ctx, m, msg, err)
 }
 
-// settle decides what becomes of a message, from the handler's error alone.
-func (w *consuming) settle(ctx context.Context, m *delivery, msg Message, err error) {
-	tired := msg.Delivered >= uint64(topology.MaxDeliver)
-	var settled error
-	switch {
-	case err == nil:
-		settled = w.acknowledge(ctx, m.ack)
-	case fault.Is(err, fault.Invalid) || tired && !passing(err):
-		if settled = w.bury(ctx, msg, err); settled == nil {
-			settled = w.acknowledge(ctx, func() error { return m.term(oneLine(err.Error())) })
-		}
-	default:
-		var e *zerolog.Event
-		if tired {
-			e = w.refusals.Warn(w.log, topology.SenderOf(msg.Subject))
-		} else {
-			e = w.log.Debug()
-		}
-		e.Err(err).Str(logs.Subject, msg.Subject).Uint64("delivered", msg.Delivered).Msg("message put back")
-		settled = w.acknowledge(ctx, func() error { return m.nakWithDelay(retryAfter(msg.Delivered, err)) })
-	}
-	if settled != nil && ctx.Err() == nil {
-		w.log.Debug().Err(settled).Str(logs.Subject, msg.Subject).Msg("settle message") // it is delivered again
-	}
+// idleWorkers is how many workers without work a crew keeps. A new worker first grows its stack to what a handler
+// needs, which costs more than most handlers.
+const idleWorkers = 64
+
+// crew does work in goroutines, as many at once as it has places.
+type crew[M any] struct {
+	do      func(M)
+	places  chan struct{} // one of each worker
+	idle    chan M        // what a worker without work takes
+	resting atomic.Int32  // workers without work
+	workers sync.WaitGroup
 }
 
-// acknowledge sends the outcome of a message to the bus. While the bus is disconnected it waits,
-// for settleWithin: handlers fail most often because of a disconnect, and a message that was not
-// settled is delivered again only after topology.AckWait.
-func (w *consuming) acknowledge(ctx context.Context, send func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
-	defer cancel()
-	for {
-		err := send()
-		if !errors.Is(err, nats.ErrReconnectBufExceeded) || w.WaitConnected(ctx) != nil {
-			return err
-		}
-	}
+func newCrew[M any](places int, do func(M)) *crew[M] {
+	return &crew[M]{do: do, places: make(chan struct{}, places), idle: make(chan M)}
 }
 
-// passing reports whether an error is not the fault of the message: a dependency is unavailable,
-// or there was a concurrent update. The publisher has an acknowledgment, so the message is kept.
-func passing(err error) bool {
-	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Conflict)
-}
-
-// retryAfter returns when a message is delivered again that a handler did not settle. What is passing passes soon, and
-// a message was delivered also to processes that were killed, so that the wait for it stays short.
-func retryAfter(delivered uint64, err error) time.Duration {
-	longest := 30 * time.Second
-	if passing(err) {
-		longest = 2 * time.Second
-	}
-	return min(50*time.Millisecond<<min(delivered, 10), longest)
-}
-
-func sleep(ctx context.Context, d time.Duration) {
+// give hands work to a worker, and blocks while all places are taken. It is called by one goroutine.
+func (c *crew[M]) give(m M) {
 	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+	case c.idle <- m:
+		return
+	default:
 	}
+	select {
+	case c.idle <- m:
+	case c.places <- struct{}{}:
+		c.workers.Go(func() { c.work(m) })
+	}
+}
+
+// work does one thing after another until there are enough workers without work, or wait is called.
+func (c *crew[M]) work(m M) {
+	defer func() { <-c.places }()
+	for ok := true; ok; {
+		c.do(m)
+		if c.resting.Add(1) > idleWorkers {
+			c.resting.Add(-1)
+			return
+		}
+		m, ok = <-c.idle
+		c.resting.Add(-1)
+	}
+}
+
+// wait ends the workers once they have done what was given, and returns then. Nothing is given after that.
+func (c *crew[M]) wait() {
+	close(c.idle)
+	c.workers.Wait()
 }

@@ -191,3 +191,57 @@ func TestAMessageIsPutBackWhenTheBusIsBack(t *testing.T) {
 	})
 	polltest.Eventually(t, "it is handled again", func() bool { return tries.Load() > 1 })
 }
+
+// A message without data and headers ends a request to another account. It must not hold up the messages
+// behind it, for anybody who may publish can send one.
+func TestEmptyMessagesHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	g := bustest.StartGuarded(t)
+	registry := g.Service(t, topology.UserRegistry)
+	var handled atomic.Int32
+	bustest.Go(t, func(ctx context.Context) error {
+		return registry.Consume(ctx, topology.RegistryIntents, func(context.Context, bus.Message) error {
+			handled.Add(1)
+			return nil
+		})
+	})
+	const n = 2000
+	raw := g.RawPerson(t, "alice", topology.Operator)
+	began := time.Now()
+	for i := range n {
+		subject := topology.IntentSubject(topology.VerbRefresh, "alice", ident.New())
+		if err := raw.Publish(subject, make([]byte, i%2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	polltest.Eventually(t, "all are handled", func() bool { return handled.Load() >= n })
+	t.Logf("%d in %v", n, time.Since(began))
+}
+
+// The facts that reports lead to share disk syncs only if hundreds of reports are handled at a time.
+func TestHundredsOfServersReportsAreHandledAtOnce(t *testing.T) {
+	t.Parallel()
+	c := bustest.Start(t).Dial(t, "task-dispatcher")
+	var handling atomic.Int32
+	release := make(chan struct{})
+	bustest.Go(t, func(ctx context.Context) error {
+		return c.Consume(ctx, topology.DispatcherTasks, func(ctx context.Context, _ bus.Message) error {
+			handling.Add(1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	})
+	defer close(release)
+	const servers = 300
+	for range servers {
+		at := topology.ServerAddress{Cell: topology.DefaultCell, Server: ident.New()}
+		if _, err := c.PublishDurable(t.Context(),
+			bus.Durable{Subject: topology.ReportSubject(at, topology.ReportTask)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	polltest.Eventually(t, "all are handled at once", func() bool { return handling.Load() == servers })
+}

@@ -4,42 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// Announced returns the sequence of the stored message that a bell announces; 0 when it names none. It is what the
-// sender wrote, and proves nothing.
-func (m Message) Announced() uint64 {
-	sequence, err := strconv.ParseUint(ofBus(m.Header, headerSequence), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return sequence
-}
-
-// Pushed returns the message of a stream that the bus stored on a subject and sends with this one, as a bell does;
-// false without one. Other senders can have messages of other subjects delivered here, as answers to their requests.
-func (m Message) Pushed(subject string) (Message, bool) {
-	if len(m.Data) == 0 || ofBus(m.Header, headerSubject) != subject {
-		return Message{}, false
-	}
-	s, err := stored(&nats.Msg{Header: m.Header, Data: m.Data})
-	return s, err == nil
+// streamReader reads what the streams of the bus hold, and how far they reach.
+type streamReader struct {
+	session *session
+	api     string // prefix of the JetStream API as this account sees it
 }
 
 // DirectGet reads the last message on one subject of a stream, without a consumer. It puts
 // the subject into the request's own subject, because only that form can be restricted by
 // permissions. The error is NotFound when the subject has no message.
-func (c *Conn) DirectGet(ctx context.Context, stream, subject string) (Message, error) {
+func (r *streamReader) DirectGet(ctx context.Context, stream, subject string) (Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".DIRECT.GET." + stream + "." + subject})
+	m, err := r.session.request(ctx, &nats.Msg{Subject: r.api + ".DIRECT.GET." + stream + "." + subject})
 	if err != nil {
 		return Message{}, fmt.Errorf("read %s: %w", subject, err)
 	}
@@ -54,39 +40,28 @@ const Everything = ">"
 // Everything.
 // Fewer than n means that the replica that answered has no more now; one that lags behind may have fewer than the
 // leader.
-func (c *Conn) DirectGetFrom(ctx context.Context, stream, filter string, from uint64, n int) ([]Message, error) {
+func (r *streamReader) DirectGetFrom(
+	ctx context.Context, stream, filter string, from uint64, n int,
+) ([]Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"seq": max(from, 1), "batch": n, "next_by_subj": filter})
 	if err != nil {
 		return nil, err
 	}
-	once, done, explain := c.overLink(ctx)
-	defer done()
-	inbox := c.nc.NewInbox()
-	sub, err := c.nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, requestError(err)
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	if err := c.nc.PublishRequest(c.api+".DIRECT.GET."+stream, inbox, body); err != nil {
-		return nil, requestError(err)
-	}
 	var out []Message
-	for {
-		m, err := sub.NextMsgWithContext(once)
-		if err != nil {
-			return nil, fmt.Errorf("read %s from %d: %w", stream, from, requestError(explain(err)))
-		}
+	err = r.directGetMany(ctx, stream, body, func(m *nats.Msg) (end bool, err error) {
 		if status := statusOf(m.Header); status == "204" || status == "404" {
-			return out, nil // the end of the batch, or nothing there at all
+			return true, nil // the end of the batch, or nothing there at all
 		}
 		s, err := stored(m)
-		if err != nil {
-			return nil, err
-		}
 		out = append(out, s)
+		return false, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %s from %d: %w", stream, from, err)
 	}
+	return out, nil
 }
 
 // stored reads a message that came by direct get.
@@ -112,137 +87,147 @@ func stored(m *nats.Msg) (Message, error) {
 
 // DirectGetLast reads the last message of a stream on the subjects that match filter. The
 // error is NotFound when no message matches.
-func (c *Conn) DirectGetLast(ctx context.Context, stream, filter string) (Message, error) {
+func (r *streamReader) DirectGetLast(ctx context.Context, stream, filter string) (Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	body, err := json.Marshal(map[string]string{"last_by_subj": filter})
 	if err != nil {
 		return Message{}, err
 	}
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".DIRECT.GET." + stream, Data: body})
+	m, err := r.session.request(ctx, &nats.Msg{Subject: r.api + ".DIRECT.GET." + stream, Data: body})
 	if err != nil {
 		return Message{}, fmt.Errorf("read the end of %s: %w", stream, err)
 	}
 	return stored(m)
 }
 
-// Purge deletes every message on the subjects that match filter.
-func (c *Conn) Purge(ctx context.Context, stream, filter string) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	body, err := json.Marshal(map[string]string{"filter": filter})
-	if err != nil {
-		return err
-	}
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".STREAM.PURGE." + stream, Data: body})
-	if err != nil {
-		return fmt.Errorf("purge %s: %w", filter, err)
-	}
-	if _, err := parseAck(m.Data); err != nil {
-		return fmt.Errorf("purge %s: %w", filter, err)
-	}
-	return nil
-}
+// freshPause is the pause before a replica is asked again that does not reach far enough.
+const freshPause = 20 * time.Millisecond
 
-// Subjects lists the subjects of a stream that match filter and hold a message. It asks
-// the server's API queue, so it is not for hot paths.
-func (c *Conn) Subjects(ctx context.Context, stream, filter string) ([]string, error) {
+// DirectGetFresh reads the last message on each of some subjects, in order and without those that have none, from a
+// replica that holds at least the sequence floor. Unlike DirectGet it proves that a message which is missing is
+// missing: a replica that lags behind is asked again, and the error is Unavailable when it does not catch up in time.
+func (r *streamReader) DirectGetFresh(
+	ctx context.Context, stream string, floor uint64, subjects ...string,
+) ([]Message, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	var out []string
 	for {
-		info, err := c.streamInfo(ctx, stream, map[string]any{"subjects_filter": filter, "offset": len(out)})
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", filter, err)
+		found, upTo, err := r.lastOf(ctx, stream, subjects)
+		if err != nil || upTo >= floor {
+			return found, err
 		}
-		for s := range info.State.Subjects {
-			out = append(out, s)
-		}
-		if len(out) >= info.Total || len(info.State.Subjects) == 0 {
-			return out, nil
+		select {
+		case <-ctx.Done():
+			return nil, fault.New(fault.Unavailable, "read %s: the replica that answers ends at %d, and %d is needed",
+				stream, upTo, floor)
+		case <-time.After(freshPause):
 		}
 	}
 }
 
-// Stream is what a fold must know of a stream.
-type Stream struct {
-	LastSequence uint64
-	Messages     uint64    // fewer than LastSequence when some are missing
-	Created      time.Time // tells two streams of one name apart; a move to another bus does not change it
-	SyncsAlways  bool      // what is stored is on the disk; false when that is not known
-	Now          time.Time // the time at the bus when it answered; zero when it did not say
+// lastOf reads the last message on each subject, and up to which sequence the replica that answered could look. Only
+// an answer with a message says that, so the last message of the stream is asked for too.
+func (r *streamReader) lastOf(ctx context.Context, stream string, subjects []string) ([]Message, uint64, error) {
+	end, err := r.DirectGetLast(ctx, stream, ">")
+	if fault.Is(err, fault.NotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	body, err := json.Marshal(map[string]any{"multi_last": append([]string{end.Subject}, subjects...)})
+	if err != nil {
+		return nil, 0, err
+	}
+	var found []Message
+	upTo := uint64(0)
+	err = r.directGetMany(ctx, stream, body, func(m *nats.Msg) (last bool, err error) {
+		if statusOf(m.Header) == "204" {
+			upTo, err = strconv.ParseUint(m.Header.Get("Nats-UpTo-Sequence"), 10, 64)
+			return true, err
+		}
+		s, err := stored(m)
+		if fault.Is(err, fault.NotFound) { // this replica does not reach the end that another one knows
+			return true, nil
+		}
+		if err == nil && slices.Contains(subjects, s.Subject) {
+			found = append(found, s)
+		}
+		return false, err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the last messages of %s: %w", stream, err)
+	}
+	return found, upTo, nil
 }
 
-// Missing returns how many messages up to the last one the stream does not hold.
-func (s Stream) Missing() uint64 { return s.LastSequence - min(s.Messages, s.LastSequence) }
+// Part says which messages of a stream are read at once.
+type Part struct {
+	Filter string    // may hold wildcards; ">" matches every message at no cost
+	From   uint64    // start at this sequence
+	Since  time.Time // start at the first message that was stored then or later, instead of From
+	Count  int       // end behind this many messages
+	Bytes  int       // end behind the message with which the part reaches this size
+}
 
-// Stream reads where a stream ends, what it lacks, when it was created, and the time at the bus.
-func (c *Conn) Stream(ctx context.Context, stream string) (Stream, error) {
+// DirectGetPart reads messages of a stream in order, without a consumer, and reports whether more match now.
+func (r *streamReader) DirectGetPart(
+	ctx context.Context, stream string, p Part,
+) (part []Message, more bool, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	info, err := c.streamInfo(ctx, stream, nil)
-	if err != nil {
-		return Stream{}, fmt.Errorf("ask about stream %s: %w", stream, err)
+	request := map[string]any{"batch": p.Count, "max_bytes": p.Bytes, "next_by_subj": p.Filter}
+	if p.Since.IsZero() {
+		request["seq"] = max(p.From, 1)
+	} else {
+		request["start_time"] = p.Since.UTC()
 	}
-	return Stream{
-		LastSequence: info.State.LastSequence, Messages: info.State.Messages,
-		Created:     topology.Origin(info.Config.Metadata, info.Created),
-		SyncsAlways: info.Config.Metadata[topology.MetadataSync] == topology.SyncAlways, Now: info.Now,
-	}, nil
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, false, err
+	}
+	err = r.directGetMany(ctx, stream, body, func(m *nats.Msg) (end bool, err error) {
+		if statusOf(m.Header) == "204" { // the end of the part
+			pending, _ := strconv.ParseUint(m.Header.Get("Nats-Num-Pending"), 10, 64)
+			more = pending > 0
+			return true, nil
+		}
+		s, err := stored(m)
+		if fault.Is(err, fault.NotFound) {
+			return true, nil
+		}
+		part = append(part, s)
+		return false, err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("read a part of %s: %w", stream, err)
+	}
+	return part, more, nil
 }
 
-func (c *Conn) lastSequence(ctx context.Context, stream string) (uint64, error) {
-	s, err := c.Stream(ctx, stream)
-	return s.LastSequence, err
-}
-
-type streamInfo struct {
-	Total   int       `json:"total"`
-	Created time.Time `json:"created"`
-	Now     time.Time `json:"ts"`
-	Config  struct {
-		Metadata map[string]string `json:"metadata"`
-	} `json:"config"`
-	State struct {
-		Messages     uint64            `json:"messages"`
-		LastSequence uint64            `json:"last_seq"`
-		Subjects     map[string]uint64 `json:"subjects"`
-	} `json:"state"`
-	Cluster struct {
-		Leader   string `json:"leader"`
-		Replicas []struct {
-			Name    string        `json:"name"`
-			Offline bool          `json:"offline"`
-			Active  time.Duration `json:"active"` // since the leader heard it
-		} `json:"replicas"`
-	} `json:"cluster"`
-	Error *struct {
-		Code        int    `json:"code"`
-		Description string `json:"description"`
-	} `json:"error"`
-}
-
-func (c *Conn) streamInfo(ctx context.Context, stream string, ask map[string]any) (streamInfo, error) {
-	var info streamInfo
-	var body []byte
-	if ask != nil {
-		var err error
-		if body, err = json.Marshal(ask); err != nil {
-			return info, err
+// directGetMany asks a stream for several messages, and hands each answer to take until that is the end.
+func (r *streamReader) directGetMany(
+	ctx context.Context, stream string, body []byte, take func(*nats.Msg) (end bool, err error),
+) error {
+	once, done, explain := r.session.overLink(ctx)
+	defer done()
+	inbox := r.session.nc.NewInbox()
+	sub, err := r.session.nc.SubscribeSync(inbox)
+	if err != nil {
+		return requestError(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := r.session.nc.PublishRequest(r.api+".DIRECT.GET."+stream, inbox, body); err != nil {
+		return requestError(err)
+	}
+	for {
+		m, err := sub.NextMsgWithContext(once)
+		if err != nil {
+			return requestError(explain(err))
+		}
+		if end, err := take(m); end || err != nil {
+			return err
 		}
 	}
-	m, err := c.request(ctx, &nats.Msg{Subject: c.api + ".STREAM.INFO." + stream, Data: body})
-	if err != nil {
-		return info, err
-	}
-	if err := json.Unmarshal(m.Data, &info); err != nil {
-		return info, err
-	}
-	if info.Error != nil && info.Error.Code == 404 {
-		return info, fault.New(fault.NotFound, "%s", info.Error.Description)
-	}
-	if info.Error != nil {
-		return info, fault.New(fault.Unavailable, "%s", info.Error.Description)
-	}
-	return info, nil
 }

@@ -121,7 +121,7 @@ func LoginOf(err error) Login {
 }
 
 // Access reports whether the bus lets this connection in.
-func (c *Conn) Access() Access {
+func (c *session) Access() Access {
 	c.mu.Lock()
 	a := c.access
 	c.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *Conn) Access() Access {
 
 // refused records a failed login. The reason for which the bus ended a connection, such as an
 // expiry, is more precise than its answer to the logins that follow, so it is kept.
-func (c *Conn) refused(err error) {
+func (c *session) refused(err error) {
 	l := LoginOf(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,14 +148,14 @@ func (c *Conn) refused(err error) {
 
 // onError handles an asynchronous error of the client. Some are the reason for which the bus
 // ends the connection, or its answer to a login.
-func (c *Conn) onError(err error) {
+func (c *session) onError(err error) {
 	if l := LoginOf(err); l.Refused() || l == LoginUnreadable || l == LoginStarting {
 		c.refused(err)
 	}
 }
 
 // lost notes that the connection ended. When the bus has said why, that stays.
-func (c *Conn) lost(err error) {
+func (c *session) lost(err error) {
 	c.mu.Lock()
 	known := c.access.Login.Refused()
 	c.mu.Unlock()
@@ -165,14 +165,14 @@ func (c *Conn) lost(err error) {
 }
 
 // letIn notes that the bus let this connection in.
-func (c *Conn) letIn() {
+func (c *session) letIn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.access = Access{Login: LoginIn, Since: time.Now()}
 }
 
 // nextTry notes that the next try begins after d, and returns d.
-func (c *Conn) nextTry(d time.Duration) time.Duration {
+func (c *session) nextTry(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.access.NextTry = time.Now().Add(d)

@@ -51,7 +51,7 @@ func TestEachWayNotToBeLetInHasItsName(t *testing.T) {
 
 func TestWhatTheBusSaidOfItsOwnAccordIsNotForgotten(t *testing.T) {
 	t.Parallel()
-	c := &Conn{nc: &nats.Conn{}}
+	c := &session{nc: &nats.Conn{}}
 	for _, step := range []struct {
 		err  error
 		want Login

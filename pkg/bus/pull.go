@@ -23,20 +23,8 @@ const (
 	pullLate = 2 * time.Second
 )
 
-// ofSeveral reports whether the bus has several servers, or had when it was last connected.
-func (c *Conn) ofSeveral() bool { return c.nc.ConnectedClusterName() != "" }
-
-// MayLag returns for how long a replica of a stream may lack what another one answered: it was paused, say, and catches
-// up. It is as long as a replay waits for a leader that is behind. A bus of one server has no replicas.
-func (c *Conn) MayLag() time.Duration {
-	if c.ofSeveral() {
-		return replayShorter * replayCheck
-	}
-	return 0
-}
-
 // pullFor returns how long a request waits for a message at the bus; see package topology.
-func (c *Conn) pullFor() time.Duration {
+func (c *session) pullFor() time.Duration {
 	if c.ofSeveral() {
 		return topology.PullOfSeveral
 	}
@@ -210,9 +198,11 @@ func (d *delivery) message() Message {
 }
 
 // The answers to a message, in JetStream's words.
-func (d *delivery) ack() error        { return d.answer(d.msg.Reply, []byte("+ACK")) }
+func (d *delivery) ack() error { return d.answer(d.msg.Reply, []byte("+ACK")) }
+
 func (d *delivery) inProgress() error { return d.answer(d.msg.Reply, []byte("+WPI")) }
-func (d *delivery) nak() error        { return d.answer(d.msg.Reply, []byte("-NAK")) }
+
+func (d *delivery) nak() error { return d.answer(d.msg.Reply, []byte("-NAK")) }
 
 func (d *delivery) nakWithDelay(delay time.Duration) error {
 	return d.answer(d.msg.Reply, fmt.Appendf(nil, `-NAK {"delay":%d}`, delay.Nanoseconds()))

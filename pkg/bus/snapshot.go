@@ -233,3 +233,12 @@ func (s *Streams) copyTo(
 	<-done
 	return from.State, bytes, err
 }
+
+// SnapshotHead is what Restore needs of a stream besides the snapshot itself, to be kept with it as JSON.
+type SnapshotHead struct {
+	Config jetstream.StreamConfig `json:"config"`
+	State  jetstream.StreamState  `json:"state"`
+}
+
+// Head returns the head of a snapshot.
+func (s *Snapshot) Head() SnapshotHead { return SnapshotHead{s.Config, s.State} }

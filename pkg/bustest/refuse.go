@@ -130,3 +130,12 @@ func (g *Guarded) changeAccount(t testing.TB, name string, change func(*jwt.Acco
 	}
 	g.server.UpdateAccountClaims(account, claims)
 }
+
+// ForgetRevocations restarts the bus with the accounts that the authority was opened with, as a bus that
+// lost its directory of accounts.
+func (g *Guarded) ForgetRevocations(t testing.TB) {
+	t.Helper()
+	g.Stop()
+	g.options.AccountResolver = resolver(t, g.Authority)
+	g.Start(t)
+}

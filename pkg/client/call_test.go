@@ -3,24 +3,24 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
-
-	"github.com/garrison-fleet/garrison/pkg/freeport"
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/facts"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/freeport"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 func TestARefusalOfAServiceTravelsUnchanged(t *testing.T) {
@@ -180,5 +180,64 @@ func TestConnectNamesABusThatIsUnreachableAndALoginThatIsRefused(t *testing.T) {
 	}})
 	if fault.RefusalOf(err).GetCode() != "LOGIN_REFUSED" {
 		t.Errorf("%v, want LOGIN_REFUSED", err)
+	}
+}
+
+// The bus is away for a while, which its client hears of, and then takes what was asked before it came back.
+func TestWhatIsAskedWhileTheBusIsAwayIsDoneWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	registry := b.Dial(t, ledger.Registry)
+	s, err := registry.NewService(ledger.Registry, "v1.0.0", client.Services[ledger.Registry])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := facts.Serve(s, registry); err != nil {
+		t.Fatal(err)
+	}
+	err = bus.Handle(s, "CreateAgent", func(
+		context.Context, bus.Caller, *registryv1.CreateAgentRequest,
+	) (*registryv1.CreateAgentResponse, error) {
+		return &registryv1.CreateAgentResponse{}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := map[string]func(context.Context, *client.Client) error{
+		"an intent": func(ctx context.Context, c *client.Client) error {
+			return c.Publish(ctx, client.NewID(), refresh())
+		},
+		"a read": func(ctx context.Context, c *client.Client) error {
+			_, err := c.LedgerEnd(ctx)
+			return err
+		},
+		"a write": func(ctx context.Context, c *client.Client) error {
+			_, err := client.Call[*registryv1.CreateAgentResponse](ctx, c, &registryv1.CreateAgentRequest{})
+			return err
+		},
+	}
+	waits, ends := make(chan string, len(asks)), make(chan error, len(asks))
+	clients := map[string]*client.Client{}
+	for name := range asks {
+		clients[name] = client.New(b.Dial(t, "ann"), 5*time.Second)
+		clients[name].OnWait(func(time.Duration, error) { waits <- name })
+	}
+	b.Restart(t, func(string) {
+		for name, ask := range asks {
+			go func() {
+				if err := ask(within(t), clients[name]); err != nil {
+					ends <- fmt.Errorf("%s: %w", name, err)
+				}
+				ends <- nil
+			}()
+		}
+		for range asks {
+			<-waits
+		}
+	})
+	for range asks {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
 func pageAt(cursor string) *apiv1.Page { return &apiv1.Page{Cursor: cursor} }
@@ -147,5 +148,26 @@ func TestAPlanOfAFleetThatChangesMeanwhileIsAConflict(t *testing.T) {
 	_, err := connect(t, b).Plan(within(t), &registryv1.PlanIntentRequest{Intent: refresh()}, 0)
 	if fault.RefusalOf(err).GetCode() != "CONFLICT" || !fault.Is(err, fault.Conflict) {
 		t.Errorf("%v, want CONFLICT", err)
+	}
+}
+
+// The Go program in proto/INTENTS.md compiles, because it is part of an example here.
+func TestTheGoProgramOfTheContractIsAnExample(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../proto/INTENTS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(page)
+	if code == nil {
+		t.Fatal("proto/INTENTS.md has no Go program")
+	}
+	have := strings.ReplaceAll(string(examples), "\n\t", "\n")
+	if !strings.Contains(have, string(code[1])) {
+		t.Errorf("no example holds this program:\n%s", code[1])
 	}
 }

@@ -32,8 +32,12 @@ type patience struct {
 }
 
 // OnWait calls f once in each outage of the bus or of a service that lasts, with the longest time for which the client
-// repeats what was not answered, and why it was not.
-func (c *Client) OnWait(f func(within time.Duration, cause error)) { c.patience.onWait = f }
+// repeats what was not answered, and why it was not. f may call the client.
+func (c *Client) OnWait(f func(within time.Duration, cause error)) {
+	c.patience.mu.Lock()
+	defer c.patience.mu.Unlock()
+	c.patience.onWait = f
+}
 
 // answered notes an answer.
 func (p *patience) answered() {
@@ -44,6 +48,15 @@ func (p *patience) answered() {
 
 // goesOn notes that a try of something that began at a time was not answered, and reports whether it is repeated.
 func (p *patience) goesOn(began time.Time, within time.Duration, err error) bool {
+	goes, say := p.note(began, within)
+	if say != nil {
+		say(within, err)
+	}
+	return goes
+}
+
+// note notes a try that was not answered. It returns whether the try is repeated, and onWait when it must hear of it.
+func (p *patience) note(began time.Time, within time.Duration) (goes bool, say func(time.Duration, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since.IsZero() {
@@ -51,13 +64,13 @@ func (p *patience) goesOn(began time.Time, within time.Duration, err error) bool
 	}
 	lasts := max(time.Since(p.since), time.Since(began))
 	if lasts >= within {
-		return false
+		return false, nil
 	}
-	if lasts >= min(sayAfter, within/2) && !p.said && p.onWait != nil {
-		p.said = true
-		p.onWait(within, err)
+	if lasts < min(sayAfter, within/2) || p.said {
+		return true, nil
 	}
-	return true
+	p.said = p.onWait != nil
+	return true, p.onWait
 }
 
 // insist repeats a try until it is answered, ctx ends or the outage lasts too long. A try must be safe to repeat. open

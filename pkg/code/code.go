@@ -1,6 +1,5 @@
-// Package code declares every refusal code once: its constant, its meaning, what to try,
-// and the programs that refuse with it. A refusal (package fault) carries the code over
-// the bus, into the ledger and to the person who reads it.
+// Package code declares every refusal code once: its constant, its meaning, what to try, and the programs that refuse
+// with it. A refusal (package fault) carries the code over the bus, into the ledger and to the person who reads it.
 //
 // Guarantees:
 //
@@ -9,10 +8,8 @@
 //  3. A code that was released keeps its meaning. Lookup resolves the ones that were merged
 //     into another, because the ledger still holds them.
 //
-// garrison explain prints from this package, and so does [CODES.md], by the test with -update.
-//
-// To add a code: add the constant and its entry to the file of its subject, and run
-// go test ./pkg/code -update.
+// The codes stand in [CODES.md], and codes.go is generated from that page. To add a code, add it to the page and run
+// go generate ./pkg/code. garrison explain prints the same.
 //
 // [CODES.md]: https://github.com/garrison-fleet/garrison/blob/main/pkg/code/CODES.md
 package code
@@ -22,62 +19,20 @@ import (
 	"strings"
 )
 
+//go:generate go run ./generate
+
 // Entry describes one code.
 type Entry struct {
 	Code    string
 	By      []string // the programs that refuse with it
-	Meaning string   // one or two sentences
+	Meaning string   // one or more sentences
 	Remedy  string   // what to try; words in capitals stand for names from the refusal
-}
-
-// The programs that refuse.
-const (
-	registry   = "registry"
-	catalog    = "image-catalog"
-	dispatcher = "task-dispatcher"
-	access     = "access"
-	executor   = "executor"
-	cli        = "garrison"
-	garrisond  = "garrisond"
-)
-
-var anyService = by(registry, catalog, dispatcher, access)
-
-func by(programs ...string) []string { return programs }
-
-// Group is the codes of one subject.
-type Group struct {
-	Subject string
-	Entries []Entry
-}
-
-// Groups returns all codes by subject, in the order of their declaration.
-func Groups() []Group {
-	return []Group{
-		{"Requests", requests},
-		{"Formats and lost data", formats},
-		{"Intents and plans", intents},
-		{"Holds and notes", holds},
-		{"Blocks", blocks},
-		{"Records", records},
-		{"Identities and logins", identities},
-		{"Users", users},
-		{"Images", images},
-		{"Changes on a server", changes},
-		{"Scans and adoptions", adoptions},
-		{"Removals", removals},
-		{"Output of agents", logReadings},
-		{"Differences", differences},
-		{"Rollouts", rollouts}, {"Requests about rollouts", rolloutRequests},
-	}
 }
 
 var all = func() map[string]Entry {
 	m := map[string]Entry{}
-	for _, g := range Groups() {
-		for _, e := range g.Entries {
-			m[e.Code] = e
-		}
+	for _, e := range entries {
+		m[e.Code] = e
 	}
 	return m
 }()
@@ -104,11 +59,61 @@ func Lookup(code string) (Entry, bool) {
 }
 
 // All returns every entry, sorted by code.
-func All() []Entry {
-	var out []Entry
-	for _, e := range all {
-		out = append(out, e)
-	}
-	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Code, b.Code) })
-	return out
+func All() []Entry { return slices.Clone(entries) }
+
+// OfBuild reports whether an agent that was observed with a code may be bad because of its image or configuration: it
+// does not stay up, or fails its probe.
+func OfBuild(observed string) bool {
+	return observed == NotRunning || observed == CrashLoop || observed == ProbeFails
 }
+
+// OfServer reports whether a change that failed with a code failed for the sake of its server: the version before it
+// failed in the same way, the disk is full, the executor ended in between, or the bus was away.
+func OfServer(outcome string) bool {
+	switch outcome {
+	case BadAsBefore, NoSpace, Interrupted, NotWanted, BusLost:
+		return true
+	}
+	return false
+}
+
+// EndsByBuild reports whether a change ended with a code that speaks of what it brought: it does not start or stay up,
+// or it takes down its server or the way there.
+func EndsByBuild(outcome string) bool {
+	switch outcome {
+	case NotStarted, NotReady, Exited, Unstable, RehearsalFailed, CrashedExecutor, CutOff:
+		return true
+	}
+	return false
+}
+
+// notRetried are the causes that asking for the same again does not cure: a person must change something first.
+var notRetried = map[string]bool{
+	ExecutorTooOld: true, WrongPlatform: true, UnsupportedKind: true, NoSpace: true, Conflicts: true,
+	RootNoexec: true, RootReadOnly: true,
+	MissingDependency: true, RequirementUnmet: true,
+	UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
+	InvalidImage: true, BadTemplate: true, UnknownVariable: true, BadVariable: true, SecretMissing: true,
+	CannotConfine: true, BadSocket: true, ServerFull: true, RunsBeside: true, FilesStay: true, Mounted: true,
+	OtherSelf: true, ServiceDisabled: true, LinkBlocked: true, RepairDidNotHold: true, CrashLoop: true,
+}
+
+// RetryHelps reports whether asking for the same again may cure a difference with this cause.
+func RetryHelps(code string) bool { return !notRetried[code] }
+
+// healed are the causes that executors cure by themselves under the drift policy heal. An agent that fails by itself
+// does not drift.
+var healed = map[string]bool{
+	LinkMissing: true, LinkElsewhere: true, ImageLost: true, Damaged: true, ConfigurationChanged: true,
+	ProcessStopped: true, DirectoryMissing: true, AgentLost: true, WrongImage: true, OtherDigest: true,
+	ConfigurationDiffers: true,
+}
+
+// Healed reports whether a difference with this cause is drift, which executors heal.
+func Healed(code string) bool { return healed[code] }
+
+// Restarted reports whether what comes next, for a difference with this cause, is a start of the agent's process.
+func Restarted(code string) bool { return code == CrashLoop || code == NotRunning }
+
+// LacksVariable reports whether a difference with this cause ends when the server gets a value that its reason names.
+func LacksVariable(code string) bool { return code == UnknownVariable }

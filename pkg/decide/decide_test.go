@@ -3,18 +3,18 @@ package decide_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/decide"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 // world is a ledger of keys, and a view of it that moves on only when it is waited for.
@@ -183,4 +183,22 @@ func TestAFactNamesItsOrigin(t *testing.T) {
 	if f := d.Fact(decide.Origin{}, ledger.Task, "k", &taskv1.Queued{}); f.Actor != "test" || f.Cause != "" {
 		t.Errorf("actor %q, cause %q", f.Actor, f.Cause)
 	}
+}
+
+// Two replicas record on the same key: the second one loses, decides again on what the first one
+// recorded, and finds that nothing is left to do.
+func Example() {
+	w := &world{others: 1}
+	decider := w.decider()
+	sequence, err := decider.Do(context.Background(), func() ([]ledger.Draft, error) {
+		if len(w.view) > 0 {
+			fmt.Println("already recorded by", w.view[0])
+			return nil, nil
+		}
+		return w.put(decider, "this one")()
+	})
+	fmt.Println(sequence, err)
+	// Output:
+	// already recorded by other
+	// 0 <nil>
 }

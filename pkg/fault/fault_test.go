@@ -6,9 +6,8 @@ import (
 	"io"
 	"testing"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 )
 
 func TestTheKindSurvivesWrapping(t *testing.T) {
@@ -44,4 +43,27 @@ func TestARefusalIsFoundUnderWrapping(t *testing.T) {
 	if got, want := fault.Line(r), "image-catalog: NO_MATCH: nothing. Try: garrison image list"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+func TestOnlyWhatFollowsTryIsQuotedForAShell(t *testing.T) {
+	got := fault.Messagef("no %q in %s%%. Try: garrison agent create %[1]s, or %[3]s", "x$(y)", "a b",
+		fault.Hint("-m 'a b'"))
+	want := `no "x$(y)" in a b%. Try: garrison agent create 'x$(y)', or -m 'a b'`
+	if got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got, want := fault.Messagef("no %s", "x$(y)"), "no x$(y)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func ExampleRefusef() {
+	err := fmt.Errorf("install: %w",
+		fault.Refusef(fault.NotFound, "UNKNOWN_AGENT", "no agent %q (2 searched)", "wbe").
+			Near("web").Try("garrison agent list"))
+	fmt.Println(err)
+	fmt.Println(fault.KindOf(err), fault.RefusalOf(err).GetCode())
+	// Output:
+	// install: UNKNOWN_AGENT: no agent "wbe" (2 searched). Nearest: web. Try: garrison agent list
+	// not-found UNKNOWN_AGENT
 }

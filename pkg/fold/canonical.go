@@ -20,14 +20,14 @@ import (
 
 // Canonical returns the view's canonical encoding and its position: the rows of all
 // tables, sorted, each as a length-delimited viewv1.Row. Equal views have equal bytes.
-func (f *Follower) Canonical() (position uint64, encoding []byte, err error) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+func (r *Reader) Canonical() (position uint64, encoding []byte, err error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	var b bytes.Buffer
-	if err := saveTables(&b, f.view); err != nil {
+	if err := saveTables(&b, r.view); err != nil {
 		return 0, nil, err
 	}
-	return f.position, b.Bytes(), nil
+	return r.position, b.Bytes(), nil
 }
 
 // CanonicalOf returns the canonical encoding of a view that no Follower changes at the moment.
@@ -115,7 +115,7 @@ func (f *Follower) rebuild(outer context.Context, position uint64) error {
 		}
 		return errThere
 	})
-	err := f.replay(ctx, 1, func(msgs []bus.Message) error {
+	err := f.source.replay(ctx, 1, func(msgs []bus.Message) error {
 		beyond := func(m bus.Message) bool { return m.Sequence > position }
 		if i := slices.IndexFunc(msgs, beyond); i >= 0 {
 			msgs = msgs[:i]

@@ -12,15 +12,14 @@ import (
 
 	"github.com/rs/zerolog"
 
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 // counting is a view that keeps each task's state and notes what it derived.
@@ -48,7 +47,8 @@ func (c *counting) Apply(f ledger.Fact) bool {
 }
 
 func (c *counting) Tables() []fold.Stored { return []fold.Stored{c.tasks} }
-func (c *counting) Loaded()               { c.loaded = true }
+
+func (c *counting) Loaded() { c.loaded = true }
 
 type harness struct {
 	t    *testing.T

@@ -106,7 +106,7 @@ func (f *Follower) usable(h *viewv1.Header) error {
 	if err := snapshotFormat.Check(f.snapshotFile(), have); err != nil {
 		return tooNew{err}
 	}
-	if h.Service != f.opts.Service || h.LedgerCreatedNs != f.created.UnixNano() {
+	if h.Service != f.opts.Service || h.LedgerCreatedNs != f.source.created.UnixNano() {
 		return fault.New(fault.Conflict, "snapshot is of another ledger or service")
 	}
 	if h.Format == 0 {

@@ -75,7 +75,7 @@ func (f *Follower) progress() progress {
 	return p
 }
 
-func (f *Follower) inspect(query url.Values) (i inspection, err error) {
+func (r *Reader) inspect(query url.Values) (i inspection, err error) {
 	limit := inspectUsual
 	if text := query.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > inspectMost {
@@ -83,11 +83,11 @@ func (f *Follower) inspect(query url.Values) (i inspection, err error) {
 		}
 	}
 	noun := query.Get("noun")
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	i.Position = f.position
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	i.Position = r.position
 	var names []string
-	for _, t := range f.view.Tables() {
+	for _, t := range r.view.Tables() {
 		names = append(names, t.Name())
 		if noun != "" && noun != t.Name() {
 			continue

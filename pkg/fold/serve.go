@@ -8,11 +8,13 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
 )
 
 // inlineView is the largest canonical encoding that an answer carries whole.
@@ -56,7 +58,7 @@ func Serve(s *bus.Service, f *Follower, version string) error {
 // serveProcesses lets each process of a service ask all of them.
 func serveProcesses(s *bus.Service, f *Follower, about func() *apiv1.AboutResponse) error {
 	subject := topology.RollCallSubject(f.opts.Service)
-	stop, err := bus.AnswerEach(f.conn, subject, about)
+	stop, err := bus.AnswerEach(f.source.conn, subject, about)
 	if err != nil {
 		return err
 	}
@@ -68,10 +70,53 @@ func serveProcesses(s *bus.Service, f *Follower, about func() *apiv1.AboutRespon
 		func(ctx context.Context, _ bus.Caller, _ request) (*apiv1.ListProcessesResponse, error) {
 			ctx, cancel := context.WithTimeout(ctx, rollCall)
 			defer cancel()
-			all, err := bus.AskEach[*apiv1.AboutResponse](ctx, f.conn, subject)
+			all, err := bus.AskEach[*apiv1.AboutResponse](ctx, f.source.conn, subject)
 			slices.SortFunc(all,
 				func(a, b *apiv1.AboutResponse) int { return strings.Compare(a.ProcessId, b.ProcessId) })
 			return &apiv1.ListProcessesResponse{Processes: all}, err
 		},
 	)
+}
+
+// Measure adds the follower's metrics and checks to a Set: whether the bus accepts it, and how far it has folded.
+func (f *Follower) Measure(m *metrics.Set) {
+	m.Gauge(metrics.BusConnected, func(context.Context) []metrics.Sample {
+		return metrics.One(metrics.Is(f.source.conn.Connected()))
+	})
+	m.Gauge(metrics.FoldReady, func(context.Context) []metrics.Sample {
+		return metrics.One(metrics.Is(f.progress().Ready))
+	})
+	m.Gauge(metrics.FoldPosition, func(context.Context) []metrics.Sample {
+		return metrics.One(float64(f.Position()))
+	})
+	m.Gauge(metrics.FoldLag, func(ctx context.Context) []metrics.Sample {
+		end, err := f.source.conn.Stream(ctx, topology.Ledger)
+		if err != nil {
+			return nil
+		}
+		return metrics.One(float64(end.LastSequence - min(f.Position(), end.LastSequence)))
+	})
+	m.Gauge(metrics.FoldUnread, func(context.Context) []metrics.Sample { return metrics.One(sum(f.Unread())) })
+	m.Gauge(metrics.FoldUnfit, func(context.Context) []metrics.Sample { return metrics.One(sum(f.Unfit())) })
+	m.Ready("bus", func(context.Context) error {
+		if a := f.source.conn.Access(); !f.source.conn.Connected() {
+			return fault.New(fault.Unavailable, "not connected: %s", a.Reason)
+		}
+		return nil
+	})
+	m.Ready("view", func(context.Context) error {
+		select {
+		case <-f.Ready():
+			return nil
+		default:
+			return fault.New(fault.Unavailable, "replays the ledger, at %d", f.Position())
+		}
+	})
+}
+
+func sum(all []*viewv1.FactCount) (n float64) {
+	for _, c := range all {
+		n += float64(c.GetCount())
+	}
+	return n
 }

@@ -76,7 +76,7 @@ func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
 	stamp := snapshotFormat.Stamp()
 	header := &viewv1.Header{
 		Service: f.opts.Service, Layout: f.opts.Layout, Position: f.position,
-		LedgerCreatedNs: f.created.UnixNano(), PositionStoredNs: f.stored.UnixNano(),
+		LedgerCreatedNs: f.source.created.UnixNano(), PositionStoredNs: f.stored.UnixNano(),
 		Format: stamp.Format, FormatFloor: stamp.Floor,
 		Kinds: kinds(f.hears), FoldDigest: foldDigest(f.view, f.opts.Layout, f.hears),
 		Unread: f.unread.list(), Misfits: f.unfit.list(),
@@ -164,7 +164,7 @@ func (f *Follower) checkSnapshot(
 	if err := f.usable(h); err != nil {
 		return nil, nil, err
 	}
-	there, err := f.holds(ctx, end, h.Position, time.Unix(0, h.PositionStoredNs))
+	there, err := f.source.holds(ctx, end, h.Position, time.Unix(0, h.PositionStoredNs))
 	if err == nil && !there {
 		err = fmt.Errorf("the ledger has another fact %d than the snapshot, or none: it lost what it had", h.Position)
 	}

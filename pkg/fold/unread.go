@@ -61,53 +61,53 @@ func (c counts) total() (n uint64) {
 }
 
 // Misfits counts the facts up to Position that could not be read or did not fit.
-func (f *Follower) Misfits() uint64 {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.unread.total() + f.unfit.total()
+func (r *Reader) Misfits() uint64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.unread.total() + r.unfit.total()
 }
 
 // Unread lists the facts that this program cannot read: facts of a newer version.
-func (f *Follower) Unread() []*viewv1.FactCount {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.unread.list()
+func (r *Reader) Unread() []*viewv1.FactCount {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.unread.list()
 }
 
 // Unfit lists the facts that were read and did not fit the view.
-func (f *Follower) Unfit() []*viewv1.FactCount {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.unfit.list()
+func (r *Reader) Unfit() []*viewv1.FactCount {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.unfit.list()
 }
 
 // NewWriter makes a writer that records no fact that MayDecide refuses.
-func (f *Follower) NewWriter() *bus.Writer { return f.conn.NewAdmittingWriter(f.MayDecide) }
+func (f *Follower) NewWriter() *bus.Writer { return f.source.conn.NewAdmittingWriter(f.MayDecide) }
 
 // MayDecide refuses decisions about a noun while the view lacks facts for them because this program cannot
 // read those facts. The error is Unavailable: a replica of a newer
 // version decides, or this one after its upgrade.
-func (f *Follower) MayDecide(about ledger.Noun) error {
-	unread := f.Unread()
+func (r *Reader) MayDecide(about ledger.Noun) error {
+	unread := r.Unread()
 	if len(unread) == 0 {
 		return nil
 	}
 	for _, on := range about.RestsOn() {
 		for _, n := range unread {
 			if n.Noun == string(on) {
-				return fault.Refuse(fault.Unavailable, f.tooOld(about, n))
+				return fault.Refuse(fault.Unavailable, r.tooOld(about, n))
 			}
 		}
 	}
 	return nil
 }
 
-func (f *Follower) tooOld(about ledger.Noun, n *viewv1.FactCount) *apiv1.Refusal {
+func (r *Reader) tooOld(about ledger.Noun, n *viewv1.FactCount) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: code.ServiceTooOld, Component: f.opts.Service,
+		Code: code.ServiceTooOld, Component: r.service,
 		Message: fmt.Sprintf("the ledger holds %d facts %s.%s (the first is fact %d) that %s version %s cannot read; "+
 			"it decides nothing about the noun %s until it is upgraded",
-			n.Count, n.Noun, n.Kind, n.First, f.opts.Service, version.Version, about),
+			n.Count, n.Noun, n.Kind, n.First, r.service, version.Version, about),
 		Try: "garrison versions --check",
 	}
 }

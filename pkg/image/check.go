@@ -1,29 +1,25 @@
 package image
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"net"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // The bounds of an image.
@@ -170,147 +166,6 @@ func checkBlob(m *imagev1.Manifest) error {
 	return nil
 }
 
-func checkKind(m *imagev1.Manifest) error {
-	command := m.GetRun().GetCommand()
-	switch m.GetKind() {
-	case agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_ONESHOT:
-		if command == "" {
-			return refuse(code.BadManifest, "run.command is missing; kinds daemon and oneshot need one")
-		}
-	case agentv1.Kind_KIND_FILES:
-		if command != "" {
-			return refuse(code.BadManifest, "run.command is %q, but kind files runs nothing", command)
-		}
-	case agentv1.Kind_KIND_SELF:
-	case agentv1.Kind_KIND_EXTERNAL:
-		return refuse(code.UnsupportedKind,
-			"agents of kind external have no images (want daemon, oneshot, files or self)")
-	default:
-		return refuse(code.BadManifest, "kind %v is not known (want daemon, oneshot, files or self)", m.GetKind())
-	}
-	return nil
-}
-
-func checkRun(m *imagev1.Manifest) error {
-	r := m.GetRun()
-	if r == nil {
-		return nil
-	}
-	if r.Command != "" && !inside(r.Command) {
-		return refuse(code.Outside, "run.command %q is not a relative path inside the image", r.Command)
-	}
-	if err := checkExec("run.ready.exec", r.GetReady().GetExec()); err != nil {
-		return err
-	}
-	if err := checkHTTP(r.GetReady().GetHttp()); err != nil {
-		return err
-	}
-	if err := checkTCP(r.GetReady().GetTcp()); err != nil {
-		return err
-	}
-	if _, ok := imagev1.Takeover_name[int32(r.Takeover)]; !ok {
-		return refuse(code.BadManifest, "run.takeover %d is not known (want restart or overlap)", r.Takeover)
-	}
-	for name, ms := range map[string]uint32{
-		"run.stop_timeout":  r.StopTimeoutMs,
-		"run.ready.timeout": r.GetReady().GetTimeoutMs(),
-		"run.ready.soak":    r.GetReady().GetSoakMs(),
-		"run.ready.bus":     r.GetReady().GetBusTimeoutMs(),
-	} {
-		if ms > maxWaitMs {
-			return refuse(code.BadManifest, "%s is %d ms, want at most an hour", name, ms)
-		}
-	}
-	if err := checkRestart(r.GetReady()); err != nil {
-		return err
-	}
-	return checkWords(r)
-}
-
-// maxRestartAfter bounds run.ready.restart_after.
-const maxRestartAfter = 1000
-
-// checkRestart refuses a count of failed probes where nothing is probed.
-func checkRestart(r *imagev1.Ready) error {
-	switch n := r.GetRestartAfter(); {
-	case n > maxRestartAfter:
-		return refuse(code.BadManifest, "run.ready.restart_after is %d, want at most %d", n, maxRestartAfter)
-	case n > 0 && r.GetHttp() == "" && r.GetTcp() == "" && r.GetExec() == nil:
-		return refuse(code.BadManifest, "run.ready.restart_after counts failed probes, and no probe is repeated "+
-			"(want http, tcp or exec)")
-	}
-	return nil
-}
-
-// checkHTTP refuses a probe that is not a URL of http or https with a host. Its scheme, too, may be a variable.
-func checkHTTP(probe string) error {
-	if probe == "" {
-		return nil
-	}
-	scheme, rest, _ := strings.Cut(probe, "://")
-	if variable.MatchString(scheme) {
-		scheme = "http"
-	}
-	// 00 stands for the values: it can be in a host and a port, and behind a %.
-	u, err := url.Parse(scheme + "://" + variable.ReplaceAllString(rest, "00"))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !isPort(cmp.Or(u.Port(), "80")) {
-		return refuse(code.BadManifest,
-			"run.ready.http %q is not a URL of http or https with a host, such as http://127.0.0.1:8080/", probe)
-	}
-	return nil
-}
-
-// checkTCP refuses a probe that is not HOST:PORT.
-func checkTCP(probe string) error {
-	if probe == "" {
-		return nil
-	}
-	_, port, err := net.SplitHostPort(variable.ReplaceAllString(probe, "00"))
-	if err != nil || !isPort(port) {
-		return refuse(code.BadManifest,
-			"run.ready.tcp %q is not HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080", probe)
-	}
-	return nil
-}
-
-// isPort reports whether a text is a port, in which 00 may stand for a variable's value.
-func isPort(s string) bool {
-	n, err := strconv.ParseUint(s, 10, 64)
-	return err == nil && (n < 1<<16 || strings.Contains(s, "00")) && s != "0"
-}
-
-// checkWords checks every text that may contain variables.
-func checkWords(r *imagev1.Run) error {
-	words := append([]string{r.Command, r.GetReady().GetHttp(), r.GetReady().GetTcp()}, r.Args...)
-	for _, s := range r.Sockets {
-		words = append(words, s.GetListen())
-	}
-	words = append(words, execWords(r.GetReady().GetExec())...)
-	words = append(words, execWords(r.GetRehearsal())...)
-	for name, value := range r.Env {
-		if !envName.MatchString(name) {
-			return refuse(code.BadManifest, "run.env has the name %q (want letters, digits and underscores)", name)
-		}
-		words = append(words, name, value)
-	}
-	total := 0
-	for _, w := range words {
-		total += len(w)
-		if strings.ContainsRune(w, 0) {
-			return refuse(code.BadManifest, "run holds a zero byte in %q", w)
-		}
-		if err := checkVariables(w); err != nil {
-			return err
-		}
-	}
-	if total > maxRun || len(words) > 4096 {
-		return refuse(code.BadManifest,
-			"command, arguments and environment have %d bytes in %d words, want at most %d in 4096", total, len(words),
-			maxRun)
-	}
-	return nil
-}
-
 var (
 	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variable = regexp.MustCompile(`\$\{([^}]*)\}?`)
@@ -359,4 +214,8 @@ func checkTexts(m *imagev1.Manifest) error {
 		return refuse(code.BadManifest, "published_at is not a time")
 	}
 	return nil
+}
+
+func refuse(code, format string, args ...any) error {
+	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: code, Message: fmt.Sprintf(format, args...)})
 }

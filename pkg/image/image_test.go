@@ -16,14 +16,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 const recipe = `

@@ -11,9 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // programHead is how much of a program is read to know its form.

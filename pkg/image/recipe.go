@@ -2,33 +2,19 @@ package image
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/garrison-fleet/garrison/pkg/code"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
 // RecipeName is the name of the file that describes the image of a directory.
 const RecipeName = "garrison.yaml"
-
-// maxRecipe bounds the file, in bytes.
-const maxRecipe = 256 << 10
 
 // recipe is the content of garrison.yaml.
 type recipe struct {
@@ -80,143 +66,6 @@ type readyRecipe struct {
 	Bus     string      `json:"bus"`
 
 	RestartAfter *uint32 `json:"restart_after"`
-}
-
-// keys lists the keys allowed at each position of the file; tags and env hold any key.
-var keys = map[string][]string{
-	"": {
-		"agent",
-		"version",
-		"kind",
-		"os",
-		"arch",
-		"description",
-		"tags",
-		"executor_version",
-		"conflicts",
-		"upgrades_from",
-		"skips",
-		"floor",
-		"requires",
-		"run",
-	},
-	"run.": {
-		"command",
-		"args",
-		"env",
-		"takeover",
-		"ready",
-		"stop_timeout",
-		"sockets",
-		"configs",
-		"reload",
-		"rehearsal",
-		"limits",
-		"sandbox",
-	},
-	"run.configs.":    {"template", "path", "mode"},
-	"run.rehearsal.":  {"command", "args"},
-	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak", "bus", "restart_after"},
-	"run.ready.exec.": {"command", "args"},
-	"run.sockets.":    {"name", "listen"},
-	"run.limits.":     {"memory", "cpu", "tasks", "open_files"},
-	"run.sandbox.": {
-		"user",
-		"no_new_privileges",
-		"read_only_system",
-		"writable",
-		"private_tmp",
-		"no_homes",
-		"capabilities",
-	},
-}
-
-// readRecipe reads garrison.yaml in root.
-func readRecipe(root *os.Root) (*recipe, error) {
-	f, err := openRegular(root, RecipeName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
-			Code: code.NoRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build " +
-				"--help, which shows one",
-		})
-	}
-	if err != nil {
-		return nil, refuse(code.BadRecipe, "%s %s", RecipeName, unreadable(err))
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxRecipe+1))
-	if err != nil {
-		return nil, refuse(code.BadRecipe, "%s %s", RecipeName, unreadable(err))
-	}
-	if len(data) > maxRecipe {
-		return nil, refuse(code.BadRecipe, "%s has more than %d bytes", RecipeName, maxRecipe)
-	}
-	return parseRecipe(data)
-}
-
-func parseRecipe(data []byte) (*recipe, error) {
-	asJSON, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return nil, refuse(code.BadRecipe, "%s: %v", RecipeName, err)
-	}
-	var all map[string]any
-	if err := json.Unmarshal(asJSON, &all); err != nil || all == nil {
-		return nil, refuse(code.BadRecipe, "%s is not a map of keys, such as agent: beacon", RecipeName)
-	}
-	if err := checkKeys("", all); err != nil {
-		return nil, err
-	}
-	r := &recipe{}
-	if err := json.Unmarshal(asJSON, r); err != nil {
-		return nil, refuse(code.BadRecipe, "%s: %s", RecipeName, wrongType(err))
-	}
-	return r, nil
-}
-
-// checkKeys refuses unknown keys at any depth. The spelling must match exactly.
-func checkKeys(at string, have map[string]any) error {
-	for _, k := range slices.Sorted(mapKeys(have)) {
-		if !slices.Contains(keys[at], k) {
-			return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-				Code: code.UnknownKey,
-				Message: RecipeName + " has the unknown key " + at + k + " (known there: " + strings.Join(keys[at],
-					", ") + ")",
-			})
-		}
-		deeper := at + k + "."
-		for _, inner := range mapsIn(have[k]) {
-			if keys[deeper] == nil {
-				continue
-			}
-			if err := checkKeys(deeper, inner); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// mapsIn returns the value itself if it is a map, or the maps in it if it is a list.
-func mapsIn(value any) (out []map[string]any) {
-	switch v := value.(type) {
-	case map[string]any:
-		out = append(out, v)
-	case []any:
-		for _, each := range v {
-			out = append(out, mapsIn(each)...)
-		}
-	}
-	return out
-}
-
-func mapKeys(m map[string]any) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 var (

@@ -4,9 +4,160 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 )
+
+// maxRecipe bounds the file, in bytes.
+const maxRecipe = 256 << 10
+
+// readRecipe reads garrison.yaml in root.
+func readRecipe(root *os.Root) (*recipe, error) {
+	f, err := openRegular(root, RecipeName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
+			Code: code.NoRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build " +
+				"--help, which shows one",
+		})
+	}
+	if err != nil {
+		return nil, refuse(code.BadRecipe, "%s %s", RecipeName, unreadable(err))
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxRecipe+1))
+	if err != nil {
+		return nil, refuse(code.BadRecipe, "%s %s", RecipeName, unreadable(err))
+	}
+	if len(data) > maxRecipe {
+		return nil, refuse(code.BadRecipe, "%s has more than %d bytes", RecipeName, maxRecipe)
+	}
+	return parseRecipe(data)
+}
+
+func parseRecipe(data []byte) (*recipe, error) {
+	asJSON, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, refuse(code.BadRecipe, "%s: %v", RecipeName, err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(asJSON, &all); err != nil || all == nil {
+		return nil, refuse(code.BadRecipe, "%s is not a map of keys, such as agent: beacon", RecipeName)
+	}
+	if err := checkKeys("", all); err != nil {
+		return nil, err
+	}
+	r := &recipe{}
+	if err := json.Unmarshal(asJSON, r); err != nil {
+		return nil, refuse(code.BadRecipe, "%s: %s", RecipeName, wrongType(err))
+	}
+	return r, nil
+}
+
+// keys lists the keys allowed at each position of the file; tags and env hold any key.
+var keys = map[string][]string{
+	"": {
+		"agent",
+		"version",
+		"kind",
+		"os",
+		"arch",
+		"description",
+		"tags",
+		"executor_version",
+		"conflicts",
+		"upgrades_from",
+		"skips",
+		"floor",
+		"requires",
+		"run",
+	},
+	"run.": {
+		"command",
+		"args",
+		"env",
+		"takeover",
+		"ready",
+		"stop_timeout",
+		"sockets",
+		"configs",
+		"reload",
+		"rehearsal",
+		"limits",
+		"sandbox",
+	},
+	"run.configs.":    {"template", "path", "mode"},
+	"run.rehearsal.":  {"command", "args"},
+	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak", "bus", "restart_after"},
+	"run.ready.exec.": {"command", "args"},
+	"run.sockets.":    {"name", "listen"},
+	"run.limits.":     {"memory", "cpu", "tasks", "open_files"},
+	"run.sandbox.": {
+		"user",
+		"no_new_privileges",
+		"read_only_system",
+		"writable",
+		"private_tmp",
+		"no_homes",
+		"capabilities",
+	},
+}
+
+// checkKeys refuses unknown keys at any depth. The spelling must match exactly.
+func checkKeys(at string, have map[string]any) error {
+	for _, k := range slices.Sorted(mapKeys(have)) {
+		if !slices.Contains(keys[at], k) {
+			return fault.Refuse(fault.Invalid, &apiv1.Refusal{
+				Code: code.UnknownKey,
+				Message: RecipeName + " has the unknown key " + at + k + " (known there: " + strings.Join(keys[at],
+					", ") + ")",
+			})
+		}
+		deeper := at + k + "."
+		for _, inner := range mapsIn(have[k]) {
+			if keys[deeper] == nil {
+				continue
+			}
+			if err := checkKeys(deeper, inner); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mapsIn returns the value itself if it is a map, or the maps in it if it is a list.
+func mapsIn(value any) (out []map[string]any) {
+	switch v := value.(type) {
+	case map[string]any:
+		out = append(out, v)
+	case []any:
+		for _, each := range v {
+			out = append(out, mapsIn(each)...)
+		}
+	}
+	return out
+}
+
+func mapKeys(m map[string]any) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
 
 // wrongType names the value whose type differs from the type of its key, in words of YAML.
 func wrongType(err error) string {
@@ -50,4 +201,27 @@ var forms = map[string]string{
 	"run.rehearsal":            `{command: beacon, args: ["-check"]}`,
 	"run.rehearsal.args":       `["-check"]`,
 	"run.ready.exec.args":      `["-quick"]`,
+}
+
+// mode is the mode of a file: octal, as a number such as 0640 or as text such as "0640".
+type mode uint32
+
+// UnmarshalJSON reads a mode. YAML has read a number with a leading 0 as octal.
+func (m *mode) UnmarshalJSON(data []byte) error {
+	var number uint32
+	if err := json.Unmarshal(data, &number); err == nil {
+		*m = mode(number)
+		return nil
+	}
+	var text string
+	err := json.Unmarshal(data, &text)
+	if err == nil {
+		var octal uint64
+		octal, err = strconv.ParseUint(strings.TrimPrefix(text, "0o"), 8, 32)
+		*m = mode(octal)
+	}
+	if err != nil {
+		return fmt.Errorf("run.configs.mode %s is not a mode; write it as 0640", data)
+	}
+	return nil
 }

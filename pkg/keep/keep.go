@@ -73,6 +73,10 @@ func Needed(b *rolloutv1.Keep, all int) int {
 	return int(b.GetWorking().GetServers())
 }
 
+// NeedsAll reports whether a budget that needs some of all servers needs each of them, so that no working one may
+// change.
+func NeedsAll(needed, all int) bool { return all > 0 && needed >= all }
+
 // GroupsOf returns the groups of a server, by position in the budgets of its environment.
 func GroupsOf(budgets []*rolloutv1.Keep, environment string, labels map[string]string) []Group {
 	if len(budgets) == 0 {

@@ -65,6 +65,17 @@ func TestAPercentageIsRoundedUp(t *testing.T) {
 	}
 }
 
+func TestABudgetOfEveryServerNeedsAll(t *testing.T) {
+	for _, c := range []struct {
+		needed, all int
+		want        bool
+	}{{2, 3, false}, {3, 3, true}, {4, 3, true}, {0, 0, false}, {1, 0, false}, {0, 1, false}} {
+		if have := keep.NeedsAll(c.needed, c.all); have != c.want {
+			t.Errorf("%d of %d: %t; want %t", c.needed, c.all, have, c.want)
+		}
+	}
+}
+
 // fleet is servers as a test knows them, without a tally.
 type fleet struct {
 	rack  map[string]string

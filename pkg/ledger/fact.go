@@ -1,6 +1,33 @@
+// Package ledger is the one ordered log of facts: the kinds of facts, their
+// writers, and their encoding as messages.
+//
+// A fact is a protobuf message about one noun and one key. Its subject is
+// garrison.ledger.NOUN.KEY.FACT; its headers are the CloudEvents attributes in binary
+// mode (CloudEvents 1.0, NATS protocol binding 1.0.2) and Garrison's own:
+//
+//	ce-specversion      1.0
+//	ce-id               a UUID, also the message id for de-duplication
+//	ce-type             the message's protobuf name, such as garrison.task.v1.Queued
+//	ce-source           garrison/SERVICE
+//	ce-subject          NOUN/KEY
+//	ce-time             when it was decided, RFC 3339 with nanoseconds
+//	Garrison-Actor      who asked, or the service when it acted by itself
+//	Garrison-Request    the id of the request or intent that all of it began with
+//	Garrison-Cause      what led to this very fact: intent/ID, report/SERVER/N, fact/SEQUENCE or request/ID
+//	traceparent         the W3C trace context of the cause, if it had one
+//
+// Guarantees:
+//
+//  1. Kinds lists every fact there is. A message that is not in it does not decode.
+//  2. Decode(Encode(f)) returns f.
+//  3. A kind that was ever written is never renamed or removed.
 package ledger
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -224,4 +251,28 @@ func first(h map[string][]string, name string) string {
 		return v[0]
 	}
 	return ""
+}
+
+// traceparent is the header of version 00 of W3C Trace Context.
+var traceparent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+const (
+	noTrace = "00000000000000000000000000000000"
+	noSpan  = "0000000000000000"
+)
+
+// CheckTrace returns a traceparent as it is, or "" for any other text: a sender decides what the header holds, and the
+// ledger keeps it.
+func CheckTrace(header string) string {
+	if !traceparent.MatchString(header) || header[3:35] == noTrace || header[36:52] == noSpan {
+		return ""
+	}
+	return header
+}
+
+// Mark returns a short digest of a recorded fact's place, id and time. Two ledgers that differ at a place have
+// different marks there. It is never 0.
+func Mark(f Fact) uint64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", f.Sequence, f.ID, f.At.UTC().Format(time.RFC3339Nano)))
+	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }

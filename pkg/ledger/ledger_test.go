@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,10 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 func TestEveryKindOfFactDecodesToWhatWasEncoded(t *testing.T) {
@@ -169,4 +169,40 @@ func TestTheServerThatCausedAFactIsKnown(t *testing.T) {
 			t.Errorf("%q is of %q, %v; want %q", cause, server, ok, want)
 		}
 	}
+}
+
+func TestOnlyATraceparentIsATrace(t *testing.T) {
+	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	if got := ledger.CheckTrace(good); got != good {
+		t.Errorf("%q, want it as it is", got)
+	}
+	for _, bad := range []string{
+		"", "x", strings.ToUpper(good), good + "-x", "01" + good[2:], good + "\n", strings.Repeat("a", 2000),
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+		strings.Replace(good, "4b", "\x1b[", 1),
+	} {
+		if got := ledger.CheckTrace(bad); got != "" {
+			t.Errorf("%.80q is taken as %q", bad, got)
+		}
+	}
+}
+
+// A task is assigned only if nothing was recorded about it since sequence 41. Of two
+// dispatchers that draft this, one gets a conflict.
+func ExampleOnKey() {
+	fact := ledger.Fact{
+		ID: "01890a5d-ac96-774b-bcce-b302099a8057", Noun: ledger.Task, Key: "t1", Body: &taskv1.Assigned{},
+		At: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), Actor: "task-dispatcher", Source: "task-dispatcher",
+	}
+	draft := ledger.OnKey(fact, 41)
+	fmt.Println(draft.Subject())
+	fmt.Println(draft.Guard.Subject, draft.Guard.Sequence)
+
+	header, _, err := ledger.Encode(draft.Fact)
+	fmt.Println(header["ce-type"], header["ce-subject"], err)
+	// Output:
+	// garrison.ledger.task.t1.assigned
+	// garrison.ledger.task.t1.* 41
+	// [garrison.task.v1.Assigned] [task/t1] <nil>
 }

@@ -1,6 +1,7 @@
 package strict_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,12 +9,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/garrison-fleet/garrison/pkg/strict"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/strict"
 )
 
 // newer returns the message as a newer program would send it: with one more field.
@@ -118,4 +118,10 @@ func FuzzUnknownFieldsAreFoundExactlyWhenThereAreSome(f *testing.F) {
 			t.Fatalf("a message without unknown fields has some: %v", err)
 		}
 	})
+}
+
+func Example() {
+	entry := &desiredv1.Entry{Agent: "beacon", Verb: 9} // a newer dispatcher wrote it
+	fmt.Println(strict.Check(entry))
+	// Output: verb: unknown value 9 of garrison.task.v1.Verb
 }

@@ -80,3 +80,32 @@ func parseChunk(prefix, subject string) (ChunkAddress, error) {
 	}
 	return a, nil
 }
+
+// BlobSubject returns the subject of a chunk of a blob: garrison.blob.SHA256.N.
+func BlobSubject(digest []byte, chunk int) string {
+	return blob + hex.EncodeToString(digest) + "." + strconv.Itoa(chunk)
+}
+
+// ChunkSubjects matches every chunk of every blob.
+const ChunkSubjects = blob + "*.*"
+
+// BlobSubjects matches every chunk of a blob.
+func BlobSubjects(digest []byte) string { return blob + hex.EncodeToString(digest) + ".*" }
+
+// FirstChunkSubjects matches the first chunk of every blob.
+const FirstChunkSubjects = blob + "*.0"
+
+// ParseBlobSubject reads a chunk's subject.
+func ParseBlobSubject(subject string) (digest []byte, chunk int, err error) {
+	t, err := tokens(subject, blob, 2)
+	if err != nil {
+		return nil, 0, err
+	}
+	if digest, err = hex.DecodeString(t[0]); err == nil {
+		chunk, err = strconv.Atoi(t[1])
+	}
+	if err != nil {
+		return nil, 0, fault.New(fault.Invalid, "subject %q is not a chunk's: %w", subject, err)
+	}
+	return digest, chunk, nil
+}

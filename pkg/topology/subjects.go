@@ -1,8 +1,6 @@
 package topology
 
 import (
-	"encoding/hex"
-	"strconv"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -194,35 +192,6 @@ const RenewSubjects = renew + "*.*"
 // ParseRenewSubject reads the subject of a request to renew.
 func ParseRenewSubject(subject string) (ServerAddress, error) { return parseServer(renew, subject) }
 
-// BlobSubject returns the subject of a chunk of a blob: garrison.blob.SHA256.N.
-func BlobSubject(digest []byte, chunk int) string {
-	return blob + hex.EncodeToString(digest) + "." + strconv.Itoa(chunk)
-}
-
-// ChunkSubjects matches every chunk of every blob.
-const ChunkSubjects = blob + "*.*"
-
-// BlobSubjects matches every chunk of a blob.
-func BlobSubjects(digest []byte) string { return blob + hex.EncodeToString(digest) + ".*" }
-
-// FirstChunkSubjects matches the first chunk of every blob.
-const FirstChunkSubjects = blob + "*.0"
-
-// ParseBlobSubject reads a chunk's subject.
-func ParseBlobSubject(subject string) (digest []byte, chunk int, err error) {
-	t, err := tokens(subject, blob, 2)
-	if err != nil {
-		return nil, 0, err
-	}
-	if digest, err = hex.DecodeString(t[0]); err == nil {
-		chunk, err = strconv.Atoi(t[1])
-	}
-	if err != nil {
-		return nil, 0, fault.New(fault.Invalid, "subject %q is not a chunk's: %w", subject, err)
-	}
-	return digest, chunk, nil
-}
-
 // RollCallSubject returns the subject on which every process of a service answers:
 // garrison.rollcall.SERVICE. Only the service itself asks there.
 func RollCallSubject(service string) string { return rollCall + service }
@@ -279,4 +248,35 @@ func tokens(subject, prefix string, n int) ([]string, error) {
 		return nil, fault.New(fault.Invalid, "subject %q: want %s and %d tokens", subject, prefix, n)
 	}
 	return t, nil
+}
+
+// LogOpenSubject returns the subject on which the registry asks a server to let a person read the output of an agent:
+// garrison.logopen.CELL.SERVER.
+func LogOpenSubject(a ServerAddress) string { return logOpen + a.String() }
+
+// LogOpenSubjects matches those requests to all servers.
+const LogOpenSubjects = logOpen + "*.*"
+
+// LogReader is a person who reads in a session that the registry opened.
+type LogReader struct{ Actor, Session string }
+
+// LogReadSubject returns the subject on which a person reads the output of an agent from its server:
+// garrison.logread.CELL.SERVER.ACTOR.SESSION.
+func LogReadSubject(a ServerAddress, r LogReader) string {
+	return logRead + a.String() + "." + r.Actor + "." + r.Session
+}
+
+// LogReadSubjects matches the reading requests of everybody at all servers.
+const LogReadSubjects = logRead + "*.*.*.*"
+
+// LogReadsOf matches the reading requests of everybody at one server.
+func LogReadsOf(a ServerAddress) string { return LogReadSubject(a, LogReader{anyToken, anyToken}) }
+
+// ParseLogReadSubject reads the subject of a reading request.
+func ParseLogReadSubject(subject string) (ServerAddress, LogReader, error) {
+	t, err := tokens(subject, logRead, 4)
+	if err != nil {
+		return ServerAddress{}, LogReader{}, err
+	}
+	return ServerAddress{Cell: t[0], Server: t[1]}, LogReader{Actor: t[2], Session: t[3]}, nil
 }

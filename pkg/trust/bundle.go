@@ -2,6 +2,7 @@ package trust
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
@@ -65,4 +66,22 @@ func ReadBundle(path string) func() ([]byte, error) {
 		}
 		return text, nil
 	}
+}
+
+// EncodePair returns a key and its certificates as PEM.
+func EncodePair(pair tls.Certificate) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	return append(text, EncodeCertificates(pair.Certificate...)...), nil
+}
+
+// EncodeCertificates returns certificates as PEM.
+func EncodeCertificates(all ...[]byte) (text []byte) {
+	for _, der := range all {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	return text
 }

@@ -241,21 +241,3 @@ func newSerial() *big.Int {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // never fails, as crypto/rand does not
 	return serial
 }
-
-// EncodePair returns a key and its certificates as PEM.
-func EncodePair(pair tls.Certificate) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		return nil, fmt.Errorf("encode key: %w", err)
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	return append(text, EncodeCertificates(pair.Certificate...)...), nil
-}
-
-// EncodeCertificates returns certificates as PEM.
-func EncodeCertificates(all ...[]byte) (text []byte) {
-	for _, der := range all {
-		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
-	}
-	return text
-}

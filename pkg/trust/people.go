@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -135,4 +136,14 @@ func (c Context) PublicKey() string {
 	defer pair.Wipe()
 	public, _ := pair.PublicKey()
 	return public
+}
+
+// UserOf returns the public key and the name of the user whom a JWT admits; both are empty when it
+// cannot be read.
+func UserOf(userJWT string) (publicKey, name string) {
+	claims, err := jwt.DecodeUserClaims(userJWT)
+	if err != nil {
+		return "", ""
+	}
+	return claims.Subject, claims.Name
 }

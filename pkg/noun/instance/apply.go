@@ -3,6 +3,7 @@ package instance
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"strings"
 	"time"
 
@@ -219,4 +220,12 @@ func settle(i *instancev1.Instance, at time.Time, reason string) {
 func empty(key, id string) *instancev1.Instance {
 	server, agent, _ := strings.Cut(key, ".")
 	return &instancev1.Instance{Id: id, ServerId: server, Agent: agent}
+}
+
+// recordOwn records a new revision of the instance's own values where a configuration changes them.
+func recordOwn(i *instancev1.Instance, f ledger.Fact, next *instancev1.Configuration) {
+	if maps.Equal(i.GetConfiguration().GetOwn(), next.GetOwn()) {
+		return
+	}
+	i.OwnChange = &instancev1.OwnChange{Revision: f.Sequence, ChangedBy: f.Actor, ChangedAt: timestamppb.New(f.At)}
 }

@@ -1,8 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
+	"slices"
+	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -105,4 +109,72 @@ func recordDeath(s *serverv1.Server, f ledger.Fact, b *serverv1.Dead) {
 		s.Reason = "the machine was given up while it beat"
 		stand(s, f, serverv1.Standing_STANDING_REVOKED, "", exclusion(f, s.Reason, ""))
 	}
+}
+
+// recordHistory folds a fact about the server's epoch, its executor's condition, a duplicate or a
+// reinstall, and reports whether it was one.
+func recordHistory(s *serverv1.Server, f ledger.Fact) bool {
+	switch b := f.Body.(type) {
+	case *serverv1.Ahead:
+		s.Ahead = &serverv1.ServerAhead{Place: b.Place, LedgerEnd: b.LedgerEnd, Since: timestamppb.New(f.At)}
+	case *serverv1.EpochRaised:
+		s.Epoch, s.Ahead, s.Confirmed = b.Epoch, nil, nil
+	case *serverv1.PlaceConfirmed:
+		s.Confirmed = b.Place
+	case *serverv1.ConditionChanged:
+		s.Condition = &serverv1.ServerCondition{
+			State: b.State, Code: b.Code, Reason: b.Reason, Since: timestamppb.New(f.At),
+		}
+	case *serverv1.Duplicated:
+		s.Duplicate = &serverv1.ServerDuplicate{Sightings: b.Sightings, Since: timestamppb.New(f.At)}
+	case *serverv1.DuplicateEnded:
+		s.Duplicate = nil
+	case *serverv1.Reinstalling:
+		s.Reinstall = &serverv1.Reinstall{IntentId: b.IntentId, Actor: f.Actor, Since: timestamppb.New(f.At)}
+	case *serverv1.Reinstalled:
+		s.Reinstall, s.ReinstalledAt = nil, timestamppb.New(f.At)
+	default:
+		return false
+	}
+	return true
+}
+
+// CompareFound orders unmanaged agents. It ignores since when each is known.
+func CompareFound(a, b *serverv1.FoundAgent) int {
+	return cmp.Or(
+		cmp.Compare(a.Agent, b.Agent),
+		cmp.Compare(a.Trace, b.Trace),
+		cmp.Compare(a.Path, b.Path),
+		bytes.Compare(a.Digest, b.Digest),
+		cmp.Compare(a.Version, b.Version),
+		cmp.Compare(a.ImageId, b.ImageId),
+		cmp.Compare(a.OtherServerId, b.OtherServerId),
+		cmp.Compare(a.OtherRoot, b.OtherRoot),
+	)
+}
+
+// recordFound replaces the list of unmanaged agents. One that was listed before keeps its time.
+func recordFound(s *serverv1.Server, f *serverv1.AgentsFound, at time.Time) {
+	before := s.Found
+	s.Found, s.FoundMore, s.FoundAt = nil, f.GetMore(), timestamppb.New(at)
+	for _, a := range f.GetAgents() {
+		next := proto.CloneOf(a)
+		next.Since = s.FoundAt
+		if i := slices.IndexFunc(before, func(b *serverv1.FoundAgent) bool { return CompareFound(a, b) == 0 }); i >= 0 {
+			next.Since = before[i].Since
+		}
+		s.Found = append(s.Found, next)
+	}
+}
+
+// keepFound keeps the unmanaged agents of a server that died, except those that certainly belong
+// to another server or root.
+func keepFound(s *serverv1.Server) {
+	for _, f := range s.Found {
+		if f.OtherServerId == "" && f.OtherRoot == "" {
+			s.FoundAtDeath = append(s.FoundAtDeath, f)
+		}
+	}
+	s.FoundAtDeathMore = s.FoundMore
+	s.Found, s.FoundMore, s.FoundAt = nil, 0, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/keep"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -128,7 +129,7 @@ func TightBudget(b *registryv1.TightBudget) string {
 		group += " of environment " + e
 	}
 	text := fmt.Sprintf("%s: %d of %d servers work, and %d must: ", group, b.GetWorking(), b.GetAll(), b.GetNeeded())
-	if b.GetNeeded() >= b.GetAll() {
+	if keep.NeedsAll(int(b.GetNeeded()), int(b.GetAll())) {
 		return text + "no working server there can ever change; the rollout waits until the keep budget is smaller"
 	}
 	spare := max(0, int(b.GetWorking())-int(b.GetNeeded()))

@@ -46,7 +46,7 @@ func keepNote(e *environmentv1.Environment, b *rolloutv1.Keep, groups []*registr
 	var tight []string
 	for _, g := range groups {
 		all := int(g.GetCount())
-		if need := keep.Needed(b, all); need > 0 && need >= all {
+		if need := keep.Needed(b, all); keep.NeedsAll(need, all) {
 			name := "environment " + e.GetName()
 			if label, ok := strings.CutPrefix(b.GetField(), "label."); ok {
 				name = label + "=" + slices.Concat(g.GetValues(), []string{""})[0]

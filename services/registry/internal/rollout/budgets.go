@@ -50,7 +50,7 @@ func (b *budgets) hold(s Standing) {
 	b.held++
 	needed := keep.Needed(s.Keep, s.Count.All)
 	switch {
-	case s.Count.All > 0 && needed >= s.Count.All:
+	case keep.NeedsAll(needed, s.Count.All):
 		b.stuck = true
 		b.why = fmt.Sprintf("a smaller keep budget than %d of %d servers with %s", needed, s.Count.All, group)
 	case !b.stuck:

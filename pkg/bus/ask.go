@@ -1,0 +1,90 @@
+package bus
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// Ask sends a request on a subject that is not a service's method and waits for the
+// answer. The error has the kind and the refusal of the answer.
+func Ask[R proto.Message](ctx context.Context, c *Conn, subject string, q proto.Message) (R, error) {
+	return exchange[R](ctx, c, subject, q, requestError)
+}
+
+// exchange sends a request and waits for the answer, for DefaultTimeout unless ctx has a deadline.
+// unanswered turns the client's error into the one to return.
+func exchange[R proto.Message](
+	ctx context.Context, c *Conn, subject string, q proto.Message, unanswered func(error) error,
+) (R, error) {
+	var zero R
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	data, err := proto.Marshal(q)
+	if err != nil {
+		return zero, fault.New(fault.Internal, "write request: %w", err)
+	}
+	ask := &nats.Msg{Subject: subject, Data: data}
+	if id, ok := ctx.Value(requestID{}).(string); ok {
+		ask.Header = nats.Header{ledger.HeaderRequest: {id}}
+	}
+	m, err := c.nc.RequestMsgWithContext(ctx, ask)
+	if err != nil {
+		return zero, unanswered(err)
+	}
+	if err := refusedBy(m.Header, m.Data); err != nil {
+		return zero, err
+	}
+	r := zero.ProtoReflect().New().Interface().(R)
+	if err := proto.Unmarshal(m.Data, r); err != nil {
+		return zero, fault.New(fault.Internal, "read answer on %s: %w", subject, err)
+	}
+	return r, nil
+}
+
+// rollCallMost bounds the answers to one roll call.
+const rollCallMost = 256
+
+// AnswerEach answers requests on a subject, for AskEach. Every process that calls it answers each of them.
+func AnswerEach[R proto.Message](c *Conn, subject string, f func() R) (stop func(), err error) {
+	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
+		if data, err := proto.Marshal(f()); err == nil {
+			_ = m.Respond(data) // the caller counts the answers
+		}
+	})
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "answer %s: %w", subject, err)
+	}
+	c.settleSubscription()
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// AskEach sends a request to every process that answers on a subject, and returns what arrives until ctx is done.
+func AskEach[R proto.Message](ctx context.Context, c *Conn, subject string) ([]R, error) {
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, requestError(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := c.nc.PublishRequest(subject, inbox, nil); err != nil {
+		return nil, requestError(err)
+	}
+	var out []R
+	for len(out) < rollCallMost {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			break // the time is over
+		}
+		var zero R
+		r := zero.ProtoReflect().New().Interface().(R)
+		if len(m.Data) > 0 && proto.Unmarshal(m.Data, r) == nil {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
