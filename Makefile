@@ -28,7 +28,7 @@ image-catalog.src := ./services/image-catalog/cmd/image-catalog
 task-dispatcher.src := ./services/task-dispatcher/cmd/task-dispatcher
 access.src := ./services/access/cmd/access
 executor.src := ./services/executor/cmd/executor
-garrison-sim.src := ./services/executor/cmd/garrison-sim
+garrison-sim.src := ./services/executor/simulation/garrison-sim
 beacon.src := ./e2e/agents/beacon
 rig.src := ./e2e/cmd/rig
 

@@ -13,7 +13,7 @@ import (
 var programs = []string{
 	"deploy/allinone/cmd/garrisond", "services/operator/cmd/garrison", "services/registry/cmd/registry",
 	"services/image-catalog/cmd/image-catalog", "services/task-dispatcher/cmd/task-dispatcher",
-	"services/access/cmd/access", "services/executor/cmd/executor", "services/executor/cmd/garrison-sim",
+	"services/access/cmd/access", "services/executor/cmd/executor", "services/executor/simulation/garrison-sim",
 	"e2e/agents/beacon", "e2e/cmd/rig",
 }
 

@@ -1,10 +1,12 @@
-package sim
+package simulation
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -13,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
@@ -117,5 +120,66 @@ func flap(ctx context.Context, conn *bus.Conn) error {
 		if conn.Connected() {
 			_ = conn.Reconnect() // it is already reconnecting
 		}
+	}
+}
+
+// Truth is what a server did and has.
+type Truth struct {
+	Fault     Fault
+	Dead      bool
+	Agents    map[string]string       // the id of the image of each agent
+	Ended     map[string]taskv1.State // how tasks ended
+	Forgotten bool                    // it does not remember all of them
+	Waiting   int                     // reports that were not acknowledged
+	Dropped   int                     // reports that were lost because the outbox was full
+	Tried     []string                // the versions to which a change began
+}
+
+func (e *engine) truth() Truth {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := Truth{
+		Fault: e.fault, Dead: e.memory.Dead, Agents: map[string]string{}, Ended: map[string]taskv1.State{},
+		Forgotten: e.memory.Forgotten > 0, Waiting: len(e.memory.Outbox), Dropped: e.memory.Dropped,
+		Tried: slices.Clone(e.memory.Tried),
+	}
+	for name, a := range e.memory.Agents {
+		t.Agents[name] = a.ImageID
+	}
+	for _, was := range e.memory.Ended {
+		t.Ended[was.TaskID] = was.State
+	}
+	return t
+}
+
+func (e *engine) dead() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.memory.Dead
+}
+
+// Seen counts what the servers of a fleet did since it was started. It is safe for concurrent use.
+type Seen struct {
+	Documents  atomic.Int64 // documents taken
+	Refused    atomic.Int64 // documents that did not continue the history of the one before
+	Unread     atomic.Int64 // attempts to read a document that failed
+	Begun      atomic.Int64 // tasks and changes without a task
+	Succeeded  atomic.Int64
+	Undone     atomic.Int64
+	Failed     atomic.Int64
+	Reports    atomic.Int64 // acknowledged by the bus
+	Reconnects atomic.Int64
+	Ended      atomic.Int64 // servers that ended because they are dead
+	Vanished   atomic.Int64 // servers that went away forever
+}
+
+func (s *Seen) ended(state taskv1.State) {
+	switch state {
+	case taskv1.State_STATE_SUCCEEDED:
+		s.Succeeded.Add(1)
+	case taskv1.State_STATE_UNDONE:
+		s.Undone.Add(1)
+	case taskv1.State_STATE_FAILED:
+		s.Failed.Add(1)
 	}
 }

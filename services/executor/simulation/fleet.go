@@ -1,25 +1,35 @@
-package sim
+// Package simulation simulates servers: each has its own key, credentials and connection, and the executor's own link,
+// enrolment and renewal. Only the engine is pretended: it changes a map in memory instead of a machine.
+//
+// Guarantees:
+//
+//  1. What a server sends is made of the messages that the executor sends, in the same order, and is published until it
+//     is acknowledged.
+//  2. A server that is started again continues: it keeps its identity, agents, ended tasks and unacknowledged reports.
+//  3. Which fault a server has, and how long a task takes, follows from the seed and the host name alone.
+//  4. A fleet has one file open for each server, its connection, and SpareFiles more at most.
+//  5. Check compares the ledger with what the servers did, and changes nothing.
+package simulation
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
-
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -184,4 +194,46 @@ func (f *Fleet) Faulty() map[Fault]int {
 		out[s.engine.fault]++
 	}
 	return out
+}
+
+const (
+	// SpareFiles is how many files a fleet has open at most beside one connection for each server.
+	SpareFiles = 256
+	// filesAtOnce is how many of them are the state and the credentials of servers.
+	filesAtOnce = 64
+	// namedEnds is how many of the servers that ended by themselves an error names.
+	namedEnds = 3
+)
+
+// files bounds how many files the servers of a fleet have open at the same time, beside their connections.
+type files chan struct{}
+
+func newFiles() files { return make(files, filesAtOnce) }
+
+// do waits for its turn, and calls work, which has one file open at a time.
+func (f files) do(work func() error) error {
+	f <- struct{}{}
+	defer func() { <-f }()
+	return work()
+}
+
+// credentials bounds a function that reads credentials.
+func (f files) credentials(read func() (string, []byte, error)) func() (string, []byte, error) {
+	return func() (jwt string, seed []byte, err error) {
+		err = f.do(func() error {
+			jwt, seed, err = read()
+			return err
+		})
+		return jwt, seed, err
+	}
+}
+
+// endedEarly returns one error for the servers that ended by themselves: how many there are, and why the first ones
+// did; nil without any.
+func endedEarly(all []error) error {
+	if len(all) <= namedEnds {
+		return errors.Join(all...)
+	}
+	return fmt.Errorf("%d servers ended by themselves; the first %d:\n%w", len(all), namedEnds,
+		errors.Join(all[:namedEnds]...))
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
-	"github.com/garrison-fleet/garrison/services/executor/internal/sim"
+	"github.com/garrison-fleet/garrison/services/executor/simulation"
 )
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 
 type flags struct {
 	*flag.FlagSet
-	fleet            sim.Config
+	fleet            simulation.Config
 	tokenFile, level string
 	context, output  string
 	lasts, settle    time.Duration
@@ -74,8 +74,8 @@ func newFlags() *flags {
 	} {
 		config.Checked(f.FlagSet, s.p, s.name, 0, s.usage+", from 0 to 1", share)
 	}
-	config.Checked(f.FlagSet, &c.Bad, "bad", sim.Bad{}, "`VERSION=SHARE`: changes to this version are rolled back "+
-		"on this share of servers, such as 2.0.0=0.05", bad)
+	config.Checked(f.FlagSet, &c.Bad, "bad", simulation.Bad{}, "`VERSION=SHARE`: changes to this version are rolled "+
+		"back on this share of servers, such as 2.0.0=0.05", bad)
 	config.Checked(f.FlagSet, &c.BeatInterval, "beat-interval", 5*time.Second, "the time between two beats",
 		config.Lasting(100*time.Millisecond))
 	config.Checked(f.FlagSet, &c.PollInterval, "poll-interval", time.Minute,
@@ -102,7 +102,7 @@ func share(s string) (float64, error) {
 }
 
 // bad takes a version that does not work everywhere.
-func bad(s string) (b sim.Bad, err error) {
+func bad(s string) (b simulation.Bad, err error) {
 	version, part, ok := strings.Cut(s, "=")
 	if !ok || version == "" {
 		return b, errors.New("want VERSION=SHARE, such as 2.0.0=0.05")
@@ -142,9 +142,9 @@ func enoughFiles(servers int) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)
 	}
-	if uint64(servers)+sim.SpareFiles > limit.Cur {
+	if uint64(servers)+simulation.SpareFiles > limit.Cur {
 		return fault.New(fault.Invalid, "%d servers need %d open files; the limit is %d. Raise it (ulimit -n), or "+
-			"start several processes with a --dir and a --name each", servers, servers+sim.SpareFiles, limit.Cur)
+			"start several processes with a --dir and a --name each", servers, servers+simulation.SpareFiles, limit.Cur)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := sim.New(f.fleet)
+	fleet, err := simulation.New(f.fleet)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 // work runs the fleet until ctx is done, and checks the ledger while the servers still run.
-func (f *flags) work(ctx context.Context, fleet *sim.Fleet, s summary) error {
+func (f *flags) work(ctx context.Context, fleet *simulation.Fleet, s summary) error {
 	began := time.Now()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
-	"github.com/garrison-fleet/garrison/services/executor/internal/sim"
+	"github.com/garrison-fleet/garrison/services/executor/simulation"
 )
 
 // checkEvery is the pause between two comparisons while the ledger and the servers still differ.
@@ -19,7 +19,7 @@ const checkEvery = 500 * time.Millisecond
 
 // check compares the ledger with the servers until both agree, or the time for that is over. It returns nil without an
 // operator's context.
-func (f *flags) check(ctx context.Context, fleet *sim.Fleet) (*sim.Result, error) {
+func (f *flags) check(ctx context.Context, fleet *simulation.Fleet) (*simulation.Result, error) {
 	if f.context == "" {
 		return nil, nil
 	}
@@ -35,9 +35,9 @@ func (f *flags) check(ctx context.Context, fleet *sim.Fleet) (*sim.Result, error
 	}
 	defer c.Close()
 	truths := fleet.Truths()
-	check := sim.NewCheck(func(server string) bool { _, ok := truths[server]; return ok })
+	check := simulation.NewCheck(func(server string) bool { _, ok := truths[server]; return ok })
 	var last client.Position
-	var result *sim.Result
+	var result *simulation.Result
 	for {
 		if last, err = fold(ctx, c, check, last); err == nil {
 			r := check.Compare(fleet.Truths(), time.Now())
@@ -57,7 +57,9 @@ func (f *flags) check(ctx context.Context, fleet *sim.Fleet) (*sim.Result, error
 }
 
 // fold passes the facts behind a position to the check, and returns the new position.
-func fold(ctx context.Context, c *client.Client, check *sim.Check, last client.Position) (client.Position, error) {
+func fold(
+	ctx context.Context, c *client.Client, check *simulation.Check, last client.Position,
+) (client.Position, error) {
 	for e, err := range c.Events(ctx, client.Query{After: last}) {
 		if err != nil {
 			return last, err
@@ -75,29 +77,29 @@ const findingsShown = 20
 
 // summary is what the program prints at its end.
 type summary struct {
-	Servers    int               `json:"servers"`
-	Joined     int               `json:"joined"`
-	Seconds    float64           `json:"seconds"`
-	Faults     map[sim.Fault]int `json:"faults"`
-	Dead       int64             `json:"dead"`
-	Documents  int64             `json:"documents_taken"`
-	Refused    int64             `json:"documents_refused"`
-	Unread     int64             `json:"reads_failed"`
-	Begun      int64             `json:"tasks_begun"`
-	Succeeded  int64             `json:"tasks_succeeded"`
-	Undone     int64             `json:"tasks_undone"`
-	Failed     int64             `json:"tasks_failed"`
-	Reports    int64             `json:"reports_acknowledged"`
-	Reconnects int64             `json:"reconnects"`
-	Checked    bool              `json:"ledger_checked"`
-	Tasks      int               `json:"ledger_tasks"`
-	Compared   int               `json:"ledger_tasks_compared"`
-	Open       int               `json:"ledger_tasks_open"`
-	Findings   []string          `json:"findings"`
-	Tried      map[string]int    `json:"servers_tried"` // how many servers began a change to a version
+	Servers    int                      `json:"servers"`
+	Joined     int                      `json:"joined"`
+	Seconds    float64                  `json:"seconds"`
+	Faults     map[simulation.Fault]int `json:"faults"`
+	Dead       int64                    `json:"dead"`
+	Documents  int64                    `json:"documents_taken"`
+	Refused    int64                    `json:"documents_refused"`
+	Unread     int64                    `json:"reads_failed"`
+	Begun      int64                    `json:"tasks_begun"`
+	Succeeded  int64                    `json:"tasks_succeeded"`
+	Undone     int64                    `json:"tasks_undone"`
+	Failed     int64                    `json:"tasks_failed"`
+	Reports    int64                    `json:"reports_acknowledged"`
+	Reconnects int64                    `json:"reconnects"`
+	Checked    bool                     `json:"ledger_checked"`
+	Tasks      int                      `json:"ledger_tasks"`
+	Compared   int                      `json:"ledger_tasks_compared"`
+	Open       int                      `json:"ledger_tasks_open"`
+	Findings   []string                 `json:"findings"`
+	Tried      map[string]int           `json:"servers_tried"` // how many servers began a change to a version
 }
 
-func (s *summary) fill(fleet *sim.Fleet, r *sim.Result) {
+func (s *summary) fill(fleet *simulation.Fleet, r *simulation.Result) {
 	seen := &fleet.Seen
 	s.Tried = map[string]int{}
 	for _, truth := range fleet.Truths() {
@@ -121,7 +123,7 @@ func (s *summary) print(w io.Writer, format string) error {
 		return e.Encode(s)
 	}
 	var faults []string
-	for _, f := range sim.Faults {
+	for _, f := range simulation.Faults {
 		if n := s.Faults[f]; n > 0 {
 			faults = append(faults, fmt.Sprintf("%d %s", n, f))
 		}
