@@ -20,7 +20,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
 RACE :=
 BUILD := go build $(RACE) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
 
-PROGRAMS := garrisond garrison registry image-catalog task-dispatcher access executor garrison-sim beacon demo handover chaos
+PROGRAMS := garrisond garrison registry image-catalog task-dispatcher access executor garrison-sim beacon rig
 garrisond.src := ./deploy/allinone/cmd/garrisond
 garrison.src := ./services/operator/cmd/garrison
 registry.src := ./services/registry/cmd/registry
@@ -28,11 +28,9 @@ image-catalog.src := ./services/image-catalog/cmd/image-catalog
 task-dispatcher.src := ./services/task-dispatcher/cmd/task-dispatcher
 access.src := ./services/access/cmd/access
 executor.src := ./services/executor/cmd/executor
-garrison-sim.src := ./services/executor/cmd/garrison-sim
+garrison-sim.src := ./services/executor/simulation/garrison-sim
 beacon.src := ./e2e/agents/beacon
-demo.src := ./e2e/cmd/demo
-handover.src := ./e2e/cmd/handover
-chaos.src := ./e2e/cmd/chaos
+rig.src := ./e2e/cmd/rig
 
 AGENT ?= beacon
 EXPORTER_VERSIONS := 1.9.1 1.10.2
@@ -52,14 +50,14 @@ build: ## build every program into bin/
 
 .PHONY: demo
 demo: build $(if $(filter node_exporter,$(AGENT)),exporters) ## run the demo; AGENT=node_exporter: a third-party agent; KEEP=1: leave it running
-	@$(BIN)/demo --bin $(BIN) --agent $(AGENT) $(if $(KEEP),--keep)
+	@$(BIN)/rig demo --bin $(BIN) --agent $(AGENT) $(if $(KEEP),--keep)
 
 UPGRADES ?= 100
 TAKEOVER ?= overlap
 
 .PHONY: handover
 handover: build ## upgrade an agent UPGRADES=100 times under load, count lost requests; TAKEOVER=restart or ITSELF=1 to compare
-	@$(BIN)/handover --bin $(BIN) --upgrades $(UPGRADES) --takeover $(TAKEOVER) $(if $(ITSELF),--itself)
+	@$(BIN)/rig handover --bin $(BIN) --upgrades $(UPGRADES) --takeover $(TAKEOVER) $(if $(ITSELF),--itself)
 
 ROUNDS ?= 10
 MODE ?= both
@@ -68,13 +66,13 @@ SEED ?=
 
 .PHONY: chaos
 chaos: build ## run ROUNDS=10 rounds of random faults and check everything after each; MODE=apart|one|both, KINDS=list, SEED=n
-	@$(BIN)/chaos --bin $(BIN) --rounds $(ROUNDS) --mode $(MODE) --kinds "$(KINDS)" $(if $(SEED),--seed $(SEED)) --keep
+	@$(BIN)/rig chaos --bin $(BIN) --rounds $(ROUNDS) --mode $(MODE) --kinds "$(KINDS)" $(if $(SEED),--seed $(SEED))
 
 FAULT ?= 0
 
 .PHONY: sim
 sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAULT=0.05, KILL=1, SEED=n; ROLLOUT=1 KILL=2s: in waves
-	go run ./e2e/cmd/simulate --bin $(BIN) --servers $(or $(SERVERS),100) --fault $(FAULT) $(if $(SEED),--seed $(SEED)) \
+	@$(BIN)/rig simulate --bin $(BIN) --servers $(or $(SERVERS),100) --fault $(FAULT) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(ROLLOUT),--rollout $(if $(KILL),--kill-every $(KILL)),$(if $(KILL),--kill)) \
 	  $(if $(WAVES),--waves $(WAVES)) $(if $(MAX_BROKEN),--max-broken $(MAX_BROKEN)) $(if $(DURATION),--duration $(DURATION)) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY))
 
@@ -105,7 +103,7 @@ TIMES ?= 1
 cluster-test: build ## read from a replica that lags; lose each server of the bus under load, beside a bus of one; SERVERS=200, LOSSES=kinds, TIMES=1
 	GARRISON_CLUSTER=1 go test -count=1 -timeout 5m -run 'LagsBehind|FreshRead' \
 	  ./pkg/bus ./services/registry ./services/executor/internal/link
-	go run ./e2e/cmd/failover --bin $(BIN) --servers $(or $(SERVERS),200) --rounds $(TIMES) --only '$(LOSSES)'
+	$(BIN)/rig failover --bin $(BIN) --servers $(or $(SERVERS),200) --rounds $(TIMES) --only '$(LOSSES)'
 
 .PHONY: exporters
 exporters: ## build two releases of Prometheus node_exporter from its Go module
@@ -250,10 +248,13 @@ golden: ## rewrite the golden files and the diagrams
 	UPDATE=1 go test -count=1 ./services/registry ./services/executor/internal/lifecycle -run 'Diagram|ThePage'
 
 AGENTS ?= 10
+QUICK ?=
+comma := ,
 
 .PHONY: bench
-bench: build ## run the benchmarks of e2e/bench/README.md; ONLY=NAME for one; SERVERS=N of the inventory or the fleet
-	go run ./e2e/bench --bin $(BIN) $(if $(SERVERS),--servers $(SERVERS)) --agents $(AGENTS) $(if $(ONLY),--only $(ONLY))
+bench: build ## run the benchmarks of e2e/bench/README.md; ONLY=NAMES for some; SERVERS=N of the inventory or the fleet; QUICK=1: a tenth
+	@GARRISON_BIN=$(BIN) go test ./e2e/bench -v -run '^$$' -bench '(?i)^Benchmark($(if $(ONLY),$(subst $(comma),|,$(ONLY)),.*))$$' \
+	  -benchtime 1x -timeout 0 -agents $(AGENTS) $(if $(SERVERS),-servers $(SERVERS)) $(if $(QUICK),-quick)
 
 KILLS ?= 1000
 CUTS ?= 200

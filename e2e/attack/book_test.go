@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 )
 
 var (
@@ -44,7 +44,7 @@ var bin string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := 1
-	dir, remove, err := fleet.Programs(context.Background())
+	dir, remove, err := rig.Programs(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(code)

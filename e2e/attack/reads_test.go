@@ -22,7 +22,7 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
@@ -267,7 +267,7 @@ func (h *hunt) commands() {
 	} {
 		for _, format := range []string{"wide", "json"} {
 			out, err := h.CLI(h.Context(), append(line, "-o", format)...)
-			if failed, ok := errors.AsType[*fleet.CLIError](err); ok {
+			if failed, ok := errors.AsType[*rig.CLIError](err); ok {
 				out += failed.Stderr
 			} else if err != nil {
 				h.Fatal(err)

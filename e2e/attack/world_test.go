@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
@@ -17,7 +17,7 @@ import (
 
 // world is a fleet under attack.
 type world struct {
-	*fleet.Fleet
+	*rig.Fleet
 	victim   *server // its executor runs, and the agent beacon
 	operator *client.Client
 	at       string // the version of beacon on the victim
@@ -26,7 +26,7 @@ type world struct {
 
 // server is a server of the fleet and what is on its disk.
 type server struct {
-	*fleet.Server
+	*rig.Server
 	login   login
 	address topology.ServerAddress
 }
@@ -38,7 +38,7 @@ func newWorld(t *testing.T, apart bool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := fleet.New(fleet.Options{Bin: bin, Dir: dir, Apart: apart, Lobby: true})
+	f, err := rig.New(rig.Options{Bin: bin, Dir: dir, Apart: apart, Lobby: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // stray starts beacon as a person would, on the port of a server. The test ends it.
-func stray(t *testing.T, program, version string, s *fleet.Server) *exec.Cmd {
+func stray(t *testing.T, program, version string, s *rig.Server) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program, "-listen", "127.0.0.1:"+strconv.Itoa(s.Port), "-version", version)
 	if err := cmd.Start(); err != nil {
@@ -65,7 +65,7 @@ func (w *world) candidateOf(server string, pid int) string {
 }
 
 // serves fails the test unless a server's agent is still that process.
-func (w *world) serves(s *fleet.Server, pid int, start, when string) {
+func (w *world) serves(s *rig.Server, pid int, start, when string) {
 	w.T.Helper()
 	w.Eventually("it answers "+when, func() error {
 		got, err := s.Get(w.T.Context(), "/pid")
@@ -80,7 +80,7 @@ func (w *world) serves(s *fleet.Server, pid int, start, when string) {
 }
 
 // restart kills a server's executor and starts it again.
-func restart(t *testing.T, s *fleet.Server) {
+func restart(t *testing.T, s *rig.Server) {
 	t.Helper()
 	if err := s.Executor.Kill(); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func restart(t *testing.T, s *fleet.Server) {
 // is then healed and upgraded as any other. Its process is the same until Garrison is asked for another version.
 func TestARunningProcessIsAdoptedAndLetGoWithoutARestart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	alpha := w.Servers[0]
 	cmd := stray(t, filepath.Join(scenario.Bin, "beacon"), "1.0.0", alpha)
 	pid, start := cmd.Process.Pid, startOf(cmd.Process.Pid)
@@ -159,7 +159,7 @@ func (w *world) isEmpty() {
 // replaces it. A candidate that ended, and another process with its id, are refused.
 func TestAProcessOfAnotherProgramIsAdoptedAsItIs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "bravo")}
 	bravo := w.Servers[0]
 	other := filepath.Join(t.TempDir(), "old-beacon")
 	program, err := os.ReadFile(filepath.Join(scenario.Bin, "beacon"))

@@ -5,13 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/handover"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/load"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 var errFew = errors.New("too few requests so far")
 
-var someLoad = handover.Load{Quick: 4, Slow: 3, Every: 10 * time.Millisecond}
+var someLoad = load.Clients{Quick: 4, Slow: 3, Every: 10 * time.Millisecond}
 
 // Upgrades of an agent whose socket is passed on lose no request.
 func TestUpgradesLoseNoRequest(t *testing.T) {
@@ -19,7 +21,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	for _, takeover := range []string{"overlap", "restart"} {
 		t.Run(takeover, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fleet.Options{}, "alpha")
+			w := &world{scenario.New(t, rig.Options{}, "alpha")}
 			if err := handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: takeover}); err != nil {
 				t.Fatal(err)
 			}
@@ -45,13 +47,13 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 // started again, and passes it on.
 func TestAKilledExecutorTakesTheSocketBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	if err := handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: "overlap"}); err != nil {
 		t.Fatal(err)
 	}
 	s := w.Servers[0]
 	w.OK("install", "beacon@"+handover.Versions[0], "--on", "all")
-	traffic := handover.Begin(s.URL(), someLoad)
+	traffic := load.Begin(s.URL(), someLoad)
 	asked := func(more int) {
 		before := traffic.Requests()
 		w.Eventually("more requests", func() error {

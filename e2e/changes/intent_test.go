@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -46,13 +46,13 @@ func (w *world) publish(json, verb string) string {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.Acknowledged(id)
+	w.Intents.Add(id)
 	return id
 }
 
 func TestAnIntentPublishedByHandIsDecided(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	good := w.publish(`{"install":{"agent":"beacon","image":{"version":"1.0.0"},"on":{"servers":["alpha"]}}}`,
 		topology.VerbInstall)
 	w.Converges("1.0.0")
@@ -83,10 +83,10 @@ func TestAnIntentPublishedByHandIsDecided(t *testing.T) {
 
 func TestTheSameIntentPublishedTwiceIsDecidedOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	conn := w.operator()
 	id := ident.New()
-	w.Acknowledged(id)
+	w.Intents.Add(id)
 	for range 2 { // not Once, so that only the registry can detect the repetition
 		_, err := conn.PublishDurable(scenario.Within(t, 20*time.Second), bus.Durable{
 			Subject: topology.IntentSubject(topology.VerbInstall, conn.Name(), id), Type: "application/json",

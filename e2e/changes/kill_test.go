@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -13,11 +14,11 @@ import (
 // is lost or decided twice.
 func TestAnUpgradeEndsWhateverIsKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie")
+	w := &world{scenario.New(t, rig.Options{Apart: true}, "alpha", "bravo", "charlie")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 
-	victims := map[string]*fleet.Process{"the bus": w.Garrisond, "an executor": w.Servers[1].Executor}
+	victims := map[string]*rig.Process{"the bus": w.Garrisond, "an executor": w.Servers[1].Executor}
 	for _, name := range topology.Services {
 		victims[name] = w.Services[name]
 	}
@@ -46,7 +47,7 @@ func TestAnUpgradeEndsWhateverIsKilledInTheMiddle(t *testing.T) {
 // An acknowledged intent is decided although the registry was dead when it was published.
 func TestAnIntentWaitsForTheRegistry(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Apart: true}, "alpha")
+	w := &world{scenario.New(t, rig.Options{Apart: true}, "alpha")}
 	if err := w.Services[topology.UserRegistry].Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestAnIntentWaitsForTheRegistry(t *testing.T) {
 // Two dispatchers never do anything twice, and one takes over when the other is killed.
 func TestTwoDispatchersNeverDoAThingTwice(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie")
+	w := &world{scenario.New(t, rig.Options{Apart: true}, "alpha", "bravo", "charlie")}
 	second := w.Replica(topology.UserDispatcher)
 	if err := second.Start(); err != nil {
 		t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // A version that fails its health check is rolled back: the old one answers, and the task says why.
 func TestAVersionThatFailsItsHealthCheckIsRolledBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	for i, misbehave := range []string{"exit", "exit-later", "never-ready"} {
@@ -40,10 +40,10 @@ func TestAVersionThatFailsItsHealthCheckIsRolledBack(t *testing.T) {
 // A first install that fails leaves nothing behind.
 func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.Image("3.0.0", "exit")
 	w.Fails(1, "undone", "install", "beacon@3.0.0", "--on", "all")
-	w.Eventually("nothing is left", func() error { return scenario.NothingLeft(w.Servers[0]) })
+	w.Eventually("nothing is left", func() error { return w.Servers[0].NothingLeft() })
 	w.OK("up", "beacon@1.0.0", "--on", "all", "--yes")
 	w.Converges("1.0.0")
 	w.Holds()
@@ -52,7 +52,7 @@ func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
 // An agent keeps running while its executor is down, which takes it back without a restart.
 func TestAnAgentOutlivesItsExecutor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	s := w.Servers[0]
@@ -89,7 +89,7 @@ func TestAnAgentOutlivesItsExecutor(t *testing.T) {
 // restarts from it.
 func TestAnImageThatIsDamagedOnAServerIsRepaired(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	s := w.Servers[0]

@@ -3,12 +3,13 @@ package changes_test
 import (
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 func TestEveryViewCanBeRebuiltByteForByte(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes")
 	w.OK("remove", "beacon", "--on", "bravo", "--yes")

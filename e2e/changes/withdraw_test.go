@@ -9,14 +9,15 @@ import (
 
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // An upgrade reaches one of two servers, and is withdrawn while the other is offline. That one keeps its version when
 // it returns, no task retries, and the registry lists both versions.
 func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	if err := w.Servers[1].Executor.Stop(); err != nil {

@@ -8,10 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/fault"
 	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
@@ -31,7 +31,7 @@ func (w *World) cloneRound(ctx context.Context) (done, wrong []string, err error
 	if out, err := exec.CommandContext(ctx, "cp", "-a", s.Root, root).CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("copy %s: %w: %s", s.Root, err, out)
 	}
-	before, err := w.facts(ctx)
+	before, err := w.LedgerEnd(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,15 +41,15 @@ func (w *World) cloneRound(ctx context.Context) (done, wrong []string, err error
 	}
 	done = []string{"clone " + s.Name}
 	named := false
-	for end := time.Now().Add(clonedFor); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, beat) {
+	for end := time.Now().Add(clonedFor); time.Now().Before(end) && ctx.Err() == nil; _ = rig.Sleep(ctx, beat) {
 		out, _ := w.CLI(ctx, "explain", s.Name)
 		named = named || strings.Contains(out, duplicateCode)
 	}
-	after, err := w.facts(ctx)
+	after, err := w.LedgerEnd(ctx)
 	if !named {
 		wrong = append(wrong, "the clone is not named as "+duplicateCode)
 	}
-	if n := len(after) - len(before); n > factsOfAClone {
+	if n := int(after - before); err == nil && n > factsOfAClone {
 		wrong = append(wrong, fmt.Sprintf("%d facts in %v because of the clone", n, clonedFor))
 	}
 	// The clone must not stop its agents: both roots name the same ports.
@@ -63,7 +63,7 @@ func (w *World) cloneRound(ctx context.Context) (done, wrong []string, err error
 
 // clears waits until a server is no longer shown as having two sessions.
 func (w *World) clears(ctx context.Context, server string) bool {
-	for end := time.Now().Add(duplicateClearIn); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, beat) {
+	for end := time.Now().Add(duplicateClearIn); time.Now().Before(end) && ctx.Err() == nil; _ = rig.Sleep(ctx, beat) {
 		out, err := w.CLI(ctx, "explain", server)
 		if err == nil && !strings.Contains(out, duplicateCode) {
 			return true
@@ -74,9 +74,9 @@ func (w *World) clears(ctx context.Context, server string) bool {
 
 // killBelow ends the agents that the clone started.
 func (w *World) killBelow(root string) error {
-	pids, err := fleet.ProcessesBelow(root)
+	pids, err := rig.ProcessesBelow(root)
 	for _, pid := range pids {
-		err = errors.Join(err, gone(syscall.Kill(pid, syscall.SIGKILL)))
+		err = errors.Join(err, fault.KilledAgent(pid).Start())
 	}
 	return err
 }

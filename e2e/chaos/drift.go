@@ -7,43 +7,43 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 )
 
 // drifts are the ways in which an administrator can damage by hand what Garrison installed.
 var drifts = []struct {
 	name string
-	do   func(s *fleet.Server, agent string) error
+	do   func(s *rig.Server, agent string) error
 }{
-	{"a file of the image changed", func(s *fleet.Server, agent string) error {
+	{"a file of the image changed", func(s *rig.Server, agent string) error {
 		return inImage(s, agent,
 			func(path string) error { return os.WriteFile(path, []byte("changed by hand"), 0o600) })
 	}},
-	{"a file of the image deleted", func(s *fleet.Server, agent string) error {
+	{"a file of the image deleted", func(s *rig.Server, agent string) error {
 		return inImage(s, agent, os.Remove)
 	}},
-	{"the link deleted", func(s *fleet.Server, agent string) error { return os.Remove(currentOf(s, agent)) }},
-	{"the link moved", func(s *fleet.Server, agent string) error {
+	{"the link deleted", func(s *rig.Server, agent string) error { return os.Remove(currentOf(s, agent)) }},
+	{"the link moved", func(s *rig.Server, agent string) error {
 		return errors.Join(os.Remove(currentOf(s, agent)), os.Symlink("/nowhere", currentOf(s, agent)))
 	}},
-	{"the image deleted", func(s *fleet.Server, agent string) error {
+	{"the image deleted", func(s *rig.Server, agent string) error {
 		dir, err := filepath.EvalSymlinks(currentOf(s, agent))
 		if err != nil {
 			return err
 		}
 		return removeSealed(dir)
 	}},
-	{"the configurations deleted", func(s *fleet.Server, agent string) error {
+	{"the configurations deleted", func(s *rig.Server, agent string) error {
 		return removeSealed(filepath.Join(s.Root, "agents", agent, "configs"))
 	}},
-	{"the agent's directory deleted", func(s *fleet.Server, agent string) error {
+	{"the agent's directory deleted", func(s *rig.Server, agent string) error {
 		return removeSealed(filepath.Join(s.Root, "agents", agent))
 	}},
 }
 
 // installed is an agent on a server.
 type installed struct {
-	server *fleet.Server
+	server *rig.Server
 	agent  string
 }
 
@@ -68,12 +68,12 @@ func (w *World) drift(pick uint64) (string, error) {
 	return fmt.Sprintf("%s on %s: %s", of.agent, of.server.Name, d.name), err
 }
 
-func currentOf(s *fleet.Server, agent string) string {
+func currentOf(s *rig.Server, agent string) string {
 	return filepath.Join(s.Root, "agents", agent, "current")
 }
 
 // inImage calls a function with the payload of an agent's image, which is writable meanwhile.
-func inImage(s *fleet.Server, agent string, do func(path string) error) error {
+func inImage(s *rig.Server, agent string, do func(path string) error) error {
 	dir, err := filepath.EvalSymlinks(currentOf(s, agent))
 	if err != nil {
 		return err

@@ -5,46 +5,42 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
-	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/load"
 	"github.com/garrison-fleet/garrison/pkg/client"
-	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/topology"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	"google.golang.org/protobuf/encoding/protojson"
 )
 
 // publishEvery is the pace of the load: 2.5 intents a second.
 const publishEvery = 400 * time.Millisecond
 
+// publishWithin bounds the tries to publish an intent.
+const publishWithin = 5 * time.Second
+
 // load publishes intents until the round's load is over.
 func (w *World) load(ctx context.Context, r Round) {
+	ctx, cancel := context.WithTimeout(ctx, r.Load)
+	defer cancel()
 	random := rand.New(rand.NewPCG(r.Seed, 2))
-	tick := time.NewTicker(publishEvery)
-	defer tick.Stop()
-	end := time.After(r.Load)
-	for {
-		select {
-		case <-ctx.Done():
+	load.Every(ctx, publishEvery, func(int) {
+		if random.IntN(12) == 0 {
+			w.cancelOne(ctx)
 			return
-		case <-end:
-			return
-		case <-tick.C:
-			if random.IntN(12) == 0 {
-				w.cancelOne(ctx)
-				continue
-			}
-			verb, json := w.draw(random)
-			w.publish(ctx, verb, json, random.IntN(8) == 0)
 		}
-	}
+		intent, twice := w.draw(random), random.IntN(8) == 0
+		w.publish(context.WithoutCancel(ctx), intent, twice)
+	})
 }
 
 // draw chooses an intent.
-func (w *World) draw(random *rand.Rand) (verb, json string) {
+func (w *World) draw(random *rand.Rand) (json string) {
 	on := w.drawServers(random)
 	agent := []string{beacon, tuner}[random.IntN(2)]
 	version := goodVersions[random.IntN(len(goodVersions))]
@@ -53,19 +49,19 @@ func (w *World) draw(random *rand.Rand) (verb, json string) {
 		if agent == beacon && random.IntN(4) == 0 {
 			version = []string{"3.1.0", "3.2.0"}[random.IntN(2)]
 		}
-		return topology.VerbUpgrade, fmt.Sprintf(`{"upgrade":{"agent":%q,"image":{"version":%q},"on":%s}}`, agent,
+		return fmt.Sprintf(`{"upgrade":{"agent":%q,"image":{"version":%q},"on":%s}}`, agent,
 			version, on)
 	case n < 12:
-		return topology.VerbInstall, fmt.Sprintf(`{"install":{"agent":%q,"image":{"version":%q},"on":%s}}`, agent,
+		return fmt.Sprintf(`{"install":{"agent":%q,"image":{"version":%q},"on":%s}}`, agent,
 			version, on)
 	case n < 15:
 		level := random.IntN(1000)
-		return topology.VerbConfigure, fmt.Sprintf(`{"configure":{"agent":%q,"set":{"level":"%d"},"on":%s}}`, tuner,
+		return fmt.Sprintf(`{"configure":{"agent":%q,"set":{"level":"%d"},"on":%s}}`, tuner,
 			level, on)
 	case n < 17:
-		return topology.VerbRemove, fmt.Sprintf(`{"remove":{"agent":%q,"on":%s}}`, agent, on)
+		return fmt.Sprintf(`{"remove":{"agent":%q,"on":%s}}`, agent, on)
 	default:
-		return topology.VerbRefresh, fmt.Sprintf(`{"refresh":{"on":%s}}`, on)
+		return fmt.Sprintf(`{"refresh":{"on":%s}}`, on)
 	}
 }
 
@@ -87,30 +83,21 @@ func (w *World) drawServers(random *rand.Rand) string {
 }
 
 // staying returns the servers that stay for all rounds.
-func (w *World) staying() []*fleet.Server {
-	return slices.DeleteFunc(w.Servers(), func(s *fleet.Server) bool { return strings.HasPrefix(s.Name, guestPrefix) })
+func (w *World) staying() []*rig.Server {
+	return slices.DeleteFunc(w.Servers(), func(s *rig.Server) bool { return strings.HasPrefix(s.Name, guestPrefix) })
 }
 
-// publish publishes an intent, or twice the same one, which must be decided once.
-func (w *World) publish(ctx context.Context, verb, json string, twice bool) (acknowledged bool) {
-	id := ident.New()
-	times := 1
+// publish publishes an intent, which is JSON, or twice the same one, which must be decided once.
+func (w *World) publish(ctx context.Context, json string, twice bool) (acknowledged bool) {
+	ctx, cancel := context.WithTimeout(ctx, publishWithin)
+	defer cancel()
+	var intent intentv1.Intent
+	if err := protojson.Unmarshal([]byte(json), &intent); err != nil {
+		panic(fmt.Sprintf("%s: %v", json, err))
+	}
+	id, acknowledged := w.Intents.Publish(ctx, &intent)
 	if twice {
-		times = 2
-	}
-	for range times {
-		once, cancel := context.WithTimeout(ctx, 5*time.Second)
-		_, err := w.conn.PublishDurable(once, bus.Durable{
-			Subject: topology.IntentSubject(verb, w.conn.Name(), id), Type: "application/json", Data: []byte(json),
-		})
-		cancel()
-		acknowledged = acknowledged || err == nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sent++
-	if acknowledged {
-		w.acknowledged = append(w.acknowledged, id)
+		_ = w.client.Publish(ctx, id, &intent) // the bus may be away
 	}
 	return acknowledged
 }
@@ -133,9 +120,54 @@ func (w *World) cancelOne(ctx context.Context) {
 	}
 }
 
-// counts returns how many intents were published and how many of them acknowledged.
-func (w *World) counts() (sent, acknowledged int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.sent, len(w.acknowledged)
+// guestPrefix begins the names of servers that come and go.
+const guestPrefix = "g"
+
+// inviteGuest adds a server that a later round decommissions, with both agents.
+func (w *World) inviteGuest(ctx context.Context) error {
+	w.guest++
+	name := guestPrefix + strconv.Itoa(w.guest)
+	if err := w.addServer(ctx, name); err != nil {
+		return err
+	}
+	for _, agent := range []string{beacon, tuner} {
+		json := fmt.Sprintf(`{"install":{"agent":%q,"image":{"version":%q},"on":{"servers":[%q]}}}`, agent,
+			goodVersions[0], name)
+		w.publish(ctx, json, false)
+	}
+	return nil
+}
+
+func (w *World) guests() []*rig.Server {
+	return slices.DeleteFunc(w.Servers(), func(s *rig.Server) bool { return !strings.HasPrefix(s.Name, guestPrefix) })
+}
+
+// dismissGuest asks for the end of the oldest guest, until the bus takes it.
+func (w *World) dismissGuest(ctx context.Context) (leaving *rig.Server) {
+	guests := w.guests()
+	if len(guests) == 0 {
+		return nil
+	}
+	json := fmt.Sprintf(`{"decommission":{"server":%q}}`, guests[0].Name)
+	for ctx.Err() == nil && !w.publish(ctx, json, false) {
+		continue
+	}
+	return guests[0]
+}
+
+// left reports what is left of a server that was to go, or nil.
+func (w *World) left(s *rig.Server) error {
+	if s.Joined() {
+		return fmt.Errorf("%s is still there", s.Name)
+	}
+	pids, err := s.AgentProcesses()
+	if err != nil || len(pids) > 0 {
+		return fmt.Errorf("%s left the processes %v (%v)", s.Name, pids, err)
+	}
+	files, err := list(s.Root)
+	files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(f, "executor/tombstone.json") })
+	if err != nil || len(files) > 0 {
+		return fmt.Errorf("%s left %v (%v)", s.Name, files, err)
+	}
+	return nil
 }

@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"io"
-
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // reality is what a server has of an agent, without asking Garrison.
@@ -28,7 +26,7 @@ type reality struct {
 }
 
 // inspect returns what a server has, by agent.
-func (w *World) inspect(ctx context.Context, s *fleet.Server) (map[string]reality, error) {
+func (w *World) inspect(ctx context.Context, s *rig.Server) (map[string]reality, error) {
 	out := map[string]reality{}
 	dirs, err := os.ReadDir(filepath.Join(s.Root, "agents"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +57,8 @@ func (w *World) inspect(ctx context.Context, s *fleet.Server) (map[string]realit
 		if agent == tuner {
 			url = "http://127.0.0.1:" + strconv.Itoa(w.tuner[s.Name])
 		}
-		r.Answers, r.Config = get(ctx, url+"/"), get(ctx, url+"/config")
+		r.Answers, _ = rig.Get(ctx, url+"/") // empty when it does not answer
+		r.Config, _ = rig.Get(ctx, url+"/config")
 		out[agent] = r
 	}
 	return out, nil
@@ -74,27 +73,6 @@ func commandLine(pid int) (agent, version string, ok bool) {
 		return "", "", false
 	}
 	return filepath.Base(args[0]), args[i+1], true
-}
-
-// get returns the body of an HTTP response, or "" when the request fails.
-func get(ctx context.Context, url string) string {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return ""
-	}
-	req.Close = true // each request meets the process that listens now
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return ""
-	}
-	return strings.TrimSpace(string(body))
 }
 
 // list returns the files below a directory, relative to it; none when it is missing.
@@ -112,4 +90,117 @@ func list(dir string) ([]string, error) {
 		err = nil
 	}
 	return out, err
+}
+
+// disagreements compares the registry's lists with each server. It returns nothing when
+// all is quiet and equal.
+func (w *World) disagreements(ctx context.Context) []string {
+	servers, err := w.servers(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	instances, err := w.instances(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	open, err := w.openTasks(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, t := range open {
+		out = append(out, fmt.Sprintf("task %s (%s %s) is %s", t.Id, t.Verb, t.Agent, t.State))
+	}
+	for _, s := range w.Servers() {
+		known := servers[s.Name]
+		if known.GetLife() != serverv1.Life_LIFE_ALIVE || known.GetPresence() != serverv1.Presence_PRESENCE_ONLINE {
+			out = append(out,
+				fmt.Sprintf("%s is %s, %s: %s", s.Name, known.GetLife(), known.GetPresence(), known.GetReason()))
+			continue
+		}
+		out = append(out, w.compare(ctx, s, instances[s.Name])...)
+	}
+	return out
+}
+
+// compare compares the instances of a server with what it has.
+func (w *World) compare(ctx context.Context, s *rig.Server, instances map[string]*instancev1.Instance) []string {
+	actual, err := w.inspect(ctx, s)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, agent := range []string{beacon, tuner} {
+		if wrong := differs(instances[agent], actual[agent]); wrong != "" {
+			out = append(
+				out,
+				fmt.Sprintf("%s on %s: %s (registry: %s; server: %+v)", agent, s.Name, wrong, said(instances[agent]),
+					actual[agent]),
+			)
+		}
+		delete(actual, agent)
+	}
+	for name := range actual {
+		out = append(out, fmt.Sprintf("%s has a directory or process of %q", s.Name, name))
+	}
+	files, err := list(s.Root)
+	if err != nil {
+		return append(out, err.Error())
+	}
+	for _, f := range files {
+		if strings.Contains(f, ".garrison-tmp") || strings.HasPrefix(f, "cache/") {
+			out = append(out, fmt.Sprintf("%s has the temporary file %s", s.Name, f))
+			break
+		}
+	}
+	return out
+}
+
+func said(i *instancev1.Instance) string {
+	if i == nil {
+		return "none"
+	}
+	return fmt.Sprintf("wanted %q, observed %q, %s, %s, level %q, %s", i.Wanted.GetVersion(), i.Observed.GetVersion(),
+		i.Health, i.State, i.Configuration.GetMetadata()["level"], i.Reason)
+}
+
+// differs returns what is wrong with an instance beside what the server has of it, or "".
+func differs(i *instancev1.Instance, r reality) string {
+	if i == nil {
+		if r.Linked != "" || len(r.Processes) > 0 {
+			return "it is present without an instance"
+		}
+		return ""
+	}
+	switch i.State {
+	case instancev1.State_STATE_CONVERGED, instancev1.State_STATE_FAILED:
+	default:
+		return "it is not settled"
+	}
+	if i.State == instancev1.State_STATE_CONVERGED && i.Wanted.GetVersion() != i.Observed.GetVersion() {
+		return "converged, and not what is wanted"
+	}
+	return observedDiffers(i, r)
+}
+
+// observedDiffers returns what is wrong with what an instance is observed as, or "".
+func observedDiffers(i *instancev1.Instance, r reality) string {
+	version, converged := i.Observed.GetVersion(), i.State == instancev1.State_STATE_CONVERGED
+	switch {
+	case version != r.Linked:
+		return "another version is linked than listed"
+	case version == "" && len(r.Processes) > 0:
+		return "it is listed as absent and runs"
+	case version == "":
+		return ""
+	case i.Health != instancev1.Health_HEALTH_GOOD:
+		return "it is not healthy"
+	case !slices.Equal(r.Processes, []string{version}):
+		return "not exactly one process of the listed version"
+	case r.Answers != version:
+		return "it answers otherwise"
+	case converged && i.Agent == tuner && r.Config != "level="+i.Configuration.GetMetadata()["level"]:
+		return "it reads another configuration"
+	}
+	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
@@ -20,9 +21,7 @@ func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string
 	if err := errors.Join(w.Garrisond.Stop(), copyTree(ctx, w.DataDir(), backup), w.Start(ctx)); err != nil {
 		return nil, nil, err
 	}
-	w.mu.Lock()
-	kept := len(w.acknowledged)
-	w.mu.Unlock()
+	kept := len(w.Intents.IDs())
 	w.load(ctx, r)
 	if wrong = w.rest(ctx); len(wrong) > 0 {
 		return nil, wrong, nil
@@ -34,16 +33,14 @@ func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string
 	if err := errors.Join(w.Garrisond.Kill(), copyTree(ctx, backup, w.DataDir()), w.Start(ctx)); err != nil {
 		return nil, nil, err
 	}
-	w.mu.Lock() // intents after the backup are lost, as expected
-	w.acknowledged = w.acknowledged[:kept]
-	w.mu.Unlock()
+	w.Intents.Forget(kept) // those after the backup are lost, as expected
 	done = []string{"restore a backup"}
 
 	ahead := w.waitAhead(ctx)
 	if ahead == "" {
 		return done, []string{"no server is named as ahead of the restored ledger"}, nil
 	}
-	sleep(ctx, 10*beat)
+	_ = rig.Sleep(ctx, 10*beat)
 	still, err := w.everything(ctx)
 	if err != nil || still != have {
 		wrong = append(wrong,
@@ -58,7 +55,7 @@ func (w *World) restoreRound(ctx context.Context, r Round) (done, wrong []string
 // adoptFound installs what servers got since the backup and what the restored ledger lacks.
 // None of it may be removed without an intent: each must be listed as found.
 func (w *World) adoptFound(ctx context.Context) (wrong []string) {
-	sleep(ctx, 10*beat) // in which servers list what they have
+	_ = rig.Sleep(ctx, 10*beat) // in which servers list what they have
 	servers, err := w.servers(ctx)
 	if err != nil {
 		return []string{err.Error()}
@@ -90,7 +87,7 @@ func (w *World) adoptFound(ctx context.Context) (wrong []string) {
 
 // waitAhead waits until restore status names servers, and returns what it says.
 func (w *World) waitAhead(ctx context.Context) string {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, beat) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; _ = rig.Sleep(ctx, beat) {
 		out, _ := w.CLI(ctx, "restore", "status")
 		for _, s := range w.staying() {
 			if strings.Contains(out, s.Name) {

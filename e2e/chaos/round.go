@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/load"
 )
 
 // Result is how a round ended.
@@ -47,7 +50,9 @@ func (w *World) Run(ctx context.Context, r Round) (Result, error) {
 	var wrong []string
 	res.Facts, wrong = w.verify(ctx)
 	res.Wrong = append(res.Wrong, wrong...)
-	res.Sent, res.Stored = w.counts()
+	var acks []load.Acknowledged
+	res.Sent, acks = w.Intents.Counts()
+	res.Stored = len(acks)
 	return res, ctx.Err()
 }
 
@@ -57,18 +62,18 @@ func (w *World) strikeRound(ctx context.Context, r Round) (done, wrong []string,
 	if err := errors.Join(w.inviteGuest(ctx), w.keepJournals()); err != nil {
 		return nil, nil, err
 	}
-	var leaving *fleet.Server
+	var leaving *rig.Server
 	var wait sync.WaitGroup
 	wait.Go(func() { w.load(ctx, r) })
 	wait.Go(func() {
 		if len(w.guests()) > 1 {
-			sleep(ctx, r.Load/3)
+			_ = rig.Sleep(ctx, r.Load/3)
 			leaving = w.dismissGuest(ctx)
 		}
 	})
 	began := time.Now()
 	for _, s := range r.Strikes {
-		sleep(ctx, s.At-time.Since(began))
+		_ = rig.Sleep(ctx, s.At-time.Since(began))
 		what, e := w.strike(ctx, s)
 		w.logf("  %s", what)
 		done, err = append(done, what), errors.Join(err, e)
@@ -85,30 +90,23 @@ func (w *World) strikeRound(ctx context.Context, r Round) (done, wrong []string,
 func (w *World) mend() error {
 	var errs []error
 	for _, d := range w.disks {
-		errs = append(errs, d.empty())
+		errs = append(errs, d.Empty())
 	}
-	for _, p := range slices.Concat(w.processes(), w.executors()) {
+	for _, p := range w.everyProcess() {
 		errs = append(errs, w.revive(p))
 	}
 	return errors.Join(errs...)
 }
 
 // waitUntilGone waits until a decommissioned server has left nothing, and drops it.
-func (w *World) waitUntilGone(ctx context.Context, s *fleet.Server) []string {
+func (w *World) waitUntilGone(ctx context.Context, s *rig.Server) []string {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
-	for {
-		err := w.left(s)
-		if err == nil {
-			w.Drop(s)
-			return nil
-		}
-		if ctx.Err() != nil {
-			w.Drop(s)
-			return []string{err.Error()}
-		}
-		sleep(ctx, 200*time.Millisecond)
+	defer w.Drop(s)
+	if err := rig.Until(ctx, s.Name+" is gone", func(context.Context) error { return w.left(s) }); err != nil {
+		return []string{err.Error()}
 	}
+	return nil
 }
 
 // rest waits until the registry and every server agree and nothing is under way, twice in
@@ -129,7 +127,65 @@ func (w *World) rest(ctx context.Context) []string {
 			}
 		}
 		differ = now
-		sleep(ctx, beat+beat/2)
+		_ = rig.Sleep(ctx, beat+beat/2)
 	}
 	return nil
+}
+
+// Print writes a row for each round and, below, what did not hold. It reports whether all held.
+func Print(out io.Writer, where string, results []Result) (good bool) {
+	good = true
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintf(t, "\n%s\nROUND\tKIND\tQUIET\tFACTS\tACKED/SENT\tOUTCOME\tFAULTS\n", where)
+	for _, r := range results {
+		outcome := "good"
+		if len(r.Wrong) > 0 {
+			good, outcome = false, fmt.Sprintf("%d WRONG", len(r.Wrong))
+		}
+		_, _ = fmt.Fprintf(t, "%d\t%s\t%v\t%d\t%d/%d\t%s\t%s\n", r.Number, r.Kind, r.Quiet.Round(time.Second), r.Facts,
+			r.Stored, r.Sent, outcome, strings.Join(r.Done, "; "))
+	}
+	_ = t.Flush()
+	for _, r := range results {
+		for _, wrong := range r.Wrong {
+			_, _ = fmt.Fprintf(out, "round %d: %s\n", r.Number, wrong)
+		}
+	}
+	return good
+}
+
+// asksOfReplicas is how often a service is asked for its view: whichever replica is free answers.
+const asksOfReplicas = 4
+
+// verify checks the ledger, the views and the processes while all is quiet.
+func (w *World) verify(ctx context.Context) (facts int, wrong []string) {
+	end, err := w.LedgerEnd(ctx)
+	_, views := w.EqualViews(ctx, asksOfReplicas)
+	for _, err := range []error{err, w.Verify(ctx), views} {
+		if err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	return int(end), append(wrong, w.verifyProcesses()...)
+}
+
+// Bounds of a process of the control plane. A leak passes them after some rounds.
+const (
+	maxDescriptors = 300
+	maxThreads     = 100
+	maxResidentKiB = 600 << 10
+)
+
+func (w *World) verifyProcesses() (wrong []string) {
+	for _, p := range w.everyProcess() {
+		u, err := rig.Uses(p.Pid())
+		switch {
+		case err != nil || u.FileDescriptors == 0:
+			wrong = append(wrong, p.Name+" does not run")
+		case u.FileDescriptors > maxDescriptors || u.Threads > maxThreads || u.ResidentKB > maxResidentKiB:
+			wrong = append(wrong, fmt.Sprintf("%s uses %d descriptors, %d threads, %.0f KiB", p.Name,
+				u.FileDescriptors, u.Threads, u.ResidentKB))
+		}
+	}
+	return wrong
 }

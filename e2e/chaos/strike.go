@@ -9,26 +9,25 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/fault"
 )
 
 // strike causes one fault and returns what it was. It waits until a pause or a full disk
 // is over.
 func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
+	brief := s.For.Round(100 * time.Millisecond)
 	switch s.Kind {
 	case Kills:
-		p := choose(s.Pick, append(w.processes(), w.executors()...))
-		return "kill " + p.Name, errors.Join(p.Kill(), w.reviveLater(ctx, p, s.For/4))
+		p := choose(s.Pick, w.everyProcess())
+		return "kill " + p.Name, w.killed(p).For(ctx, s.For/4)
 	case Pauses:
-		p := choose(s.Pick, append(w.processes(), w.executors()...))
-		err := p.Pause()
-		sleep(ctx, s.For)
-		return fmt.Sprintf("pause %s for %v", p.Name, s.For.Round(100*time.Millisecond)), errors.Join(err, p.Resume())
+		p := choose(s.Pick, w.everyProcess())
+		return fmt.Sprintf("pause %s for %v", p.Name, brief), fault.Paused(p).For(ctx, s.For)
 	case Blackout:
-		return "kill everything", w.blackout(ctx)
+		return "kill everything", w.killed(w.everyProcess()...).For(ctx, 0)
 	case Snapshots:
 		return w.hitSnapshots(ctx, s.Pick)
 	case Journals:
@@ -45,30 +44,22 @@ func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
 
 func choose[T any](pick uint64, of []T) T { return of[pick%uint64(len(of))] }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
+// killed kills processes, all at once, and starts them again; the bus first, when it is among them.
+func (w *World) killed(processes ...*rig.Process) fault.Fault {
+	f := fault.Killed(processes...)
+	f.End = func() error {
+		var errs []error
+		for _, p := range processes {
+			errs = append(errs, w.revive(p))
+		}
+		return errors.Join(errs...)
 	}
-}
-
-func (w *World) executors() []*fleet.Process {
-	var out []*fleet.Process
-	for _, s := range w.Servers() {
-		out = append(out, s.Executor)
-	}
-	return out
-}
-
-// reviveLater restarts a killed process after a while.
-func (w *World) reviveLater(ctx context.Context, p *fleet.Process, after time.Duration) error {
-	sleep(ctx, after)
-	return w.revive(p)
+	return f
 }
 
 // revive starts a process that does not run, unless it is the executor of a server that
 // uninstalled itself.
-func (w *World) revive(p *fleet.Process) error {
+func (w *World) revive(p *rig.Process) error {
 	for _, s := range w.Servers() {
 		if s.Executor == p && !s.Joined() {
 			return nil
@@ -77,27 +68,9 @@ func (w *World) revive(p *fleet.Process) error {
 	return p.Revive()
 }
 
-// blackout kills every process except the agents at once and starts them again.
-func (w *World) blackout(ctx context.Context) error {
-	all := append(w.processes(), w.executors()...)
-	errs := make([]error, len(all))
-	done := make(chan struct{})
-	for i, p := range all {
-		go func() { errs[i] = p.Kill(); done <- struct{}{} }()
-	}
-	for range all {
-		<-done
-	}
-	errs = append(errs, w.StartBus(ctx))
-	for _, p := range all[1:] {
-		errs = append(errs, w.revive(p))
-	}
-	return errors.Join(errs...)
-}
-
 // hitSnapshots stops the control plane, which writes snapshots, damages them, and starts it again.
 func (w *World) hitSnapshots(ctx context.Context, pick uint64) (string, error) {
-	all := w.processes()
+	all := w.Processes()
 	var errs []error
 	for _, p := range slices.Backward(all) {
 		errs = append(errs, p.Stop())
@@ -117,7 +90,7 @@ func (w *World) damageSnapshots(pick uint64) (done []string, err error) {
 			return err
 		}
 		pick = pick*6364136223846793005 + 1
-		way, err := damageFile(path, "", pick>>33)
+		way, err := fault.DamageFile(path, "", pick>>33)
 		done = append(done, filepath.Base(path)+" "+string(way))
 		return err
 	})
@@ -134,14 +107,14 @@ func (w *World) damageJournal(pick uint64) (string, error) {
 		return "", err
 	}
 	path := journalOf(s)
-	way, err := damageFile(path, path+oldSuffix, pick>>8)
+	way, err := fault.DamageFile(path, path+oldSuffix, pick>>8)
 	return fmt.Sprintf("journal of %s %s", s.Name, way), errors.Join(err, w.revive(s.Executor))
 }
 
 // oldSuffix marks the copy of a journal that is taken at the start of a round.
 const oldSuffix = ".chaos-old"
 
-func journalOf(s *fleet.Server) string { return filepath.Join(s.Root, "executor", "journal.db") }
+func journalOf(s *rig.Server) string { return filepath.Join(s.Root, "executor", "journal.db") }
 
 // keepJournals copies the journals while all is quiet, so that a fault can set them back.
 func (w *World) keepJournals() error {
@@ -175,20 +148,10 @@ func (w *World) hitAgent(ctx context.Context, s Strike) (string, error) {
 	}
 	pid := choose(s.Pick, pids)
 	if s.Pick>>32%2 == 0 {
-		return fmt.Sprintf("kill agent %d", pid), gone(syscall.Kill(pid, syscall.SIGKILL))
+		return fmt.Sprintf("kill agent %d", pid), fault.KilledAgent(pid).Start()
 	}
-	err = gone(syscall.Kill(pid, syscall.SIGSTOP))
-	sleep(ctx, s.For)
-	return fmt.Sprintf("pause agent %d for %v", pid,
-		s.For.Round(100*time.Millisecond)), errors.Join(err, gone(syscall.Kill(pid, syscall.SIGCONT)))
-}
-
-// gone ignores the error about a process that ended meanwhile.
-func gone(err error) error {
-	if errors.Is(err, syscall.ESRCH) {
-		return nil
-	}
-	return err
+	what := fmt.Sprintf("pause agent %d for %v", pid, s.For.Round(100*time.Millisecond))
+	return what, fault.PausedAgent(pid).For(ctx, s.For)
 }
 
 // fillDisk fills a disk, restarts or upgrades what lives on it, and empties it again.
@@ -197,22 +160,23 @@ func (w *World) fillDisk(ctx context.Context, s Strike) (string, error) {
 		return "skipped: no disk that can be filled", nil
 	}
 	d := choose(s.Pick, w.disks)
-	err := d.fill()
-	sleep(ctx, s.For/2)
-	what := fmt.Sprintf("disk of %s full for %v", d.whose, s.For.Round(100*time.Millisecond))
+	full := d.Full()
+	err := full.Start()
+	_ = rig.Sleep(ctx, s.For/2)
+	what := fmt.Sprintf("disk of %s full for %v", d.Whose, s.For.Round(100*time.Millisecond))
 	if s.Pick>>32%2 == 0 { // also across a restart
 		p := w.onDisk(d)
 		what += ", " + p.Name + " killed meanwhile"
-		err = errors.Join(err, p.Kill(), w.revive(p))
+		err = errors.Join(err, w.killed(p).For(ctx, 0))
 	}
-	sleep(ctx, s.For/2)
-	return what, errors.Join(err, d.empty())
+	_ = rig.Sleep(ctx, s.For/2)
+	return what, errors.Join(err, full.Stop())
 }
 
 // onDisk returns the process whose data a disk holds.
-func (w *World) onDisk(d *disk) *fleet.Process {
+func (w *World) onDisk(d *fault.Disk) *rig.Process {
 	for _, s := range w.Servers() {
-		if s.Name == d.whose {
+		if s.Name == d.Whose {
 			return s.Executor
 		}
 	}

@@ -7,17 +7,17 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/garrison-fleet/garrison/e2e/fleet"
-	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/fault"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/freeport"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	"github.com/garrison-fleet/garrison/pkg/trust"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 // Options describe a world.
@@ -31,27 +31,24 @@ type Options struct {
 
 // World is a fleet under chaos.
 type World struct {
-	*fleet.Fleet
+	*rig.Fleet
 	opts   Options
 	tuner  map[string]int // the port of the agent tuner, by server
-	disks  []*disk        // file systems of their own that can be filled
+	disks  []*fault.Disk  // file systems of their own that can be filled
 	guest  int            // counts the servers that come and go
-	conn   *bus.Conn      // the operator's, which reconnects by itself
-	client *client.Client // on conn
-
-	mu           sync.Mutex
-	acknowledged []string // the ids of intents that the bus acknowledged
-	sent         int      // how many were published, acknowledged or not
+	client *client.Client // the operator's, which reconnects by itself
 }
 
 const (
-	beat     = time.Second
-	deadline = 60 * time.Second // of a task
+	beat = time.Second
+	// The sizes of the file systems that can be filled, in MiB.
+	controlDisk, serverDisk = 1024, 192
+	deadline                = 60 * time.Second // of a task
 )
 
 // New starts a control plane with servers and the images of both agents. Close must follow, also after an error.
 func New(ctx context.Context, o Options) (*World, error) {
-	f, err := fleet.New(fleet.Options{ // versions that fail are asked for again and again
+	f, err := rig.New(rig.Options{ // versions that fail are asked for again and again
 		Bin: o.Bin, Dir: o.Dir, Apart: o.Apart, Beat: beat, Deadline: deadline, Views: o.Apart, Retry: true,
 	})
 	if err != nil {
@@ -85,19 +82,21 @@ func (w *World) start(ctx context.Context) error {
 			}
 		}
 	}
-	c, err := trust.ReadContext(w.ContextFile())
+	var err error
+	w.client, err = w.Client(ctx, 0)
+	w.Intents.Client = w.client
+	return err
+}
+
+// mountDisk mounts a file system of its own. Where that is not allowed, rounds with a full disk are skipped, and their
+// results say so.
+func (w *World) mountDisk(whose, dir string, mebibytes int) {
+	d, err := fault.MountDisk(whose, dir, mebibytes)
 	if err != nil {
-		return err
+		w.logf("no disk of its own for %s: %v", whose, err)
+		return
 	}
-	w.conn, err = bus.Dial(bus.Options{
-		URL: c.URL, Name: c.Actor, TLS: bus.TLSOf(c), Credentials: c.Credentials,
-		Log: zerolog.Nop(), Persist: true, MaxBackoff: time.Second,
-	})
-	if err != nil {
-		return err
-	}
-	w.client = client.New(w.conn, 0)
-	return nil
+	w.disks = append(w.disks, d)
 }
 
 // addServer enrols a server with a port for each agent and starts its executor.
@@ -111,38 +110,72 @@ func (w *World) addServer(ctx context.Context, name string) error {
 	return err
 }
 
-// processes returns every process of the control plane.
-func (w *World) processes() []*fleet.Process {
-	out := []*fleet.Process{w.Garrisond}
-	for _, name := range topology.Services {
-		if p := w.Services[name]; p != nil {
-			out = append(out, p)
-		}
+// everyProcess returns the processes of the control plane and the executors; the bus is the first.
+func (w *World) everyProcess() []*rig.Process {
+	all := w.Processes()
+	for _, s := range w.Servers() {
+		all = append(all, s.Executor)
 	}
-	return append(out, w.Replicas()...)
+	return all
 }
 
 func (w *World) logf(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	fmt.Fprintf(w.opts.Log, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
 
 // Close ends everything and takes the mounted disks away.
 func (w *World) Close() error {
-	if w.conn != nil {
-		w.conn.Close()
+	if w.client != nil {
+		w.client.Close()
 	}
 	var errs []error
-	for _, p := range w.processes() {
+	for _, p := range w.everyProcess() {
 		errs = append(errs, p.Resume())
-	}
-	for _, s := range w.Servers() {
-		errs = append(errs, s.Executor.Resume())
 	}
 	errs = append(errs, w.Fleet.Close())
 	for _, d := range w.disks {
-		errs = append(errs, d.unmount())
+		errs = append(errs, d.Unmount())
 	}
 	return errors.Join(errs...)
+}
+
+// servers returns what the registry says of every server that is not dead, by name.
+func (w *World) servers(ctx context.Context) (map[string]*serverv1.Server, error) {
+	out := map[string]*serverv1.Server{}
+	for s, err := range w.client.Servers(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		out[s.Name] = s
+	}
+	return out, nil
+}
+
+// instances returns what the registry says of every instance, by server name and agent.
+func (w *World) instances(ctx context.Context) (map[string]map[string]*instancev1.Instance, error) {
+	out := map[string]map[string]*instancev1.Instance{}
+	for row, err := range w.client.Instances(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if out[row.ServerName] == nil {
+			out[row.ServerName] = map[string]*instancev1.Instance{}
+		}
+		out[row.ServerName][row.Instance.Agent] = row.Instance
+	}
+	return out, nil
+}
+
+// openTasks returns the tasks that have not ended.
+func (w *World) openTasks(ctx context.Context) (open []*taskv1.Task, err error) {
+	q := &dispatcherv1.ListTasksRequest{
+		States: []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING},
+	}
+	for t, err := range w.client.Tasks(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, t)
+	}
+	return open, nil
 }

@@ -1,3 +1,6 @@
+// Package failover takes servers of the bus away from a site of three garrisonds with simulated servers, while intents
+// come at a constant rate, a client follows the ledger and an upgrade of the fleet is under way. Each loss is a row
+// with what it cost: time, and what may never happen.
 package failover
 
 import (
@@ -6,9 +9,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
-	"github.com/garrison-fleet/garrison/e2e/sample"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/fault"
 	"github.com/garrison-fleet/garrison/e2e/simulated"
+	"github.com/garrison-fleet/garrison/pkg/client"
 )
 
 // Options say what is lost, and of how large a site.
@@ -60,18 +64,18 @@ func Judge(rows []Row) error {
 
 // site is what the rows have in common.
 type site struct {
-	*fleet.Fleet
+	*rig.Fleet
 	options Options
 	runner  *simulated.Runner
-	load    *load
+	client  *client.Client
+	servers []string // ids
 	watcher *watcher
-	at      int // how many upgrades began
 }
 
 // Run takes the servers of the bus away, one loss after another. The fleet must be one of a cluster that was not
 // started; the caller closes it, which checks the whole ledger once more. A server of the bus that ends by itself ends
 // the run, with the end of its log.
-func Run(ctx context.Context, f *fleet.Fleet, o Options) (rows []Row, err error) {
+func Run(ctx context.Context, f *rig.Fleet, o Options) (rows []Row, err error) {
 	err = guarded(ctx, f, func(ctx context.Context) error {
 		rows, err = run(ctx, f, o)
 		return err
@@ -79,27 +83,28 @@ func Run(ctx context.Context, f *fleet.Fleet, o Options) (rows []Row, err error)
 	return rows, err
 }
 
-func run(ctx context.Context, f *fleet.Fleet, o Options) (rows []Row, err error) {
+func run(ctx context.Context, f *rig.Fleet, o Options) (rows []Row, err error) {
 	s := &site{Fleet: f, options: o, runner: simulated.New(f, simulated.Options{
 		Servers: o.Servers, Within: o.Within, Flags: []string{"--duration", "200ms"},
 	})}
-	if err := s.runner.Prepare(ctx); err != nil {
-		return nil, err
-	}
-	sim, err := s.runner.Start(ctx)
-	if err != nil {
-		return nil, err
-	}
 	defer func() { // it compares the ledger with what the servers did
-		_, e := sim.Stop(o.Within)
+		_, e := s.runner.Stop()
 		err = errors.Join(err, e)
 	}()
-	if err := s.within(ctx, s.runner.Online); err != nil {
+	if err := s.runner.Installed(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := f.CLI(ctx, "install", sample.Agent+"@1.0.0", "--on", "all", "--at-once"); err != nil {
+	if s.client, err = s.Client(ctx, tryWithin); err != nil {
 		return nil, err
 	}
+	defer s.client.Close()
+	for server, err := range s.client.Servers(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		s.servers = append(s.servers, server.GetId())
+	}
+	s.Intents.Client = s.client
 	for _, l := range o.Losses {
 		row, err := s.row(ctx, l)
 		if err != nil {
@@ -131,18 +136,15 @@ func (s *site) row(ctx context.Context, l Loss) (row Row, err error) {
 		return row, err
 	}
 	defer s.watcher.stop()
-	if s.load, err = s.publish(ctx); err != nil {
-		return row, err
-	}
-	operators := s.operate(ctx, s.load.servers)
+	published := s.publish(ctx)
+	operators := s.operate(ctx)
 	err = s.lose(ctx, &row)
 	operators.stop(&row)
-	s.load.stop()
+	published.stop(&row)
 	if err != nil {
 		return row, err
 	}
 	err = s.within(ctx, s.watcher.reaches(s.LedgerEnd))
-	s.load.sum(&row)
 	s.watcher.sum(&row)
 	return row, err
 }
@@ -153,14 +155,15 @@ func (s *site) lose(ctx context.Context, row *Row) error {
 	if row.Loss.Kind == Lagging {
 		defer s.lagging(ctx, row.Loss.Member)()
 	}
+	loss := row.Loss.fault(s.Fleet)
 	began, upgraded := time.Now(), make(chan error, 1)
-	go func() { upgraded <- s.upgrade(ctx) }()
+	go func() { upgraded <- s.runner.Change(ctx) }()
 	err := s.within(ctx, s.watcher.counts(s.options.Servers/3))
 	if err == nil {
-		err = row.Loss.begin(s.Fleet)
+		err = loss.Start()
 	}
 	back := make(chan error, 1)
-	time.AfterFunc(s.options.Lasts, func() { back <- row.Loss.end(s.Fleet) })
+	time.AfterFunc(s.options.Lasts, func() { back <- loss.Stop() })
 	err = errors.Join(err, <-upgraded)
 	row.Upgrade = time.Since(began)
 	if err = errors.Join(err, <-back); err != nil {
@@ -178,34 +181,40 @@ func (s *site) lagging(ctx context.Context, member int) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := lag(ctx, s.Members[member]); err != nil {
+		if err := fault.Paused(s.Members[member]).Again(ctx, lagEvery-lagFor, lagFor); err != nil {
 			s.watcher.fail(err)
 		}
 	}()
 	return func() { cancel(); <-ended }
 }
 
-// upgrade brings the other version to every server and waits until it is there.
-func (s *site) upgrade(ctx context.Context) error {
-	s.at++
-	version := []string{"1.0.0", "2.0.0"}[s.at%2]
-	return s.within(ctx, func(ctx context.Context) error {
-		_, err := s.CLI(ctx, "up", sample.Agent+"@"+version, "--on", "all", "--yes", "--at-once")
+// calm waits until every server of the bus is there and every simulated one is online.
+func (s *site) calm(ctx context.Context) error {
+	return rig.Until(ctx, "the bus is whole", func(ctx context.Context) error {
+		_, err := s.CLI(ctx, "bus", "status")
+		if err == nil {
+			err = s.runner.Online(ctx)
+		}
 		return err
 	})
 }
 
-// calm waits until every server of the bus is there and every simulated one is online.
-func (s *site) calm(ctx context.Context) error {
-	for {
-		_, err := s.CLI(ctx, "bus", "status")
-		if err == nil {
-			return s.runner.Online(ctx)
+// guarded does something until it is done, or a server of the bus ended by itself: then its error has the end of that
+// server's log, and what else failed because of it is left out.
+func guarded(ctx context.Context, f *rig.Fleet, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		for f.MemberEnded() == nil {
+			if rig.Sleep(ctx, 100*time.Millisecond) != nil {
+				return
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
-		case <-time.After(200 * time.Millisecond):
-		}
+		cancel()
+	}()
+	err := do(ctx)
+	if ended := f.MemberEnded(); ended != nil {
+		return ended
 	}
+	return err
 }

@@ -2,11 +2,11 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/fault"
 )
 
 // Kind is how a server of the bus is lost.
@@ -46,40 +46,19 @@ func Each(kinds ...Kind) (all []Loss) {
 	return all
 }
 
-func (l Loss) begin(f *fleet.Fleet) error {
-	if l.Kind == Alone {
-		return nil
-	}
-	member := f.Members[l.Member]
+// fault returns what is wrong while the loss lasts; nothing for those that compare.
+func (l Loss) fault(f *rig.Fleet) fault.Fault {
 	switch l.Kind {
 	case Killed:
-		return member.Kill()
+		return fault.Killed(f.Members[l.Member])
 	case TwoDead:
-		return errors.Join(member.Kill(), f.Members[(l.Member+1)%3].Kill())
+		return fault.Killed(f.Members[l.Member], f.Members[(l.Member+1)%3])
 	case Paused:
-		return member.Pause()
+		return fault.Paused(f.Members[l.Member])
 	case CutOff:
-		return f.CutOff(l.Member)
+		return fault.CutOff(f, l.Member)
 	}
-	return nil
-}
-
-func (l Loss) end(f *fleet.Fleet) error {
-	if l.Kind == Alone {
-		return nil
-	}
-	member := f.Members[l.Member]
-	switch l.Kind {
-	case Killed:
-		return member.Start()
-	case TwoDead:
-		return errors.Join(member.Start(), f.Members[(l.Member+1)%3].Start())
-	case Paused:
-		return member.Resume()
-	case CutOff:
-		return f.Rejoin(l.Member)
-	}
-	return nil
+	return fault.Fault{}
 }
 
 const (
@@ -88,24 +67,6 @@ const (
 	// lagEvery is the time between two such pauses.
 	lagEvery = 2 * time.Second
 )
-
-// lag pauses a server of the bus now and then until ctx ends. It returns when the server runs.
-func lag(ctx context.Context, member *fleet.Process) error {
-	for ctx.Err() == nil {
-		if err := member.Pause(); err != nil {
-			return err
-		}
-		time.Sleep(lagFor)
-		if err := member.Resume(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lagEvery - lagFor):
-		}
-	}
-	return nil
-}
 
 // leads reports whether a server of the bus leads the ledger.
 func (s *site) leads(ctx context.Context, l Loss) (leads bool, err error) {

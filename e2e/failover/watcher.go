@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/client"
 )
@@ -132,19 +132,16 @@ func (w *watcher) reaches(end func(context.Context) (uint64, error)) func(contex
 
 func (w *watcher) until(what string, done func() bool) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for {
+		var failed error
+		err := rig.Until(ctx, what, func(context.Context) error {
 			w.mu.Lock()
-			reached, err := done(), w.err
-			w.mu.Unlock()
-			if reached || err != nil {
-				return err
+			defer w.mu.Unlock()
+			if failed = w.err; failed != nil || done() {
+				return nil
 			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("wait until %s: %w", what, ctx.Err())
-			case <-time.After(5 * time.Millisecond):
-			}
-		}
+			return errors.New("not yet")
+		})
+		return errors.Join(err, failed)
 	}
 }
 
@@ -153,7 +150,5 @@ func (w *watcher) sum(row *Row) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	row.Started = slices.Sorted(slices.Values(w.started))
-	row.Wrong.Offline += w.wrong.Offline
-	row.Wrong.Doubled += w.wrong.Doubled
-	row.Wrong.Reads += w.wrong.Reads
+	row.Wrong.add(w.wrong)
 }

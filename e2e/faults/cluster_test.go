@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // Three garrisonds are one site: an upgrade ends whichever of them is killed in its middle, nothing is done twice
 // although each runs every service, and an operator who knew the killed one reaches another.
 func TestThreeGarrisondsAreOneSiteWhicheverIsKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Cluster: true}, "alpha", "bravo", "charlie")
+	w := &world{scenario.New(t, rig.Options{Cluster: true}, "alpha", "bravo", "charlie")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	want := []string{"2.0.0", "1.0.0"}

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
@@ -167,7 +168,7 @@ func (w *world) damageAll() (out []*damaged) {
 // changed; under hold no change of the agent but its repair is accepted; under heal the executor cures each damage.
 func TestDamageOnAServerIsFoundNamedAndCured(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Check: time.Second}, "web-1")
+	w := &world{scenario.New(t, rig.Options{Check: time.Second}, "web-1")}
 	w.OK("env", "create", "prod", "--drift", "report")
 	w.OK("server", "move", "web-1", "--env", "prod", "--yes")
 	executorSays(w, "drift policy changed", 1)
@@ -225,7 +226,7 @@ func executorSays(w *world, text string, times int) {
 // an operator who raises the brake lets them.
 func TestHealingIsBrakedWhileManyServersDrift(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Check: 8 * time.Second}, "web-1", "web-2", "web-3", "web-4")
+	w := &world{scenario.New(t, rig.Options{Check: 8 * time.Second}, "web-1", "web-2", "web-3", "web-4")}
 	w.OK("env", "create", "prod")
 	w.OK("server", "move", "web-1", "web-2", "web-3", "web-4", "--env", "prod", "--yes")
 	w.OK("install", "beacon@1.0.0", "--on", "all")

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/failover"
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // `make cluster-test` loses every server of the bus in every way, under more load, and measures how long that takes.
 func TestTheLossOfAServerOfTheBusUnderLoadLosesAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	f := scenario.Simulated(t, fleet.Options{Cluster: true, Beat: 5 * time.Second})
+	f := scenario.Simulated(t, rig.Options{Cluster: true, Beat: 5 * time.Second})
 	rows, err := failover.Run(t.Context(), f, failover.Options{
 		Servers: 30, Every: 300 * time.Millisecond, Lasts: 5 * time.Second, Within: 3 * time.Minute,
 		Losses: []failover.Loss{{Kind: failover.Killed, Member: 1}},

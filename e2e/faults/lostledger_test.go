@@ -11,7 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -22,7 +23,7 @@ import (
 // stops and names them, until an operator continues without them.
 func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{})
+	w := &world{scenario.New(t, rig.Options{})}
 	for i := range 30 {
 		w.OK("app", "create", fmt.Sprint("app-", i))
 	}
@@ -81,7 +82,7 @@ func (w *world) marked(service string, end uint64) error {
 func TestAServiceThatCannotReadAFactSaysSoAndDecidesNothingOnIt(t *testing.T) {
 	t.Parallel()
 	foreign := ledger.FactSubject(ledger.Environment, "prod", "frozen")
-	w := newWorld(t, fleet.Options{Foreign: []string{foreign}})
+	w := &world{scenario.New(t, rig.Options{Foreign: []string{foreign}})}
 	if _, err := w.CLI(t.Context(), "versions", "--check"); err != nil {
 		t.Fatalf("before there is such a fact: %v", err)
 	}
@@ -100,7 +101,7 @@ func TestAServiceThatCannotReadAFactSaysSoAndDecidesNothingOnIt(t *testing.T) {
 	}
 	w.Eventually("versions --check names the service and the fact", func() error {
 		_, err := w.CLI(t.Context(), "versions", "--check")
-		e, ok := errors.AsType[*fleet.CLIError](err)
+		e, ok := errors.AsType[*rig.CLIError](err)
 		if !ok || e.Code != 3 || !strings.Contains(e.Stderr, "registry: cannot decode 1 environment.frozen from fact") {
 			return fmt.Errorf("%v, want exit code 3 and the fact named", err)
 		}

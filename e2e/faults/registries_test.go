@@ -9,8 +9,9 @@ import (
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
-	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/load"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -19,31 +20,6 @@ const (
 	busPaused      = 9 * time.Second
 	roundsLoad     = 2 * time.Second // before and behind each pause
 )
-
-// load publishes refreshes and configurations until ctx is done, and returns how many, and which were acknowledged.
-func load(ctx context.Context, c *client.Client, every time.Duration) (sent int, acknowledged []string) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-ctx.Done():
-			wg.Wait()
-			return n, acknowledged
-		case <-tick.C:
-		}
-		id := client.NewID()
-		wg.Go(func() {
-			if err := c.Publish(context.WithoutCancel(ctx), id, loadIntent(n)); err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				acknowledged = append(acknowledged, id)
-			}
-		})
-	}
-}
 
 // loadIntent returns a configuration of every server, or, two times of three, a refresh.
 func loadIntent(n int) *intentv1.Intent {
@@ -62,50 +38,46 @@ func loadIntent(n int) *intentv1.Intent {
 // decided exactly once.
 func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Apart: true}, "alpha", "bravo", "charlie", "delta")
+	w := &world{scenario.New(t, rig.Options{Apart: true}, "alpha", "bravo", "charlie", "delta")}
 	second := w.Replica(topology.UserRegistry)
 	if err := second.Start(); err != nil {
 		t.Fatal(err)
 	}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	c, err := w.Client(ctx, time.Minute)
+	c, err := w.Client(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	type count struct {
-		sent         int
-		acknowledged []string
-	}
-	counted := make(chan count, 1)
-	go func() {
-		sent, acknowledged := load(ctx, c, 150*time.Millisecond)
-		counted <- count{sent, acknowledged}
-	}()
-	victims := []*fleet.Process{w.Services[topology.UserRegistry], second}
+	w.Intents.Client = c
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var published sync.WaitGroup
+	published.Go(func() {
+		load.Every(ctx, 150*time.Millisecond, func(n int) {
+			published.Go(func() { w.Intents.Publish(scenario.Within(t, time.Minute), loadIntent(n)) })
+		})
+	})
+	victims := []*rig.Process{w.Services[topology.UserRegistry], second}
 	for round := range registryRounds {
 		time.Sleep(roundsLoad)
 		pauseBus(t, w, victims[round%2])
 		time.Sleep(roundsLoad)
 	}
 	stop()
-	n := <-counted
-	for _, id := range n.acknowledged {
-		w.Acknowledged(id)
-	}
-	t.Logf("%d of %d intents acknowledged", len(n.acknowledged), n.sent)
-	if len(n.acknowledged) < n.sent/2 {
-		t.Errorf("only %d of %d intents were acknowledged", len(n.acknowledged), n.sent)
+	published.Wait()
+	sent, acknowledged := w.Intents.Counts()
+	t.Logf("%d of %d intents acknowledged", len(acknowledged), sent)
+	if len(acknowledged) < sent/2 {
+		t.Errorf("only %d of %d intents were acknowledged", len(acknowledged), sent)
 	}
 	w.Holds()
 	w.Converges("1.0.0")
 }
 
 // pauseBus pauses the bus for a while, and kills a registry meanwhile and starts it again.
-func pauseBus(t *testing.T, w *world, registry *fleet.Process) {
+func pauseBus(t *testing.T, w *world, registry *rig.Process) {
 	t.Helper()
 	if err := w.Garrisond.Pause(); err != nil {
 		t.Fatal(err)

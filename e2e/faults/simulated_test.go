@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/e2e/simulated"
 )
 
 func TestTheLedgerSaysWhatThirtySimulatedServersDid(t *testing.T) {
 	t.Parallel()
-	f := scenario.Simulated(t, fleet.Options{})
+	f := scenario.Simulated(t, rig.Options{})
 	const servers = 30
 	_, s, err := simulated.Run(t.Context(), f, simulated.Options{
 		Servers: servers, Within: 3 * time.Minute, Faulty: true, Flags: []string{
@@ -29,7 +29,7 @@ func TestTheLedgerSaysWhatThirtySimulatedServersDid(t *testing.T) {
 
 func TestAnUpgradeOfSimulatedServersEndsInOrderAfterGarrisondIsKilledInItsMiddle(t *testing.T) {
 	t.Parallel()
-	f := scenario.Simulated(t, fleet.Options{})
+	f := scenario.Simulated(t, rig.Options{})
 	const servers = 30
 	_, s, err := simulated.Run(t.Context(), f, simulated.Options{
 		Servers: servers, Within: 3 * time.Minute, Kill: true, Flags: []string{"--seed", "7", "--duration", "1s"},

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/e2e/simulated"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
 // rolled upgrades simulated servers by a rollout. Close checks that no wave went past a closed gate.
-func rolled(t *testing.T, o fleet.Options, r simulated.Rollout, flags ...string) simulated.Summary {
+func rolled(t *testing.T, o rig.Options, r simulated.Rollout, flags ...string) simulated.Summary {
 	t.Helper()
 	o.Beat = 3 * time.Second // one that is called offline on a busy machine would be owed its change
 	_, s, err := simulated.Run(t.Context(), scenario.Simulated(t, o), simulated.Options{
@@ -29,7 +29,7 @@ const rolledServers = 40
 
 func TestARolloutOverSimulatedServersEndsWithTheLostAndTheHangingOnesNamed(t *testing.T) {
 	t.Parallel()
-	s := rolled(t, fleet.Options{Deadline: 15 * time.Second},
+	s := rolled(t, rig.Options{Deadline: 15 * time.Second},
 		simulated.Rollout{Flags: []string{"--waves", "10%,50%", "--max-broken", "50%", "--silence", "1h"}},
 		"--vanishing", "0.1", "--slow", "0.1", "--hanging", "0.05")
 	r, vanishing, hanging := s.Rolled, s.Faults["vanishing"], s.Faults["hanging"]
@@ -51,7 +51,7 @@ var slowNamed = regexp.MustCompile(`slow: sim-\d+: \S+ at step prove for \d+s; t
 
 func TestARolloutOfAVersionThatWorksNowhereTouchesTheFirstWaveOnly(t *testing.T) {
 	t.Parallel()
-	r := rolled(t, fleet.Options{}, simulated.Rollout{Flags: []string{"--waves", "3,10%", "--max-broken", "2"}},
+	r := rolled(t, rig.Options{}, simulated.Rollout{Flags: []string{"--waves", "3,10%", "--max-broken", "2"}},
 		"--bad", "2.0.0=1").Rolled
 	if !r.Halted() || r.Touched != 3 || r.Opened != 1 {
 		t.Errorf("%+v; want a halt after the three servers of the first wave", r)
@@ -61,7 +61,7 @@ func TestARolloutOfAVersionThatWorksNowhereTouchesTheFirstWaveOnly(t *testing.T)
 // No more servers are released than may still break, or one.
 func TestAHaltStopsWhatWasReleasedAndNotBegun(t *testing.T) {
 	t.Parallel()
-	r := rolled(t, fleet.Options{}, simulated.Rollout{Flags: []string{"--max-broken", "1"}},
+	r := rolled(t, rig.Options{}, simulated.Rollout{Flags: []string{"--max-broken", "1"}},
 		"--bad", "2.0.0=1", "--duration", "2s").Rolled
 	if !r.Halted() || r.Touched > 2 || r.Counts[rolloutv1.TargetState_TARGET_STATE_PENDING] == 0 {
 		t.Errorf("%+v; want servers that keep what they have", r)
@@ -70,7 +70,7 @@ func TestAHaltStopsWhatWasReleasedAndNotBegun(t *testing.T) {
 
 func TestARolloutWhoseServicesAreKilledAgainAndAgainChangesEveryServerOnce(t *testing.T) {
 	t.Parallel()
-	r := rolled(t, fleet.Options{Apart: true, Views: true}, simulated.Rollout{
+	r := rolled(t, rig.Options{Apart: true, Views: true}, simulated.Rollout{
 		Kill: 3 * time.Second, Flags: []string{"--waves", "2,25%", "--max-broken", "4", "--silence", "1h"},
 	}).Rolled
 	changed := r.Counts[rolloutv1.TargetState_TARGET_STATE_SUCCEEDED]

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -151,7 +151,7 @@ func (w *world) listed(presence string) int {
 // Servers that beat all the time are never called offline because the bus or the registry was away.
 func TestNoServerIsCalledOfflineBecauseTheBusOrTheRegistryWasAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Apart: true})
+	w := &world{scenario.New(t, rig.Options{Apart: true})}
 	admin := w.admin()
 	var one, rest atomic.Bool
 	var sent atomic.Int64

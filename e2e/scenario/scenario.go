@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/freeport"
 )
@@ -24,58 +24,50 @@ var Bin string
 // it computes, so that this is more than the processors of a small machine.
 const fleetsAtOnce = "4"
 
-// Main runs the tests of a package with the programs under test, and returns the exit code.
-func Main(m *testing.M) int {
+// Main runs the tests of a package with the programs under test. It is TestMain.
+func Main(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
 		if err := flag.Set("test.parallel", fleetsAtOnce); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+			return 1, err
 		}
 	}
-	var err error
 	if images.dir, err = os.MkdirTemp("", "garrison-e2e-images-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(images.dir) }()
 	images.files = map[sample.Version]string{}
 	var remove func()
-	if Bin, remove, err = fleet.Programs(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if Bin, remove, err = rig.Programs(context.Background()); err != nil {
+		return 1, err
 	}
 	defer remove()
-	return m.Run()
+	return m.Run(), nil
 }
 
 // World is a fleet in a test, with the steps that many scenarios share.
 type World struct {
-	*fleet.Fleet
+	*rig.Fleet
 	T       *testing.T
-	Servers []*fleet.Server
+	Servers []*rig.Server
 }
 
 // New starts a fleet of servers that ends with the test. Versions 1.0.0 and 2.0.0 of
 // the agent beacon are active.
-func New(t *testing.T, o fleet.Options, servers ...string) *World {
+func New(t *testing.T, o rig.Options, servers ...string) *World {
 	t.Helper()
-	o.Bin, o.Dir = Bin, ShortDir(t)
-	f, err := fleet.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := Simulated(t, o)
 	w := &World{Fleet: f, T: t}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Errorf("stop the fleet: %v", err)
-		}
-		if t.Failed() {
-			w.printLogs()
-		}
-	})
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,17 +91,20 @@ func New(t *testing.T, o fleet.Options, servers ...string) *World {
 	return w
 }
 
-// Simulated returns a fleet for simulated servers, which ends with the test.
-func Simulated(t *testing.T, o fleet.Options) *fleet.Fleet {
+// Simulated returns a fleet that was not started, as for simulated servers, and ends with the test.
+func Simulated(t *testing.T, o rig.Options) *rig.Fleet {
 	t.Helper()
 	o.Bin, o.Dir = Bin, ShortDir(t)
-	f, err := fleet.New(o)
+	f, err := rig.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Errorf("stop the fleet: %v", err)
+		}
+		if t.Failed() {
+			printLogs(t, f)
 		}
 	})
 	return f
@@ -140,10 +135,10 @@ func FreePort(t *testing.T) string {
 	return strconv.Itoa(port)
 }
 
-func (w *World) printLogs() {
-	logs, _ := filepath.Glob(filepath.Join(w.Dir, "logs", "*.log"))
+func printLogs(t *testing.T, f *rig.Fleet) {
+	logs, _ := filepath.Glob(filepath.Join(f.Dir, "logs", "*.log"))
 	for _, path := range logs {
 		data, _ := os.ReadFile(path)
-		w.T.Logf("%s (last 1,500 bytes):\n%s", filepath.Base(path), data[max(0, len(data)-1500):])
+		t.Logf("%s (last 1,500 bytes):\n%s", filepath.Base(path), data[max(0, len(data)-1500):])
 	}
 }

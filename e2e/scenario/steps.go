@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
@@ -29,7 +29,7 @@ func (w *World) OK(args ...string) string {
 func (w *World) Fails(code int, says string, args ...string) {
 	w.T.Helper()
 	_, err := w.CLI(w.T.Context(), args...)
-	e, ok := errors.AsType[*fleet.CLIError](err)
+	e, ok := errors.AsType[*rig.CLIError](err)
 	if !ok || e.Code != code || !strings.Contains(e.Stderr, says) {
 		w.T.Errorf("garrison %s: %v; want exit code %d and %q", strings.Join(args, " "), err, code, says)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
@@ -46,7 +46,7 @@ func builtAs(version string) func(path string) error {
 }
 
 // runsExecutor waits until the registry and the server itself report an executor's version.
-func (w *world) runsExecutor(s *fleet.Server, version string) {
+func (w *world) runsExecutor(s *rig.Server, version string) {
 	w.T.Helper()
 	w.Eventually("executor "+version+" runs on "+s.Name, func() error {
 		if out := w.OK("server", "list", "-o", "json"); !strings.Contains(out, fmt.Sprintf("%q", version)) {
@@ -64,7 +64,7 @@ func (w *world) runsExecutor(s *fleet.Server, version string) {
 // agents and its own process keep running.
 func TestAnExecutorIsReplacedThroughTheWholeSystem(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	s := w.Servers[0]
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")

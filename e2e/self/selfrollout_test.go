@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // trait returns what builds an executor for tests that misbehaves, as testdata/self reads it.
@@ -142,11 +143,11 @@ func (w *world) watchdog() {
 // build is blocked.
 func TestARolloutOfTheExecutorHaltsAtABadBuild(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo", "charlie")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo", "charlie")}
 	w.keptUp()
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
-	pids := map[*fleet.Server]string{}
+	pids := map[*rig.Server]string{}
 	for _, s := range w.Servers {
 		pid, err := s.Get(t.Context(), "/pid")
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 )
 
 // sshServer is a real sshd on the loopback address, with keys and a configuration of its own.
@@ -109,7 +109,7 @@ func (s *sshServer) command(known string) string {
 }
 
 // abandon kills a server's executor for good and declares the server lost, while its agent runs.
-func (w *world) abandon(s *fleet.Server) {
+func (w *world) abandon(s *rig.Server) {
 	w.T.Helper()
 	if err := s.Executor.Kill(); err != nil {
 		w.T.Fatal(err)
@@ -125,7 +125,7 @@ func (w *world) abandon(s *fleet.Server) {
 	}
 }
 
-func (w *world) stillRuns(s *fleet.Server) {
+func (w *world) stillRuns(s *rig.Server) {
 	w.T.Helper()
 	if pids, err := s.AgentProcesses(); err != nil || len(pids) != 1 {
 		w.T.Fatalf("agents of %s: %v, %v; want one", s.Name, pids, err)
@@ -133,7 +133,7 @@ func (w *world) stillRuns(s *fleet.Server) {
 }
 
 // cleaned checks that nothing is left of a server, and that the ledger names who cleaned it.
-func (w *world) cleaned(s *fleet.Server, id, via string) {
+func (w *world) cleaned(s *rig.Server, id, via string) {
 	w.T.Helper()
 	if pids, err := s.AgentProcesses(); err != nil || len(pids) > 0 {
 		w.T.Errorf("agents of %s: %v, %v", s.Name, pids, err)
@@ -158,7 +158,7 @@ func (w *world) cleaned(s *fleet.Server, id, via string) {
 func TestAnAbandonedServerIsCleanedOverSSH(t *testing.T) {
 	t.Parallel()
 	ssh := startSSH(t)
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	alpha, bravo := w.Servers[0], w.Servers[1]
@@ -167,7 +167,7 @@ func TestAnAbandonedServerIsCleanedOverSSH(t *testing.T) {
 		ids[s.Name] = strings.Fields(w.OK("server", "show", s.Name, "--columns", "id"))[1]
 		w.abandon(s)
 	}
-	over := func(known string, s *fleet.Server, more ...string) []string {
+	over := func(known string, s *rig.Server, more ...string) []string {
 		return append(
 			[]string{
 				"server",

@@ -12,17 +12,17 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 )
 
 func TestADecommissionedServerLeavesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	gone := w.Servers[1]
 	w.OK("server", "decommission", "bravo", "--yes")
-	w.Eventually("nothing is left on it", func() error { return scenario.NothingLeft(gone) })
+	w.Eventually("nothing is left on it", func() error { return gone.NothingLeft() })
 	w.Servers = w.Servers[:1]
 	w.Converges("1.0.0")
 
@@ -57,7 +57,7 @@ func (w *world) leaked(name string, want bool) error {
 
 func TestAProvisionedServerRestsWhenItIsDead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{})
+	w := &world{scenario.New(t, rig.Options{})}
 	s, err := w.EnrollServer(t.Context(), "cloud", "--provisioned")
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestAProvisionedServerRestsWhenItIsDead(t *testing.T) {
 	w.Eventually("it is online", func() error { return w.says("PRESENCE_ONLINE", "server", "list", "-o", "json") })
 	w.OK("install", "beacon@1.0.0", "--on", "cloud")
 	w.OK("server", "decommission", "cloud", "--yes")
-	w.Eventually("nothing is left on it", func() error { return scenario.NothingLeft(s) })
+	w.Eventually("nothing is left on it", func() error { return s.NothingLeft() })
 	w.Eventually("its executor rests", func() error {
 		out, err := w.ExecutorStatus(s.Root)
 		if err != nil || !strings.Contains(string(out), "resting") || !strings.Contains(string(out), "PROVISIONED") {
@@ -94,7 +94,7 @@ func (w *world) says(word string, args ...string) error {
 
 func TestALostServerIsGoneAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	w.Fails(1, "SERVER_ONLINE", "server", "decommission", "bravo", "--lost", "--yes")

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
@@ -14,7 +14,7 @@ import (
 // A server with an empty disk runs what its environment wants after it joined, without a command on the control plane.
 func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	old := w.Servers[0]
 	w.OK("env", "create", "prod")
 	w.OK("server", "move", "alpha", "--env", "prod", "--yes")
@@ -28,7 +28,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	if err := joined.Executor.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.Servers = []*fleet.Server{joined}
+	w.Servers = []*rig.Server{joined}
 	w.Eventually("the agent answers on the new server", func() error {
 		_, err := joined.Get(t.Context(), "/")
 		return err
@@ -53,7 +53,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 		return cmp.Or(err, scenario.Left(len(rows)))
 	})
 	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--reach", "all", "--yes")
-	w.Servers = []*fleet.Server{old, joined}
+	w.Servers = []*rig.Server{old, joined}
 	w.Converges("1.0.0")
 	w.OK("env", "default", "set", "prod", "beacon@2.0.0", "--reach", "all", "--yes")
 	w.OK("env", "default", "unset", "prod", "beacon")

@@ -16,7 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 )
 
 // shown is the list of unmanaged agents of a server, as the CLI prints it.
@@ -62,7 +62,7 @@ func (w *world) lists() (n int) {
 }
 
 // image1 returns the directory of version 1.0.0 on a server, which is not the current one.
-func image1(t *testing.T, s *fleet.Server) string {
+func image1(t *testing.T, s *rig.Server) string {
 	t.Helper()
 	current, err := filepath.EvalSymlinks(filepath.Join(s.Root, "agents", "beacon", "current"))
 	if err != nil {
@@ -86,7 +86,7 @@ func image1(t *testing.T, s *fleet.Server) string {
 // two facts: it came, and it went.
 func TestALinkMadeByHandIsFoundAndNotTouched(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	w.OK("up", "beacon@2.0.0", "--on", "all", "--yes")
@@ -144,7 +144,7 @@ func TestALinkMadeByHandIsFoundAndNotTouched(t *testing.T) {
 
 func TestAProcessStartedByHandIsFoundAndNotTouched(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	w.OK("up", "beacon@2.0.0", "--on", "all", "--yes")
@@ -186,7 +186,7 @@ func TestAProcessStartedByHandIsFoundAndNotTouched(t *testing.T) {
 // Unmanaged agents stay on a server that is decommissioned, and are counted.
 func TestWhatWasFoundOutlivesTheServer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	alpha := w.Servers[0]

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -23,7 +23,7 @@ import (
 // A host is renamed, and distinguished from a copy of it.
 func TestOneCommandDistinguishesARenamedHostFromItsCopy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	alpha := w.Servers[0]
 
 	w.Fails(8, "EXISTS", "server", "rename", "alpha", "bravo")
@@ -74,7 +74,7 @@ func (w *world) emptied(n int) error {
 // A server is emptied under its identity, whatever happens to it meanwhile, and gets what new servers get.
 func TestAReinstalledServerComesBackEmptyWithItsDefaults(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	alpha := w.Servers[0]
 	w.OK("env", "create", "prod")
 	w.OK("install", "beacon@1.0.0", "--on", "all")
@@ -83,7 +83,7 @@ func TestAReinstalledServerComesBackEmptyWithItsDefaults(t *testing.T) {
 
 	// Without a default it stays empty.
 	w.OK("server", "reinstall", "alpha", "--yes")
-	w.Eventually("nothing is left on it", func() error { return scenario.NothingLeft(alpha) })
+	w.Eventually("nothing is left on it", func() error { return alpha.NothingLeft() })
 	if err := cmp.Or(w.emptied(1), w.says("alive,online", "server", "list")); err != nil {
 		t.Error(err)
 	}
@@ -126,7 +126,7 @@ func TestAReinstalledServerComesBackEmptyWithItsDefaults(t *testing.T) {
 }
 
 // wipe ends the agents of a server whose executor does not run, and deletes everything but its identity.
-func wipe(t *testing.T, s *fleet.Server) {
+func wipe(t *testing.T, s *rig.Server) {
 	t.Helper()
 	pids, err := s.AgentProcesses()
 	for _, pid := range pids {
@@ -197,7 +197,7 @@ func refused(w *world, root string) error {
 // agents as they are, and joins again under the old name as another server once it is cleaned.
 func TestADecommissionedServerThatReturnsIsRefusedAndEnrolsAnew(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "bravo")
 	bravo := w.Servers[1]
 	w.Eventually("its agent answers", func() error { _, err := bravo.Get(t.Context(), "/"); return err })

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -27,7 +27,7 @@ import (
 // A container that lost its identity, and is started with its used token, keeps its agents and waits.
 func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	file, root := filepath.Join(w.Dir, "bravo.token"), filepath.Join(w.Dir, "bravo")
 	t.Cleanup(func() { // the last executor is killed, and leaves its agent
 		if pid := w.agentIn(root); pid > 0 {
@@ -127,7 +127,7 @@ func (w *world) beats(times int) {
 // Two executors with one identity, on one boot, are recorded once, and get no new tasks.
 func TestACopiedMachineIsNoticed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	alpha := w.Servers[0]
 	copied := filepath.Join(w.Dir, "copy")
 	if err := alpha.Executor.Kill(); err != nil {
@@ -172,7 +172,7 @@ func TestACopiedMachineIsNoticed(t *testing.T) {
 // An executor that rejects its document reports it to the control plane.
 func TestAForgedDeathIsReported(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	id := strings.TrimSpace(w.OK("server", "list", "--no-headers", "--columns", "id"))

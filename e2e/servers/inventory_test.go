@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // listed is the agent on one server as the registry lists it.
@@ -44,7 +45,7 @@ func (w *world) inventory() (map[string]listed, error) {
 }
 
 // sameAsThere compares the registry's list with a server's disk, its process and its executor.
-func (w *world) sameAsThere(s *fleet.Server, r listed) error {
+func (w *world) sameAsThere(s *rig.Server, r listed) error {
 	linked := ""
 	if link, err := os.Readlink(filepath.Join(s.Root, "agents", "beacon", "current")); err == nil {
 		linked = filepath.Base(link)
@@ -80,7 +81,7 @@ func (w *world) sameAsThere(s *fleet.Server, r listed) error {
 }
 
 // statusOf returns the status that the executor of a server writes.
-func statusOf(t *testing.T, s *fleet.Server) (status struct{ Agents []struct{ Health string } }) {
+func statusOf(t *testing.T, s *rig.Server) (status struct{ Agents []struct{ Health string } }) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.Root, "executor", "status.json"))
 	if err == nil {
@@ -117,7 +118,7 @@ func (w *world) badVersions() {
 // Upgrades that overlap and are rolled back leave the earlier version, and the registry lists it.
 func TestTheRegistryListsWhatRunsAfterOverlappingUpgradesWereRolledBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.badVersions()
 	w.OK("install", "beacon@2.0.0", "--on", "all")
 	w.Converges("2.0.0")
@@ -155,7 +156,7 @@ func (w *world) tasks() []listedTask {
 // repaired.
 func TestAnAgentThatIsBadStaysSoAfterAChangeWasRolledBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.badVersions()
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
@@ -196,7 +197,7 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasRolledBack(t *testing.T) {
 // the disks and what runs.
 func TestTheRegistryListsWhatIsOnTheServersAfterAnyHistory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Retry: true}, "alpha", "bravo", "charlie")
+	w := &world{scenario.New(t, rig.Options{Retry: true}, "alpha", "bravo", "charlie")}
 	w.badVersions()
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	seed := uint64(time.Now().UnixNano())

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 var fingerprintOf = regexp.MustCompile(`its fingerprint is (\S+)`)
@@ -27,7 +28,7 @@ func (w *world) waiting(fingerprint string) error {
 // shows of its key. Its environment, a rule and its approver label it and choose its agents.
 func TestAMachineWithoutATokenIsLetInByItsFingerprint(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Lobby: true})
+	w := &world{scenario.New(t, rig.Options{Lobby: true})}
 	w.OK("env", "create", "prod")
 	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--yes")
 	w.OK("label-rule", "set", "penguins", "--when", "os=linux", "--label", "family=penguin")
@@ -56,7 +57,7 @@ func TestAMachineWithoutATokenIsLetInByItsFingerprint(t *testing.T) {
 	w.Fails(1, "NOT_WAITING", "lobby", "accept", "AAAA-AAAA", "--yes")
 	w.OK("lobby", "accept", fingerprint, "--name", "stranger", "--env", "prod",
 		"--label", "port="+strconv.Itoa(s.Port), "--yes")
-	w.Servers = []*fleet.Server{s}
+	w.Servers = []*rig.Server{s}
 	w.Converges("1.0.0")
 	if left := w.OK("lobby", "list", "-o", "name"); left != "" {
 		t.Errorf("in the lobby are still %q", left)

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // joined is what garrison server list prints of a server that joined with a pooled token.
@@ -30,13 +31,13 @@ func (w *world) joinedWith(token string) (out []joined) {
 
 func TestFiveServersJoinWithOneTokenAtOnceAndASixthDoesNot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{})
+	w := &world{scenario.New(t, rig.Options{})}
 	w.OK("env", "create", "prod")
 	token := w.OK("token", "create", "rack-a", "--uses", "5", "--env", "prod", "--label", "rack=a",
 		"--from-address", "127.0.0.1")
 	var wait sync.WaitGroup
 	errs := make([]error, 5)
-	servers := make([]*fleet.Server, len(errs))
+	servers := make([]*rig.Server, len(errs))
 	var one sync.Mutex
 	for n := range errs {
 		wait.Go(func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 )
 
 // states returns what the CLI shows of each server's state, by name.
@@ -86,7 +86,7 @@ func copyData(t *testing.T, from, to string) {
 }
 
 // runs returns the version that answers on a server; empty without an answer.
-func (w *world) runs(s *fleet.Server) string {
+func (w *world) runs(s *rig.Server) string {
 	got, _ := s.Get(w.T.Context(), "/")
 	return got
 }
@@ -108,7 +108,7 @@ func (w *world) listsLosses(want string) {
 // Servers that are ahead of a restored ledger are listed and keep what they run until an operator decides.
 func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo", "charlie", "delta")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo", "charlie", "delta")}
 	alpha, bravo, charlie := w.Servers[0], w.Servers[1], w.Servers[2]
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
@@ -180,7 +180,7 @@ func (w *world) garrisond(do func() error) {
 }
 
 // explainsAhead checks that the CLI, and the executor on its machine, explain a server that is ahead.
-func (w *world) explainsAhead(s *fleet.Server) {
+func (w *world) explainsAhead(s *rig.Server) {
 	w.T.Helper()
 	w.Eventually("the executor reports that it does not follow the ledger", func() error {
 		out, err := w.ExecutorStatus(s.Root)
@@ -200,7 +200,7 @@ func (w *world) explainsAhead(s *fleet.Server) {
 }
 
 // accepts accepts every loss, and waits until the servers follow the ledger.
-func (w *world) accepts(alpha, bravo, charlie *fleet.Server) {
+func (w *world) accepts(alpha, bravo, charlie *rig.Server) {
 	w.T.Helper()
 	before := len(w.Facts())
 	if out := w.OK("restore", "accept", "--on", "all", "--dry-run"); !strings.Contains(out, "2.0.0 → 1.0.0") {
@@ -235,7 +235,7 @@ func (w *world) accepts(alpha, bravo, charlie *fleet.Server) {
 // ledger.
 func TestAServerThatWasOfflineForLongTakesItsDocument(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	if err := w.Servers[0].Executor.Kill(); err != nil {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 // suspended waits until the bus has dropped a server's executor and refuses it, and its agent answers still.
-func (w *world) suspended(s *fleet.Server, version string) {
+func (w *world) suspended(s *rig.Server, version string) {
 	w.T.Helper()
 	w.Reports(s.Root, "suspended", "LOGIN_REVOKED")
 	if got, err := s.Get(w.T.Context(), "/"); err != nil || got != version {
@@ -21,7 +21,7 @@ func (w *world) suspended(s *fleet.Server, version string) {
 }
 
 // copyOf copies what a server logs in with into another root.
-func (w *world) copyOf(s *fleet.Server) (root string) {
+func (w *world) copyOf(s *rig.Server) (root string) {
 	w.T.Helper()
 	root = filepath.Join(w.Dir, "copy of "+s.Name)
 	if err := os.MkdirAll(filepath.Join(root, "executor"), 0o700); err != nil {
@@ -41,7 +41,7 @@ func (w *world) copyOf(s *fleet.Server) (root string) {
 
 func TestAQuarantinedServerIsOutUntilItsRelease(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "alpha")
 	w.Converges("1.0.0")
 	alpha := w.Servers[0]
@@ -72,7 +72,7 @@ func TestAQuarantinedServerIsOutUntilItsRelease(t *testing.T) {
 
 func TestARevokedServerComesBackWithANewTokenOnly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha")
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "alpha")
 	w.Converges("1.0.0")
 	alpha := w.Servers[0]
@@ -102,7 +102,7 @@ func (w *world) pushes() int {
 
 func TestAServerThatBeatsCanBeGivenUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	bravo := w.Servers[1]

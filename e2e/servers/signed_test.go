@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
@@ -15,7 +15,7 @@ import (
 // catalog and every service accepted.
 func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{}) // its images are not signed
+	w := &world{scenario.New(t, rig.Options{})} // its images are not signed
 	key, foreign := filepath.Join(w.Dir, "release.key"), filepath.Join(w.Dir, "foreign.key")
 	public := strings.TrimSpace(w.OK("image", "key", key))
 	w.OK("image", "key", foreign)
@@ -30,7 +30,7 @@ func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 		t.Fatalf("the join kept %q (%v)", text, err)
 	}
 	w.Fails(1, "UNSIGNED_IMAGE", "install", "beacon@1.0.0", "--on", "all") // from before there were keys
-	w.Eventually("nothing is left", func() error { return scenario.NothingLeft(s) })
+	w.Eventually("nothing is left", func() error { return s.NothingLeft() })
 
 	three := w.build("3.0.0")
 	w.Fails(1, "UNSIGNED_IMAGE", "image", "import", three)

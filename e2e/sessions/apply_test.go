@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
 const declared = `format: 1
@@ -57,7 +58,7 @@ servers:
 // empty control plane, byte for byte.
 func TestAnExportIsTheSameOnAnEmptyControlPlane(t *testing.T) {
 	t.Parallel()
-	first := newWorld(t, fleet.Options{})
+	first := &world{scenario.New(t, rig.Options{})}
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -101,7 +102,7 @@ func TestAnExportIsTheSameOnAnEmptyControlPlane(t *testing.T) {
 		t.Errorf("prune: %v\n%s", err, out)
 	}
 
-	second := newWorld(t, fleet.Options{})
+	second := &world{scenario.New(t, rig.Options{})}
 	second.OK("apply", "-f", file("export.yaml", exported), "--invite", filepath.Join(dir, "tokens2"), "--yes")
 	if got := second.OK("export"); got != exported {
 		t.Errorf("the export of the copy is\n%s\nwant\n%s", got, exported)

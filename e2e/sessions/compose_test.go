@@ -19,7 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/garrison-fleet/garrison/e2e/invariant"
+	"github.com/garrison-fleet/garrison/e2e/rig/verify"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -127,7 +127,7 @@ func (c *compose) verify() {
 		return
 	}
 	defer conn.Close()
-	for _, err := range invariant.Await(ctx, conn, nil) {
+	for _, err := range verify.Await(ctx, conn, nil) {
 		c.t.Error(err)
 	}
 }

@@ -14,7 +14,7 @@ func TestTheDemoEndsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	tmp := scenario.ShortDir(t)
 	ctx := scenario.Within(t, 3*time.Minute)
-	cmd := exec.CommandContext(ctx, filepath.Join(scenario.Bin, "demo"), "--bin", scenario.Bin)
+	cmd := exec.CommandContext(ctx, filepath.Join(scenario.Bin, "rig"), "demo", "--bin", scenario.Bin)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 )
 
@@ -54,7 +55,7 @@ var quiet = []string{metrics.BusAlarms}
 // A fleet that installs an agent has each metric that the page lists, and none names a server.
 func TestGarrisondAndAnExecutorServeEachMetricAndAreReady(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fleet.Options{Metrics: true}, "alpha")
+	w := &world{scenario.New(t, rig.Options{Metrics: true}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	for _, process := range []string{"garrisond", "alpha"} {

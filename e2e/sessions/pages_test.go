@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
 	"github.com/garrison-fleet/garrison/e2e/pages"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
@@ -138,7 +138,7 @@ func runPage(t *testing.T, p pages.Page, s pages.Session) {
 // endBelow kills the agents that a session left.
 func endBelow(t *testing.T, dir string) {
 	t.Helper()
-	pids, err := fleet.ProcessesBelow(dir)
+	pids, err := rig.ProcessesBelow(dir)
 	if err != nil {
 		t.Error(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 )
 
 // The CLI as people use it, against a whole Garrison: each session in testdata/script has one of its own.
@@ -24,7 +24,7 @@ func TestScript(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, fleet.Options{}, "alpha", "bravo")
+			w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 			testscript.RunT(session{t}, testscript.Params{
 				Files: []string{file},
 				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"holds": holds},

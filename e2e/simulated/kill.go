@@ -9,7 +9,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/sample"
+	"github.com/garrison-fleet/garrison/e2e/rig/fault"
 	"github.com/garrison-fleet/garrison/pkg/client"
 )
 
@@ -31,13 +31,12 @@ func (r *Runner) upgradeKilled(ctx context.Context) error {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() {
-		ended <- r.change([]string{"up", sample.Agent + "@2.0.0", "--yes", "--at-once", "--on", "all"})(ctx)
-	}()
-	if err := r.grows(ctx, from+uint64(factsBefore*r.options.Servers)); err != nil {
-		return errors.Join(err, <-ended)
+	go func() { ended <- r.Change(ctx) }()
+	err = r.Grows(ctx, from+uint64(factsBefore*r.options.Servers))
+	if err == nil {
+		err = fault.Killed(r.fleet.Garrisond).Start()
 	}
-	if err := r.fleet.Garrisond.Kill(); err != nil {
+	if err != nil {
 		return errors.Join(err, <-ended)
 	}
 	began := time.Now()
@@ -52,21 +51,6 @@ func (r *Runner) upgradeKilled(ctx context.Context) error {
 		return err
 	}
 	return r.countEnds(ctx, from)
-}
-
-// grows waits until the ledger has a sequence.
-func (r *Runner) grows(ctx context.Context, to uint64) error {
-	for {
-		end, err := r.fleet.LedgerEnd(ctx)
-		if err == nil && end >= to {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until the ledger has %d facts, it has %d: %w", to, end, errors.Join(err, ctx.Err()))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // countEnds counts what the ledger says behind a sequence.

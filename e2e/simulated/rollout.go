@@ -13,7 +13,8 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
+	"github.com/garrison-fleet/garrison/e2e/rig/fault"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -85,7 +86,7 @@ func (r *Runner) watchRollout(ctx context.Context, id string) error {
 	killed := make(chan error, 1)
 	go func() { killed <- r.killAgainAndAgain(killing) }()
 	_, err := r.fleet.CLI(ctx, "rollout", "watch", id, "--timeout", r.options.Within.String())
-	if e, ok := errors.AsType[*fleet.CLIError](err); ok && partly[e.Code] {
+	if e, ok := errors.AsType[*rig.CLIError](err); ok && partly[e.Code] {
 		r.rolled.Watched, err = e.Stderr, nil
 	}
 	stop()
@@ -95,22 +96,11 @@ func (r *Runner) watchRollout(ctx context.Context, id string) error {
 // killAgainAndAgain ends the services that decide about the rollout with SIGKILL once they have answered for some time,
 // and starts them at once, until ctx is done. They run at its end.
 func (r *Runner) killAgainAndAgain(ctx context.Context) error {
-	every := r.options.Rollout.Kill
-	for every > 0 {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(every):
+	services := fault.Killed(r.fleet.Services[topology.UserRegistry], r.fleet.Services[topology.UserDispatcher])
+	for every := r.options.Rollout.Kill; every > 0 && rig.Sleep(ctx, every) == nil; r.rolled.Kills++ {
+		if err := services.For(ctx, 0); err != nil {
+			return err
 		}
-		for _, name := range []string{topology.UserRegistry, topology.UserDispatcher} {
-			if err := r.fleet.Services[name].Kill(); err != nil {
-				return err
-			}
-			if err := r.fleet.Services[name].Start(); err != nil {
-				return err
-			}
-		}
-		r.rolled.Kills++
 		if err := r.fleet.WaitReady(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/pkg/client"
 )
 
@@ -56,18 +56,13 @@ func (r *Runner) compareTouched(ctx context.Context, s *Summary) error {
 		return err
 	}
 	defer c.Close()
-	for {
+	return rig.Until(ctx, "what the servers did is recorded", func(ctx context.Context) error {
 		err := r.timeRollout(ctx, c, r.rolled.id, r.rolled.from)
-		if s.Rolled = r.rolled; err == nil && s.Tried[to] == s.Rolled.Touched {
-			return nil
+		if s.Rolled = r.rolled; err == nil && s.Tried[to] != s.Rolled.Touched {
+			err = fmt.Errorf("%d servers began to change to %s; the ledger has %d", s.Tried[to], to, s.Rolled.Touched)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d servers began to change to %s; the ledger has %d: %w", s.Tried[to], to,
-				s.Rolled.Touched, errors.Join(err, ctx.Err()))
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+		return err
+	})
 }
 
 func (t *times) fold(e client.Event) {

@@ -18,7 +18,7 @@ import (
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
-	"github.com/garrison-fleet/garrison/e2e/fleet"
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/client"
 )
@@ -60,17 +60,13 @@ type Summary struct {
 
 // Run starts the fleet and does every step. The caller closes the fleet, also after an error. The error names the
 // findings of garrison-sim.
-func Run(ctx context.Context, f *fleet.Fleet, o Options) ([]Step, Summary, error) {
+func Run(ctx context.Context, f *rig.Fleet, o Options) ([]Step, Summary, error) {
 	r := New(f, o)
-	if err := r.Prepare(ctx); err != nil {
+	if err := r.Start(ctx); err != nil {
 		return nil, Summary{}, err
 	}
-	sim, err := r.Start(ctx)
-	if err != nil {
-		return nil, Summary{}, err
-	}
-	err = r.steps(ctx)
-	s, e := sim.Stop(o.Within)
+	err := r.steps(ctx)
+	s, e := r.Stop()
 	s.Recovery, s.Rolled = r.recovery, r.rolled
 	if r.options.Rollout != nil && err == nil && e == nil {
 		e = r.compareTouched(ctx, &s)
@@ -80,15 +76,75 @@ func Run(ctx context.Context, f *fleet.Fleet, o Options) ([]Step, Summary, error
 
 // Runner starts a fleet and its simulated servers.
 type Runner struct {
-	fleet    *fleet.Fleet
+	fleet    *rig.Fleet
 	options  Options
+	sim      *exec.Cmd // garrison-sim; nil before Simulate
+	stdout   bytes.Buffer
+	stderr   bytes.Buffer
+	changes  int // of all servers; it decides the next version
 	took     []Step
 	recovery Recovery
 	rolled   Rolled
 }
 
 // New returns a runner on a fleet that was not started.
-func New(f *fleet.Fleet, o Options) *Runner { return &Runner{fleet: f, options: o} }
+func New(f *rig.Fleet, o Options) *Runner { return &Runner{fleet: f, options: o} }
+
+// Start does what Prepare and Simulate do.
+func (r *Runner) Start(ctx context.Context) error {
+	if err := r.Prepare(ctx); err != nil {
+		return err
+	}
+	return r.Simulate(ctx)
+}
+
+// Installed starts the servers, waits until they are online, and brings the first version to them.
+func (r *Runner) Installed(ctx context.Context) error {
+	if err := r.Start(ctx); err != nil {
+		return err
+	}
+	if err := r.within(r.Online)(ctx); err != nil {
+		return err
+	}
+	return r.Change(ctx)
+}
+
+// within bounds a step.
+func (r *Runner) within(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, r.options.Within)
+		defer cancel()
+		return step(ctx)
+	}
+}
+
+// Change brings the next version to all servers, of two in turn, and waits until it is there. The first change is an
+// install. With faults it may come to a part of the servers only.
+func (r *Runner) Change(ctx context.Context) error {
+	args := []string{"up", sample.Agent + "@" + []string{"1.0.0", to}[r.changes%2], "--on", "all", "--yes", "--at-once"}
+	if r.changes == 0 {
+		args = []string{"install", sample.Agent + "@1.0.0", "--on", "all", "--at-once"}
+	}
+	r.changes++
+	return r.within(func(ctx context.Context) error {
+		_, err := r.fleet.CLI(ctx, args...)
+		if e, ok := errors.AsType[*rig.CLIError](err); ok && partly[e.Code] && r.options.Faulty {
+			return nil
+		}
+		return err
+	})(ctx)
+}
+
+// Grows waits until the ledger has a sequence.
+func (r *Runner) Grows(ctx context.Context, to uint64) error {
+	return rig.Until(ctx, fmt.Sprintf("the ledger has %d facts", to), func(ctx context.Context) error {
+		end, err := r.fleet.LedgerEnd(ctx)
+		if err == nil && end < to {
+			err = fmt.Errorf("it has %d", end)
+		}
+		return err
+	})
+}
 
 // Prepare starts garrisond, imports two versions of the sample agent, and creates the token.
 func (r *Runner) Prepare(ctx context.Context) error {
@@ -116,8 +172,7 @@ func (r *Runner) tokenFile() string { return filepath.Join(r.fleet.Dir, "simulat
 
 // steps does what is measured.
 func (r *Runner) steps(ctx context.Context) error {
-	on := []string{"--on", "all"}
-	upgrade := r.change(append([]string{"up", sample.Agent + "@2.0.0", "--yes", "--at-once"}, on...))
+	upgrade := r.Change
 	if r.options.Kill {
 		upgrade = r.upgradeKilled
 	}
@@ -129,7 +184,7 @@ func (r *Runner) steps(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"join", r.Online},
-		{"install", r.change(append([]string{"install", sample.Agent + "@1.0.0", "--at-once"}, on...))},
+		{"install", r.Change},
 		{"upgrade", upgrade},
 	} {
 		if err := r.measure(ctx, s.name, s.do); err != nil {
@@ -140,16 +195,16 @@ func (r *Runner) steps(ctx context.Context) error {
 }
 
 func (r *Runner) measure(ctx context.Context, name string, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Within)
-	defer cancel()
 	pid := r.fleet.Garrisond.Pid()
-	began, used := time.Now(), ProcessorTime(pid)
-	err := do(ctx)
+	began := time.Now()
+	before, _ := rig.Uses(pid)
+	err := r.within(do)(ctx)
 	now := r.fleet.Garrisond.Pid()
 	if now != pid {
-		used = 0
+		before.CPU = 0
 	}
-	r.took = append(r.took, Step{name, time.Since(began), ProcessorTime(now) - used})
+	after, _ := rig.Uses(now)
+	r.took = append(r.took, Step{name, time.Since(began), after.CPU - before.CPU})
 	return err
 }
 
@@ -160,21 +215,15 @@ func (r *Runner) Online(ctx context.Context) error {
 
 // await waits until at least so many servers are of each presence.
 func (r *Runner) await(ctx context.Context, want map[string]int) error {
-	for {
+	return rig.Until(ctx, "the servers are there", func(ctx context.Context) error {
 		have, err := r.presences(ctx)
-		fewer := false
 		for presence, servers := range want {
-			fewer = fewer || have[presence] < servers
+			if err == nil && have[presence] < servers {
+				err = fmt.Errorf("servers are %v, want %v", have, want)
+			}
 		}
-		if err == nil && !fewer {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("servers are %v, want %v: %w", have, want, errors.Join(err, ctx.Err()))
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		return err
+	})
 }
 
 // presences returns how many servers are of each presence, such as online.
@@ -196,76 +245,39 @@ func (r *Runner) presences(ctx context.Context) (map[string]int, error) {
 // partly are the exit codes of a change that did not come to every server.
 var partly = map[int]bool{5: true, 6: true}
 
-// change runs a change by the CLI, which waits for its end. With faults it may come to a part of the servers only.
-func (r *Runner) change(args []string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := r.fleet.CLI(ctx, args...)
-		if e, ok := errors.AsType[*fleet.CLIError](err); ok && partly[e.Code] && r.options.Faulty {
-			return nil
-		}
-		return err
-	}
-}
-
-// Process is a garrison-sim that runs.
-type Process struct {
-	cmd    *exec.Cmd
-	stdout bytes.Buffer
-	stderr bytes.Buffer
-}
-
-// Start starts garrison-sim.
-func (r *Runner) Start(ctx context.Context) (*Process, error) {
+// Simulate starts garrison-sim.
+func (r *Runner) Simulate(ctx context.Context) error {
 	args := []string{
 		"--dir", r.simDir(), "--servers", strconv.Itoa(r.options.Servers),
 		"--token-file", r.tokenFile(), "--context", r.fleet.ContextFile(), "--beat-interval", r.fleet.Beat.String(),
 		"--settle", "1m", "-o", "json",
 	}
-	p := &Process{cmd: exec.CommandContext(ctx, filepath.Join(r.fleet.Bin, "garrison-sim"),
-		append(args, r.options.Flags...)...)}
-	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.fleet.Dir}
-	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.WaitDelay = 10 * time.Second
-	return p, p.cmd.Start()
+	r.sim = exec.CommandContext(ctx, filepath.Join(r.fleet.Bin, "garrison-sim"), append(args, r.options.Flags...)...)
+	r.sim.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.fleet.Dir}
+	r.sim.Stdout, r.sim.Stderr = &r.stdout, &r.stderr
+	r.sim.WaitDelay = 10 * time.Second
+	return r.sim.Start()
 }
 
-// Stop ends the simulation, which checks the ledger first, and returns what it printed.
-func (p *Process) Stop(within time.Duration) (s Summary, err error) {
-	kill := time.AfterFunc(within, func() { _ = p.cmd.Process.Kill() })
+// Stop ends the simulation, which checks the ledger first, and returns what it printed. It does nothing before
+// Simulate.
+func (r *Runner) Stop() (s Summary, err error) {
+	if r.sim == nil || r.sim.Process == nil {
+		return s, nil
+	}
+	kill := time.AfterFunc(r.options.Within, func() { _ = r.sim.Process.Kill() })
 	defer kill.Stop()
-	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := r.sim.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return s, err
 	}
-	if err = p.cmd.Wait(); err != nil {
-		err = fmt.Errorf("garrison-sim: %w: %s", err, strings.TrimSpace(p.stderr.String()))
+	if err = r.sim.Wait(); err != nil {
+		err = fmt.Errorf("garrison-sim: %w: %s", err, strings.TrimSpace(r.stderr.String()))
 	}
-	if e := json.Unmarshal(p.stdout.Bytes(), &s); e != nil {
+	if e := json.Unmarshal(r.stdout.Bytes(), &s); e != nil {
 		return s, errors.Join(err, fmt.Errorf("read what garrison-sim printed: %w", e))
 	}
 	for _, text := range s.Findings {
 		err = errors.Join(err, errors.New(text))
 	}
 	return s, err
-}
-
-// ticksPerSecond is the unit of /proc/PID/stat on every Linux that Go supports.
-const ticksPerSecond = 100
-
-// ProcessorTime returns the processor time that a process used so far; 0 when it cannot be read.
-func ProcessorTime(pid int) time.Duration {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := bytes.Cut(data, []byte(") "))
-	fields := strings.Fields(string(rest))
-	if len(fields) < 13 {
-		return 0
-	}
-	var ticks int64
-	for _, f := range fields[11:13] { // utime and stime
-		n, _ := strconv.ParseInt(f, 10, 64)
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / ticksPerSecond
 }

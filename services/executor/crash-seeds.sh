@@ -2,7 +2,7 @@
 # Builds the crash tests with one seeded bug after another, and counts how many of them the tests catch.
 # usage: crash-seeds.sh DIR [KILLS [CUTS]]   DIR gets the test binaries
 #
-# Each seed runs against its own test (internal/crashtest/seeds), at every point in turn: a kill shows a wrong
+# Each seed runs against its own test (simulation/crash/seeds), at every point in turn: a kill shows a wrong
 # order, and a power cut a missing sync. KILLS and CUTS are more than there are points. GARRISON_SEEDS is a regular
 # expression that selects seeds.
 set -euo pipefail
@@ -11,7 +11,7 @@ kills=${2:-100} cuts=${3:-60}
 cd "$(dirname "$0")"
 overlays=$(mktemp -d)
 trap 'rm -rf "$overlays" "$bin/crash-seed.test"' EXIT
-seeds=$(go run ./internal/crashtest/seeds "$overlays" | grep -E "${GARRISON_SEEDS:-.}")
+seeds=$(go run ./simulation/crash/seeds "$overlays" | grep -E "${GARRISON_SEEDS:-.}")
 
 # run SEED PACKAGE TEST: interrupts until the first bad outcome. It fails when the test catches the bug.
 # GOFLAGS reaches the programs that the test builds.

@@ -29,12 +29,12 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/executor"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 // host is a server that joined a bus with the real accounts, and everybody's hand on it.

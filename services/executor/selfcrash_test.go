@@ -16,8 +16,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/tally"
 )
 
 // killsVariable says how often each operation is interrupted; make crash sets it. Without

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
 )
 
 // diskSize is enough for three executors and the room that a change reserves.

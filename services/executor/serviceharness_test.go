@@ -19,7 +19,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 // service is a server whose executor is the unit.

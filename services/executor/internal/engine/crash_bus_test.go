@@ -20,9 +20,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
 )
 
 // fetched are operations whose chunks come from a bus, by the executor's own link.

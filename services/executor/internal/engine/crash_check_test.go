@@ -19,11 +19,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/observe"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/tally"
 )
 
 // stepOf returns the step of an executor that passed these points last.

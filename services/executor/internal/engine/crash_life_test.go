@@ -23,10 +23,10 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/tally"
 )
 
 // life is one server that runs the operations, interrupted one after another.

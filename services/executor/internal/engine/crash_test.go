@@ -14,8 +14,8 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/tally"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/tally"
 )
 
 // The variables that make crash sets. Without them each operation is interrupted a few times, at other points and

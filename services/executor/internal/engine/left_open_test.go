@@ -8,7 +8,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 func TestAChangeThatTheJournalLeavesOpenEndsTheEngineAndIsResumedByTheNext(t *testing.T) {

@@ -24,9 +24,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 const serverID = "0197b5a0-0000-7000-8000-000000000001"

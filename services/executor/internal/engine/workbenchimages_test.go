@@ -9,7 +9,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 // image puts an image of the test agent on the shelf.

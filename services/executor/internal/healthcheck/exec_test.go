@@ -12,8 +12,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
 )
 
 // script returns a check that runs a shell script in a directory of its own.

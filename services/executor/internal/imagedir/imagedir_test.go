@@ -11,9 +11,9 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 func staged(t *testing.T) (layout.Root, *imagedir.Images, imagetest.Image) {

@@ -14,7 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 func (s *stand) blob(t *testing.T, files ...imagetest.File) imagetest.Image {

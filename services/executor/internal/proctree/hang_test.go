@@ -19,8 +19,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
 )
 
 // plays is the variable with the role of a process of this test program; empty for the tests.

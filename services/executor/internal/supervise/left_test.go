@@ -12,8 +12,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
 )
 
 // childOf returns the process whose id a script writes to the file child.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 // Processes that are forked while files are written must not keep those files from being

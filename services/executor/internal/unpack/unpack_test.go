@@ -16,8 +16,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/imagetest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
 var roomy = unpack.Limits{Entries: 10, Bytes: 1 << 20}

@@ -18,7 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/executor"
-	"github.com/garrison-fleet/garrison/services/executor/internal/crashtest/powercut"
+	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
 )
 
 // trait is what is special about a version. The roles are rehearse, trial and run.
