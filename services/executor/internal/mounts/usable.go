@@ -40,9 +40,12 @@ func refuseOption(dir string, flag int64, why, option, means string) error {
 // mountOf returns the mount point of a directory, or the directory when that is unknown.
 func mountOf(dir string) string {
 	found, err := mountinfo.GetMounts(mountinfo.ParentsFilter(dir))
+	if err != nil {
+		return dir
+	}
 	at := ""
 	for _, m := range found {
-		if err == nil && len(m.Mountpoint) >= len(at) { // of one path, the last one is on top
+		if len(m.Mountpoint) >= len(at) { // of one path, the last one is on top
 			at = m.Mountpoint
 		}
 	}
