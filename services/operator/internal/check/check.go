@@ -1,21 +1,23 @@
+// Package check builds garrison check, which compares what is wanted with what is there, and cures what differs.
 package check
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
-
-	"github.com/spf13/cobra"
-
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+	"github.com/spf13/cobra"
 )
 
 // scopes are the words for what is compared.
@@ -168,4 +170,111 @@ func sayCompared(env *cli.Env, r *registryv1.CheckFleetResponse) {
 		return
 	}
 	env.Say("compared %s: nothing differs", compared)
+}
+
+// partRows is how many differences one request asks for.
+const partRows = 1000
+
+// compare compares everything that a request asks for and lists the first differences, at most limit of them; 0 means
+// all. The others are counted, so that the counts are always whole.
+func compare(
+	ctx context.Context, env *cli.Env, q *registryv1.CheckFleetRequest, limit int,
+) (*registryv1.CheckFleetResponse, error) {
+	whole := &registryv1.CheckFleetResponse{}
+	causes, drift := map[string]uint32{}, map[string]*registryv1.EnvironmentDrift{}
+	for cursor := ""; ; {
+		rows := partRows
+		if limit > 0 {
+			rows = min(rows, limit-len(whole.Differences))
+		}
+		q.Page = &apiv1.Page{Cursor: cursor, Limit: uint32(max(rows, 1))}
+		q.CountOnly = q.CountOnly || rows <= 0
+		r, err := cli.Call[*registryv1.CheckFleetResponse](ctx, env, q)
+		if err != nil {
+			return nil, err
+		}
+		whole.Differences = append(whole.Differences, r.GetDifferences()...)
+		whole.Servers, whole.Agents = whole.Servers+r.GetServers(), whole.Agents+r.GetAgents()
+		for _, c := range r.GetCauses() {
+			causes[c.GetCause()] += c.GetCount()
+		}
+		for _, d := range r.GetDrift() {
+			drift[d.GetEnvironment()] = d
+		}
+		whole.PresenceHeld = r.GetPresenceHeld()
+		again := r.GetNextCursor() == cursor // guards against a service that repeats a cursor
+		if cursor = r.GetNextCursor(); cursor == "" || again {
+			break
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(drift)) {
+		whole.Drift = append(whole.Drift, drift[name])
+	}
+	for cause, n := range causes {
+		whole.Causes = append(whole.Causes, &registryv1.CauseCount{Cause: cause, Count: n})
+	}
+	slices.SortFunc(whole.Causes, func(a, b *registryv1.CauseCount) int {
+		return cmp.Or(cmp.Compare(b.GetCount(), a.GetCount()), cmp.Compare(a.GetCause(), b.GetCause()))
+	})
+	return whole, nil
+}
+
+// total returns how many differences there are.
+func total(r *registryv1.CheckFleetResponse) (n int) {
+	for _, c := range r.GetCauses() {
+		n += int(c.GetCount())
+	}
+	return n
+}
+
+type difference = *registryv1.Difference
+
+// listing lists differences.
+var listing = output.Listing[difference]{
+	Name: func(d difference) string { return d.GetServerName() + "/" + d.GetAgent() + "/" + d.GetCause() },
+	Columns: []output.Column[difference]{
+		output.Col("SERVER", difference.GetServerName),
+		output.Col("AGENT", difference.GetAgent),
+		output.Col("WANTED", difference.GetWanted),
+		output.Col("OBSERVED", difference.GetObserved),
+		output.Col("CAUSE", difference.GetCause),
+		output.Since("SINCE", difference.GetSince),
+		output.Col("CURE", difference.GetCure),
+		output.Col("REASON", difference.GetReason),
+		output.Wide("ENV", difference.GetEnvironment),
+		output.Wide("REMEDY", func(d difference) string { return output.Word(d.GetRemedy()) }),
+		output.Wide("CONFIRMED", func(d difference) string { return output.Stamp(d.GetConfirmedAt()) }),
+		output.Wide("SERVER-ID", difference.GetServerId),
+		output.Wide("IMAGE", func(d difference) string { return d.GetImage().GetId() }),
+	},
+}
+
+// count is how many differences a cause has.
+type count struct {
+	Cause string `json:"cause"`
+	Count uint32 `json:"count"`
+}
+
+// countList is the document that holds counts.
+type countList struct {
+	Servers uint32  `json:"servers"`
+	Agents  uint32  `json:"agents"`
+	Causes  []count `json:"causes"`
+}
+
+// counts lists how many differences each cause has.
+var counts = output.Listing[count]{
+	Name: func(c count) string { return c.Cause },
+	Columns: []output.Column[count]{
+		output.Col("CAUSE", func(c count) string { return c.Cause }),
+		output.Col("COUNT", func(c count) string { return output.Count(c.Count) }).Numeric(),
+	},
+}
+
+func countsOf(r *registryv1.CheckFleetResponse) []count {
+	out := []count{}
+	for _, c := range r.GetCauses() {
+		out = append(out, count{c.GetCause(), c.GetCount()})
+	}
+	return out
 }
