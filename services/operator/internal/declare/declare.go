@@ -1,10 +1,21 @@
+// Package declare is the inventory as YAML: the form of the files, and what an apply of them changes. It is pure.
+//
+// A file has a section for each kind, and in it the objects by name. The keys of an object are the JSON names of the
+// fields of its proto, so that a new field of a record is read and written without a change here.
+//
+// Guarantees:
+//
+//  1. Write is deterministic: equal objects have equal bytes. Read returns what Write wrote.
+//  2. Read refuses, with file and line: unknown and repeated keys, values of another form, aliases, anchors, tags, deep
+//     and large input.
+//  3. Compare changes only fields that the owner declares, or declared before and that still have the value that it
+//     set. A field that another owner declares with another value is a conflict.
+//  4. Comparing again after its changes were made finds nothing.
 package declare
 
 import (
+	"maps"
 	"slices"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
@@ -12,6 +23,8 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Kind is one kind of object in a file.
@@ -119,3 +132,32 @@ type Set struct {
 
 // DefaultOwner is the owner of files that name none.
 const DefaultOwner = "default"
+
+// Objects returns records as objects of a file, without what a file does not hold.
+func Objects(live Live) []*Object {
+	var out []*Object
+	for _, k := range Kinds {
+		for _, name := range slices.Sorted(maps.Keys(live[k])) {
+			out = append(out, &Object{Kind: k, Name: name, Record: live[k][name]})
+		}
+	}
+	return out
+}
+
+// Trimmed returns a copy of a record with only what files hold, who declares it, and its revision, on which a change is
+// based: a server's record is large.
+func (k *Kind) Trimmed(record proto.Message) proto.Message {
+	out := k.Blank()
+	to, from := out.ProtoReflect(), record.ProtoReflect()
+	for _, f := range k.fields() {
+		if from.Has(f) {
+			to.Set(f, from.Get(f))
+		}
+	}
+	for _, name := range []protoreflect.Name{"owners", "revision"} {
+		if f := from.Descriptor().Fields().ByName(name); f != nil && from.Has(f) {
+			to.Set(f, from.Get(f))
+		}
+	}
+	return out
+}
