@@ -3,7 +3,6 @@ package declare
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -113,13 +112,4 @@ func enumNumber(d protoreflect.EnumDescriptor, text string) (protoreflect.EnumNu
 		return d.Values().Get(at + 1).Number(), true
 	}
 	return 0, text == ""
-}
-
-// jsonOf returns a node as JSON.
-func jsonOf(n *yaml.Node) ([]byte, error) {
-	var v any
-	if err := n.Decode(&v); err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
 }

@@ -167,9 +167,10 @@ func (r *reader) nested(n *yaml.Node, what string, m protoreflect.Message) error
 	case conditionName:
 		return r.condition(n, what, m)
 	case "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue":
-		data, err := jsonOf(n)
+		var b strings.Builder
+		err := writeJSON(&b, n)
 		if err == nil {
-			err = protojson.Unmarshal(data, m.Interface())
+			err = protojson.Unmarshal([]byte(b.String()), m.Interface())
 		}
 		if err != nil {
 			return r.wrong(n, "%s: %v", what, err)
