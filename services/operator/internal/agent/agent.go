@@ -11,7 +11,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -89,9 +88,7 @@ func readSchema(path string) (string, error) {
 
 // Commands returns the command agent with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
-		return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
-	}
+	ask := cli.Ask[*registryv1.ListAgentsResponse](env, &registryv1.ListAgentsRequest{})
 	return record.Commands(env, record.Noun[agent]{
 		Word:        "agent",
 		Unknown:     code.UnknownAgent,

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -29,10 +28,7 @@ var listing = output.Listing[application]{
 
 // Commands returns the command app with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := func(ctx context.Context, p *apiv1.Page) (*registryv1.ListApplicationsResponse, error) {
-		return cli.Call[*registryv1.ListApplicationsResponse](ctx, env,
-			&registryv1.ListApplicationsRequest{Page: p})
-	}
+	ask := cli.Ask[*registryv1.ListApplicationsResponse](env, &registryv1.ListApplicationsRequest{})
 	return record.Commands(env, record.Noun[application]{
 		Word:        "application",
 		Unknown:     code.UnknownApplication,

@@ -57,10 +57,7 @@ func Commands(env *cli.Env) *cobra.Command {
 
 // checkUnused refuses a channel that environments use: their servers could no longer be upgraded.
 func checkUnused(ctx context.Context, env *cli.Env, name string) error {
-	r, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context,
-		p *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
-		return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{Page: p})
-	})
+	r, err := cli.All[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{})
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,20 @@ func Collect[R part](ctx context.Context, p PageFlags, ask func(context.Context,
 	return whole, err
 }
 
+// All reads the whole list that a request asks for; it has a field page.
+func All[R part](ctx context.Context, env *Env, q proto.Message) (R, error) {
+	return Collect(ctx, PageFlags{}, Ask[R](env, q))
+}
+
+// Ask returns what asks for a part of a list with a request, which has a field page.
+func Ask[R proto.Message](env *Env, q proto.Message) func(context.Context, *apiv1.Page) (R, error) {
+	return func(ctx context.Context, p *apiv1.Page) (R, error) {
+		m := q.ProtoReflect()
+		m.Set(m.Descriptor().Fields().ByName("page"), protoreflect.ValueOfMessage(p.ProtoReflect()))
+		return Call[R](ctx, env, q)
+	}
+}
+
 // eachPart reads a list part by part, up to its end or the limit, and calls take with each.
 func eachPart[R part](
 	ctx context.Context, p PageFlags, ask func(context.Context, *apiv1.Page) (R, error), take func(R) error,

@@ -80,10 +80,7 @@ func driftText(e environment) string {
 
 // Commands returns the command env with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := func(ctx context.Context, p *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
-		return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env,
-			&registryv1.ListEnvironmentsRequest{Page: p})
-	}
+	ask := cli.Ask[*registryv1.ListEnvironmentsResponse](env, &registryv1.ListEnvironmentsRequest{})
 	all := func(ctx context.Context) ([]environment, error) {
 		r, err := cli.Collect(ctx, cli.PageFlags{}, ask)
 		return r.GetEnvironments(), err

@@ -87,10 +87,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			return cli.List(c.Context(), env, page, listing,
-				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListExternalsResponse, error) {
-					q.Page = p
-					return cli.Call[*registryv1.ListExternalsResponse](ctx, env, q)
-				})
+				cli.Ask[*registryv1.ListExternalsResponse](env, q))
 		},
 	}
 	page.Add(c, 0)

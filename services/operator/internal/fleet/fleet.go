@@ -44,13 +44,7 @@ func ServerNow(ctx context.Context, env *cli.Env, name string) (display.Server, 
 
 // Servers returns every server that is not dead, or none on an error.
 func Servers(ctx context.Context, env *cli.Env) []display.Server {
-	r, err := cli.Collect(
-		ctx,
-		cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
-			return cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Page: p})
-		},
-	)
+	r, err := cli.All[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{})
 	if err != nil {
 		return nil // names are optional; ids replace them
 	}
@@ -95,23 +89,13 @@ func ServerNames(ctx context.Context, env *cli.Env, tasks []display.Task) map[st
 
 // Agents returns all agents, by name.
 func Agents(ctx context.Context, env *cli.Env) ([]*agentv1.Agent, error) {
-	r, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
-			return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
-		})
+	r, err := cli.All[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{})
 	return r.GetAgents(), err
 }
 
 // Instances returns every instance that matches a request.
 func Instances(ctx context.Context, env *cli.Env, q *registryv1.ListInstancesRequest) ([]display.Instance, error) {
-	r, err := cli.Collect(
-		ctx,
-		cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
-			q.Page = p
-			return cli.Call[*registryv1.ListInstancesResponse](ctx, env, q)
-		},
-	)
+	r, err := cli.All[*registryv1.ListInstancesResponse](ctx, env, q)
 	return r.GetInstances(), err
 }
 
@@ -121,10 +105,7 @@ func Tasks(
 	page cli.PageFlags,
 	q *dispatcherv1.ListTasksRequest,
 ) (*dispatcherv1.ListTasksResponse, error) {
-	return cli.Collect(ctx, page, func(ctx context.Context, p *apiv1.Page) (*dispatcherv1.ListTasksResponse, error) {
-		q.Page = p
-		return cli.Call[*dispatcherv1.ListTasksResponse](ctx, env, q)
-	})
+	return cli.Collect(ctx, page, cli.Ask[*dispatcherv1.ListTasksResponse](env, q))
 }
 
 // StateKnown refuses to wait for a task in a state of a newer dispatcher, which may be its end.
@@ -201,10 +182,7 @@ func RoleNow(ctx context.Context, env *cli.Env, who trust.Context) (topology.Rol
 	if _, err := env.Client(ctx); err != nil {
 		return "", err
 	}
-	r, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*accessv1.ListUsersResponse, error) {
-			return cli.Call[*accessv1.ListUsersResponse](ctx, env, &accessv1.ListUsersRequest{Page: p})
-		})
+	r, err := cli.All[*accessv1.ListUsersResponse](ctx, env, &accessv1.ListUsersRequest{})
 	role := topology.Role(who.Role)
 	if fault.Is(err, fault.Denied) && (role == topology.Reporter || role == topology.Approver) {
 		return role, nil

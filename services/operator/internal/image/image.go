@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -116,10 +115,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				env,
 				page,
 				listing,
-				func(ctx context.Context, p *apiv1.Page) (*catalogv1.ListImagesResponse, error) {
-					q.Page = p
-					return cli.Call[*catalogv1.ListImagesResponse](ctx, env, q)
-				},
+				cli.Ask[*catalogv1.ListImagesResponse](env, q),
 			)
 		},
 	}

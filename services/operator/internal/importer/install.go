@@ -9,7 +9,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -53,11 +52,7 @@ func readSite(
 		servers: map[string]*serverv1.Server{}, wanted: map[string]map[string]string{}, images: map[string][]string{},
 		own: map[[2]string]bool{},
 	}
-	servers, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (
-		*registryv1.ListServersResponse, error,
-	) {
-		return cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Page: p})
-	})
+	servers, err := cli.All[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{})
 	if err != nil {
 		return s, err
 	}

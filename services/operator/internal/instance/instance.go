@@ -139,10 +139,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				return count(c.Context(), env, counts, q, err)
 			}
 			return cli.List(c.Context(), env, page, display.Instances,
-				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
-					q.Page = p
-					return cli.Call[*registryv1.ListInstancesResponse](ctx, env, q)
-				})
+				cli.Ask[*registryv1.ListInstancesResponse](env, q))
 		},
 	}
 	page.Add(c, 0)

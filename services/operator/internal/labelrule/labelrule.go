@@ -2,9 +2,6 @@
 package labelrule
 
 import (
-	"context"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -83,10 +80,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Use: "list", Example: "  garrison label-rule list", Short: "List label rules.", Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return cli.List(c.Context(), env, page, listing,
-				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListLabelRulesResponse, error) {
-					q := &registryv1.ListLabelRulesRequest{Page: p}
-					return cli.Call[*registryv1.ListLabelRulesResponse](ctx, env, q)
-				})
+				cli.Ask[*registryv1.ListLabelRulesResponse](env, &registryv1.ListLabelRulesRequest{}))
 		},
 	}
 	page.Add(c, 0)

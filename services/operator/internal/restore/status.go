@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -54,9 +53,7 @@ func statusCommand(env *cli.Env) *cobra.Command {
 
 // status returns what the ledger lost.
 func status(ctx context.Context, env *cli.Env, on *intentv1.Selector) (restoreStatus, error) {
-	return cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (restoreStatus, error) {
-		return cli.Call[restoreStatus](ctx, env, &registryv1.GetRestoreStatusRequest{Page: p, On: on})
-	})
+	return cli.All[restoreStatus](ctx, env, &registryv1.GetRestoreStatusRequest{On: on})
 }
 
 // heardWithin is the time in which each server that is online confirms what it runs several times.

@@ -6,7 +6,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -107,9 +106,7 @@ func narrow(
 		return true, err
 	}
 	found, err := cli.Collect(ctx, cli.PageFlags{Limit: mostServers + 1},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
-			return cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Page: p, On: on})
-		})
+		cli.Ask[*registryv1.ListServersResponse](env, &registryv1.ListServersRequest{On: on}))
 	switch n := len(found.GetServers()); {
 	case err != nil:
 		return false, err

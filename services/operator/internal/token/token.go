@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
@@ -51,10 +50,8 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison token list",
 		Short:   "List tokens for many servers.", Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing, func(ctx context.Context,
-				p *apiv1.Page) (*registryv1.ListTokensResponse, error) {
-				return cli.Call[*registryv1.ListTokensResponse](ctx, env, &registryv1.ListTokensRequest{Page: p})
-			})
+			return cli.List(c.Context(), env, page, listing,
+				cli.Ask[*registryv1.ListTokensResponse](env, &registryv1.ListTokensRequest{}))
 		},
 	}
 	page.Add(c, 0)
@@ -151,10 +148,6 @@ func quarantineAll(ctx context.Context, env *cli.Env, all []*serverv1.Server, re
 
 // serversOf returns the servers that joined with a token and are not dead.
 func serversOf(ctx context.Context, env *cli.Env, name string) ([]*serverv1.Server, error) {
-	r, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context,
-		p *apiv1.Page) (*registryv1.ListServersResponse, error) {
-		return cli.Call[*registryv1.ListServersResponse](ctx, env,
-			&registryv1.ListServersRequest{Token: name, Page: p})
-	})
+	r, err := cli.All[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Token: name})
 	return r.GetServers(), err
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -77,10 +76,8 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison user list",
 		Short:   "List users.", Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing, func(ctx context.Context,
-				p *apiv1.Page) (*accessv1.ListUsersResponse, error) {
-				return cli.Call[*accessv1.ListUsersResponse](ctx, env, &accessv1.ListUsersRequest{Page: p})
-			})
+			return cli.List(c.Context(), env, page, listing,
+				cli.Ask[*accessv1.ListUsersResponse](env, &accessv1.ListUsersRequest{}))
 		},
 	}
 	page.Add(c, 0)

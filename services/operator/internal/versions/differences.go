@@ -10,7 +10,6 @@ import (
 	"time"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -126,9 +125,7 @@ func fleetVersions(ctx context.Context, env *cli.Env) ([]row, error) {
 	kinds, err := cli.Collect(
 		ctx,
 		cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
-			return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
-		},
+		cli.Ask[*registryv1.ListAgentsResponse](env, &registryv1.ListAgentsRequest{}),
 	)
 	if err != nil {
 		return nil, err
