@@ -103,10 +103,7 @@ func newServer(t *testing.T, root, bootstrap, log string) *box {
 		t: t, at: executor.Server{
 			Cell: "main", Server: ident.New(),
 		}, root: layout.Root(root), bootstrap: bootstrap, url: g.URL, log: log, signer: signer,
-		dispatcher: g.Service(
-			t,
-			topology.UserDispatcher,
-		), catalog: g.Service(t, topology.UserCatalog),
+		dispatcher: g.Service(t, topology.UserDispatcher), catalog: g.Service(t, topology.UserCatalog),
 		registry: g.Service(t, topology.UserRegistry), reader: g.Service(t, topology.UserProvision),
 		ended:  ended{map[string]uint64{}, map[string]*reportv1.TaskReport{}, map[string]bool{}},
 		images: map[string]*imagev1.Manifest{},

@@ -209,7 +209,7 @@ func readSet(env *cli.Env, names []string) (*declare.Set, error) {
 
 func readFiles(env *cli.Env, name string) ([]declare.File, error) {
 	if name == "-" {
-		data, err := io.ReadAll(io.LimitReader(env.In, declare.MaxFile+1))
+		data, err := env.ReadInput(name, declare.MaxFile+1)
 		return []declare.File{{Name: "standard input", Data: data}}, err
 	}
 	if err := cli.CheckPath(name, "garrison export >FILE, which writes one"); err != nil {
@@ -220,9 +220,8 @@ func readFiles(env *cli.Env, name string) ([]declare.File, error) {
 		return nil, cli.Usage("-f: %v", err)
 	}
 	if !info.IsDir() {
-		f, err := readFile(regular.OpenNamed(name))
-		f.Name = name
-		return []declare.File{f}, err
+		data, err := env.ReadInput(name, declare.MaxFile+1)
+		return []declare.File{{Name: name, Data: data}}, err
 	}
 	entries, err := os.ReadDir(name) // sorted by name
 	if err != nil {

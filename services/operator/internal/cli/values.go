@@ -190,20 +190,25 @@ func readValue(env *Env, value string, limit int64) (string, error) {
 // readFile reads a file, or standard input for -, and at most two bytes more than the limit: the value is checked
 // later.
 func readFile(env *Env, path string, limit int64) (string, error) {
-	from := env.In
-	if path != "-" {
-		f, err := regular.OpenNamed(path)
-		if err != nil {
-			return "", fmt.Errorf("cannot read the file that it names: %w", err)
-		}
-		defer func() { _ = f.Close() }()
-		from = f
-	}
-	data, err := io.ReadAll(io.LimitReader(from, limit+2))
+	data, err := env.ReadInput(path, limit+2)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the file that it names: %w", err)
 	}
 	return string(data), nil
+}
+
+// ReadInput reads a file that a person named, or standard input for -, and at most a limit of bytes.
+func (env *Env) ReadInput(path string, limit int64) ([]byte, error) {
+	from := env.In
+	if path != "-" {
+		f, err := regular.OpenNamed(path)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		from = f
+	}
+	return io.ReadAll(io.LimitReader(from, limit))
 }
 
 // Secrets are the values of --set-secret. They are parsed when the command runs, because an error of a flag quotes it.

@@ -76,7 +76,10 @@ var Explanations = output.Listing[Explanation]{
 		output.Col("NAME", func(w Explanation) string { return w.Name }),
 		output.Col("IS", func(w Explanation) string { return w.Is }),
 		output.Col("STATE", func(w Explanation) string { return w.State }),
-		{Title: "SINCE", Value: func(v output.View, w Explanation) string { return w.age(v) }, Key: func(w Explanation) string { return w.Since }},
+		{
+			Title: "SINCE", Value: func(v output.View, w Explanation) string { return w.age(v) },
+			Key: func(w Explanation) string { return w.Since },
+		},
 		output.Col("NEXT", func(w Explanation) string { return w.Next }),
 		output.Col("REASON", func(w Explanation) string { return w.Reason }),
 	},

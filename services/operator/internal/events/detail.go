@@ -82,7 +82,8 @@ var details = map[string]string{
 	"task queued": `{{verb .}} {{.GetAgent}}{{with .GetFrom.GetVersion}} from {{.}}{{end}}` +
 		`{{with .GetTo.GetVersion}} to {{.}}{{end}}{{if gt .GetAttempt 1}}, attempt {{.GetAttempt}}{{end}}`,
 	"task assigned": `{{with .GetDeadline}}until {{stamp .}}{{end}}`,
-	"task deferred": `{{with .GetDeferral}}{{.GetCode}}: {{.GetReason}}; until {{stamp .GetUntil}} at the latest{{end}}`,
+	"task deferred": `{{with .GetDeferral}}{{.GetCode}}: {{.GetReason}}; until {{stamp .GetUntil}} ` +
+		`at the latest{{end}}`,
 	"task resumed": `{{if .GetOverrun}}at its limit, during the critical section` +
 		`{{else}}the critical section ended{{end}}`,
 	"task succeeded":     `{{steps .GetOutcome}}`,

@@ -68,9 +68,7 @@ type reading struct {
 }
 
 // readServer asks the services side by side: one request takes as long as all of them.
-func readServer(
-	ctx context.Context, env *cli.Env, found display.Server, agent string,
-) (is reading, err error) {
+func readServer(ctx context.Context, env *cli.Env, found display.Server, agent string) (is reading, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		is.instances, err = fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{

@@ -110,13 +110,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				}
 				q.Agent = a[0]
 			}
-			return cli.List(
-				c.Context(),
-				env,
-				page,
-				listing,
-				cli.Ask[*catalogv1.ListImagesResponse](env, q),
-			)
+			return cli.List(c.Context(), env, page, listing, cli.Ask[*catalogv1.ListImagesResponse](env, q))
 		},
 	}
 	page.Add(c, 0)

@@ -6,13 +6,11 @@ package importer
 
 import (
 	"context"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/pkg/regular"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -111,7 +109,7 @@ type dumpFiles struct {
 }
 
 // readDump reads a directory: the files that may hold objects, and the names of the others.
-func readDump(dir string) (out dumpFiles, err error) {
+func readDump(env *cli.Env, dir string) (out dumpFiles, err error) {
 	total, count := int64(0), 0
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -128,27 +126,15 @@ func readDump(dir string) (out dumpFiles, err error) {
 			out.others = append(out.others, filepath.ToSlash(name))
 			return nil
 		}
-		f, err := readFile(path)
-		f.Name = filepath.ToSlash(name)
-		if total += int64(len(f.Data)); err == nil && total > maxBytes {
+		data, err := env.ReadInput(path, declare.MaxFile+1) // the file's reader checks the size
+		if total += int64(len(data)); err == nil && total > maxBytes {
 			return cli.Usage("the files of %s have more than %d bytes together", dir, int64(maxBytes))
 		}
-		out.read = append(out.read, f)
+		out.read = append(out.read, declare.File{Name: filepath.ToSlash(name), Data: data})
 		return err
 	})
 	if err == nil && len(out.read) == 0 {
 		err = cli.Usage("%s has no file *%s", dir, strings.Join(triton.ManifestEndings, ", *"))
 	}
 	return out, err
-}
-
-// readFile reads a file, and at most one byte more than it may have: its reader checks it.
-func readFile(path string) (declare.File, error) {
-	f, err := regular.OpenNamed(path)
-	if err != nil {
-		return declare.File{}, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, declare.MaxFile+1))
-	return declare.File{Name: path, Data: data}, err
 }

@@ -93,7 +93,7 @@ func (f *tritonFlags) readKind(text string) error {
 }
 
 func (f *tritonFlags) run(ctx context.Context, env *cli.Env, dir string) error {
-	files, err := readDump(dir)
+	files, err := readDump(env, dir)
 	if err != nil {
 		return err
 	}

@@ -63,9 +63,7 @@ func Foresee(ctx context.Context, env *cli.Env, plan *declare.Plan, atOnce bool)
 }
 
 // foreseeRule notes how many servers meet the conditions of a rule.
-func foreseeRule(
-	ctx context.Context, env *cli.Env, c *declare.Change, rule *labelrulev1.LabelRule, visible int,
-) error {
+func foreseeRule(ctx context.Context, env *cli.Env, c *declare.Change, rule *labelrulev1.LabelRule, visible int) error {
 	q := ruleRequest(*c, rule)
 	q.DryRun, q.Owner = true, nil
 	r, err := cli.Call[*registryv1.SetLabelRuleResponse](ctx, env, q)

@@ -168,9 +168,7 @@ func filters(c *cobra.Command, q *registryv1.ListServersRequest) {
 }
 
 // count prints how many servers there are, unless the flags were refused.
-func count(
-	ctx context.Context, env *cli.Env, f cli.CountFlags, q *registryv1.ListServersRequest, refused error,
-) error {
+func count(ctx context.Context, env *cli.Env, f cli.CountFlags, q *registryv1.ListServersRequest, refused error) error {
 	if refused != nil {
 		return refused
 	}
