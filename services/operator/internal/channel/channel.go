@@ -8,7 +8,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -32,10 +31,13 @@ var listing = output.Listing[channel]{
 
 // Commands returns the command channel with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
+	listCommand := cli.ListCommand[*catalogv1.ListChannelsResponse](
+		env, "channel", "List channels.", listing, &catalogv1.ListChannelsRequest{},
+	)
 	return cli.Group(
 		"channel",
 		"Manage channels: ordered lists of images to install from.",
-		listCommand(env),
+		listCommand,
 		createCommand(env),
 		removeCommand(env),
 		&cobra.Command{
@@ -73,27 +75,6 @@ func checkUnused(ctx context.Context, env *cli.Env, name string) error {
 	return fault.Refusef(fault.Conflict, code.InUse, "channel %q is used by %s: %s", name,
 		output.Plural(len(users), "environment"), strings.Join(users, ", ")).
 		Try("garrison env update " + users[0] + " --channel NAME")
-}
-
-func channels(ctx context.Context, env *cli.Env, p *apiv1.Page) (*catalogv1.ListChannelsResponse, error) {
-	return cli.Call[*catalogv1.ListChannelsResponse](ctx, env, &catalogv1.ListChannelsRequest{Page: p})
-}
-
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	c := &cobra.Command{
-		Use:     "list",
-		Example: "  garrison channel list",
-		Short:   "List channels.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing, func(ctx context.Context,
-				p *apiv1.Page) (*catalogv1.ListChannelsResponse, error) {
-				return channels(ctx, env, p)
-			})
-		},
-	}
-	page.Add(c, 0)
-	return c
 }
 
 func createCommand(env *cli.Env) *cobra.Command {

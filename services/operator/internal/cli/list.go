@@ -117,6 +117,19 @@ func List[T proto.Message, R part](
 	return nil
 }
 
+// ListCommand returns the verb list of a noun whose list takes no filter.
+func ListCommand[R part, T proto.Message](
+	env *Env, noun, short string, l output.Listing[T], q proto.Message,
+) *cobra.Command {
+	var page PageFlags
+	c := &cobra.Command{
+		Use: "list", Example: "  garrison " + noun + " list", Short: short, Args: Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return List(c.Context(), env, page, l, Ask[R](env, q)) },
+	}
+	page.Add(c, 0)
+	return c
+}
+
 func listParts[T proto.Message, R part](
 	ctx context.Context,
 	env *Env,

@@ -27,8 +27,11 @@ var listing = output.Listing[rule]{
 
 // Commands returns the command label-rule with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
+	listCommand := cli.ListCommand[*registryv1.ListLabelRulesResponse](
+		env, "label-rule", "List label rules.", listing, &registryv1.ListLabelRulesRequest{},
+	)
 	return cli.Group("label-rule", "Manage rules by which servers get labels from what their machines are.",
-		setCommand(env), listCommand(env), unsetCommand(env))
+		setCommand(env), listCommand, unsetCommand(env))
 }
 
 func setCommand(env *cli.Env) *cobra.Command {
@@ -72,19 +75,6 @@ distribution, cpus, memory, executor, name, env or cell, and never about a label
 // revision adds the flag for the revision of a rule that a change is based on.
 func revision(c *cobra.Command, to *uint64) {
 	cli.RevisionVar(c.Flags(), to, "refuse unless the rule has this `REVISION`, which label-rule list -o wide prints")
-}
-
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	c := &cobra.Command{
-		Use: "list", Example: "  garrison label-rule list", Short: "List label rules.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing,
-				cli.Ask[*registryv1.ListLabelRulesResponse](env, &registryv1.ListLabelRulesRequest{}))
-		},
-	}
-	page.Add(c, 0)
-	return c
 }
 
 func unsetCommand(env *cli.Env) *cobra.Command {

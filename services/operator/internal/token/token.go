@@ -39,23 +39,11 @@ var listing = output.Listing[token]{
 
 // Commands returns the command token with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
+	listCommand := cli.ListCommand[*registryv1.ListTokensResponse](
+		env, "token", "List tokens for many servers.", listing, &registryv1.ListTokensRequest{},
+	)
 	return cli.Group("token", "Manage enrolment tokens with each of which many servers join.",
-		createCommand(env), listCommand(env), showCommand(env), revokeCommand(env))
-}
-
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	c := &cobra.Command{
-		Use:     "list",
-		Example: "  garrison token list",
-		Short:   "List tokens for many servers.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing,
-				cli.Ask[*registryv1.ListTokensResponse](env, &registryv1.ListTokensRequest{}))
-		},
-	}
-	page.Add(c, 0)
-	return c
+		createCommand(env), listCommand, showCommand(env), revokeCommand(env))
 }
 
 func showCommand(env *cli.Env) *cobra.Command {

@@ -65,23 +65,11 @@ func shortKey(k *userv1.Key) string {
 
 // Commands returns the command user with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
+	listCommand := cli.ListCommand[*accessv1.ListUsersResponse](
+		env, "user", "List users.", listing, &accessv1.ListUsersRequest{},
+	)
 	return cli.Group("user", "Manage users: people and programs that may connect.",
-		createCommand(env), listCommand(env), revokeCommand(env))
-}
-
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	c := &cobra.Command{
-		Use:     "list",
-		Example: "  garrison user list",
-		Short:   "List users.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing,
-				cli.Ask[*accessv1.ListUsersResponse](env, &accessv1.ListUsersRequest{}))
-		},
-	}
-	page.Add(c, 0)
-	return c
+		createCommand(env), listCommand, revokeCommand(env))
 }
 
 func revokeCommand(env *cli.Env) *cobra.Command {
