@@ -1,3 +1,24 @@
+// Package executor is the process that runs on each server: it does what the server's document
+// says, health-checks the result, rolls back what does not work, and reports.
+//
+// It has two halves. Package link talks to the bus; package engine changes the server and has no
+// network. Documents and chunks go from the link to the engine, reports go back.
+//
+// Guarantees:
+//
+//  1. After a kill at any instant the next start leaves each agent with its old or its new version,
+//     whole, and every task ends exactly once.
+//  2. It works without the bus: agents are taken over, started and healed.
+//  3. A refused login never removes anything and never ends it, nor does an unreadable identity.
+//  4. Its own end leaves the agents running, unless it is configured to stop them.
+//  5. An image replaces its program like any agent's: a new program proves itself in its place, or
+//     the old one goes on; a new program that keeps ending later is given up for the one before.
+//  6. It removes itself only when the registry sent at the join that the machine was enrolled
+//     manually, and the registry's signature says that this very server is dead. See docs/removal.md.
+//
+// To run one:
+//
+//	err := executor.New(executor.Config{Root: "/var/lib/garrison", Log: log}).Run(ctx)
 package executor
 
 import (
@@ -7,9 +28,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -17,8 +37,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/sdnotify"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -33,6 +55,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
+	"github.com/rs/zerolog"
 )
 
 // Config configures an executor. Only Root must be set.
@@ -303,3 +326,20 @@ func (x *Executor) engineConfig(
 		Log: log, FailPoint: x.cfg.FailPoint,
 	}, done, nil
 }
+
+// trust refuses an image that none of this server's keys signed. Without keys it trusts all.
+func (x *Executor) trust(m *imagev1.Manifest) error {
+	keys, err := identity.ImageKeys(x.root)
+	if err != nil {
+		return fault.Refusef(fault.Invalid, code.ImageKeysUnreadable, "no image is accepted: %v", err).From("executor")
+	}
+	if keys == nil {
+		return nil
+	}
+	return seal.Trust(m, keys)
+}
+
+// Shim becomes an agent that has sockets, when the program was started by itself for
+// that, and does nothing otherwise. A program that runs an executor calls it with
+// os.Args before anything else.
+func Shim(args []string) { supervise.Shim(args) }

@@ -3,6 +3,8 @@ package executor_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,16 +13,15 @@ import (
 	"testing"
 	"time"
 
-	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	"github.com/garrison-fleet/garrison/services/executor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
@@ -102,10 +103,7 @@ func newServer(t *testing.T, root, bootstrap, log string) *box {
 		t: t, at: executor.Server{
 			Cell: "main", Server: ident.New(),
 		}, root: layout.Root(root), bootstrap: bootstrap, url: g.URL, log: log, signer: signer,
-		dispatcher: g.Service(
-			t,
-			topology.UserDispatcher,
-		), catalog: g.Service(t, topology.UserCatalog),
+		dispatcher: g.Service(t, topology.UserDispatcher), catalog: g.Service(t, topology.UserCatalog),
 		registry: g.Service(t, topology.UserRegistry), reader: g.Service(t, topology.UserProvision),
 		ended:  ended{map[string]uint64{}, map[string]*reportv1.TaskReport{}, map[string]bool{}},
 		images: map[string]*imagev1.Manifest{},
@@ -216,4 +214,73 @@ func (b *box) install() (pid int) {
 		b.t.Fatalf("the agent's process: %s %v", data, err)
 	}
 	return r.Pid
+}
+
+// way is a proxy to the bus that can be cut: connections over it break, and new ones fail.
+type way struct {
+	listener net.Listener
+	to       string
+
+	mu   sync.Mutex
+	cut  bool
+	open map[net.Conn]bool
+}
+
+func newWay(t *testing.T, to string) *way {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{listener: l, to: to, open: map[net.Conn]bool{}}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.carry(c)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		w.set(true)
+	})
+	return w
+}
+
+func (w *way) carry(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	far, err := net.Dial("tcp", w.to)
+	if err != nil {
+		return
+	}
+	defer func() { _ = far.Close() }()
+	w.mu.Lock()
+	if w.cut {
+		w.mu.Unlock()
+		return
+	}
+	w.open[c] = true
+	w.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(far, c)
+		_ = far.Close()
+	}()
+	_, _ = io.Copy(c, far)
+	w.mu.Lock()
+	delete(w.open, c)
+	w.mu.Unlock()
+}
+
+// set cuts the way, or lets it be whole again.
+func (w *way) set(cut bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = cut
+	if cut {
+		for c := range w.open {
+			_ = c.Close()
+		}
+	}
 }

@@ -6,23 +6,24 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/bustest"
-	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // noon is the present of every test.
@@ -123,3 +124,35 @@ func unknown(code, what, name, near string) error {
 // hear decides an intent as its agent's name says.
 
 // writeLedger writes a few facts.
+
+func writeLedger(t testing.TB, b *bustest.Bus) {
+	w := b.Writer(t, b.Dial(t, "writer"))
+	fact := func(n ledger.Noun, key, source, actor string, body proto.Message) ledger.Draft {
+		return ledger.Free(ledger.Fact{
+			Noun:    n,
+			Key:     key,
+			Body:    body,
+			ID:      ident.New(),
+			At:      noon,
+			Source:  source,
+			Actor:   actor,
+			Request: web2,
+		})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := w.Append(
+		ctx,
+		fact(ledger.Agent, "beacon", ledger.Registry, "ann", &agentv1.Created{
+			Agent: &agentv1.Agent{Name: "beacon", Kind: agentv1.Kind_KIND_DAEMON, Description: "says its version"},
+		}),
+		fact(ledger.Server, web1, ledger.Registry, ledger.Registry, &serverv1.Online{BootId: "b1"}),
+		fact(ledger.Instance, ledger.Key(web1, "beacon"), ledger.Registry, "ann",
+			&instancev1.Wanted{Generation: 1, Image: &imagev1.Ref{Version: "1.0.0"}}),
+		fact(ledger.Task, "65d947de-86d0-58e2-bb0a-b7dc3d59300f", ledger.Dispatcher, ledger.Dispatcher,
+			&taskv1.Queued{Verb: taskv1.Verb_VERB_INSTALL, Agent: "beacon", To: &imagev1.Ref{Version: "1.0.0"}}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -2,14 +2,17 @@ package operator
 
 import (
 	"testing"
-
-	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
-	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 func (f *fakes) catalog(t testing.TB, c *bus.Conn) {
@@ -60,3 +63,21 @@ func (f *fakes) catalog(t testing.TB, c *bus.Conn) {
 }
 
 func chunkKey(id string, n uint32) string { return id + "." + string(rune('a'+n)) }
+
+// listAvailable answers that the agent beacon has a newer image in prod, and that agents without one have none.
+func listAvailable(q *registryv1.ListAvailableRequest) (*registryv1.ListAvailableResponse, error) {
+	switch q.GetAgent() {
+	case "", "beacon":
+	case "web":
+		return &registryv1.ListAvailableResponse{}, nil
+	default:
+		return nil, unknown("UNKNOWN_AGENT", "agent", q.GetAgent(), "beacon")
+	}
+	return &registryv1.ListAvailableResponse{Available: []*registryv1.Available{{
+		Agent: "beacon", Environment: "prod", Channel: "release",
+		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
+		Version:  "1.1.0", ImageId: "00000000-0000-4000-8000-000000000011",
+		BuiltAt: timestamppb.New(noon.Add(-2 * time.Minute)), Instances: 10, Behind: 3,
+		Versions: []*registryv1.AvailableVersion{{Version: "1.0.0", Instances: 3}, {Version: "1.1.0", Instances: 7}},
+	}}}, nil
+}

@@ -2,16 +2,12 @@ package operator
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/proto"
-
-	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
@@ -19,8 +15,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"google.golang.org/protobuf/proto"
 )
 
 // A wait may last for an hour. A question of it whose answer is lost, as when the bus is
@@ -114,5 +113,28 @@ func TestAStateThatIsNotKnownIsNoEnd(t *testing.T) {
 	if code != cli.ExitError || !strings.Contains(said, "UNKNOWN_FIELD") || !strings.Contains(said, "unknown-99") ||
 		strings.Count(said, "newer than this garrison") != 1 {
 		t.Errorf("exit code %d: %s%s; want that the state is not known", code, &out, said)
+	}
+}
+
+func TestAnInterruptedBuildLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir, out := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		"garrison.yaml": "agent: a\nversion: 1.0.0\nkind: files\n", "file": "x",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr strings.Builder
+	env := cli.NewEnv(strings.NewReader(""), &stdout, &stderr, func(string) string { return "" })
+	code := run(ctx, env, []string{"image", "build", dir, "-o", filepath.Join(out, "a.gimg")})
+	if code != cli.ExitInterrupted || stderr.String() != "garrison: interrupted\n" {
+		t.Errorf("exit code %d, %q", code, &stderr)
+	}
+	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

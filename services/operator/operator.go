@@ -1,13 +1,31 @@
+// Package operator is the operator's command line, the binary garrison. It talks to the bus only: it calls services,
+// publishes intents, and reads the ledger.
+//
+// Guarantees:
+//
+//  1. Data is printed to standard output, messages to standard error. Without a terminal there is no prompt, no colour
+//     and no redrawn line.
+//  2. The exit code tells the outcome; garrison help exit-codes lists the codes.
+//  3. A refusal by a service is printed as one line, as the service wrote it. A line that begins with "garrison: " is
+//     the command line's own.
+//  4. JSON keys are those of the protos, in lower camel case.
+//  5. An intent is published under a new id that is its message id too, so that a retry stores it once.
+//  6. Leaving the view, by Ctrl-C or by a time-out, never stops the work.
+//  7. Every wait has a bound: a call 5 s, an intent's decision 30 s, a view its --timeout.
+//
+// The packages below internal lie in layers. Package output prints data and package display describes the nouns; both
+// are pure. Package cli is the environment of a command. Packages fleet, selector, work and watch are shared by several
+// nouns. Each noun has a package of its own, and the verbs install, up, configure, remove and undo are in package
+// change. To add a verb, follow docs/add-a-verb.md.
 package operator
 
 import (
 	"context"
+	"fmt"
 	"io"
-
-	"github.com/spf13/cobra"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/version"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/agent"
 	"github.com/garrison-fleet/garrison/services/operator/internal/agentlog"
 	"github.com/garrison-fleet/garrison/services/operator/internal/app"
@@ -44,6 +62,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/user"
 	"github.com/garrison-fleet/garrison/services/operator/internal/versions"
 	"github.com/garrison-fleet/garrison/services/operator/internal/wait"
+	"github.com/spf13/cobra"
 )
 
 // Exec runs one command line, without the program's name, and returns its exit code.
@@ -179,5 +198,34 @@ func watchLists(env *cli.Env, c *cobra.Command) {
 	}
 	for _, sub := range c.Commands() {
 		watchLists(env, sub)
+	}
+}
+
+// addCompletion adds the command completion, which refuses an unknown shell with the names of those that it knows.
+func addCompletion(root *cobra.Command) {
+	root.SetCompletionCommandGroupID("self")
+	root.InitDefaultCompletionCmd()
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	var shells []string
+	for _, shell := range c.Commands() {
+		shells = append(shells, shell.Name())
+		shell.Short += "."
+		shell.Example = "  source <(garrison completion " + shell.Name() + ")"
+		if shell.Name() == "powershell" {
+			shell.Example = "  garrison completion powershell | Out-String | Invoke-Expression"
+		}
+	}
+	known := strings.Join(shells, ", ")
+	c.Use, c.Short = "completion SHELL", "Print the completion script of a shell: "+known+"."
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		wrong := "SHELL is missing"
+		if len(args) > 0 {
+			wrong = fmt.Sprintf("unknown shell %q", args[0])
+		}
+		return cli.Usage("garrison completion: %s (want %s). Try: garrison completion bash --help", wrong, known)
 	}
 }

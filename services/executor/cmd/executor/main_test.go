@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -219,6 +220,63 @@ func TestNoCommandPrintsWhatSteersTheTerminal(t *testing.T) {
 		out := printed(t, "status", "--root", string(root), "-o", format)
 		if strings.ContainsFunc(out, visible.Steers) || !strings.Contains(out, `\u009b31m\u202e`) {
 			t.Errorf("%s: %q", format, out)
+		}
+	}
+}
+
+// A local user who can write the root, or replace it, would decide what root executes.
+func TestARootThatOthersCanChangeIsRefused(t *testing.T) {
+	_, seed, err := trust.NewUserKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := trust.Token{
+		URL: "nats://127.0.0.1:1", ServerID: "s", Cell: "main", Secret: "s", JWT: "j", Seed: string(seed),
+	}
+	dir := t.TempDir()
+	tokenFile, link := filepath.Join(dir, "token"), filepath.Join(dir, "link")
+	open, above := filepath.Join(dir, "open"), filepath.Join(dir, "open", "below")
+	inside := filepath.Join(dir, "inside")
+	if err := errors.Join(
+		os.Chmod(dir, 0o700),
+		os.WriteFile(tokenFile, []byte(token.String()+"\n"), 0o600),
+		os.MkdirAll(above, 0o700), os.Chmod(open, 0o777), //nolint:gosec // as the attack has it
+		os.Symlink(inside, link),
+		os.MkdirAll(filepath.Join(inside, "executor"), 0o700), os.Chmod(filepath.Join(inside, "executor"), 0o775),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range []string{open, above, link, inside} {
+		for _, args := range [][]string{
+			{"join", "--token-file", tokenFile}, {"run"}, {"run", "--token-file", tokenFile}, {"uninstall"},
+			{"uninstall", "--dry-run"}, {"journal", "show"}, {"rehearse", "--journal", tokenFile},
+		} {
+			err := execute(t.Context(), append(args, "--root", root))
+			if got := fault.RefusalOf(err).GetCode(); got != code.UnsafePermissions {
+				t.Errorf("%v --root %s: %v, want %s", args, root, err, code.UnsafePermissions)
+			}
+		}
+	}
+	if !layout.Missing(filepath.Join(open, "executor")) {
+		t.Error("a refused command wrote into the root")
+	}
+}
+
+func TestCommandLinesAreCompleted(t *testing.T) {
+	for line, want := range map[string]string{
+		"st": "status", "journal ": "show", "status -o ": "text json", "run --supervisor s": "systemd",
+		"run --log-level ": "debug info warn error", "join --root ": ":files", "health --": "--root --help",
+		"completion ": "bash zsh fish --help",
+	} {
+		var b strings.Builder
+		completed().Print(&b, strings.Split(line, " "))
+		if have := strings.Join(strings.Fields(b.String()), " "); have != want {
+			t.Errorf("%q: have %q, want %q", line, have, want)
+		}
+	}
+	for _, wrong := range [][]string{{"completion"}, {"completion", "tcsh"}, {"completion", "bash", "more"}} {
+		if err := execute(t.Context(), wrong); config.ExitCode(err) != 2 {
+			t.Errorf("%v: %v", wrong, err)
 		}
 	}
 }

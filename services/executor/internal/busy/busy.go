@@ -1,3 +1,18 @@
+// Package busy keeps the critical sections of a server: times in which nothing on it may be changed, as a program on it
+// says. A section is a file below the executor's root, so it needs neither the executor nor the bus.
+//
+//	backup begins a section ── the executor fetches, stages ── waits ── the section ends ── rehearses, switches
+//
+// Guarantees:
+//
+//  1. A section ends at its time, and at the latest with its process, if it has one. A process that got another one's
+//     id is not that process.
+//  2. A section does not begin while a change touches an agent: Begin waits for its end. A change does not touch an
+//     agent while a section begins: Pass and Begin exclude each other by a lock of the kernel, which ends with the
+//     process that holds it. Begin also waits while a change is open beside an agent, which outlives that process.
+//  3. A file that cannot be read is no section, and a change that overruns does not wait for the lock: neither defers
+//     changes for ever.
+//  4. The time of a section counts from its beginning, not from when Begin was called.
 package busy
 
 import (
@@ -12,13 +27,13 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
+	"golang.org/x/sys/unix"
 )
 
 // The bounds of sections.
@@ -221,4 +236,48 @@ func (s Sections) lock(ctx context.Context, how int) (*os.File, error) {
 			return nil, errors.Join(errUnderWay(), f.Close())
 		}
 	}
+}
+
+// Section is one critical section.
+type Section struct {
+	Name   string    `json:"name"`
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until"` // it ends then by itself
+
+	// The process with which it ends; 0 for a section without one.
+	Pid     int    `json:"pid,omitempty"`
+	Started uint64 `json:"process_started,omitempty"` // in clock ticks since the boot
+	Boot    string `json:"boot_id,omitempty"`
+}
+
+// Of makes a process the one with which the section ends. It reports whether the process runs.
+func (s *Section) Of(pid int, boot string) bool {
+	started, ok := proctree.StartTime(pid)
+	s.Pid, s.Started, s.Boot = pid, started, boot
+	return ok
+}
+
+// lasts reports whether the section has not ended at a time.
+func (s Section) lasts(now time.Time, boot string) bool {
+	if !now.Before(s.Until) {
+		return false
+	}
+	if s.Pid == 0 {
+		return true
+	}
+	started, ok := proctree.StartTime(s.Pid)
+	return ok && started == s.Started && s.Boot == boot
+}
+
+// String describes the section in a few words.
+func (s Section) String() string {
+	text := "critical section " + s.Name
+	if s.Pid > 0 {
+		text += fmt.Sprintf(" of process %d", s.Pid)
+	}
+	if s.Reason != "" {
+		text += " (" + s.Reason + ")"
+	}
+	return text + ", until " + s.Until.UTC().Format(time.RFC3339) + " at the latest"
 }

@@ -1,9 +1,28 @@
+// Package change is the life of one change of one agent: its record, its states, which step
+// follows, what recovery does after a crash, and how the change ends. It is pure: the engine
+// does the steps and writes the journal.
+//
+// Guarantees:
+//
+//  1. The tables (Bring, Self, Removal) are the specification. Next and Recover only read them.
+//  2. The state is derived from the record, so a journal of any format shows where a change is.
+//  3. From every crash point a change ends with the new version, with the old one, or dropped
+//     untouched. Only a rollback that fails ends it elsewhere, and that end is Failed.
+//  4. A change that has not touched its agent is dropped by recovery: the document brings it back.
+//
+// The states, drawn from the tables, are in services/executor/docs/changes.md.
 package change
 
 import (
+	"strings"
 	"time"
 
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Instance is one line of the inventory: an agent that this executor installed.
@@ -162,3 +181,91 @@ func (r *Record) Installed(at time.Time) *Instance {
 		Adopted: r.Adoption,
 	}
 }
+
+// Manifest is an image's manifest that can be kept in a record.
+type Manifest struct{ *imagev1.Manifest }
+
+// MarshalJSON writes the manifest as the protocol's own JSON.
+func (m Manifest) MarshalJSON() ([]byte, error) {
+	if m.Manifest == nil {
+		return []byte("null"), nil
+	}
+	return protojson.Marshal(m.Manifest)
+}
+
+// UnmarshalJSON reads the manifest. It ignores fields of a newer executor.
+func (m *Manifest) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		m.Manifest = nil
+		return nil
+	}
+	m.Manifest = &imagev1.Manifest{}
+	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m.Manifest)
+}
+
+// Ref returns the image's reference; nil without a manifest.
+func (m Manifest) Ref() *imagev1.Ref {
+	if m.Manifest == nil {
+		return nil
+	}
+	return &imagev1.Ref{Id: m.Id, Version: m.Version, Digest: m.Blob.GetDigest()}
+}
+
+// Digest returns the image's digest; nil without a manifest.
+func (m Manifest) Digest() []byte { return m.GetBlob().GetDigest() }
+
+// IsSelf reports whether the image holds the executor's own program.
+func (m Manifest) IsSelf() bool { return m.GetKind() == agentv1.Kind_KIND_SELF }
+
+// IsDaemon reports whether the image's agent is a process that stays.
+func (m Manifest) IsDaemon() bool { return m.GetKind() == agentv1.Kind_KIND_DAEMON }
+
+// Adoption is the process that became an agent without a restart.
+type Adoption struct {
+	Candidate string    `json:"candidate"`
+	Pid       int       `json:"pid"`
+	Start     uint64    `json:"start"` // in clock ticks since the boot
+	Boot      string    `json:"boot"`
+	StartedAt time.Time `json:"started_at"`
+	Exe       string    `json:"exe"`
+	ExeSHA256 []byte    `json:"exe_sha256,omitempty"`
+	// Same reports that the program is the image's, so that Garrison may start it again.
+	Same    bool      `json:"same,omitempty"`
+	Sockets []string  `json:"sockets,omitempty"`
+	At      time.Time `json:"at"`
+	// Service is the systemd service whose main process it is; empty for another process. Systemd goes on to run it.
+	Service string `json:"service,omitempty"`
+	// Enabled reports that systemd starts the service with the machine.
+	Enabled bool `json:"enabled,omitempty"`
+}
+
+// Foreign reports whether the process of an instance was adopted and is not as Garrison would start it: it runs another
+// program than the image's, or is that of a service.
+func (i *Instance) Foreign() bool {
+	return i != nil && i.Adopted != nil && (!i.Adopted.Same || i.Adopted.Service != "")
+}
+
+// ServiceName returns the service of an adoption; empty for none.
+func (a *Adoption) ServiceName() string {
+	if a == nil {
+		return ""
+	}
+	return a.Service
+}
+
+// Report returns an adoption as reports have it.
+func (a *Adoption) Report() *serverv1.Adoption {
+	if a == nil {
+		return nil
+	}
+	out := &serverv1.Adoption{
+		Candidate: a.Candidate, Pid: uint32(a.Pid), StartedAt: timestamppb.New(a.StartedAt), Exe: printable(a.Exe),
+		ExeSha256: a.ExeSHA256, Same: a.Same, At: timestamppb.New(a.At), Service: a.Service,
+	}
+	for _, s := range a.Sockets {
+		out.Sockets = append(out.Sockets, printable(s))
+	}
+	return out
+}
+
+func printable(s string) string { return strings.ToValidUTF8(s, "?") }

@@ -13,14 +13,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/proto"
-
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 )
 
 // write makes a file below a directory, with the directories above it.
@@ -255,5 +253,22 @@ func TestTheDigestOfAListIsThatOfItsBytes(t *testing.T) {
 	}
 	if other, _ := Listed(list[:1]); bytes.Equal(other.Sha256, l.Sha256) {
 		t.Error("another list has the same digest")
+	}
+}
+
+func TestTheServiceOfAProcessIsReadInEachHierarchyOfSystemd(t *testing.T) {
+	for groups, want := range map[string]string{
+		"0::/system.slice/web.service\n":                                           "web.service",
+		"12:pids:/a.service\n1:name=systemd:/system.slice/web.service\n":           "web.service",
+		"1:name=systemd:/system.slice/web.service\n0::/system.slice/web.service\n": "web.service",
+		"0::/user.slice/user-0.slice/user@0.service/app.slice/mail.service\n":      "user@0.service",
+		"0::/machine.slice/machine-a.scope/payload/system.slice/web.service\n":     "machine-a.scope",
+		"0::/user.slice/user-0.slice/session-3.scope\n":                            "session-3.scope",
+		"12:pids:/system.slice/a.service\n1:name=systemd:/\n0::/\n":                "",
+		"2:cpu,cpuacct:/docker/0123\n":                                             "",
+	} {
+		if got := unitIn(groups); got != want {
+			t.Errorf("%q is in %q, want %q", groups, got, want)
+		}
 	}
 }

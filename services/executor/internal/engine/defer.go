@@ -83,9 +83,7 @@ func (d *deferrals) ended(agent string) {
 }
 
 // step returns the step that waits. On a dead server nothing does, and no change that touches nothing.
-func (d *deferrals) step(
-	life *steps.ServerLife, reports *reporter, touches func(*steps.Run) bool,
-) steps.Defer {
+func (d *deferrals) step(life *steps.ServerLife, reports *reporter, touches func(*steps.Run) bool) steps.Defer {
 	return steps.Defer{
 		Sections: d.sections,
 		Limit: func() time.Duration {

@@ -1,3 +1,14 @@
+// Package healthcheck checks whether a started agent works: it sent READY=1, answers over HTTP or TCP, passes a program
+// of its image, or just stays up.
+//
+// Guarantees:
+//
+//  1. Await returns nil only when the check passed and the agent then stayed up, and kept passing, for the whole soak.
+//  2. Every wait ends: with the agent's exit, the time-out, or the context.
+//  3. An HTTP check follows no redirect, keeps no connection and reads no body.
+//  4. An HTTP or TCP check passes only when the caller says that what answered is the agent's.
+//  5. The process group of a checking program, and what left the group, ends with the try, and is killed with the
+//     executor; 1 KiB of its output is kept.
 package healthcheck
 
 import (
@@ -243,4 +254,24 @@ func (s Spec) get(ctx context.Context, url string) error {
 		return answered(fmt.Errorf("%s answered %s", url, r.Status))
 	}
 	return nil
+}
+
+// answer is the error of a probe that got an answer, and not a good one.
+type answer struct{ error }
+
+func (a answer) Unwrap() error { return a.error }
+
+// answered marks an error as an answer.
+func answered(err error) error {
+	if err == nil {
+		return nil
+	}
+	return answer{err}
+}
+
+// Silent reports whether a probe failed because nothing answered it: no connection, or nothing in time. An agent that
+// says that it cannot work does answer, and a name that cannot be looked up says nothing about the agent.
+func Silent(err error) bool {
+	var name *net.DNSError
+	return err != nil && !errors.As(err, new(answer)) && !errors.As(err, &name)
 }

@@ -20,14 +20,14 @@ import (
 	"io/fs"
 	"os"
 
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
@@ -229,4 +229,18 @@ func Remove(root layout.Root) error {
 		}
 	}
 	return errors.Join(all, layout.SyncDir(root.Home()))
+}
+
+// TLS returns how the server with an identity under root knows its bus. The CAs are read from the disk at each
+// connect.
+func (i Identity) TLS(root layout.Root) bus.TLS {
+	return bus.TLS{
+		CA: func() ([]byte, error) {
+			now, err := Read(root)
+			return []byte(now.BusCA), err
+		},
+		Source:     root.Identity(),
+		Renew:      "garrison server revoke NAME, garrison server enroll NAME, then executor join --token-file FILE",
+		AllowPlain: i.AllowPlain,
+	}
 }

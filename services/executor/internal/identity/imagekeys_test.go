@@ -77,9 +77,7 @@ func TestAnyChangeMakesTheImageKeysTheAdministrators(t *testing.T) {
 		"one more": func(text string) string { return text + other + "\n" },
 		"one less": func(text string) string { return strings.Replace(text, sent+"\n", "", 1) },
 		"another":  func(text string) string { return strings.Replace(text, sent, other, 1) },
-		"a word beside one": func(
-			text string,
-		) string {
+		"a word beside one": func(text string) string {
 			return strings.Replace(text, sent, sent+" of the build farm", 1)
 		},
 		"a comment":           func(text string) string { return "# ours\n" + text },

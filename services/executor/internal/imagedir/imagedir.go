@@ -1,3 +1,14 @@
+// Package imagedir keeps unpacked images: one sealed directory for each digest.
+//
+// Guarantees:
+//
+//  1. images/DIGEST is there whole or not at all: it is unpacked beside its place,
+//     synced, sealed with a mark and then renamed, and renamed again before it is deleted.
+//  2. The mark names the image and what the tree looked like, so that a file
+//     that was changed, added or lost since is found without reading every byte.
+//  3. What was removed does not come back when the power is cut.
+//  4. Staging the same image again does nothing. Staging and removal of images are one at a time.
+//  5. A damaged image is replaced as a whole by a copy staged beside it, in one step.
 package imagedir
 
 import (
@@ -15,14 +26,13 @@ import (
 	"strings"
 	"sync"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/regular"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/mounts"
 	"github.com/garrison-fleet/garrison/services/executor/internal/unpack"

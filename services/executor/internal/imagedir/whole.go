@@ -1,11 +1,16 @@
 package imagedir
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"golang.org/x/sys/unix"
 )
 
 // looked is what a look at a whole image gave.
@@ -79,4 +84,111 @@ func (s *Images) whole(digest []byte) (Mark, error) {
 	}
 	m.Added = added
 	return m, s.contentChanged(digest)
+}
+
+// An image that is damaged is replaced as a whole, never mended file by file. A copy is
+// staged beside it (images/DIGEST.fresh), and the two directories change places in one
+// step. Killed before that step, the damaged one stands in its place; killed after it, the
+// good one does. In both cases Renew, called again, brings the rest to its end.
+
+// Prepared reports whether a whole copy of the image is on the disk: in its place, or staged
+// beside a damaged one.
+func (s *Images) Prepared(digest []byte) bool {
+	if _, err := s.Whole(digest); err == nil {
+		return true
+	}
+	return s.wholeAt(s.root.FreshImage(digest), digest)
+}
+
+// Damaged reports whether something is in the image's place that is not the whole image.
+func (s *Images) Damaged(digest []byte) bool {
+	if _, err := os.Lstat(s.root.Image(digest)); err != nil {
+		return false
+	}
+	_, err := s.Whole(digest)
+	return err != nil
+}
+
+// Renew puts the fresh copy of a damaged image in its place and deletes the damaged one. An
+// image that is whole stays. It is an error when neither the image nor its fresh copy is whole.
+func (s *Images) Renew(digest []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	place, fresh := s.root.Image(digest), s.root.FreshImage(digest)
+	if _, err := s.Whole(digest); err != nil {
+		if !s.wholeAt(fresh, digest) {
+			return fault.New(fault.Internal, "image %x is damaged, and no whole copy of it is here", digest)
+		}
+		if err := errors.Join(exchange(fresh, place), layout.SyncDir(s.root.Images())); err != nil {
+			return fmt.Errorf("put the fresh copy of image %x in its place: %w", digest, err)
+		}
+		if _, err := s.Whole(digest); err != nil { // also to forget the remembered damage
+			return err
+		}
+	}
+	_ = RemoveTree(fresh) // what cannot be deleted is found by SweepFresh
+	return nil
+}
+
+// exchange makes two directories change places. Where the file system cannot do that in one
+// step, the first takes the place of the second, which is moved aside and swept later.
+func exchange(fresh, place string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, place, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.ENOENT) { // killed below, or the damaged one was deleted
+		return os.Rename(fresh, place)
+	}
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
+		aside := fresh + "-old"
+		if err := errors.Join(RemoveTree(aside), os.Rename(place, aside)); err != nil {
+			return err
+		}
+		return errors.Join(os.Rename(fresh, place), RemoveTree(aside))
+	}
+	return err
+}
+
+// SweepFresh deletes the fresh copies that no repair will use: those of images that are whole
+// or not in the way, and those that are not wanted.
+func (s *Images) SweepFresh(wanted func(digest []byte) (bool, error)) error {
+	if !s.mu.TryLock() { // it is called often
+		return nil
+	}
+	defer s.mu.Unlock()
+	var all error
+	for _, name := range names(s.root.Images()) {
+		digest, ok := layout.FreshDigest(name)
+		if !ok {
+			continue
+		}
+		keep := false
+		if s.Damaged(digest) {
+			var err error
+			if keep, err = wanted(digest); err != nil {
+				return errors.Join(all, err)
+			}
+		}
+		if !keep {
+			all = errors.Join(all, RemoveTree(s.root.Path("images", name)))
+		}
+	}
+	return all
+}
+
+// wholeAt reports whether a directory holds the whole image.
+func (s *Images) wholeAt(dir string, digest []byte) bool {
+	m, err := markIn(dir, digest)
+	if err != nil {
+		return false
+	}
+	damaged, _, err := m.tree(dir)
+	return err == nil && damaged == ""
+}
+
+// placeFor returns where a new copy of an image goes: to its place, or beside what is there.
+func (s *Images) placeFor(digest []byte) (string, error) {
+	place, fresh := s.root.Image(digest), s.root.FreshImage(digest)
+	if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
+		return place, nil
+	}
+	return fresh, RemoveTree(fresh)
 }

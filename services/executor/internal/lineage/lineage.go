@@ -14,9 +14,8 @@ import (
 	"slices"
 	"time"
 
-	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 )
 
 // Position is a position in the history of a server's document.
@@ -121,3 +120,23 @@ func (p *Patience) Observe(v Relation, now time.Time) bool {
 
 // ReadAgainAfter is how long after a document that was not taken it is read again, until the relation stands.
 const ReadAgainAfter = patientFor
+
+// A generation is the sequence of a fact in the ledger, so it grows by one for each fact of the whole fleet. An epoch
+// grows by one each time that an operator accepts a loss.
+const (
+	maxGeneration = 1 << 53 // 285 years of a million facts a second
+	maxFacts      = 1 << 40 // facts while a server was offline: 35 years of a thousand a second
+	maxFirstEpoch = 1 << 61 // the registry raises epochs up to 1<<62
+	maxLosses     = 1 << 10 // losses that were accepted while a server was offline
+)
+
+// impossible reports whether no ledger can have come from one position to another.
+func impossible(have, is Position) bool {
+	if is.Generation > maxGeneration || is.Generation > have.Generation && is.Generation-have.Generation > maxFacts {
+		return true
+	}
+	if have.Generation == 0 && have.Mark == 0 {
+		return is.Epoch > maxFirstEpoch
+	}
+	return is.Epoch > have.Epoch && is.Epoch-have.Epoch > maxLosses
+}

@@ -1,3 +1,19 @@
+// Package link is the half of the executor that talks to the bus. It changes nothing on
+// the server but the cache of chunks, and hands documents through a narrow Backend.
+//
+// Guarantees:
+//
+//  1. It takes the server's document from the bell, and reads it at a bell without it, after a reconnect, and on a
+//     jittered timer, so that a missed bell costs one interval at most. A bell announces the sequence of its document:
+//     what is older, because a replica answered that lags behind, is read again, four times within half a second and
+//     once more after five seconds. All of that keeps to one pace.
+//  2. A document for another server or cell is never handed on.
+//  3. Reports are published one after another in order, each until it is acknowledged. They have no message id, under
+//     which another server could block them: a report that is stored twice changes nothing the second time. What
+//     was acknowledged in the last minutes is published again after a reconnect, as the bus may have lost it.
+//  4. It requests chunks from the image-catalog, at most topology.ChunkWindow at a time. Every
+//     chunk in the cache was compared with its digest. A chunk in the cache is not fetched again.
+//  5. It retries a refused login and an unreachable bus without a limit.
 package link
 
 import (
@@ -7,16 +23,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
@@ -25,8 +31,16 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Report is a report that waits to be acknowledged.

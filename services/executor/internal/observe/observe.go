@@ -1,3 +1,13 @@
+// Package observe looks at what is on the server: agents, their links, images, configurations
+// and processes, and what the inventory does not explain. It changes nothing but its memory.
+//
+// Guarantees:
+//
+//  1. Every look reads the disk, the supervisor and /proc. Only the status may use a look at an
+//     image's files that is 30 s old.
+//  2. A trace is reported only if the inventory explains it neither before nor after the look,
+//     and no change of its agent ended meanwhile.
+//  3. Unmanaged links, processes and units are reported and never modified.
 package observe
 
 import (
@@ -10,17 +20,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/visible"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
@@ -29,6 +35,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/internal/store"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Observer looks at one server. It is safe for concurrent use.

@@ -1,3 +1,27 @@
+// Package proctree finds and ends all processes that descend from one start, orphans included. A child that leaves
+// its process group and its session still has the environment of the start, and in it a token that no other start
+// has.
+//
+//	token := proctree.NewToken()
+//	cmd.Env = append(cmd.Env, proctree.Mark(token))
+//	…
+//	err := proctree.End(token, time.Second)
+//
+// A subreaper (PR_SET_CHILD_SUBREAPER) would lose its orphans with the executor's own death, and could not tell which
+// start an orphan comes from. A control group is not writable everywhere. The token survives both.
+//
+// Guarantees:
+//
+//  1. Only a process that carries the token is signalled. The token is checked again while a pidfd holds the process
+//     (pidfd_open(2)), so a reused process id is never signalled. Where pidfd_open is not available, the token is
+//     checked right before the signal, with the start time before and after.
+//  2. End returns nil when no process that can be found carries the token.
+//  3. No hanging process blocks a caller: a process that is older than the token is skipped, and any other has half a
+//     second to show its environment.
+//
+// A process that was started without the environment, overwrote it, does not show it in time, or belongs to a user
+// whose environment is not readable is not found. Below finds the processes that run from a directory, with or without
+// a token, and ends none; EndBelow ends those that execute a file there.
 package proctree
 
 import (
@@ -7,9 +31,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"golang.org/x/sys/unix"
 )
 
 const variable = "GARRISON_START"
@@ -160,4 +183,27 @@ func End(token string, within time.Duration) error {
 		}
 		time.Sleep(wait)
 	}
+}
+
+// Child is a process that another one started, directly or not.
+type Child struct {
+	Pid   int
+	Start uint64 // in clock ticks since the boot
+}
+
+// Descendants returns the processes that descend from one now, the nearest first.
+func Descendants(pid int) (out []Child) {
+	all, _ := All() // without the list there are none that are known
+	children := map[int][]Child{}
+	for _, p := range all {
+		if s, ok := Read(p); ok {
+			children[s.Parent] = append(children[s.Parent], Child{p, s.Start})
+		}
+	}
+	for next := []int{pid}; len(next) > 0; next = next[1:] {
+		for _, c := range children[next[0]] {
+			out, next = append(out, c), append(next, c.Pid)
+		}
+	}
+	return out
 }

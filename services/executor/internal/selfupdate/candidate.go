@@ -55,12 +55,7 @@ const soakEvery = 20 * time.Millisecond
 
 // Prove works until everything that an executor must do has worked for the soak time, reports that,
 // and returns rungroup.ErrDone. It reads the document at the beginning and at the end.
-func (c *Candidate) Prove(
-	ctx context.Context,
-	ready <-chan struct{},
-	conn *bus.Conn,
-	at topology.ServerAddress,
-) error {
+func (c *Candidate) Prove(ctx context.Context, ready <-chan struct{}, conn *bus.Conn, at topology.ServerAddress) error {
 	select {
 	case <-ready:
 	case <-ctx.Done():

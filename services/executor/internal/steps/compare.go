@@ -4,7 +4,6 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 )
@@ -88,3 +87,26 @@ func Overlaps(r *change.Record) bool {
 func configInUse(r *change.Record) bool { return r.From != nil && r.From.Rendered == r.Rendered }
 
 func isKind(m change.Manifest, k agentv1.Kind) bool { return m.GetKind() == k }
+
+// Sameness finds changes that ask for what is installed and runs: their health is checked, and nothing is touched.
+type Sameness struct {
+	Configs agent.Configs
+	Compare Compare
+}
+
+// Touches reports whether a change may touch its agent. It may be asked before the configuration is rendered.
+func (s Sameness) Touches(r *Run) bool {
+	if r.Removes() || !r.SameImage() || r.From.Foreign() {
+		return true
+	}
+	tree, err := s.Configs.Render(agent.Coming(r.Record))
+	if err != nil {
+		return true
+	}
+	coming := *r.Record
+	coming.Rendered = tree.Digest()
+	if s.Compare.Reload(&coming) != ReloadNothing {
+		return true
+	}
+	return !s.Compare.Whole(r.From) || r.To.IsDaemon() && !s.Compare.Runs(&coming)
+}

@@ -1,3 +1,12 @@
+// Package steps holds the steps of a change, one small type each. A step does its work on the
+// server and returns an error when it failed; package change decides what follows.
+//
+// Guarantees:
+//
+//  1. Every step may be done again from its start, after a crash at any point of it.
+//  2. A step before the switch touches nothing of the agent but what Dropped and Restored sweep.
+//  3. Rollback needs neither the network nor the new version.
+//  4. A step keeps in the record, and saves, whatever recovery or the rollback needs to know.
 package steps
 
 import (
@@ -5,18 +14,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
 	"syscall"
 
-	"github.com/rs/zerolog"
-
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/space"
 	"github.com/garrison-fleet/garrison/services/executor/internal/store"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+	"github.com/rs/zerolog"
 )
 
 // Step is one step of a change.
@@ -133,4 +147,85 @@ func (r *Run) closeNotify() {
 		_ = healthcheck.SweepNotify(r.Notify)
 	}
 	r.Notify = ""
+}
+
+// refuse returns a refusal of the change.
+func refuse(why, format string, args ...any) error {
+	return fault.Refusef(fault.Invalid, why, format, args...)
+}
+
+// Failure returns where and why a change failed, with a stable code.
+func Failure(step taskv1.Step, err error) *change.Failure {
+	f := &change.Failure{Step: step, Code: code.Internal, Reason: change.OneLine(err)}
+	switch r := fault.RefusalOf(err); {
+	case r != nil:
+		f.Code, f.Reason = r.GetCode(), visible.Line(r.GetMessage())
+	case errors.Is(err, syscall.ENOSPC):
+		f.Code, f.Reason = code.NoSpace, noSpaceAt(err)
+	case errors.Is(err, syscall.EROFS):
+		f.Code = code.RootReadOnly
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Code = code.TimedOut
+	}
+	return f
+}
+
+// noSpaceAt returns where a disk was full: the file, or the directory of one with a temporary name.
+func noSpaceAt(err error) string {
+	at, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return change.OneLine(err)
+	}
+	path := at.Path
+	if strings.HasPrefix(filepath.Base(path), layout.TemporaryPrefix) {
+		path = filepath.Dir(path)
+	}
+	return visible.Line(at.Err.Error() + " at " + path)
+}
+
+var errServerDead = refuse(code.ServerDead, "the server is dead")
+
+// ServerLife ends when a document says that the server is dead.
+type ServerLife struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+// NewServerLife returns the life of a server that is alive.
+func NewServerLife() *ServerLife {
+	l := &ServerLife{}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+// End ends the life: changes that only bring something are given up.
+func (l *ServerLife) End() { l.end() }
+
+// Over reports whether the server is dead.
+func (l *ServerLife) Over() bool { return l.ctx.Err() != nil }
+
+// While returns a context that is done as well when the server is dead, unless the change goes
+// on then: a removal, and an executor that passed its trial.
+func (l *ServerLife) While(ctx context.Context, r *change.Record) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if r.Removes() || r.TrialPassed {
+		return ctx, func() { cancel(nil) }
+	}
+	if l.ctx.Err() != nil {
+		cancel(errServerDead)
+	}
+	stop := context.AfterFunc(l.ctx, func() { cancel(errServerDead) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Ended reports whether a context of While is done because the server is dead.
+func Ended(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errServerDead) }
+
+// Cause returns the server's death where that is behind an error, and otherwise the error.
+// ErrJournal and ErrStopped are other matters.
+func Cause(ctx context.Context, err error) error {
+	if err != nil && Ended(ctx) && !errors.Is(err, ErrJournal) && !errors.Is(err, ErrStopped) {
+		return errServerDead
+	}
+	return err
 }

@@ -1,3 +1,12 @@
+// Package store decides which images, chunks, kept versions and removed directories stay on
+// the disk.
+//
+// Guarantees:
+//
+//  1. An image stays while the inventory or an open change names it.
+//  2. Kept versions stay as Keep allows; the oldest goes first. The journal knows of each
+//     until its files are gone.
+//  3. What a removal moved aside is in the journal until nothing of it is left.
 package store
 
 import (
@@ -8,14 +17,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/rs/zerolog"
-
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
-
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/rs/zerolog"
 )
 
 // Images are the images on the disk and what needs them. They are safe for concurrent use.

@@ -234,7 +234,8 @@ func (o Output) VersionAt(position int64) (version string, until int64) {
 	return version, until
 }
 
-// MoveTo moves an output to another place on the disk, in place of the one there. It may be run again after a crash.
+// MoveTo moves an output to another place on the disk, in place of the one there. A rerun after a crash loses nothing:
+// the file itself is removed last and moved last, so while one is at the new place nothing was moved yet.
 func (o Output) MoveTo(to string) error {
 	cutting.Lock()
 	defer cutting.Unlock()
@@ -246,13 +247,21 @@ func (o Output) MoveTo(to string) error {
 		err = DefaultPolicy.cutOutput(string(o), size)
 	}
 	err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700))
+	if _, there := os.Lstat(to); there == nil {
+		err = errors.Join(err, eachPart(func(part func(string) string) error { return os.Remove(part(to)) }))
+	}
+	return errors.Join(err, eachPart(func(part func(string) string) error {
+		return os.Rename(part(string(o)), part(to))
+	}))
+}
+
+// eachPart calls do for the files of an output, for the file itself last. A file that is missing is no error.
+func eachPart(do func(part func(output string) string) error) error {
+	var failed error
 	for _, part := range []func(string) string{before, OutputMarks, func(path string) string { return path }} {
-		if rm := os.Remove(part(to)); !errors.Is(rm, fs.ErrNotExist) {
-			err = errors.Join(err, rm)
-		}
-		if mv := os.Rename(part(string(o)), part(to)); !errors.Is(mv, fs.ErrNotExist) {
-			err = errors.Join(err, mv)
+		if err := do(part); !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, err)
 		}
 	}
-	return err
+	return failed
 }

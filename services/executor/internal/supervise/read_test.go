@@ -156,6 +156,38 @@ func TestTheVersionOfAnOutputStaysKnownWhenItIsCutAndMoved(t *testing.T) {
 	}
 }
 
+func TestAMoveThatCrashedBetweenTwoFilesLosesNothing(t *testing.T) {
+	files := []string{"output.log.1", "output.log.marks", "output.log"}
+	for moved := range len(files) + 1 {
+		w := newWritten(t)
+		w.add(strings.Repeat("old\n", int(quick.OutputBytes)/4))
+		w.tend()
+		w.add("new\n")
+		want, _ := w.all(0)
+		dir := t.TempDir()
+		to := filepath.Join(dir, "output.log")
+		if moved == 0 { // the output of an earlier installation is still there
+			for _, path := range []string{to, before(to)} {
+				if err := writeOutput(path, []byte("earlier")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, name := range files[:moved] {
+			if err := os.Rename(filepath.Join(filepath.Dir(w.path), name), filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Output(w.path).MoveTo(to); err != nil {
+			t.Fatal(err)
+		}
+		w.path = to
+		if got, _ := w.all(0); got != want {
+			t.Errorf("after a crash behind %v, %d bytes are left, want %d", files[:moved], len(got), len(want))
+		}
+	}
+}
+
 func TestAReaderThatIsTooSlowLearnsThatOutputWasDiscarded(t *testing.T) {
 	w := newWritten(t)
 	for n := range 2000 {

@@ -1,20 +1,44 @@
+// Package systemd runs the processes of agents as transient services of systemd, behind the interface
+// supervise.Supervisor. It talks to systemd over the system bus.
+//
+// A slot (one version of one agent) is one service, named from a hash of the executor's root, the agent and the image.
+// It exists in systemd's memory alone: nothing is written to the disk, nothing is enabled, and a reboot leaves nothing.
+// systemd is the source of what runs; this package keeps no record of its own.
+//
+// Guarantees:
+//
+//  1. A slot has at most one process: a service's name is unique in systemd, and a process that supervise.Direct
+//     started for the slot is ended before.
+//  2. systemd restarts a process that ends, also while no executor runs. After too many ends it stops doing so,
+//     and the executor does it with the waits of the policy.
+//  3. An end is noticed even when systemd has started the next process already: an invocation has an id, and a file
+//     descriptor of the process shows its end.
+//  4. systemd receives and remembers READY=1: an executor that adopts a service knows whether it was ready.
+//  5. An image's limits and sandbox hold, or it does not run: each start by the executor reads them from the kernel.
+//     The word of systemd, or its version, is not enough: it starts a service also where the kernel or a container
+//     denies it a controller or a namespace.
+//  6. An agent's listening sockets stay open in its service from one process to the next, also while no executor runs.
+//  7. Stop ends everything that a service started, and leaves nothing of it in systemd.
+//
+// It calls the bus with godbus: coreos/go-systemd has neither RefUnit nor GetUnitProcesses, and hides the connection to
+// which a reference belongs.
 package systemd
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/rs/zerolog"
-
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
+	"github.com/rs/zerolog"
 )
 
 // Supervisor runs the agents below a root as services of systemd.
@@ -184,4 +208,41 @@ func (s *Supervisor) checkHidden(run *imagev1.Run, hidden []string) error {
 
 func refuse(format string, args ...any) error {
 	return fault.Refusef(fault.Invalid, code.CannotConfine, format, args...)
+}
+
+const (
+	slice    = "garrison.slice"
+	suffix   = ".service"
+	imageLen = 12 // of an image's id: distinguishes the versions of one agent on one server
+	rootLen  = 12 // of the hash of a root: distinguishes the executors on one server
+)
+
+// Prefix returns the prefix of the names of a root's services. No two executors on one server share it.
+func Prefix(root layout.Root) string { return "garrison-" + short(string(root), rootLen) + "-" }
+
+// nameOf names the service of a slot. A program that runs beside the slot's process, such as a check, has another
+// record and so another name.
+func nameOf(prefix string, s supervise.Spec) string {
+	name := prefix + s.Agent + "-" + strings.ReplaceAll(s.Image, "-", "")[:imageLen]
+	if base := filepath.Base(s.Record); base != supervise.RecordName(s.Image) {
+		name += "." + short(base, 8) // no agent's name holds a dot
+	}
+	return name + suffix
+}
+
+// slotOf returns the agent and the start of the image's id of a service's name.
+func slotOf(prefix, name string) (agent, image string, ok bool) {
+	rest, ours := strings.CutPrefix(name, prefix)
+	rest, service := strings.CutSuffix(rest, suffix)
+	rest, _, _ = strings.Cut(rest, ".")
+	dash := strings.LastIndexByte(rest, '-')
+	if !ours || !service || dash < 1 {
+		return "", "", false
+	}
+	return rest[:dash], rest[dash+1:], true
+}
+
+func short(s string, n int) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])[:n]
 }

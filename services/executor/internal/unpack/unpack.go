@@ -1,3 +1,18 @@
+// Package unpack unpacks an image's archive, which is untrusted input, as root.
+//
+// Guarantees:
+//
+//  1. Nothing is made outside the directory: every call goes through os.Root, names are
+//     checked as well, and a link must lead to something within the image. The rules are
+//     those of pkg/archive, which the build applies too.
+//  2. Only directories, regular files, symbolic links and hard links are made; never a
+//     device, a fifo, or anything setuid, setgid or sticky. Owners in the archive are ignored.
+//  3. No name is made twice, and no file is written through a link.
+//  4. No more entries and no more bytes are read than the manifest says; memory is
+//     bounded whatever the archive says (zstd window at most maxWindow).
+//  5. No file is open for writing while this process forks, so that what was unpacked can be
+//     executed at once.
+//  6. Every refusal carries a stable code.
 package unpack
 
 import (
@@ -10,14 +25,13 @@ import (
 	"os"
 	"path"
 	"strings"
-
-	"github.com/klauspost/compress/zstd"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	"syscall"
 
 	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	"github.com/klauspost/compress/zstd"
 )
 
 const (
@@ -247,4 +261,39 @@ func (c *contextReader) Read(p []byte) (int, error) {
 func refuse(code, format string, args ...any) error {
 	return fault.Refuse(fault.Invalid,
 		&apiv1.Refusal{Code: code, Message: strings.ToValidUTF8(fmt.Sprintf(format, args...), "?")})
+}
+
+// A process that is forked while a file is open for writing has the file open too, until it
+// executes its own program. Meanwhile that file cannot be executed: ETXTBSY. Agents are
+// started while others are unpacked, so no file is open for writing while this process forks:
+// each piece is written with the lock held that a fork takes (syscall.ForkLock).
+//
+// A retry of the start would cover one of many places that execute what was unpacked: the
+// agents, their probes and rehearsals, set-ups, the executor itself, and systemd.
+
+// write opens a file, appends one piece and closes the file, while nothing is forked. A piece
+// has at most the size of the unpacker's buffer, so that a fork waits for moments.
+func (u *unpacker) write(name string, flags int, piece []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_APPEND|flags, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(piece)
+	return errors.Join(err, f.Close())
+}
+
+// pieces writes a file that is there, one piece after another.
+type pieces struct {
+	u    *unpacker
+	name string
+}
+
+// Write implements io.Writer.
+func (p *pieces) Write(piece []byte) (int, error) {
+	if err := p.u.write(p.name, 0, piece); err != nil {
+		return 0, err
+	}
+	return len(piece), nil
 }

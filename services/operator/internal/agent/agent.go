@@ -1,3 +1,4 @@
+// Package agent builds the commands of garrison agent.
 package agent
 
 import (
@@ -7,19 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/types/known/durationpb"
-
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/regular"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 type agent = *agentv1.Agent
@@ -90,9 +88,7 @@ func readSchema(path string) (string, error) {
 
 // Commands returns the command agent with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := func(ctx context.Context, p *apiv1.Page) (*registryv1.ListAgentsResponse, error) {
-		return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
-	}
+	ask := cli.Ask[*registryv1.ListAgentsResponse](env, &registryv1.ListAgentsRequest{})
 	return record.Commands(env, record.Noun[agent]{
 		Word:        "agent",
 		Unknown:     code.UnknownAgent,

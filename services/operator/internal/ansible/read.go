@@ -1,3 +1,16 @@
+// Package ansible reads inventories of Ansible and says which servers and labels Garrison makes of them. It is pure.
+//
+// It takes the INI form, the YAML form, and the JSON that ansible-inventory --list prints, which has resolved
+// everything already. A host becomes a server, and each of its groups, with the groups that those are in, the label
+// group.NAME=true. Variables become labels only when they are named: most say how to log in, and some are secrets.
+//
+// Guarantees:
+//
+//  1. Read refuses what it does not understand, with its line: unknown sections, broken ranges, unclosed quotes,
+//     groups that are named and not defined.
+//  2. A range such as web[01:20] is bounded, and so is the number of hosts.
+//  3. A variable of a host wins over those of its groups; of groups, a child wins over its parent, and of others the
+//     last by name, as in Ansible.
 package ansible
 
 import (
@@ -6,10 +19,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/garrison-fleet/garrison/pkg/text"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
+	"go.yaml.in/yaml/v3"
 )
 
 // Read reads an inventory. Its form is known by its end: .yaml, .yml and .json, or INI; a JSON object with the key
@@ -67,4 +79,71 @@ func looksLikeYAML(data []byte) bool {
 	line = bytes.TrimSpace(line)
 	return bytes.HasPrefix(line, []byte("---")) || bytes.HasPrefix(line, []byte("{")) ||
 		bytes.HasSuffix(line, []byte(":")) && !bytes.HasPrefix(line, []byte("["))
+}
+
+// listed is what ansible-inventory --list prints, but for the groups.
+type listed struct {
+	Meta struct {
+		HostVars map[string]map[string]any `json:"hostvars"`
+	} `json:"_meta"`
+}
+
+// listedGroup is a group of it.
+type listedGroup struct {
+	Hosts    []string       `json:"hosts"`
+	Children []string       `json:"children"`
+	Vars     map[string]any `json:"vars"`
+}
+
+// metaKey is the key with the variables of hosts, by which the form is known.
+const metaKey = "_meta"
+
+// readList reads what ansible-inventory --list prints. Its names have no ranges.
+func readList(file string, data []byte) (*Inventory, error) {
+	var meta listed
+	var groups map[string]json.RawMessage
+	if err := json.Unmarshal(data, &meta); err != nil {
+		return nil, refuse("%s: %v", file, err)
+	}
+	if err := json.Unmarshal(data, &groups); err != nil {
+		return nil, refuse("%s: %v", file, err)
+	}
+	delete(groups, metaKey)
+	i := newInventory()
+	for name, raw := range groups {
+		var g listedGroup
+		if err := json.Unmarshal(raw, &g); err != nil {
+			return nil, refuse("%s: group %q: %v", file, name, err)
+		}
+		to := i.group(name)
+		for _, child := range g.Children {
+			i.group(child)
+			to.children[child] = true
+		}
+		for k, v := range single(g.Vars) {
+			to.vars[k] = v
+		}
+		for _, h := range g.Hosts {
+			if err := i.host(h, name, single(meta.Meta.HostVars[h])); err != nil {
+				return nil, refuse("%s: %v", file, err)
+			}
+		}
+	}
+	return i, nil
+}
+
+// single returns variables; those that are not a single value are empty.
+func single(all map[string]any) vars {
+	out := vars{}
+	for k, v := range all {
+		out[k] = ""
+		switch v := v.(type) {
+		case string:
+			out[k] = v
+		case bool, float64:
+			text, _ := json.Marshal(v) // never fails for these
+			out[k] = string(text)
+		}
+	}
+	return out
 }

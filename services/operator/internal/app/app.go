@@ -1,19 +1,17 @@
+// Package app builds the commands of garrison app.
 package app
 
 import (
 	"context"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 type application = *applicationv1.Application
@@ -30,10 +28,7 @@ var listing = output.Listing[application]{
 
 // Commands returns the command app with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := func(ctx context.Context, p *apiv1.Page) (*registryv1.ListApplicationsResponse, error) {
-		return cli.Call[*registryv1.ListApplicationsResponse](ctx, env,
-			&registryv1.ListApplicationsRequest{Page: p})
-	}
+	ask := cli.Ask[*registryv1.ListApplicationsResponse](env, &registryv1.ListApplicationsRequest{})
 	return record.Commands(env, record.Noun[application]{
 		Word:        "application",
 		Unknown:     code.UnknownApplication,

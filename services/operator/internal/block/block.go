@@ -1,19 +1,15 @@
+// Package block builds the command garrison block.
 package block
 
 import (
-	"context"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/ident"
-
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 // Command returns the command block.
@@ -41,10 +37,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				q.Agent = a[0]
 			}
 			return cli.List(c.Context(), env, page, display.Blocks,
-				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListBlocksResponse, error) {
-					q.Page = p
-					return cli.Call[*registryv1.ListBlocksResponse](ctx, env, q)
-				})
+				cli.Ask[*registryv1.ListBlocksResponse](env, q))
 		},
 	}
 	page.Add(c, 0)

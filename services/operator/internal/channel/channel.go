@@ -1,3 +1,4 @@
+// Package channel builds the commands of garrison channel.
 package channel
 
 import (
@@ -5,18 +6,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 type channel = *channelv1.Channel
@@ -34,10 +31,13 @@ var listing = output.Listing[channel]{
 
 // Commands returns the command channel with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
+	listCommand := cli.ListCommand[*catalogv1.ListChannelsResponse](
+		env, "channel", "List channels.", listing, &catalogv1.ListChannelsRequest{},
+	)
 	return cli.Group(
 		"channel",
 		"Manage channels: ordered lists of images to install from.",
-		listCommand(env),
+		listCommand,
 		createCommand(env),
 		removeCommand(env),
 		&cobra.Command{
@@ -59,10 +59,7 @@ func Commands(env *cli.Env) *cobra.Command {
 
 // checkUnused refuses a channel that environments use: their servers could no longer be upgraded.
 func checkUnused(ctx context.Context, env *cli.Env, name string) error {
-	r, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context,
-		p *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
-		return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{Page: p})
-	})
+	r, err := cli.All[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{})
 	if err != nil {
 		return err
 	}
@@ -78,27 +75,6 @@ func checkUnused(ctx context.Context, env *cli.Env, name string) error {
 	return fault.Refusef(fault.Conflict, code.InUse, "channel %q is used by %s: %s", name,
 		output.Plural(len(users), "environment"), strings.Join(users, ", ")).
 		Try("garrison env update " + users[0] + " --channel NAME")
-}
-
-func channels(ctx context.Context, env *cli.Env, p *apiv1.Page) (*catalogv1.ListChannelsResponse, error) {
-	return cli.Call[*catalogv1.ListChannelsResponse](ctx, env, &catalogv1.ListChannelsRequest{Page: p})
-}
-
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	c := &cobra.Command{
-		Use:     "list",
-		Example: "  garrison channel list",
-		Short:   "List channels.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing, func(ctx context.Context,
-				p *apiv1.Page) (*catalogv1.ListChannelsResponse, error) {
-				return channels(ctx, env, p)
-			})
-		},
-	}
-	page.Add(c, 0)
-	return c
 }
 
 func createCommand(env *cli.Env) *cobra.Command {

@@ -3,12 +3,20 @@ package cli
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // check returns an error for a meaningless text.
@@ -95,4 +103,87 @@ func ParseLabel(word string) (k, v string, err error) {
 		return "", "", fmt.Errorf("%q is not LABEL=VALUE", word)
 	}
 	return k, v, nil
+}
+
+// ReadLimit reads a number of servers, or a percentage of them.
+func ReadLimit(word string) (*rolloutv1.Limit, error) {
+	text, percent := strings.CutSuffix(word, "%")
+	n, err := strconv.ParseUint(text, 10, 31)
+	switch {
+	case err != nil || percent && n > 100:
+		return nil, fmt.Errorf("%q is not a number of servers, or a percentage such as 10%%", word)
+	case percent:
+		return &rolloutv1.Limit{By: &rolloutv1.Limit_Percent{Percent: uint32(n)}}, nil
+	}
+	return &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: uint32(n)}}, nil
+}
+
+// LimitText returns a limit as it is printed.
+func LimitText(l *rolloutv1.Limit) string {
+	if p, ok := l.GetBy().(*rolloutv1.Limit_Percent); ok {
+		return fmt.Sprintf("%d %%", p.Percent)
+	}
+	return fmt.Sprint(l.GetServers())
+}
+
+// CheckField refuses what cannot be a field of a server. Which ones there are, the registry knows.
+func CheckField(text string) error {
+	return ident.CheckHostname("field", strings.TrimPrefix(text, "label."))
+}
+
+// ReadKeep reads a keep budget such as 2/label.rack or 50%/env.
+func ReadKeep(text string) (*rolloutv1.Keep, error) {
+	n, field, _ := strings.Cut(text, "/")
+	l, err := ReadLimit(n)
+	if err != nil || CheckField(field) != nil {
+		return nil, fmt.Errorf("%q: want N/FIELD, such as 2/label.rack or 50%%/env", text)
+	}
+	return &rolloutv1.Keep{Field: field, Working: l}, nil
+}
+
+// CheckPath refuses a path at which nothing is, with the nearest name in its directory and what to do. Any other fault
+// of the path stays for the one that opens it.
+func CheckPath(path, try string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return missing(path, try)
+}
+
+// CheckDirectory refuses a path at which there is no directory.
+func CheckDirectory(path, try string) error {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing(path, try)
+	case err == nil && !info.IsDir():
+		return Usage("%s is a file; name the directory that holds it. Try: %s", output.Quote(path), fault.Hint(try))
+	}
+	return nil
+}
+
+// CheckFile refuses a path at which nothing is, or a directory; - is standard input.
+func CheckFile(path, try string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return Usage("%s is a directory; name a file in it. Try: %s", output.Quote(path), fault.Hint(try))
+	}
+	if path == "-" {
+		return nil
+	}
+	return CheckPath(path, try)
+}
+
+func missing(path, try string) error {
+	text := "no file or directory " + output.Quote(path)
+	entries, _ := os.ReadDir(filepath.Dir(path)) // without a directory nothing is near
+	near := nearest.Name(filepath.Base(path), func(yield func(string) bool) {
+		for _, e := range entries {
+			if !yield(e.Name()) {
+				return
+			}
+		}
+	})
+	if near != "" {
+		text += ". Nearest: " + output.Quote(filepath.Join(filepath.Dir(path), near))
+	}
+	return Usage("%s. Try: %s", text, fault.Hint(try))
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
-
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -127,3 +127,6 @@ func FirstError(errs ...error) error {
 	}
 	return nil
 }
+
+// Refuse returns a refusal of the command line itself.
+func Refuse(kind fault.Kind, r *apiv1.Refusal) error { return fault.Refuse(kind, r) }

@@ -1,5 +1,18 @@
 package cli
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
 // FlagValue is a flag whose value is parsed with the command line, so that a meaningless value is refused, with the
 // allowed ones, before any request. Every flag that is neither a switch nor free text is a FlagValue.
 type FlagValue struct {
@@ -44,4 +57,166 @@ func (v FlagValue) Words(words []string) FlagValue {
 func WordsOf(v any) []string {
 	flag, _ := v.(FlagValue)
 	return flag.words
+}
+
+// TextVar adds a text flag with a check.
+func TextVar(f *pflag.FlagSet, to *string, name string, c check, help string) {
+	f.Var(textValue(to, c), name, help)
+}
+
+func textValue(to *string, c check) FlagValue {
+	return ValueOf(to, ReadText(c), func(s string) string { return s })
+}
+
+// NamesVar adds a repeatable flag of names; one value may hold several, separated by commas.
+func NamesVar(f *pflag.FlagSet, to *[]string, name string, c check, help string) {
+	f.Var(FlagValue{Read: func(text string) error {
+		if text == "" {
+			return c(text)
+		}
+		for part := range strings.SplitSeq(text, ",") {
+			if part == "" {
+				return fmt.Errorf("%q has an empty part", text)
+			}
+			if err := c(part); err != nil {
+				return err
+			}
+			*to = append(*to, part)
+		}
+		return nil
+	}}, name, help)
+}
+
+// TimeVar adds a duration flag. The value must be positive and at most longest; a longest of zero sets no limit.
+func TimeVar(f *pflag.FlagSet, to *time.Duration, name string, usual, longest time.Duration, help string) {
+	*to = usual
+	f.Var(ValueOf(to, func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil || d <= 0:
+			return usual, fmt.Errorf("%q is not a positive duration such as 90s, 10m or 2h", text)
+		case longest > 0 && d > longest:
+			return usual, fmt.Errorf("%q is too long; the maximum is %s", text, longest)
+		}
+		return d, nil
+	}, timeShown), name, help)
+}
+
+// timeShown returns a duration as help shows it: none for 0, which stands for what the help says.
+func timeShown(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// UnconfirmedVar adds --unconfirmed.
+func UnconfirmedVar(f *pflag.FlagSet, to *time.Duration, what string) {
+	TimeVar(f, to, "unconfirmed", 0, 0, "only "+what+" did not confirm within this `TIME`, such as 10m, as the asked "+
+		"registry knows; until the next beat after it started it does not know, and lists them")
+}
+
+// Within returns a duration for a request; nil for 0.
+func Within(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// allRows is the value of a limit that sets no bound.
+const allRows = "all"
+
+// LimitVar adds a flag for a number of rows: a count from 1, or all, which is stored as 0.
+func LimitVar(f *pflag.FlagSet, to *uint32, name string, usual uint32, help string) {
+	LimitVarP(f, to, name, "", usual, help)
+}
+
+// LimitVarP is LimitVar with a letter.
+func LimitVarP(f *pflag.FlagSet, to *uint32, name, letter string, usual uint32, help string) {
+	*to = usual
+	f.VarP(ValueOf(to, func(text string) (uint32, error) {
+		if text == allRows {
+			return 0, nil
+		}
+		n, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || n == 0 {
+			return usual, fmt.Errorf("%q is not a whole number from 1, or %s", text, allRows)
+		}
+		return uint32(n), nil
+	}, func(n uint32) string {
+		if n == 0 {
+			return allRows
+		}
+		return fmt.Sprint(n)
+	}), name, letter, help)
+}
+
+// WordVar adds a flag for the word of an enum's value. The help lists the words.
+func WordVar[E interface {
+	protoreflect.Enum
+	~int32
+	String() string
+}](f *pflag.FlagSet, to *E, name, help string) {
+	f.Var(ValueOf(to, output.ParseWord[E], output.Word[E]).Words(output.Words((*to).Descriptor())), name,
+		help+": "+strings.Join(output.Words((*to).Descriptor()), ", "))
+}
+
+// WordsVar adds a flag for several words of an enum, separated by commas.
+func WordsVar[E interface {
+	protoreflect.Enum
+	~int32
+}](f *pflag.FlagSet, to *[]E, name, help string) {
+	var zero E
+	f.Var(FlagValue{Read: func(text string) error {
+		for part := range strings.SplitSeq(text, ",") {
+			e, err := output.ParseWord[E](part)
+			if err != nil {
+				return err
+			}
+			*to = append(*to, e)
+		}
+		return nil
+	}}.Words(output.Words(zero.Descriptor())), name, help+": "+strings.Join(output.Words(zero.Descriptor()), ", "))
+}
+
+// PairsVar adds a repeatable flag of one pair each.
+func PairsVar(
+	f *pflag.FlagSet,
+	to *map[string]string,
+	name, help string,
+	parse func(word string) (k, v string, err error),
+) {
+	*to = map[string]string{}
+	f.Var(FlagValue{Read: func(text string) error {
+		k, v, err := parse(text)
+		(*to)[k] = v
+		return err
+	}}, name, help)
+}
+
+// OutputFlags adds the flags for the format of data, which every command has.
+func OutputFlags(o *output.Printer, f *pflag.FlagSet) {
+	o.Format = output.FormatTable
+	f.VarP(textValue(&o.Format, output.CheckFormat).Words(output.Formats), "output", "o",
+		"`FORMAT`: "+strings.Join(output.Formats, ", ")+", template=TEXT")
+	f.Var(ValueOf(&o.Filter, output.ParseFilter, (*output.Filter).String), "jq",
+		"print what this jq program `EXPR` makes of the rows, an array of objects with the keys of the columns; with "+
+			"-o json, of that document")
+	f.BoolVar(&o.NoHeaders, "no-headers", false, "omit the header line of tables")
+	NamesVar(f, &o.Columns, "columns", NotEmpty("column"), "print only these `COLUMNS`, in this order")
+	f.StringVar(&o.Sort, "sort", "", "sort by this `COLUMN`; -COLUMN sorts in descending order")
+}
+
+// longestNote is the longest note, in bytes, as the registry has it.
+const longestNote = 500
+
+// NoteVar adds --message, why something is done.
+func NoteVar(f *pflag.FlagSet, to *string) {
+	f.VarP(textValue(to, func(text string) error {
+		if len(text) > longestNote || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return fmt.Errorf("want one line of printable text, %d bytes at most", longestNote)
+		}
+		return NotEmpty("message")(text)
+	}), "message", "m", "why, such as the number of a ticket: `TEXT` is kept in the ledger")
 }

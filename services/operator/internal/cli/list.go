@@ -2,14 +2,15 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // LargestPart is the largest number of rows in one response of a service.
@@ -42,6 +43,20 @@ func Collect[R part](ctx context.Context, p PageFlags, ask func(context.Context,
 		return nil
 	})
 	return whole, err
+}
+
+// All reads the whole list that a request asks for; it has a field page.
+func All[R part](ctx context.Context, env *Env, q proto.Message) (R, error) {
+	return Collect(ctx, PageFlags{}, Ask[R](env, q))
+}
+
+// Ask returns what asks for a part of a list with a request, which has a field page.
+func Ask[R proto.Message](env *Env, q proto.Message) func(context.Context, *apiv1.Page) (R, error) {
+	return func(ctx context.Context, p *apiv1.Page) (R, error) {
+		m := q.ProtoReflect()
+		m.Set(m.Descriptor().Fields().ByName("page"), protoreflect.ValueOfMessage(p.ProtoReflect()))
+		return Call[R](ctx, env, q)
+	}
 }
 
 // eachPart reads a list part by part, up to its end or the limit, and calls take with each.
@@ -102,6 +117,19 @@ func List[T proto.Message, R part](
 	return nil
 }
 
+// ListCommand returns the verb list of a noun whose list takes no filter.
+func ListCommand[R part, T proto.Message](
+	env *Env, noun, short string, l output.Listing[T], q proto.Message,
+) *cobra.Command {
+	var page PageFlags
+	c := &cobra.Command{
+		Use: "list", Example: "  garrison " + noun + " list", Short: short, Args: Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return List(c.Context(), env, page, l, Ask[R](env, q)) },
+	}
+	page.Add(c, 0)
+	return c
+}
+
 func listParts[T proto.Message, R part](
 	ctx context.Context,
 	env *Env,
@@ -157,4 +185,81 @@ func Deleted(env *Env, noun, name string, err error) error {
 		env.Say("%s %s deleted", noun, name)
 	}
 	return err
+}
+
+// CountFlags ask for numbers instead of a list.
+type CountFlags struct {
+	By    []string
+	Top   uint32
+	count bool
+}
+
+// mostGroups is the largest number of groups that a service returns.
+const mostGroups = 1000
+
+// Add adds --count, --count-by and --top.
+func (f *CountFlags) Add(c *cobra.Command, fields string) {
+	c.Flags().BoolVar(&f.count, "count", false, "print how many rows there are instead of the rows")
+	NamesVar(c.Flags(), &f.By, "count-by", NotEmpty("field"), "print how many rows there are for each combination of "+
+		"the values of these `FIELDS`, four at most, instead of the rows: "+fields)
+	LimitVar(c.Flags(), &f.Top, "top", 100, "with --count-by, print this many `GROUPS`, the largest, and count the "+
+		"others together; or all, which means 1,000")
+}
+
+// Asked reports whether numbers are asked for. It returns a usage error when flags contradict each other.
+func (f *CountFlags) Asked(c *cobra.Command) (bool, error) {
+	asked := f.count || len(f.By) > 0
+	if c.Flags().Changed("top") && len(f.By) == 0 {
+		return asked, Usage("--top needs --count-by")
+	}
+	for _, other := range []string{"limit", "cursor"} {
+		if asked && c.Flags().Changed(other) {
+			return asked, Usage("--count and --%s exclude each other: a count has one part", other)
+		}
+	}
+	return asked, nil
+}
+
+// Groups returns how many groups to ask for.
+func (f *CountFlags) Groups() uint32 {
+	if f.Top == 0 {
+		return mostGroups
+	}
+	return f.Top
+}
+
+// ShowCounts prints numbers: a row for each group, or the total alone.
+func ShowCounts(env *Env, answer proto.Message, counts *registryv1.Counts) error {
+	groups := counts.GetGroups()
+	if len(counts.GetBy()) == 0 {
+		groups = []*registryv1.CountGroup{{Count: counts.GetTotal()}}
+	}
+	var whole any = answer
+	if err := output.Show(env.Output, countListing(counts), whole, groups); err != nil {
+		return err
+	}
+	if counts.GetOtherGroups() > 0 {
+		env.Say("%d more rows in %s are not shown; raise --top", counts.GetOthers(),
+			output.Plural(int(counts.GetOtherGroups()), "group"))
+	}
+	return nil
+}
+
+// countListing returns the columns of groups: the fields, and how many rows there are.
+func countListing(counts *registryv1.Counts) output.Listing[*registryv1.CountGroup] {
+	l := output.Listing[*registryv1.CountGroup]{
+		Name: func(g *registryv1.CountGroup) string {
+			return fmt.Sprint(strings.Join(append(g.GetValues(), fmt.Sprint(g.GetCount())), " "))
+		},
+	}
+	for n, field := range counts.GetBy() {
+		title := strings.ToUpper(field)
+		l.Columns = append(l.Columns, output.Col(title, func(g *registryv1.CountGroup) string {
+			return g.GetValues()[n]
+		}))
+	}
+	l.Columns = append(l.Columns, output.Col("COUNT", func(g *registryv1.CountGroup) string {
+		return fmt.Sprint(g.GetCount())
+	}).Numeric())
+	return l
 }

@@ -1,57 +1,53 @@
 package cli
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // meant returns the command that an unknown one most likely stands for: the words of another tool, a verb and a noun in
 // either order, or a similar spelling. The order matters: uninstall is similar to install and means remove. It is nil
 // when nothing is near.
 func meant(c *cobra.Command, args []string) *cobra.Command {
-	words := make([]string, len(args))
-	for n, a := range args {
-		words[n] = strings.ToLower(a)
-	}
+	words := append(strings.Fields(strings.ToLower(strings.Join(args, " "))), "")
+	first, second, named := words[0], words[1], len(args) > 1
 	if c.HasParent() {
-		if known := otherWords[c.Name()+" "+words[0]]; known != "" {
-			return command(c.Root(), known)
-		}
-		return verbMeant(c, words[0], len(words) > 1)
+		return cmp.Or(command(c, otherWords[c.Name()+" "+first]), known(c, first, named),
+			known(c.Root(), first, named), similar(c, first))
 	}
-	if len(words) > 1 {
-		if noun := nounMeant(c, words[1]); noun != nil { // kubectl get nodes
-			if !noun.HasSubCommands() {
-				return noun
-			}
-			if verb := verbMeant(noun, words[0], len(words) > 2); verb != nil {
-				return verb
-			}
+	named = len(args) > 2
+	if noun := nounMeant(c, second); noun != nil { // kubectl get nodes
+		if !noun.HasSubCommands() {
+			return noun
 		}
-		if noun := nounMeant(c, words[0]); noun != nil && noun.HasSubCommands() { // nomad node status
-			if verb := verbMeant(noun, words[1], len(words) > 2); verb != nil {
-				return verb
-			}
+		if verb := cmp.Or(known(noun, first, named), similar(noun, first)); verb != nil {
+			return verb
 		}
 	}
-	if known := otherWords[words[0]]; known != "" {
-		return command(c, known)
+	noun := nounMeant(c, first)
+	if noun != nil && second != "" { // nomad node status
+		if verb := cmp.Or(known(noun, second, named), similar(noun, second)); verb != nil {
+			return verb
+		}
 	}
-	return verbMeant(c, words[0], len(words) > 1)
+	if noun != nil && strings.HasSuffix(first, "s") {
+		noun = cmp.Or(known(noun, "list", false), noun)
+	}
+	return cmp.Or(command(c, otherWords[first]), noun, known(c, first, named), similar(c, first))
 }
 
-// command returns the command of a path below the root.
-func command(root *cobra.Command, path string) *cobra.Command {
-	found, _, err := root.Find(strings.Fields(path))
-	if err != nil {
+// command returns the command of a path below the root, or nil.
+func command(c *cobra.Command, path string) *cobra.Command {
+	found, _, err := c.Root().Find(strings.Fields(path))
+	if err != nil || path == "" {
 		return nil
 	}
 	return found
@@ -69,29 +65,27 @@ func nounMeant(root *cobra.Command, word string) *cobra.Command {
 	return nil
 }
 
-// verbMeant returns the command below another one that a word stands for. Words that mean a list and an object, such as
-// get, mean the object when something is named.
-func verbMeant(c *cobra.Command, word string, named bool) *cobra.Command {
-	var known []*cobra.Command
+// known returns the command below another one that a word is a name of or is known to stand for. Words that mean a list
+// and an object, such as get, mean the object when something is named.
+func known(c *cobra.Command, word string, named bool) (found *cobra.Command) {
+	for _, v := range c.Commands() {
+		switch {
+		case v.Name() == word || slices.Contains(v.Aliases, word):
+			return v
+		case slices.Contains(v.SuggestFor, word) && (found == nil || named && v.Name() == "show"):
+			found = v
+		}
+	}
+	return found
+}
+
+// similar returns the command below another one whose name is spelled like a word, or begins with it.
+func similar(c *cobra.Command, word string) *cobra.Command {
 	var names []string
 	for _, v := range c.Commands() {
-		if v.Name() == word || slices.Contains(v.Aliases, word) {
-			return v
-		}
-		if slices.Contains(v.SuggestFor, word) {
-			known = append(known, v)
-		}
 		if !v.Hidden {
 			names = append(names, v.Name())
 		}
-	}
-	if len(known) > 0 {
-		for _, v := range known {
-			if named && v.Name() == "show" {
-				return v
-			}
-		}
-		return known[0]
 	}
 	near := nearest.Name(word, slices.Values(names))
 	for _, name := range names {
@@ -99,10 +93,7 @@ func verbMeant(c *cobra.Command, word string, named bool) *cobra.Command {
 			near = name
 		}
 	}
-	if near == "" {
-		return nil
-	}
-	return command(c, near)
+	return known(c, near, false)
 }
 
 // flagMeant returns the flag that an unknown one most likely stands for, with its value where that is known.
@@ -170,4 +161,106 @@ func sibling(c *cobra.Command) string {
 		}
 	}
 	return ""
+}
+
+// verbWords are other words for verbs of nouns, by verb. They are named as the nearest command, and never run.
+var verbWords = map[string][]string{
+	"list":     {"get", "all", "get-contexts", "members", "history"},
+	"show":     {"get", "describe", "inspect", "info", "status", "view", "current", "current-context", "cat", "logs"},
+	"create":   {"new", "add", "make"},
+	"delete":   {"rm", "remove", "destroy", "del"},
+	"update":   {"edit", "set", "patch", "change"},
+	"wait":     {"watch"},
+	"cancel":   {"stop", "kill", "delete", "abort"},
+	"use":      {"use-context", "set-context", "select", "switch"},
+	"import":   {"push", "upload", "load"},
+	"export":   {"pull", "download", "save"},
+	"build":    {"pack", "package"},
+	"activate": {"enable"},
+	"label":    {"tag", "annotate", "edit", "update", "set"},
+
+	"quarantine": {"drain", "cordon", "ban", "isolate"},
+	"release":    {"uncordon", "unban"},
+}
+
+// verbAliases are the words that stand for a verb, by verb.
+var verbAliases = map[string][]string{"list": {"ls"}}
+
+// nameVerbs adds to the verbs of a noun the words that people know them by.
+func nameVerbs(verbs []*cobra.Command) {
+	for _, v := range verbs {
+		v.Aliases = append(v.Aliases, verbAliases[v.Name()]...)
+		v.SuggestFor = append(v.SuggestFor, verbWords[v.Name()]...)
+	}
+}
+
+// otherNouns are the nouns that other tools call by another word, by that word in the singular.
+var otherNouns = map[string]string{
+	"node": "server", "host": "server", "machine": "server", "client": "server", "inventory": "server",
+	"pod": "instance", "unit": "instance", "alloc": "instance", "allocation": "instance", "deployment": "instance",
+	"service": "instance", "release": "instance", "process": "instance",
+	"job": "task", "eval": "task", "namespace": "env", "environment": "env", "application": "app", "chart": "image",
+	"package": "image", "config": "context", "event": "events", "request": "intent", "cluster": "bus", "role": "user",
+}
+
+// otherWords are the commands that users of kubectl, nomad, helm, systemctl, ansible and gh mean by other words. A word
+// of one command alone is in its SuggestFor.
+var otherWords = byWord(map[string]string{
+	"agent show": "cat, values, template", "apply": "playbook", "bus status": "cluster-info",
+	"channel list": "channel show", "check": "test, lint, verify", "configure": "edit, reload, daemon-reload, " +
+		"rollout restart",
+	"context add": "login, auth login", "context list": "config-view", "context rm": "logout, auth logout",
+	"events": "monitor", "explain": "describe, show, restart", "hold": "disable, mask", "image": "repo",
+	"image activate": "image publish", "image build": "package, pack", "image export": "pull",
+	"image import": "push, image add", "image list": "search", "image promote": "channel add",
+	"install": "deploy, run, add, start, enable, scale", "intent cancel": "cancel", "man": "doc",
+	"instance list": "get, ps, is-active, is-enabled, list-units",
+	"logs":          "journalctl, agent logs, instance logs", "remove": "stop, agent remove",
+	"rollout": "deployment", "server label": "label", "server list": "ls, list, ping, inventory, members",
+	"server quarantine": "drain, cordon, taint", "server release": "uncordon", "server show": "facts",
+	"status": "ui, web, dashboard", "task cancel": "kill", "unhold": "unmask", "up --dry-run": "plan",
+	"whoami": "auth status, auth whoami",
+})
+
+// byWord returns the commands of paths by the words for them.
+func byWord(paths map[string]string) map[string]string {
+	out := map[string]string{}
+	for path, words := range paths {
+		for _, word := range strings.Split(words, ", ") {
+			out[word] = path
+		}
+	}
+	return out
+}
+
+// OtherWords returns the words of other tools with the commands that they stand for.
+func OtherWords() map[string]string { return maps.Clone(otherWords) }
+
+// otherFlag is a flag that other words mean where a command has it, and how it is written.
+type otherFlag struct{ flag, text string }
+
+func onServers() []otherFlag { return []otherFlag{{"on", "--on SELECTOR"}, {"label", "--label"}} }
+
+// otherFlags are the flags that other tools call by other words.
+var otherFlags = map[string][]otherFlag{
+	"l": onServers(), "selector": onServers(), "host": onServers(), "hosts": onServers(), "server": onServers(),
+	"servers": onServers(), "node": onServers(), "target": onServers(), "limit": onServers(), "where": onServers(),
+	"filter": onServers(), "field-selector": onServers(),
+	"namespace": {{"env", "--env"}, {"on", "--on env=NAME"}},
+	"n":         {{"lines", "--lines"}, {"env", "--env"}, {"limit", "--limit"}, {"on", "--on env=NAME"}},
+	"tail":      {{"lines", "--lines"}, {"limit", "--limit"}}, "lines": {{"limit", "--limit"}},
+	"A": {{"limit", "--limit all"}, {"on", "--on all"}}, "all": {{"limit", "--limit all"}, {"on", "--on all"}},
+	"state": {{"presence", "--presence"}}, "status": {{"state", "--state"}, {"presence", "--presence"}},
+	"json": {{"output", "-o json"}}, "yaml": {{"output", "-o yaml"}}, "wide": {{"output", "-o wide"}},
+	"format": {{"output", "-o FORMAT"}}, "template": {{"output", "-o template=TEXT"}},
+	"q": {{"output", "-o name"}}, "quiet": {{"output", "-o name"}},
+	"sort-by": {{"sort", "--sort"}}, "no-color": {{"color", "--color never"}}, "colour": {{"color", "--color"}},
+	"check": {{"dry-run", "--dry-run"}}, "diff": {{"dry-run", "--dry-run"}}, "noop": {{"dry-run", "--dry-run"}},
+	"plan": {{"dry-run", "--dry-run"}}, "what-if": {{"dry-run", "--dry-run"}}, "simulate": {{"dry-run", "--dry-run"}},
+	"no-wait": {{"detach", "--detach"}}, "async": {{"detach", "--detach"}}, "d": {{"detach", "--detach"}},
+	"wait":  {{"detach", "nothing; the command waits, unless --detach is set"}},
+	"force": {{"yes", "--yes"}}, "assume-yes": {{"yes", "--yes"}}, "auto-approve": {{"yes", "--yes"}},
+	"comment": {{"message", "--message"}}, "reason": {{"message", "--message"}}, "note": {{"message", "--message"}},
+	"follow": {{"watch", "--watch"}}, "f": {{"watch", "--watch"}}, "w": {{"follow", "--follow"}},
+	"V": {{"version", "--version"}}, "kubeconfig": {{"context", "--context"}}, "profile": {{"context", "--context"}},
 }

@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
-
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/regular"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 )
 
 // Values are the flags that change one layer of metadata. They are read when the command runs, because they may name
@@ -190,18 +190,62 @@ func readValue(env *Env, value string, limit int64) (string, error) {
 // readFile reads a file, or standard input for -, and at most two bytes more than the limit: the value is checked
 // later.
 func readFile(env *Env, path string, limit int64) (string, error) {
-	from := env.In
-	if path != "-" {
-		f, err := regular.OpenNamed(path)
-		if err != nil {
-			return "", fmt.Errorf("cannot read the file that it names: %w", err)
-		}
-		defer func() { _ = f.Close() }()
-		from = f
-	}
-	data, err := io.ReadAll(io.LimitReader(from, limit+2))
+	data, err := env.ReadInput(path, limit+2)
 	if err != nil {
 		return "", fmt.Errorf("cannot read the file that it names: %w", err)
 	}
 	return string(data), nil
+}
+
+// ReadInput reads a file that a person named, or standard input for -, and at most a limit of bytes.
+func (env *Env) ReadInput(path string, limit int64) ([]byte, error) {
+	from := env.In
+	if path != "-" {
+		f, err := regular.OpenNamed(path)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		from = f
+	}
+	return io.ReadAll(io.LimitReader(from, limit))
+}
+
+// Secrets are the values of --set-secret. They are parsed when the command runs, because an error of a flag quotes it.
+type Secrets []string
+
+// Add adds the flag.
+func (s *Secrets) Add(f *pflag.FlagSet, whose string) {
+	f.Var(FlagValue{Read: func(text string) error {
+		*s = append(*s, text)
+		return nil
+	}}, "set-secret", "set a secret value of "+whose+", `NAME=@FILE`, NAME=@- for standard input, or NAME=VALUE, "+
+		"which other users of this machine see; repeatable")
+}
+
+// Seal has the registry seal the values, and returns them by name; nil without any.
+func (s Secrets) Seal(ctx context.Context, env *Env) (map[string]string, error) {
+	if len(s) == 0 {
+		return nil, nil
+	}
+	values := map[string]string{}
+	for _, word := range s {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok {
+			return nil, Usage("--set-secret: a value is not NAME=@FILE or NAME=VALUE. Try: --set-secret NAME=@FILE")
+		}
+		if err := metadata.CheckName(name); err != nil {
+			return nil, Usage("--set-secret: %v", err)
+		}
+		text, err := readValue(env, value, metadata.MaxValue)
+		if err != nil {
+			return nil, Usage("--set-secret %s: %v", name, err)
+		}
+		values[name] = text
+	}
+	if err := metadata.Check(values); err != nil {
+		return nil, Usage("--set-secret: %v", err)
+	}
+	r, err := Call[*registryv1.SealSecretsResponse](ctx, env, &registryv1.SealSecretsRequest{Values: values})
+	return r.GetSealed(), err
 }

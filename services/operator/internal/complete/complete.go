@@ -1,3 +1,5 @@
+// Package complete adds the completion of names and values: servers, agents, environments, channels, applications, the
+// ids of intents and the words of flags.
 package complete
 
 import (
@@ -6,17 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/proto"
-
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
 )
 
 // within bounds how long a shell waits for names.
@@ -30,27 +30,12 @@ type names func(ctx context.Context, env *cli.Env) ([]string, error)
 
 // known are the nouns whose names are completed, by the word that stands for them in a command's usage and in flags.
 var known = map[string]names{
-	"SERVER": listed(func(p *apiv1.Page) proto.Message { return &registryv1.ListServersRequest{Page: p} },
-		func(ctx context.Context, env *cli.Env, q proto.Message) (proto.Message, error) {
-			return cli.Call[*registryv1.ListServersResponse](ctx, env, q)
-		}),
-	"AGENT": listed(func(p *apiv1.Page) proto.Message { return &registryv1.ListAgentsRequest{Page: p} },
-		func(ctx context.Context, env *cli.Env, q proto.Message) (proto.Message, error) {
-			return cli.Call[*registryv1.ListAgentsResponse](ctx, env, q)
-		}),
-	"ENVIRONMENT": listed(func(p *apiv1.Page) proto.Message { return &registryv1.ListEnvironmentsRequest{Page: p} },
-		func(ctx context.Context, env *cli.Env, q proto.Message) (proto.Message, error) {
-			return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env, q)
-		}),
-	"APPLICATION": listed(func(p *apiv1.Page) proto.Message { return &registryv1.ListApplicationsRequest{Page: p} },
-		func(ctx context.Context, env *cli.Env, q proto.Message) (proto.Message, error) {
-			return cli.Call[*registryv1.ListApplicationsResponse](ctx, env, q)
-		}),
-	"CHANNEL": listed(func(p *apiv1.Page) proto.Message { return &catalogv1.ListChannelsRequest{Page: p} },
-		func(ctx context.Context, env *cli.Env, q proto.Message) (proto.Message, error) {
-			return cli.Call[*catalogv1.ListChannelsResponse](ctx, env, q)
-		}),
-	"INTENT": intents,
+	"SERVER":      listed[*registryv1.ListServersResponse](&registryv1.ListServersRequest{}),
+	"AGENT":       listed[*registryv1.ListAgentsResponse](&registryv1.ListAgentsRequest{}),
+	"ENVIRONMENT": listed[*registryv1.ListEnvironmentsResponse](&registryv1.ListEnvironmentsRequest{}),
+	"APPLICATION": listed[*registryv1.ListApplicationsResponse](&registryv1.ListApplicationsRequest{}),
+	"CHANNEL":     listed[*catalogv1.ListChannelsResponse](&catalogv1.ListChannelsRequest{}),
+	"INTENT":      intents,
 }
 
 // ofFlag is the noun of a flag whose placeholder does not name it.
@@ -65,12 +50,9 @@ var ofNoun = map[string]string{
 type named interface{ GetName() string }
 
 // listed returns the names of the rows in the first part of a list.
-func listed(
-	request func(*apiv1.Page) proto.Message,
-	call func(context.Context, *cli.Env, proto.Message) (proto.Message, error),
-) names {
+func listed[R proto.Message](request proto.Message) names {
 	return func(ctx context.Context, env *cli.Env) (out []string, err error) {
-		r, err := call(ctx, env, request(&apiv1.Page{Limit: cli.LargestPart}))
+		r, err := cli.Ask[R](env, proto.Clone(request))(ctx, &apiv1.Page{Limit: cli.LargestPart})
 		if err != nil {
 			return nil, err
 		}

@@ -1,3 +1,4 @@
+// Package debug builds garrison debug, which prints the state of a process on the same machine over its debug socket.
 package debug
 
 import (
@@ -11,15 +12,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 // largestLimit is the largest number of rows of one table in one answer.

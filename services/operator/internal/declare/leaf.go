@@ -3,8 +3,10 @@ package declare
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -94,4 +96,20 @@ func flow(n *yaml.Node) {
 func digest(text string) uint64 {
 	sum := sha256.Sum256([]byte(text))
 	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// word returns the word of an enum's value, as every table prints it: KIND_DAEMON is daemon.
+func word(d protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
+	if v := d.Values().ByNumber(n); v != nil && v.Index() > 0 {
+		return output.Words(d)[v.Index()-1]
+	}
+	return ""
+}
+
+// enumNumber returns the value that a word stands for. The empty word is the unspecified value.
+func enumNumber(d protoreflect.EnumDescriptor, text string) (protoreflect.EnumNumber, bool) {
+	if at := slices.Index(output.Words(d), text); at >= 0 {
+		return d.Values().Get(at + 1).Number(), true
+	}
+	return 0, text == ""
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // object reads the fields of an object.
@@ -166,9 +167,10 @@ func (r *reader) nested(n *yaml.Node, what string, m protoreflect.Message) error
 	case conditionName:
 		return r.condition(n, what, m)
 	case "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue":
-		data, err := jsonOf(n)
+		var b strings.Builder
+		err := writeJSON(&b, n)
 		if err == nil {
-			err = protojson.Unmarshal(data, m.Interface())
+			err = protojson.Unmarshal([]byte(b.String()), m.Interface())
 		}
 		if err != nil {
 			return r.wrong(n, "%s: %v", what, err)
@@ -176,4 +178,38 @@ func (r *reader) nested(n *yaml.Node, what string, m protoreflect.Message) error
 		return nil
 	}
 	return r.message(n, what, m, fieldsOf(m), func(protoreflect.FieldDescriptor, *yaml.Node) {})
+}
+
+// conditionName is the message that a file has as text, such as os=linux.
+var conditionName = (&intentv1.Condition{}).ProtoReflect().Descriptor().FullName()
+
+// labelRule reads a rule. It is set as a whole, so a file that declares one has its conditions and a label.
+func (r *reader) labelRule(o *Object, n *yaml.Node) error {
+	if err := r.object(o, n); err != nil {
+		return err
+	}
+	rule := o.Record.(interface {
+		GetWhen() []*intentv1.Condition
+		GetLabels() map[string]string
+	})
+	if len(rule.GetWhen()) == 0 || len(rule.GetLabels()) == 0 {
+		return r.wrong(n, "label rule %q needs the keys when and labels, both with a value", o.Name)
+	}
+	return nil
+}
+
+// condition reads one condition, as --when of garrison label-rule set has it.
+func (r *reader) condition(n *yaml.Node, what string, m protoreflect.Message) error {
+	if n.Kind != yaml.ScalarNode {
+		return r.wrong(n, "%s: a condition is a text such as os=linux", what)
+	}
+	read, err := selector.Where(what, []string{n.Value})
+	if err != nil {
+		return r.wrong(n, "%v", err)
+	}
+	if len(read) != 1 {
+		return r.wrong(n, "%s: %q has %d conditions; write each as an element of its own", what, n.Value, len(read))
+	}
+	proto.Merge(m.Interface(), read[0])
+	return nil
 }

@@ -2,14 +2,14 @@ package display
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Default is a default of an environment with what became of it.
@@ -84,7 +84,7 @@ func DefaultLines(d Default) []string {
 
 // ExplainDefault returns the row of a default on a server, and reports whether there is something to explain: an agent
 // that is present has a row of its own.
-func ExplainDefault(v output.View, s Server, d Default) (row Explanation, missing bool) {
+func ExplainDefault(s Server, d Default) (row Explanation, missing bool) {
 	for n := range d.GetServers() {
 		state := registryv1.DefaultState(n)
 		if state == registryv1.DefaultState_DEFAULT_STATE_PRESENT {
@@ -93,7 +93,7 @@ func ExplainDefault(v output.View, s Server, d Default) (row Explanation, missin
 		set := d.GetDefault()
 		row = Explanation{
 			What: "default", Name: d.GetAgent(), State: output.Word(state), Since: output.Stamp(set.GetSetAt()),
-			Age: output.Age(v, set.GetSetAt()), Next: defaultNext(s, d, state), Reason: defaultReason(d, state),
+			Next: defaultNext(s, d, state), Reason: defaultReason(d, state),
 			Is: ChoiceText(d.GetAgent(), set.GetImage()) + " by " + set.GetActor() + " in " + d.GetEnvironment(),
 		}
 		return row, true
@@ -123,4 +123,14 @@ func defaultReason(d Default, state registryv1.DefaultState) string {
 		}
 	}
 	return ""
+}
+
+// RuleLabelLines returns the labels that a server has by rules, each with its rule.
+func RuleLabelLines(s Server) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(s.GetRuleLabels())) {
+		l := s.GetRuleLabels()[k]
+		out = append(out, k+"="+l.GetValue()+" (rule "+l.GetRule()+")")
+	}
+	return strings.Join(out, "\n")
 }

@@ -4,23 +4,22 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
-
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // ExplainDuty returns the row of one duty of a server.
-func ExplainDuty(v output.View, s Server, d *serverv1.Duty) Explanation {
+func ExplainDuty(s Server, d *serverv1.Duty) Explanation {
 	return Explanation{
 		What:  "waits for",
 		Name:  dutyText(s, d),
 		State: "open",
 		Since: output.Stamp(d.GetSince()),
-		Age:   output.Age(v, d.GetSince()),
 		Next:  dutyNext(s, d), Reason: d.GetReason(),
 	}
 }
@@ -32,7 +31,6 @@ func ExplainFound(v output.View, s Server, agent string) (rows []Explanation) {
 			rows = append(rows, Explanation{
 				What: "found", Name: f.GetAgent(), Is: foundIs(v, f), State: foundCode(f),
 				Since:  output.Stamp(f.GetSince()),
-				Age:    output.Age(v, f.GetSince()),
 				Next:   foundNext(s, f),
 				Reason: foundWhose(f),
 			})
@@ -45,11 +43,10 @@ func ExplainFound(v output.View, s Server, agent string) (rows []Explanation) {
 }
 
 // ExplainUnknown returns the row of a sender of beats that is not under management.
-func ExplainUnknown(v output.View, u unknownServer) Explanation {
+func ExplainUnknown(u unknownServer) Explanation {
 	return Explanation{
 		What: "unknown", Name: u.GetServerId(), Is: cmp.Or(u.GetHostname(), u.GetName()), State: u.GetCode(),
 		Since:  output.Stamp(u.GetSince()),
-		Age:    output.Age(v, u.GetSince()),
 		Next:   unknownNext(u),
 		Reason: u.GetReason(),
 	}
@@ -64,7 +61,6 @@ type Explanation struct {
 	Since  string `json:"since"`
 	Next   string `json:"next,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	Age    string
 }
 
 // ExplanationList is the document that holds explanations.
@@ -80,13 +76,22 @@ var Explanations = output.Listing[Explanation]{
 		output.Col("NAME", func(w Explanation) string { return w.Name }),
 		output.Col("IS", func(w Explanation) string { return w.Is }),
 		output.Col("STATE", func(w Explanation) string { return w.State }),
-		{Title: "SINCE", Value: func(_ output.View,
-			w Explanation) string {
-			return w.Age
-		}, Key: func(w Explanation) string { return w.Since }},
+		{
+			Title: "SINCE", Value: func(v output.View, w Explanation) string { return w.age(v) },
+			Key: func(w Explanation) string { return w.Since },
+		},
 		output.Col("NEXT", func(w Explanation) string { return w.Next }),
 		output.Col("REASON", func(w Explanation) string { return w.Reason }),
 	},
+}
+
+// age returns how long a state lasts.
+func (w Explanation) age(v output.View) string {
+	since, err := time.Parse(time.RFC3339, w.Since)
+	if err != nil || v.Wide {
+		return w.Since
+	}
+	return output.Span(v.At.Sub(since))
 }
 
 // ExplainServer returns the row of a server.
@@ -94,7 +99,6 @@ func ExplainServer(v output.View, s Server) Explanation {
 	return Explanation{
 		What: "server", Name: s.GetName(), Is: Platform(s.GetSysinfo().GetPlatform()), State: ServerState(s),
 		Since:  output.Stamp(serverSince(s)),
-		Age:    output.Age(v, serverSince(s)),
 		Next:   serverNext(v, s),
 		Reason: serverReason(s),
 	}
@@ -135,7 +139,6 @@ func ExplainInstance(v output.View, r Instance) Explanation {
 	return Explanation{
 		What: "agent", Name: i.GetAgent(), Is: is, State: instanceState(v, r),
 		Since:  output.Stamp(i.GetSince()),
-		Age:    output.Age(v, i.GetSince()),
 		Next:   instanceNext(v, r),
 		Reason: cmp.Or(i.GetReason(), ByHand(r)),
 	}
@@ -156,7 +159,7 @@ func ExplainTask(v output.View, t Task) Explanation {
 	}
 	return Explanation{
 		What: "task", Name: output.ShortID(v, t.GetId()), Is: is, State: output.Word(t.GetState()),
-		Since: output.Stamp(t.GetSince()), Age: output.Age(v, t.GetSince()), Next: next, Reason: whyRunning(v, t),
+		Since: output.Stamp(t.GetSince()), Next: next, Reason: whyRunning(v, t),
 	}
 }
 
@@ -168,4 +171,63 @@ func whyRunning(v output.View, t Task) string {
 		return strings.TrimPrefix(TaskReason(t)+"; at "+live, "; ")
 	}
 	return TaskReason(t)
+}
+
+// usualCheck is how often an executor looks at its agents unless it is started with another --check-interval.
+const usualCheck = 15 * time.Second
+
+// ExplainStops returns a row for what stops changes of an instance: its hold, and the block of the wanted build.
+func ExplainStops(v output.View, r Instance) (rows []Explanation) {
+	if h := r.GetHold(); h != nil {
+		next := "garrison unhold --id " + ident.Short(h.GetId())
+		if h.GetUntil() != nil {
+			next = "ends " + output.Until(v, h.GetUntil()) + "; " + next
+		}
+		rows = append(rows, Explanation{
+			What: "hold", Name: h.GetAgent(), Is: "no change begins", State: "held",
+			Since: output.Stamp(h.GetSetAt()), Next: next,
+			Reason: HoldText(h),
+		})
+	}
+	if b := r.GetBlock(); b != nil {
+		rows = append(rows, Explanation{
+			What: "block", Name: BuildText(b.GetBuild()), Is: "no longer installed", State: "blocked",
+			Since:  output.Stamp(b.GetSetAt()),
+			Next:   "garrison block remove " + ident.Short(b.GetId()) + ", or another build",
+			Reason: BlockText(b),
+		})
+	}
+	return rows
+}
+
+// ExplainClosed returns the row of an environment that lets no change begin.
+func ExplainClosed(v output.View, c *registryv1.Closed) []Explanation {
+	if c == nil {
+		return nil
+	}
+	next := "garrison env show " + c.GetEnvironment()
+	if c.GetOpensAt() != nil {
+		next = "opens " + output.Until(v, c.GetOpensAt()) + " at " + output.Stamp(c.GetOpensAt())
+	}
+	return []Explanation{{
+		What: "environment", Name: c.GetEnvironment(), Is: "no change begins", State: "closed", Next: next,
+		Reason: c.GetReason(),
+	}}
+}
+
+// ExplainLook returns when the executor of a server looked at its agents last, and when it does so again.
+func ExplainLook(s Server) []Explanation {
+	at := s.GetInventoryConfirmedAt()
+	if !Managed(s) || at == nil {
+		return nil
+	}
+	row := Explanation{
+		What: "executor", Name: s.GetSysinfo().GetExecutorVersion(), Is: "looked at its agents", State: "looks",
+		Since: output.Stamp(at),
+		Next:  "looks again every " + usualCheck.String() + ", unless its --check-interval is another",
+	}
+	if s.GetPresence() != serverv1.Presence_PRESENCE_ONLINE {
+		row.State, row.Next = "away", "looks again by itself, and reports once it is back"
+	}
+	return []Explanation{row}
 }

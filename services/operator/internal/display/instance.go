@@ -1,19 +1,18 @@
 package display
 
 import (
+	"fmt"
 	"strings"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
-
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Instance is an instance with the name and presence of its server.
@@ -157,4 +156,17 @@ func ByHand(r Instance) string {
 		return ""
 	}
 	return "installed on the machine: nothing upgrades it until garrison install has it wanted"
+}
+
+// Drift describes what is done about drift in an environment.
+func Drift(d *registryv1.EnvironmentDrift) string {
+	text := output.Word(d.GetPolicy())
+	if d.GetPolicy() != environmentv1.DriftPolicy_DRIFT_POLICY_HEAL {
+		return text
+	}
+	if b := d.GetBraked(); b != nil {
+		return fmt.Sprintf("%s, braked since %s: %d of %d online servers drifted, more than %d %%", text,
+			output.Stamp(b.GetSince()), b.GetDrifting(), b.GetOnline(), b.GetPercent())
+	}
+	return fmt.Sprintf("%s, with a brake at %d %%", text, d.GetBrakePercent())
 }

@@ -2,27 +2,29 @@ package display
 
 import (
 	"cmp"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
-
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // ExplainWanted returns the row of who wanted what an instance is, since when, and by which intent. The record is nil
 // when the registry no longer keeps the intent.
-func ExplainWanted(v output.View, r Instance, by Record) Explanation {
+func ExplainWanted(r Instance, by Record) Explanation {
 	i := r.GetInstance()
 	row := Explanation{
 		What: "wanted", Name: i.GetAgent(), Is: cmp.Or(i.GetWanted().GetVersion(), "nothing"),
 		State: "by " + cmp.Or(by.GetActor(), "intent "+ident.Short(i.GetIntentId())),
-		Since: output.Stamp(by.GetDecidedAt()), Age: output.Age(v, by.GetDecidedAt()),
-		Next: "garrison intent show " + i.GetIntentId(),
+		Since: output.Stamp(by.GetDecidedAt()),
+		Next:  "garrison intent show " + i.GetIntentId(),
 	}
 	if by == nil {
 		row.Next = "garrison events --id " + i.GetIntentId()
@@ -34,7 +36,7 @@ func ExplainWanted(v output.View, r Instance, by Record) Explanation {
 }
 
 // ExplainSource returns the row of the default from which an instance follows; d is nil when it is unset since.
-func ExplainSource(v output.View, source *intentv1.Source, d Default) Explanation {
+func ExplainSource(source *intentv1.Source, d Default) Explanation {
 	set := d.GetDefault()
 	row := Explanation{
 		What: "through", Name: "default of " + source.GetEnvironment(), State: "unset since",
@@ -44,7 +46,7 @@ func ExplainSource(v output.View, source *intentv1.Source, d Default) Explanatio
 		return row
 	}
 	row.Is, row.State = ChoiceText(d.GetAgent(), set.GetImage())+" for "+ReachText(set.GetReach()), "by "+set.GetActor()
-	row.Since, row.Age = output.Stamp(set.GetSetAt()), output.Age(v, set.GetSetAt())
+	row.Since = output.Stamp(set.GetSetAt())
 	if set.GetRevision() != source.GetRevision() {
 		row.Reason = "the default was set again since the agent was installed through it"
 	}
@@ -52,10 +54,10 @@ func ExplainSource(v output.View, source *intentv1.Source, d Default) Explanatio
 }
 
 // ExplainRollout returns the row of the rollout that brought an instance.
-func ExplainRollout(v output.View, id string, by Record) Explanation {
+func ExplainRollout(id string, by Record) Explanation {
 	return Explanation{
 		What: "through", Name: "rollout " + id, State: "by " + by.GetActor(), Since: output.Stamp(by.GetDecidedAt()),
-		Age: output.Age(v, by.GetDecidedAt()), Next: "garrison rollout show " + id,
+		Next: "garrison rollout show " + id,
 	}
 }
 
@@ -69,8 +71,8 @@ func ExplainCredentials(v output.View, s Server) (row Explanation, ok bool) {
 	renewal := timestamppb.New(since.AsTime().Add(until.AsTime().Sub(since.AsTime()) / 2))
 	row = Explanation{
 		What: "credentials", Name: s.GetName(), Is: "until " + output.Stamp(until), State: "valid",
-		Since: output.Stamp(since), Age: output.Age(v, since),
-		Next: "its executor renews them " + output.Until(v, renewal),
+		Since: output.Stamp(since),
+		Next:  "its executor renews them " + output.Until(v, renewal),
 	}
 	switch {
 	case expired(v, s):
@@ -87,8 +89,8 @@ func ExplainObserved(v output.View, r Instance) Explanation {
 	i := r.GetInstance()
 	row := Explanation{
 		What: "observed", Name: i.GetAgent(), Is: cmp.Or(i.GetObserved().GetVersion(), "nothing"),
-		State: output.Word(i.GetHealth()),
-		Since: output.Stamp(i.GetObservedAt()), Age: output.Age(v, i.GetObservedAt()),
+		State:  output.Word(i.GetHealth()),
+		Since:  output.Stamp(i.GetObservedAt()),
 		Reason: i.GetObservedReason(),
 	}
 	if at := i.GetConfirmedAt(); at != nil {
@@ -109,6 +111,80 @@ func ExplainDifference(v output.View, d *registryv1.Difference) Explanation {
 	}
 	return Explanation{
 		What: "differs", Name: cmp.Or(d.GetAgent(), d.GetServerName()), Is: d.GetObserved(), State: d.GetCause(),
-		Since: output.Stamp(d.GetSince()), Age: output.Age(v, d.GetSince()), Next: next, Reason: d.GetReason(),
+		Since: output.Stamp(d.GetSince()), Next: next, Reason: d.GetReason(),
 	}
+}
+
+// ExplainNewest returns the row of the newest image of the channel that an agent on a server follows, from the plan to
+// bring it there; false when the plan is about no image. The choice is that of the plan.
+func ExplainNewest(
+	s Server, plan *registryv1.PlanIntentResponse, choice *intentv1.ImageChoice,
+) (row Explanation, ok bool) {
+	if len(plan.GetPlans()) != 1 || len(plan.GetTargets()) != 1 {
+		return row, false
+	}
+	p, t := plan.GetPlans()[0], plan.GetTargets()[0]
+	verb := "up"
+	if p.GetIntent().GetInstall() != nil {
+		verb = "install"
+	}
+	row = Explanation{What: "newest", Name: t.GetAgent(), Is: "nothing", Reason: Reason(t.GetReason())}
+	for _, c := range p.GetChosen() {
+		row.Is = c.GetImage().GetVersion() + " of channel " + cmp.Or(choice.GetChannel(), c.GetChannel())
+		if choice.GetChannel() == "" && c.GetChannel() == "" {
+			row.Is = c.GetImage().GetVersion() + " of the default channel"
+		}
+	}
+	switch t.GetEffect() {
+	case intentv1.Effect_EFFECT_CHANGE:
+		row.State = "wanted already"
+		if brings(t.GetMove()) {
+			row.State = "available"
+			row.Next = "garrison " + verb + " " + ChoiceText(t.GetAgent(), choice) + " --on " + s.GetName()
+		}
+	case intentv1.Effect_EFFECT_ALREADY:
+		row.State = "wanted already"
+		if t.GetReason() != nil {
+			row.State = "not taken"
+		}
+	default:
+		row.State = "not possible"
+		row.Next = strings.ReplaceAll(t.GetReason().GetTry(), "--on SELECTOR", "--on "+s.GetName())
+	}
+	return row, true
+}
+
+// brings reports whether a change brings another image than is wanted.
+func brings(m intentv1.Move) bool {
+	return m == intentv1.Move_MOVE_INSTALL || m == intentv1.Move_MOVE_UPGRADE || m == intentv1.Move_MOVE_DOWNGRADE
+}
+
+// ExplainSessions returns the row of a server's connections when another machine may use its credentials: they come
+// from several addresses, or surplus ones were ended.
+func ExplainSessions(s Server, r *accessv1.ServerSessions) (e Explanation, suspicious bool) {
+	var hosts []string
+	for _, session := range r.GetSessions() {
+		host, _, err := net.SplitHostPort(session.GetAddress())
+		if err != nil {
+			host = session.GetAddress()
+		}
+		if !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	if len(hosts) == 0 || len(hosts) == 1 && r.GetEnded() == 0 {
+		return e, false
+	}
+	newest := r.GetSessions()[len(r.GetSessions())-1].GetSince()
+	e = Explanation{
+		What: "connections", Name: s.GetName(), State: "open",
+		Is:     fmt.Sprintf("%d from %s", len(r.GetSessions()), strings.Join(hosts, ", ")),
+		Since:  output.Stamp(newest),
+		Next:   fmt.Sprintf("garrison server revoke %s, then garrison server enroll %s", s.GetName(), s.GetName()),
+		Reason: "another machine may use its credentials",
+	}
+	if r.GetEnded() > 0 {
+		e.Reason += fmt.Sprintf("; surplus connections ended: %d", r.GetEnded())
+	}
+	return e, true
 }

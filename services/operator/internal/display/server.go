@@ -1,13 +1,16 @@
+// Package display describes how the nouns of Garrison look to an operator: their columns, states, reasons and next
+// steps.
+//
+// It is pure: each function maps a proto message to text. Nouns that more than one command shows are here; a noun that
+// only its own commands show describes itself in its own package.
 package display
 
 import (
 	"fmt"
 	"strings"
 
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
-
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 

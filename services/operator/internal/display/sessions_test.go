@@ -8,7 +8,6 @@ import (
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 func TestConnectionsAreExplainedWhenAnotherMachineMayHoldTheCredentials(t *testing.T) {
@@ -31,7 +30,7 @@ func TestConnectionsAreExplainedWhenAnotherMachineMayHoldTheCredentials(t *testi
 		{"two machines", open("10.0.0.1:4", "10.0.0.2:5"), "2 from 10.0.0.1, 10.0.0.2"},
 		{"surplus ones", surplus, "1 from 10.0.0.1"},
 	} {
-		e, suspicious := display.ExplainSessions(output.View{}, nil, c.sessions)
+		e, suspicious := display.ExplainSessions(nil, c.sessions)
 		if suspicious != (c.is != "") || e.Is != c.is {
 			t.Errorf("%s: %t, %q; want %q", c.name, suspicious, e.Is, c.is)
 		}

@@ -1,3 +1,4 @@
+// Package env builds the commands of garrison env.
 package env
 
 import (
@@ -9,21 +10,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/types/known/durationpb"
-
+	"github.com/garrison-fleet/garrison/pkg/code"
+	envnoun "github.com/garrison-fleet/garrison/pkg/noun/environment"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/code"
-	envnoun "github.com/garrison-fleet/garrison/pkg/noun/environment"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 type environment = *environmentv1.Environment
@@ -82,10 +80,7 @@ func driftText(e environment) string {
 
 // Commands returns the command env with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := func(ctx context.Context, p *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
-		return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env,
-			&registryv1.ListEnvironmentsRequest{Page: p})
-	}
+	ask := cli.Ask[*registryv1.ListEnvironmentsResponse](env, &registryv1.ListEnvironmentsRequest{})
 	all := func(ctx context.Context) ([]environment, error) {
 		r, err := cli.Collect(ctx, cli.PageFlags{}, ask)
 		return r.GetEnvironments(), err
@@ -133,4 +128,36 @@ func Commands(env *cli.Env) *cobra.Command {
 		windowCommand(env, noun.Find), freezeCommand(env, noun.Find), thawCommand(env, noun.Find),
 		keepCommand(env, noun.Find))
 	return c
+}
+
+// serversShown is how many servers of an environment are named.
+const serversShown = 20
+
+// showServers names the servers of an environment that are not dead, and how many more there are.
+func showServers(ctx context.Context, env *cli.Env, e environment) ([][2]string, error) {
+	filter := &registryv1.ListServersRequest{Environment: e.GetName()}
+	counted, err := cli.Call[*registryv1.CountServersResponse](ctx, env,
+		&registryv1.CountServersRequest{Filter: filter})
+	if err != nil {
+		return nil, err
+	}
+	listed, err := cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{
+		Environment: e.GetName(), Page: &apiv1.Page{Limit: serversShown},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range listed.GetServers() {
+		names = append(names, s.GetName())
+	}
+	total := int(counted.GetCounts().GetTotal())
+	text := ""
+	if total > 0 {
+		text = fmt.Sprintf("%d: %s", total, strings.Join(names, ", "))
+	}
+	if total > len(names) {
+		text += fmt.Sprintf(" and %d more\ngarrison server list --env %s", total-len(names), e.GetName())
+	}
+	return [][2]string{{"SERVERS", text}}, nil
 }

@@ -136,9 +136,7 @@ func at(find find, revision uint64) find {
 }
 
 // edit changes an environment as it is now; a change in between is refused.
-func edit(
-	ctx context.Context, env *cli.Env, find find, name, done string, change func(environment),
-) error {
+func edit(ctx context.Context, env *cli.Env, find find, name, done string, change func(environment)) error {
 	have, err := find(ctx, name)
 	if err != nil {
 		return err

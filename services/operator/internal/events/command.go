@@ -1,22 +1,28 @@
+// Package events builds garrison events, which reads and follows the ledger.
+//
+//  1. Facts are printed in the order of the ledger, each once.
+//  2. A ledger that was set back, as by a restored backup, is reported and read again from its start.
+//  3. The whole id of a noun, the name of a server, a time and the last N facts are found without reading the ledger
+//     from its start.
 package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 // retryAfter is the pause before the ledger is read again when the registry does not answer.
@@ -164,4 +170,52 @@ func parseSequence(text string) (uint64, error) {
 		return 0, fmt.Errorf("%q is not the sequence of a fact, a whole number from 1", text)
 	}
 	return n, nil
+}
+
+// follow prints the current facts and then new ones. A ledger that was set back is read from its start.
+func follow(ctx context.Context, env *cli.Env, r *reader, p *eventPrinter) error {
+	limit, last := p.limit, p.last
+	for {
+		err := followOnce(ctx, env, r, p)
+		reset, ok := errors.AsType[*client.ResetError](err)
+		if !ok {
+			return err
+		}
+		env.Say("reset: the ledger no longer has fact %d; it was set back, "+
+			"as by a restored backup. Reading it from its start", reset.Last.Sequence)
+		p.limit, p.last, r.again, r.derived = limit, last, true, nil
+	}
+}
+
+// followOnce prints until the ledger is set back.
+func followOnce(ctx context.Context, env *cli.Env, r *reader, p *eventPrinter) error {
+	after, err := r.begin(ctx, p.add)
+	for fault.Is(err, fault.Unavailable) && after.After.Sequence == 0 && ctx.Err() == nil {
+		if err := cli.Pause(ctx, retryAfter); err != nil {
+			return err
+		}
+		after, err = r.begin(ctx, p.add)
+	}
+	if err == nil {
+		err = p.flush()
+	}
+	if err != nil {
+		return err
+	}
+	p.last, p.limit = false, 0 // later facts are all shown
+	for e, err := range r.client.Follow(ctx, after) {
+		if err != nil {
+			return err
+		}
+		if !r.fits(e) {
+			continue
+		}
+		if _, err := p.add([]event{eventOf(e)}); err != nil {
+			return err
+		}
+		if err := p.flush(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,21 +1,20 @@
+// Package explain builds garrison explain, which explains an error code, or the state of a server or agent and what
+// happens next.
 package explain
 
 import (
 	"context"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/fault"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"golang.org/x/sync/errgroup"
 )
 
 // tasksExplained is the number of newest tasks shown: the last one has the reason, the ones before it show whether that
@@ -39,21 +38,21 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 	}
 	rows := []display.Explanation{display.ExplainServer(env.Output.View(), found)}
 	if agent == "" {
-		rows = append(rows, display.ExplainLook(env.Output.View(), found)...)
+		rows = append(rows, display.ExplainLook(found)...)
 	}
 	rows = append(rows, display.ExplainClosed(env.Output.View(), closed)...)
 	if row, ok := display.ExplainCredentials(env.Output.View(), found); ok && agent == "" {
 		rows = append(rows, row)
 	}
 	rows = append(rows, is.connections...)
-	rows = append(rows, explainDuties(env, found, agent)...)
+	rows = append(rows, explainDuties(found, agent)...)
 	more, err := explainInstances(ctx, env, found, agent, is)
 	if err != nil {
 		return err
 	}
 	rows = append(rows, more...)
 	rows = append(rows, display.ExplainFound(env.Output.View(), found, agent)...)
-	rows = append(rows, explainDefaults(env, found, agent, is.defaults)...)
+	rows = append(rows, explainDefaults(found, agent, is.defaults)...)
 	for _, t := range is.tasks {
 		rows = append(rows, display.ExplainTask(env.Output.View(), t))
 	}
@@ -69,9 +68,7 @@ type reading struct {
 }
 
 // readServer asks the services side by side: one request takes as long as all of them.
-func readServer(
-	ctx context.Context, env *cli.Env, found display.Server, agent string,
-) (is reading, err error) {
+func readServer(ctx context.Context, env *cli.Env, found display.Server, agent string) (is reading, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		is.instances, err = fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{
@@ -147,11 +144,9 @@ func defaultsOf(ctx context.Context, env *cli.Env, found display.Server) ([]disp
 }
 
 // explainDefaults returns a row for each default of a server's environment that is not on the server.
-func explainDefaults(
-	env *cli.Env, found display.Server, agent string, defaults []display.Default,
-) (rows []display.Explanation) {
+func explainDefaults(found display.Server, agent string, defaults []display.Default) (rows []display.Explanation) {
 	for _, d := range defaults {
-		row, missing := display.ExplainDefault(env.Output.View(), found, d)
+		row, missing := display.ExplainDefault(found, d)
 		if missing && (agent == "" || agent == row.Name) {
 			rows = append(rows, row)
 		}
@@ -168,7 +163,7 @@ func explainConnections(
 		return nil, nil
 	}
 	for _, s := range r.GetServers() {
-		if row, suspicious := display.ExplainSessions(env.Output.View(), found, s); suspicious {
+		if row, suspicious := display.ExplainSessions(found, s); suspicious {
 			rows = append(rows, row)
 		}
 	}
@@ -176,10 +171,10 @@ func explainConnections(
 }
 
 // explainDuties returns the duties of a server, or those that concern one agent.
-func explainDuties(env *cli.Env, found *serverv1.Server, agent string) (rows []display.Explanation) {
+func explainDuties(found *serverv1.Server, agent string) (rows []display.Explanation) {
 	for _, d := range found.GetDuties() {
 		if agent == "" || d.GetAgent() == agent || d.GetAgent() == "" {
-			rows = append(rows, display.ExplainDuty(env.Output.View(), found, d))
+			rows = append(rows, display.ExplainDuty(found, d))
 		}
 	}
 	return rows

@@ -1,16 +1,16 @@
+// Package export builds the command garrison export, which writes the inventory as a file for garrison apply.
 package export
 
 import (
 	"context"
 	"slices"
 
-	"github.com/google/renameio/v2"
-	"github.com/spf13/cobra"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
 )
 
 // Command returns the command export.

@@ -2,6 +2,7 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/regular"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -84,18 +84,9 @@ program that lists them has succeeded.`,
 
 // read reads a report. Nothing is sent of one with a mistake: with --complete, half a report would end the other half.
 func read(env *cli.Env, file string) ([]*externalv1.Found, error) {
-	var in io.Reader = env.In
-	if file != "" {
-		f, err := regular.OpenNamed(file)
-		if err != nil {
-			return nil, cli.Usage("%v", err)
-		}
-		defer func() { _ = f.Close() }()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxReport+1))
+	text, err := env.ReadInput(cmp.Or(file, "-"), maxReport+1)
 	if err != nil {
-		return nil, err
+		return nil, cli.Usage("%v", err)
 	}
 	if len(text) > maxReport {
 		return nil, cli.Usage("the report has more than %d MiB", maxReport>>20)

@@ -1,21 +1,17 @@
+// Package hold builds the commands garrison hold and garrison unhold.
 package hold
 
 import (
-	"context"
 	"time"
 
-	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/ident"
-
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Command returns the command hold.
@@ -82,10 +78,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			return cli.List(c.Context(), env, page, display.Holds,
-				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListHoldsResponse, error) {
-					q.Page = p
-					return cli.Call[*registryv1.ListHoldsResponse](ctx, env, q)
-				})
+				cli.Ask[*registryv1.ListHoldsResponse](env, q))
 		},
 	}
 	page.Add(c, 0)

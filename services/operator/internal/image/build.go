@@ -3,17 +3,17 @@ package image
 import (
 	"cmp"
 	"fmt"
-
-	"github.com/spf13/cobra"
-
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/seal"
-
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	"github.com/garrison-fleet/garrison/services/operator/internal/apm"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 func buildCommand(env *cli.Env) *cobra.Command {
@@ -106,3 +106,135 @@ func verifyCommand(env *cli.Env) *cobra.Command {
 		"require a signature by one of these public `KEYS`; repeatable")
 	return c
 }
+
+const fromTritonLong = `Build an image file from an agent of Triton: the image manifest of IMGAPI, and its file, a tar
+archive behind gzip or bzip2. Size, SHA-1 and image_uuid must be those of the manifest. The files, the name and the
+version are kept as they are; the UUID becomes the tag triton.uuid. Nothing of the archive is executed.
+
+The start method of the agent's SMF service becomes run.command, its environment and stop time-out as well; --run
+names another program of the agent, --recipe a whole garrison.yaml. Without a service the image is of kind files. What
+has no place in an image, such as scripts around the installation, is listed as skip, with the reason.`
+
+func fromTritonCommand(env *cli.Env) *cobra.Command {
+	o := apm.Options{}
+	var run, key string
+	c := &cobra.Command{
+		Use:   "from-triton MANIFEST FILE",
+		Short: "Build an image file from an agent of Triton.",
+		Args:  cli.Exactly("MANIFEST", "FILE"),
+		Long:  fromTritonLong,
+		Example: "  garrison image from-triton net-agent.imgmanifest net-agent.tgz\n" +
+			"  garrison image from-triton agent.json agent.tgz --run 'bin/agent -f etc/agent.json' -o agent.gimg",
+		RunE: func(c *cobra.Command, a []string) (err error) {
+			if err := cli.CheckTarget(o.Build.Out); err != nil {
+				return err
+			}
+			for _, path := range a {
+				err := cli.CheckPath(path, "garrison image from-triton --help, which shows what they are")
+				if err != nil {
+					return err
+				}
+			}
+			o.Manifest, o.Archive, o.Run, o.Build.At = a[0], a[1], strings.Fields(run), env.Now()
+			if o.Recipe != "" && (run != "" || o.Kind != agentv1.Kind_KIND_UNSPECIFIED) {
+				return cli.Usage("--recipe says how the agent is run; leave out --run and --kind")
+			}
+			if key != "" {
+				if o.Build.Key, err = readKey(key); err != nil {
+					return err
+				}
+			}
+			r, err := apm.Convert(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			for _, s := range r.Skipped {
+				env.Say("skip: %s: %s", s.Name, s.Reason)
+			}
+			m := r.Image
+			env.Say("image %s@%s built: %s, %s", m.GetAgent(), m.GetVersion(), cmp.Or(o.Build.Out, image.FileName(m)),
+				output.Size(m.GetBlob().GetSizeBytes()))
+			return output.Show(env.Output, manifestListing, nil, []manifest{m})
+		},
+	}
+	c.Flags().StringVarP(&o.Build.Out, "output", "o", "",
+		"the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
+	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "sign the image with the secret half of a "+
+		"key, in this `FILE`")
+	cli.TextVar(c.Flags(), &run, "run", cli.NotEmpty("program"), "the `PROGRAM` of the agent that is run, and its "+
+		"arguments, instead of the start method of its service")
+	cli.TextVar(c.Flags(), &o.Recipe, "recipe", cli.NotEmpty("file"), "use this "+image.RecipeName+" `FILE` instead "+
+		"of one that is derived")
+	cli.TextVar(c.Flags(), &o.Build.OS, "os", image.CheckOS, "the operating `SYSTEM` that the programs are for "+
+		"(default: this machine's)")
+	cli.TextVar(c.Flags(), &o.Build.Arch, "arch", image.CheckArch, "the `ARCHITECTURE` that they are for (default: "+
+		"this machine's)")
+	c.Flags().Var(cli.FlagValue{Read: func(text string) (err error) {
+		o.Kind, err = output.ParseWord[agentv1.Kind](text)
+		if err == nil && o.Kind != agentv1.Kind_KIND_DAEMON && o.Kind != agentv1.Kind_KIND_ONESHOT &&
+			o.Kind != agentv1.Kind_KIND_FILES {
+			return fmt.Errorf("an agent of Triton is of kind daemon, oneshot or files")
+		}
+		return err
+	}}, "kind", "how the agent is run, `KIND`: daemon, oneshot or files (default: daemon with a service, else files)")
+	return c
+}
+
+// recipeText is the help of image build: everything that may stand in garrison.yaml.
+const recipeText = `Pack a directory with a garrison.yaml into an image file.
+
+Everything in the directory is packed; garrison.yaml says what it is:
+
+  agent: beacon                 # the agent's name
+  version: "1.0.0"              # a semantic version
+  kind: daemon                  # daemon, oneshot (a set-up, run once), files or self
+  os: linux                     # without them those of this machine
+  arch: amd64
+  description: says its version
+  tags: {team: web}
+  executor_version: "0.1.0"     # the least version of the executor that can run it
+  conflicts: [old-beacon]       # agents that must not be on the same server
+  requires: {db: ">=2.0.0"}     # agents that must be there, with the versions it works with
+  upgrades_from: [">=0.5.0"]    # the versions that it may replace; a rollout goes by way of others where it must
+  skips: ["0.6.0"]              # versions that no path to this one goes by way of
+  floor: "0.5.0"                # the lowest version that may replace it
+  run:                          # for a daemon or oneshot
+    command: beacon             # the program, relative to the directory
+    args: ["-listen", "127.0.0.1:${label.port}"]
+    env: {STATE: "${state}"}    # nothing else is passed on but PATH, GARRISON_*, NOTIFY_SOCKET, LISTEN_*
+    sockets:                    # for a daemon: listened on for it, and handed from version to version
+      - {name: http, listen: "127.0.0.1:${label.port}"}
+    configs:                    # rendered from Go templates before each change, into ${config}
+      - {template: etc/beacon.conf, path: beacon.conf, mode: 0640}
+    reload: restart             # or signal: SIGHUP, when only its configuration changed
+    rehearsal: {command: beacon, args: ["-check", "${config}/beacon.conf"]}  # must end with 0 before the switch
+    takeover: restart           # or overlap: the new one is ready before the old one is stopped
+    ready:                      # how a version proves that it works; one of http, tcp, notify and
+                                # exec: {command: check, args: []}, a program that ends with 0
+      http: http://127.0.0.1:${label.port}/
+      timeout: 30s              # how long it may take
+      soak: 1s                  # how long it must last then
+      restart_after: 4          # probes that fail in a row, 15 s apart, until it is restarted; 0: never;
+                                # without it: 4 that get no answer at all
+    stop_timeout: 10s           # between SIGTERM and SIGKILL
+    limits:                     # what it may use; a server that cannot keep to one refuses the image
+      memory: 64MiB             # KiB, MiB, GiB or TiB
+      cpu: 50%                  # of one processor; 150% is one and a half
+      tasks: 20                 # processes and threads
+      open_files: 1024
+    sandbox:                    # what it is kept from; the same holds
+      user: beacon              # who must be there; without it the executor's own, as a rule root
+      no_new_privileges: true
+      read_only_system: true    # but for its state, and
+      writable: [/var/log/beacon]
+      private_tmp: true
+      no_homes: true
+      capabilities: [CAP_NET_BIND_SERVICE]   # no others; [] drops all
+
+Only agent, version, kind and, for a daemon or oneshot, run.command must be there. Known in run:
+${agent}, ${version}, ${server} (its id), ${state} (a directory that outlives versions), ${image} (where
+the image lies), ${config} (where its configuration was rendered), ${label.NAME} (a label of the server;
+garrison server label sets it) and ${metadata.NAME} (a value of its metadata; garrison configure sets it).
+A template says {{.agent}}, {{.config}}, {{.labels.NAME}}, {{.metadata.NAME}} and so on; what is not there
+is refused before anything is touched. {{lookup .metadata "NAME" "DEFAULT"}} may be missing; quote and json
+write a value as JSON.`

@@ -1,3 +1,7 @@
+// Package image builds the commands of garrison image: build, sign and verify image files, transfer them to and from
+// the catalog, and change their state there.
+//
+// An import is resumable: only chunks that the catalog lacks are sent, and a chunk that arrives twice changes nothing.
 package image
 
 import (
@@ -5,12 +9,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
-
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 // Commands returns the command image with its verbs.
@@ -50,4 +54,67 @@ func showCommand(env *cli.Env) *cobra.Command {
 
 func imageName(i row) string {
 	return i.GetManifest().GetAgent() + "@" + i.GetManifest().GetVersion()
+}
+
+type row = *imagev1.Image
+
+var listing = output.Listing[row]{
+	Name: func(i row) string { return i.GetManifest().GetId() },
+	Columns: []output.Column[row]{
+		{Title: "ID", Value: func(v output.View, i row) string { return output.ShortID(v, i.GetManifest().GetId()) }},
+		output.Col("AGENT", func(i row) string { return i.GetManifest().GetAgent() }),
+		output.Col("VERSION", func(i row) string { return i.GetManifest().GetVersion() }),
+		output.Col("PLATFORM", func(i row) string { return display.Platform(i.GetManifest().GetPlatform()) }),
+		output.Col("CHANNELS", func(i row) string { return strings.Join(i.GetChannels(), ",") }),
+		output.Col("STATE", func(i row) string { return output.Word(i.GetState()) }),
+		output.Since("SINCE", row.GetSince),
+		{Title: "NEXT", Value: imageNext},
+		output.Col("REASON", row.GetReason),
+		{Title: "SIZE", Value: func(_ output.View,
+			i row) string {
+			return output.Size(i.GetManifest().GetBlob().GetSizeBytes())
+		}, Key: func(i row) string { return fmt.Sprint(i.GetManifest().GetBlob().GetSizeBytes()) }},
+		output.Wide("KIND", func(i row) string { return output.Word(i.GetManifest().GetKind()) }),
+		output.Wide("UNPACKED",
+			func(i row) string { return output.Size(i.GetManifest().GetBlob().GetUnpackedSizeBytes()) }),
+		output.Wide("SIGNED BY", func(i row) string { return signers(i.GetManifest()) }),
+		output.Wide("PUBLISHED", func(i row) string { return output.Stamp(i.GetManifest().GetPublishedAt()) }),
+		output.Wide("DIGEST", func(i row) string { return fmt.Sprintf("%x", i.GetManifest().GetBlob().GetDigest()) }),
+		output.Wide("DESCRIPTION", func(i row) string { return i.GetManifest().GetDescription() }),
+	},
+}
+
+func imageNext(v output.View, i row) string {
+	id := output.ShortID(v, i.GetManifest().GetId())
+	switch {
+	case i.GetState() == imagev1.State_STATE_UNACTIVATED, i.GetState() == imagev1.State_STATE_DISABLED:
+		return "garrison image activate " + id
+	}
+	return ""
+}
+
+func listCommand(env *cli.Env) *cobra.Command {
+	var page cli.PageFlags
+	q := &catalogv1.ListImagesRequest{}
+	c := &cobra.Command{
+		Use:     "list [AGENT]",
+		Example: "  garrison image list beacon --channel release",
+		Short:   "List images.", Args: cli.AtMost("AGENT"),
+		RunE: func(c *cobra.Command, a []string) error {
+			if len(a) > 0 {
+				if strings.Contains(a[0], "@") {
+					return cli.Usage("garrison image list takes an AGENT, not %q. Try: garrison image show %[1]s", a[0])
+				}
+				if err := cli.Name("agent")(a[0]); err != nil {
+					return cli.Usage("%v. Try: garrison image list", err)
+				}
+				q.Agent = a[0]
+			}
+			return cli.List(c.Context(), env, page, listing, cli.Ask[*catalogv1.ListImagesResponse](env, q))
+		},
+	}
+	page.Add(c, 0)
+	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "only images in this `CHANNEL`")
+	cli.WordVar(c.Flags(), &q.State, "state", "only those in this `STATE`")
+	return c
 }

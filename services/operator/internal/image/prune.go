@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -74,11 +73,7 @@ func readKeep(text string) (int, error) {
 }
 
 func prune(ctx context.Context, env *cli.Env, p pruning) error {
-	all, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, page *apiv1.Page) (*catalogv1.ListImagesResponse, error) {
-			return cli.Call[*catalogv1.ListImagesResponse](ctx, env,
-				&catalogv1.ListImagesRequest{Agent: p.agent, Page: page})
-		})
+	all, err := cli.All[*catalogv1.ListImagesResponse](ctx, env, &catalogv1.ListImagesRequest{Agent: p.agent})
 	if err != nil {
 		return err
 	}

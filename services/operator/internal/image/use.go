@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -124,11 +123,7 @@ func (u use) readServers(ctx context.Context, env *cli.Env, agent string) error 
 
 // readDefaults reads what the defaults of environments name.
 func (u use) readDefaults(ctx context.Context, env *cli.Env) error {
-	environments, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, page *apiv1.Page) (*registryv1.ListEnvironmentsResponse, error) {
-			return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env,
-				&registryv1.ListEnvironmentsRequest{Page: page})
-		})
+	environments, err := cli.All[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{})
 	if err != nil {
 		return err
 	}
@@ -142,11 +137,7 @@ func (u use) readDefaults(ctx context.Context, env *cli.Env) error {
 
 // readRollouts reads which agents have rollouts that have not ended.
 func (u use) readRollouts(ctx context.Context, env *cli.Env, agent string) error {
-	rollouts, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, page *apiv1.Page) (*registryv1.ListRolloutsResponse, error) {
-			return cli.Call[*registryv1.ListRolloutsResponse](ctx, env,
-				&registryv1.ListRolloutsRequest{Agent: agent, Page: page})
-		})
+	rollouts, err := cli.All[*registryv1.ListRolloutsResponse](ctx, env, &registryv1.ListRolloutsRequest{Agent: agent})
 	if err != nil {
 		return err
 	}

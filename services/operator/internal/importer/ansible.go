@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -79,9 +78,9 @@ func (f *ansibleFlags) run(ctx context.Context, env *cli.Env, name string) error
 
 // readInventory reads a file, or standard input for -.
 func readInventory(env *cli.Env, name string) (declare.File, error) {
-	if name != "-" {
-		return readFile(name)
+	data, err := env.ReadInput(name, declare.MaxFile+1)
+	if name == "-" {
+		name = "standard input"
 	}
-	data, err := io.ReadAll(io.LimitReader(env.In, declare.MaxFile+1))
-	return declare.File{Name: "standard input", Data: data}, err
+	return declare.File{Name: name, Data: data}, err
 }

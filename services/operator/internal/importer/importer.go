@@ -1,18 +1,24 @@
+// Package importer builds the commands of garrison import, which bring what other systems know into the inventory.
+//
+// Packages triton and ansible read; this package reads the files and the records, and changes the inventory on the same
+// path as garrison apply: with a plan, a confirmation, and an owner of the fields.
 package importer
 
 import (
 	"context"
+	"io/fs"
+	"path/filepath"
 	"slices"
-
-	"github.com/spf13/cobra"
+	"strings"
 
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
+	"github.com/spf13/cobra"
 )
 
 // Commands returns the command import with its verbs.
@@ -88,4 +94,47 @@ func leaveOutNew(env *cli.Env, plan *declare.Plan) {
 		})
 	}
 	env.Say("note: %s not known and left out; --%s DIR invites them", output.Plural(len(names), "server"), inviteFlag)
+}
+
+// The limits of a dump.
+const (
+	maxFiles = 100_000
+	maxBytes = 1 << 30
+)
+
+// dumpFiles are the files of a directory and of those in it.
+type dumpFiles struct {
+	read   []declare.File
+	others []string // their names only
+}
+
+// readDump reads a directory: the files that may hold objects, and the names of the others.
+func readDump(env *cli.Env, dir string) (out dumpFiles, err error) {
+	total, count := int64(0), 0
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if count++; count > maxFiles {
+			return cli.Usage("%s has more than %d files", dir, maxFiles)
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		if !slices.Contains(triton.ManifestEndings, filepath.Ext(path)) || strings.HasPrefix(e.Name(), ".") {
+			out.others = append(out.others, filepath.ToSlash(name))
+			return nil
+		}
+		data, err := env.ReadInput(path, declare.MaxFile+1) // the file's reader checks the size
+		if total += int64(len(data)); err == nil && total > maxBytes {
+			return cli.Usage("the files of %s have more than %d bytes together", dir, int64(maxBytes))
+		}
+		out.read = append(out.read, declare.File{Name: filepath.ToSlash(name), Data: data})
+		return err
+	})
+	if err == nil && len(out.read) == 0 {
+		err = cli.Usage("%s has no file *%s", dir, strings.Join(triton.ManifestEndings, ", *"))
+	}
+	return out, err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -94,7 +93,7 @@ func (f *tritonFlags) readKind(text string) error {
 }
 
 func (f *tritonFlags) run(ctx context.Context, env *cli.Env, dir string) error {
-	files, err := readDump(dir)
+	files, err := readDump(env, dir)
 	if err != nil {
 		return err
 	}
@@ -156,11 +155,7 @@ func wantedRows(all []triton.Wanted) (out []declare.Shown) {
 
 // versionsOf returns the versions of an agent's images.
 func versionsOf(ctx context.Context, env *cli.Env, agent string) (out []string, err error) {
-	r, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (
-		*catalogv1.ListImagesResponse, error,
-	) {
-		return cli.Call[*catalogv1.ListImagesResponse](ctx, env, &catalogv1.ListImagesRequest{Page: p, Agent: agent})
-	})
+	r, err := cli.All[*catalogv1.ListImagesResponse](ctx, env, &catalogv1.ListImagesRequest{Agent: agent})
 	for _, i := range r.GetImages() {
 		out = append(out, i.GetManifest().GetVersion())
 	}

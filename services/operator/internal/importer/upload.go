@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -66,11 +65,7 @@ func fits(i triton.Image, m *imagev1.Manifest) error {
 
 // activeImages returns the ids of the images of the catalog that may be installed, or may not by someone's decision.
 func activeImages(ctx context.Context, env *cli.Env) (map[string]bool, error) {
-	r, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (
-		*catalogv1.ListImagesResponse, error,
-	) {
-		return cli.Call[*catalogv1.ListImagesResponse](ctx, env, &catalogv1.ListImagesRequest{Page: p})
-	})
+	r, err := cli.All[*catalogv1.ListImagesResponse](ctx, env, &catalogv1.ListImagesRequest{})
 	out := map[string]bool{}
 	for _, i := range r.GetImages() {
 		out[i.GetManifest().GetId()] = i.GetState() == imagev1.State_STATE_ACTIVE ||

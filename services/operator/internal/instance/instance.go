@@ -1,22 +1,24 @@
+// Package instance builds the commands of garrison instance.
 package instance
 
 import (
+	"context"
 	"fmt"
 	"strings"
-
-	"github.com/spf13/cobra"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Commands returns the command instance with its verbs.
@@ -68,4 +70,96 @@ func showCommand(env *cli.Env) *cobra.Command {
 				[2]string{"FOUND-CONFIGURATION", fmt.Sprintf("%.8x", have.GetObservedConfigurationDigest())})
 		},
 	}
+}
+
+// filter is the flags that select instances.
+type filter struct {
+	on          selector.Flags
+	labels      map[string]string
+	unconfirmed time.Duration
+	q           *registryv1.ListInstancesRequest
+}
+
+// add adds the flags.
+func (f *filter) add(c *cobra.Command) {
+	flags := c.Flags()
+	f.on.Add(c)
+	cli.TextVar(flags, &f.q.Server, "server", cli.ServerName, "only on this `SERVER`")
+	cli.TextVar(flags, &f.q.Agent, "agent", cli.Name("agent"), "only of this `AGENT`")
+	cli.TextVar(flags, &f.q.ImageId, "image", cli.IDPrefix("an image"),
+		"only those that want or have this image, by `ID` or a prefix of it that only one has")
+	cli.TextVar(flags, &f.q.Version, "version", cli.NotEmpty("version"),
+		"only those that want or have an image of this `VERSION`")
+	cli.WordVar(flags, &f.q.Kind, "kind", "only of agents of this `KIND`")
+	cli.TextVar(flags, &f.q.Application, "app", cli.Name("application"), "only of agents of this `APPLICATION`")
+	cli.TextVar(flags, &f.q.Environment, "env", cli.Name("environment"), "only on servers of this `ENVIRONMENT`")
+	cli.PairsVar(flags, &f.labels, "label", "only on servers with this label, `LABEL=VALUE`; repeatable",
+		cli.ParseLabel)
+	f.addStates(flags)
+}
+
+// addStates adds the flags about what is wanted and observed.
+func (f *filter) addStates(flags *pflag.FlagSet) {
+	cli.WordVar(flags, &f.q.State, "state", "only those in this `STATE`")
+	cli.WordVar(flags, &f.q.Health, "health", "only those in this `HEALTH`")
+	flags.BoolVar(&f.q.NotAtWanted, "not-at-wanted", false,
+		"only those with another image than the wanted one, without it, or with one while none is wanted")
+	cli.UnconfirmedVar(flags, &f.unconfirmed, "those that their server")
+}
+
+// request returns the request of the flags and the argument AGENT.
+func (f *filter) request(args []string) (*registryv1.ListInstancesRequest, error) {
+	if len(args) > 0 {
+		f.q.Agent = args[0]
+	}
+	var err error
+	if f.q.On, err = f.on.Labelled(f.labels); err != nil {
+		return nil, err
+	}
+	f.q.UnconfirmedFor, f.q.WithExternal, f.q.WithExecutors = cli.Within(f.unconfirmed), true, true
+	return f.q, nil
+}
+
+func listCommand(env *cli.Env) *cobra.Command {
+	var page cli.PageFlags
+	var counts cli.CountFlags
+	f := filter{q: &registryv1.ListInstancesRequest{}}
+	c := &cobra.Command{
+		Use: "list [AGENT]",
+		Example: "  garrison instance list beacon --on env=prod --not-at-wanted\n" +
+			"  garrison instance list --unconfirmed 10m --state converged\n" +
+			"  garrison instance list --count-by version,env",
+		Short: "List instances, or count them; all filters must match.", Args: cli.AtMost("AGENT"),
+		RunE: func(c *cobra.Command, a []string) error {
+			q, err := f.request(a)
+			if err != nil {
+				return err
+			}
+			if asked, err := counts.Asked(c); asked || err != nil {
+				return count(c.Context(), env, counts, q, err)
+			}
+			return cli.List(c.Context(), env, page, display.Instances,
+				cli.Ask[*registryv1.ListInstancesResponse](env, q))
+		},
+	}
+	page.Add(c, 0)
+	f.add(c)
+	counts.Add(c, "agent, version, image, wanted-version, wanted-image, way-back, kind, app, state, health, server, "+
+		"or a field of the server: env, presence, platform, label.NAME, and the others of --on")
+	return c
+}
+
+// count prints how many instances there are, unless the flags were refused.
+func count(
+	ctx context.Context, env *cli.Env, f cli.CountFlags, q *registryv1.ListInstancesRequest, refused error,
+) error {
+	if refused != nil {
+		return refused
+	}
+	r, err := cli.Call[*registryv1.CountInstancesResponse](ctx, env,
+		&registryv1.CountInstancesRequest{Filter: q, By: f.By, Top: f.Groups()})
+	if err != nil {
+		return err
+	}
+	return cli.ShowCounts(env, r, r.GetCounts())
 }

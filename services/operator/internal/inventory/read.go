@@ -1,22 +1,21 @@
+// Package inventory reads and writes the objects that files declare (package declare) through the services.
 package inventory
 
 import (
 	"context"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"google.golang.org/protobuf/proto"
 )
 
 // named is a record with a name.
@@ -31,42 +30,35 @@ type part interface {
 	GetNextCursor() string
 }
 
+// list asks for a part of the records of a kind.
+type list func(context.Context, *cli.Env, *apiv1.Page) (part, error)
+
+func listed[R part](request proto.Message) list {
+	return func(ctx context.Context, env *cli.Env, p *apiv1.Page) (part, error) {
+		return cli.Ask[R](env, proto.Clone(request))(ctx, p)
+	}
+}
+
+// lists are how the kinds are read.
+var lists = map[*declare.Kind]list{
+	declare.Channels:     listed[*catalogv1.ListChannelsResponse](&catalogv1.ListChannelsRequest{}),
+	declare.Applications: listed[*registryv1.ListApplicationsResponse](&registryv1.ListApplicationsRequest{}),
+	declare.Agents:       listed[*registryv1.ListAgentsResponse](&registryv1.ListAgentsRequest{}),
+	declare.Environments: listed[*registryv1.ListEnvironmentsResponse](&registryv1.ListEnvironmentsRequest{}),
+	declare.LabelRules:   listed[*registryv1.ListLabelRulesResponse](&registryv1.ListLabelRulesRequest{}),
+	declare.Servers:      listed[*registryv1.ListServersResponse](&registryv1.ListServersRequest{}),
+}
+
 // Read returns all records of the kinds, trimmed to what files hold. It keeps one part of a list at a time besides.
 func Read(ctx context.Context, env *cli.Env, kinds ...*declare.Kind) (declare.Live, error) {
 	live := declare.Live{}
 	for _, k := range kinds {
 		live[k] = map[string]proto.Message{}
 		var err error
-		switch k {
-		case declare.Channels:
-			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
-				return cli.Call[*catalogv1.ListChannelsResponse](ctx, env, &catalogv1.ListChannelsRequest{Page: p})
-			})
-		case declare.Applications:
-			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
-				return cli.Call[*registryv1.ListApplicationsResponse](ctx, env,
-					&registryv1.ListApplicationsRequest{Page: p})
-			})
-		case declare.Agents:
-			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
-				return cli.Call[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{Page: p})
-			})
-		case declare.Environments:
-			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
-				return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env,
-					&registryv1.ListEnvironmentsRequest{Page: p})
-			})
-		case declare.Defaults:
+		if k == declare.Defaults {
 			err = readDefaults(ctx, env, live[k])
-		case declare.LabelRules:
-			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
-				return cli.Call[*registryv1.ListLabelRulesResponse](ctx, env,
-					&registryv1.ListLabelRulesRequest{Page: p})
-			})
-		case declare.Servers:
-			err = read[named](ctx, live[k], k, func(p *apiv1.Page) (part, error) {
-				return cli.Call[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Page: p})
-			})
+		} else {
+			err = read(ctx, env, live[k], k)
 		}
 		if err != nil {
 			return nil, err
@@ -77,11 +69,7 @@ func Read(ctx context.Context, env *cli.Env, kinds ...*declare.Kind) (declare.Li
 
 // readDefaults puts the defaults of all environments into a map by name.
 func readDefaults(ctx context.Context, env *cli.Env, into map[string]proto.Message) error {
-	r, err := cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (
-		*registryv1.ListEnvironmentsResponse, error,
-	) {
-		return cli.Call[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{Page: p})
-	})
+	r, err := cli.All[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{})
 	for _, e := range r.GetEnvironments() {
 		for agent, d := range e.GetDefaults() {
 			into[declare.DefaultName(e.GetName(), agent)] = declare.Defaults.Trimmed(d)
@@ -91,11 +79,9 @@ func readDefaults(ctx context.Context, env *cli.Env, into map[string]proto.Messa
 }
 
 // read puts all rows of a list into a map by name.
-func read[T named](
-	ctx context.Context, into map[string]proto.Message, k *declare.Kind, ask func(*apiv1.Page) (part, error),
-) error {
+func read(ctx context.Context, env *cli.Env, into map[string]proto.Message, k *declare.Kind) error {
 	for cursor := ""; ; {
-		r, err := ask(&apiv1.Page{Limit: cli.LargestPart, Cursor: cursor})
+		r, err := lists[k](ctx, env, &apiv1.Page{Limit: cli.LargestPart, Cursor: cursor})
 		if err != nil {
 			return err
 		}
@@ -105,8 +91,8 @@ func read[T named](
 				Message: fmt.Sprintf("%s %s fits into no answer", k.Word, left.GetLeftOut()[0].GetId()),
 			})
 		}
-		for _, row := range output.RowsOf[T](r) {
-			if s, ok := named(row).(*serverv1.Server); ok {
+		for _, row := range output.RowsOf[named](r) {
+			if s, ok := row.(*serverv1.Server); ok {
 				if s.GetLife() == serverv1.Life_LIFE_DYING {
 					continue // it is being taken away
 				}

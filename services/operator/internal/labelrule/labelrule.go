@@ -1,17 +1,13 @@
+// Package labelrule is the command label-rule.
 package labelrule
 
 import (
-	"context"
-
-	"github.com/spf13/cobra"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/spf13/cobra"
 )
 
 type rule = *labelrulev1.LabelRule
@@ -31,8 +27,11 @@ var listing = output.Listing[rule]{
 
 // Commands returns the command label-rule with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
+	listCommand := cli.ListCommand[*registryv1.ListLabelRulesResponse](
+		env, "label-rule", "List label rules.", listing, &registryv1.ListLabelRulesRequest{},
+	)
 	return cli.Group("label-rule", "Manage rules by which servers get labels from what their machines are.",
-		setCommand(env), listCommand(env), unsetCommand(env))
+		setCommand(env), listCommand, unsetCommand(env))
 }
 
 func setCommand(env *cli.Env) *cobra.Command {
@@ -76,22 +75,6 @@ distribution, cpus, memory, executor, name, env or cell, and never about a label
 // revision adds the flag for the revision of a rule that a change is based on.
 func revision(c *cobra.Command, to *uint64) {
 	cli.RevisionVar(c.Flags(), to, "refuse unless the rule has this `REVISION`, which label-rule list -o wide prints")
-}
-
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	c := &cobra.Command{
-		Use: "list", Example: "  garrison label-rule list", Short: "List label rules.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing,
-				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListLabelRulesResponse, error) {
-					q := &registryv1.ListLabelRulesRequest{Page: p}
-					return cli.Call[*registryv1.ListLabelRulesResponse](ctx, env, q)
-				})
-		},
-	}
-	page.Add(c, 0)
-	return c
 }
 
 func unsetCommand(env *cli.Env) *cobra.Command {

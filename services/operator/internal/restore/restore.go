@@ -1,13 +1,24 @@
+// Package restore builds the commands of garrison restore, for the time after a backup of the control plane was
+// restored.
 package restore
 
 import (
-	"github.com/spf13/cobra"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+	"github.com/spf13/cobra"
 )
 
 type (
@@ -27,4 +38,104 @@ func optionalSelector(on []string) (*intentv1.Selector, error) {
 		return nil, nil
 	}
 	return selector.Parse(on)
+}
+
+// acceptedAtOnce is the number of losses per request.
+const acceptedAtOnce = 500
+
+func acceptCommand(env *cli.Env) *cobra.Command {
+	var w work.Flags
+	c := &cobra.Command{
+		Use: "accept", Args: cli.Exactly(),
+		Short: "Accept that the ledger lost part of the history of servers, so that they follow it again.",
+		Long: "Show what accepting does to each server that is ahead of the ledger, ask for confirmation, and " +
+			"raise its epoch: the\n" +
+			"server then takes its document again and brings its agents to what the ledger wants. The loss cannot " +
+			"be undone.",
+		Example: "  garrison restore accept --on web-1 --dry-run\n  garrison restore accept --on all --yes",
+		RunE: func(c *cobra.Command, _ []string) error {
+			on, err := w.Servers.Selector()
+			if err != nil {
+				return err
+			}
+			return accept(c.Context(), env, w, on)
+		},
+	}
+	w.Servers.Add(c)
+	c.Flags().BoolVar(&w.DryRun, "dry-run", false, "show what would be done; change nothing")
+	w.AddYes(c)
+	return c
+}
+
+func accept(ctx context.Context, env *cli.Env, w work.Flags, on *intentv1.Selector) error {
+	if err := cli.Prints(env, display.Servers)(nil, nil); err != nil && !w.DryRun {
+		return err
+	}
+	status, err := status(ctx, env, on)
+	if err != nil {
+		return err
+	}
+	losses := status.GetLosses()
+	if len(losses) == 0 {
+		meant := strings.TrimPrefix(selector.Args(on), "--on ")
+		return cli.Refuse(fault.NotFound, &apiv1.Refusal{
+			Code: code.NotAhead, Try: "garrison restore status",
+			Message: fmt.Sprintf("no server of %s is ahead of the ledger, which ends at %d", meant,
+				status.GetLedgerEnd()),
+		})
+	}
+	rows := lossRows(env, losses)
+	env.Say("%s: the lost history cannot be recovered; %s", output.Plural(len(losses), "server"), changesText(losses))
+	if w.DryRun {
+		return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
+	}
+	if err := output.PrintFitted(env.Messages(), env.Output.View(), display.Explanations.Columns,
+		rows[:min(len(rows), work.PlanRows)]); err != nil {
+		return err
+	}
+	if n := len(rows) - work.PlanRows; n > 0 {
+		env.Say("… and %d more rows: --dry-run shows all", n)
+	}
+	if err := env.Confirm(ctx, w.Yes, "Accept?"); err != nil {
+		return err
+	}
+	return sendAccepted(ctx, env, losses)
+}
+
+// changesText counts what accepting does to agents.
+func changesText(losses []loss) string {
+	var n [4]int
+	for _, l := range losses {
+		for _, a := range l.GetAgents() {
+			n[a.GetChange()]++
+		}
+	}
+	return fmt.Sprintf("%s would be replaced, %d installed, %d removed; %d unknown to the ledger stay",
+		output.Plural(n[2], "agent"), n[1], n[3], n[0])
+}
+
+// sendAccepted accepts losses, acceptedAtOnce per request.
+func sendAccepted(ctx context.Context, env *cli.Env, losses []loss) error {
+	whole := &registryv1.AcceptRestoreResponse{}
+	for part := range slices.Chunk(losses, acceptedAtOnce) {
+		q := &registryv1.AcceptRestoreRequest{}
+		for _, l := range part {
+			lost := l.GetServer()
+			q.Losses = append(q.Losses,
+				&registryv1.AcceptedLoss{ServerId: lost.GetId(), Place: lost.GetAhead().GetPlace()})
+		}
+		r, err := cli.Call[*registryv1.AcceptRestoreResponse](ctx, env, q)
+		if err != nil {
+			if n := len(whole.GetServers()); n > 0 {
+				env.Say("%s were accepted before the failure; garrison restore status shows the "+
+					"rest", output.Plural(n, "loss"))
+				return cli.Exit{Code: cli.ExitPartly, Err: err}
+			}
+			return err
+		}
+		whole.Servers = append(whole.Servers, r.GetServers()...)
+	}
+	n := len(whole.GetServers())
+	env.Say("%s accepted; to follow: garrison restore status, garrison instance list", output.Plural(n, "server"))
+	return output.Show(env.Output, display.Servers, whole, whole.GetServers())
 }

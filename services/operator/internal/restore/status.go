@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -54,9 +53,7 @@ func statusCommand(env *cli.Env) *cobra.Command {
 
 // status returns what the ledger lost.
 func status(ctx context.Context, env *cli.Env, on *intentv1.Selector) (restoreStatus, error) {
-	return cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (restoreStatus, error) {
-		return cli.Call[restoreStatus](ctx, env, &registryv1.GetRestoreStatusRequest{Page: p, On: on})
-	})
+	return cli.All[restoreStatus](ctx, env, &registryv1.GetRestoreStatusRequest{On: on})
 }
 
 // heardWithin is the time in which each server that is online confirms what it runs several times.
@@ -92,7 +89,7 @@ func show(env *cli.Env, status restoreStatus) error {
 	}
 	rows := lossRows(env, status.GetLosses())
 	for _, u := range status.GetUnknown() {
-		rows = append(rows, display.ExplainUnknown(env.Output.View(), u))
+		rows = append(rows, display.ExplainUnknown(u))
 	}
 	for _, o := range status.GetOffline() {
 		row := display.ExplainServer(env.Output.View(), o)
@@ -117,19 +114,19 @@ func lossRows(env *cli.Env, losses []loss) (rows []display.Explanation) {
 		row.Next = "garrison restore accept --on " + l.GetServer().GetName()
 		rows = append(rows, row)
 		for _, a := range l.GetAgents() {
-			rows = append(rows, explainLoss(env, l, a))
+			rows = append(rows, explainLoss(l, a))
 		}
 	}
 	return rows
 }
 
 // explainLoss returns a row with what accepting does to one agent.
-func explainLoss(env *cli.Env, l loss, a *registryv1.AgentLoss) display.Explanation {
+func explainLoss(l loss, a *registryv1.AgentLoss) display.Explanation {
 	is := output.Dash(a.GetFound().GetVersion()) + " → " + output.Dash(a.GetWanted().GetVersion())
 	row := display.Explanation{
 		What: "agent", Name: l.GetServer().GetName() + "/" + a.GetAgent(), Is: is,
 		State: cmp.Or(output.Word(a.GetChange()), "stays"),
-		Since: output.Stamp(a.GetFoundSince()), Age: output.Age(env.Output.View(), a.GetFoundSince()),
+		Since: output.Stamp(a.GetFoundSince()),
 	}
 	switch a.GetChange() {
 	case registryv1.LossChange_LOSS_CHANGE_INSTALL:

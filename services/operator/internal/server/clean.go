@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/regular"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -214,16 +212,7 @@ func conclude(ctx context.Context, env *cli.Env, found display.Server, via strin
 }
 
 func readReceipt(env *cli.Env, file string) (ssh.Outcome, error) {
-	in := env.In
-	if file != "-" {
-		opened, err := regular.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = opened.Close() }() // opened for reading only
-		in = opened
-	}
-	data, err := io.ReadAll(io.LimitReader(in, ssh.MaxReceipt))
+	data, err := env.ReadInput(file, ssh.MaxReceipt)
 	if err != nil {
 		return nil, fmt.Errorf("read the receipt: %w", err)
 	}

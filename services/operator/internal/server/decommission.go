@@ -4,19 +4,18 @@ import (
 	"context"
 	"strings"
 
-	"github.com/spf13/cobra"
-
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/topology"
-
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+	"github.com/spf13/cobra"
 )
 
 func decommissionCommand(env *cli.Env) *cobra.Command {
@@ -112,4 +111,99 @@ func decommission(ctx context.Context, env *cli.Env, w work.Flags, name string, 
 	}
 	return work.Publish(ctx, env, w,
 		watch.Order{Verb: topology.VerbDecommission, Intent: ask, Dying: found.GetId(), Without: without})
+}
+
+// forgottenAtOnce is how many servers are forgotten side by side.
+const forgottenAtOnce = 8
+
+// forgetFlags select which servers are forgotten.
+type forgetFlags struct {
+	on                         selector.Flags
+	leak, invited, dryRun, yes bool
+}
+
+func forgetCommand(env *cli.Env) *cobra.Command {
+	f := &forgetFlags{}
+	c := &cobra.Command{
+		Use: "forget [SERVER]…",
+		Example: "  garrison server forget web-1\n" +
+			"  garrison server forget --on rack=a1 --dry-run\n" +
+			"  garrison server forget --on site=lab --invited",
+		Short: "Hide dead servers, or cancel unused invitations; their history stays in the ledger.",
+		Long: `Hide a dead server, or cancel an unused invitation; its history stays in the ledger. Several servers, and
+those of --on, are shown and must be confirmed: only dead ones, or with --invited only those that never joined. A
+server that is refused, such as a leaked one without --leak, does not keep the others.`,
+		Args: func(_ *cobra.Command, a []string) error { return oneOrMany(&f.on)(a) },
+		RunE: func(c *cobra.Command, a []string) error {
+			if len(a) == 1 {
+				return forget(c.Context(), env, f, a[0], a[0])
+			}
+			return forgetMany(c.Context(), env, f, a)
+		},
+	}
+	f.on.Add(c)
+	c.Flags().BoolVar(&f.leak, "leak", false,
+		"forget leaked servers too, and print what may be left on their machines")
+	c.Flags().BoolVar(&f.invited, "invited", false, "of several servers, those that never joined instead of dead ones")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the servers of a selection; forget none")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
+	return c
+}
+
+// forget forgets one server.
+func forget(ctx context.Context, env *cli.Env, f *forgetFlags, server, name string) error {
+	if f.dryRun || f.invited {
+		return cli.Usage("--dry-run and --invited are for several servers. Try: --on %s", server)
+	}
+	id, err := forgetOne(ctx, env, f.leak, server, name, env.Say)
+	if err == nil {
+		env.Say("server %s (%s) forgotten; its history stays in the ledger", name, id)
+	}
+	return err
+}
+
+// forgetOne forgets a server, says what is left on its machine, and returns its id.
+func forgetOne(
+	ctx context.Context, env *cli.Env, leak bool, server, name string, say func(format string, args ...any),
+) (id string, err error) {
+	r, err := cli.Call[*registryv1.ForgetServerResponse](ctx, env,
+		&registryv1.ForgetServerRequest{Server: server, Leak: leak})
+	if err != nil {
+		return "", err
+	}
+	gone := &serverv1.Server{Life: serverv1.Life_LIFE_DEAD, Duties: r.GetLeaks()}
+	if display.Leaked(gone) {
+		say("left on the machine of %s: %s", name, display.LeakText(gone))
+	}
+	return r.GetServerId(), nil
+}
+
+// forgetMany shows which servers would be forgotten, asks, and forgets them.
+func forgetMany(ctx context.Context, env *cli.Env, f *forgetFlags, names []string) error {
+	q, what := &registryv1.ListServersRequest{Life: serverv1.Life_LIFE_DEAD}, "dead server"
+	if f.invited {
+		q.Life, what = serverv1.Life_LIFE_INVITED, "server that never joined"
+	}
+	found, err := selection(ctx, env, f.on, names, q, what)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		env.Say("%s would be forgotten", output.Plural(len(found), "server"))
+		return output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: found}, found)
+	}
+	sayServers(env, found)
+	if err := env.Confirm(ctx, f.yes, "Forget "+output.Plural(len(found), "server")+"?"); err != nil {
+		return err
+	}
+	say := quietly(env)
+	failed, err := each(ctx, found, forgottenAtOnce, func(s display.Server) error {
+		_, err := forgetOne(ctx, env, f.leak, s.GetId(), s.GetName(), say)
+		if err != nil {
+			say("server %s is not forgotten: %s", s.GetName(), cli.LineOf(err))
+		}
+		return err
+	})
+	env.Say("%s forgotten; the history stays in the ledger", output.Plural(len(found)-failed, "server"))
+	return concludeMany(ctx, env, len(found), failed, err, "the same command tries them again")
 }

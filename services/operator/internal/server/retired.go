@@ -11,8 +11,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -51,10 +49,7 @@ func selection(
 		return nil, err
 	}
 	r, err := cli.Collect(ctx, cli.PageFlags{Limit: mostSelected + 1},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
-			q.Page = p
-			return cli.Call[*registryv1.ListServersResponse](ctx, env, q)
-		})
+		cli.Ask[*registryv1.ListServersResponse](env, q))
 	if err != nil {
 		return nil, err
 	}

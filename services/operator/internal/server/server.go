@@ -1,21 +1,24 @@
+// Package server builds the commands of garrison server, from enroll to forget.
 package server
 
 import (
+	"context"
 	"fmt"
 	"strings"
-
-	"github.com/spf13/cobra"
-
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/topology"
-
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+	"github.com/spf13/cobra"
 )
 
 // Commands returns the command server with its verbs.
@@ -81,4 +84,123 @@ func refreshCommand(env *cli.Env) *cobra.Command {
 	}
 	w.Add(c, true)
 	return c
+}
+
+const examples = "  garrison server list --on env=prod --presence offline\n" +
+	"  garrison server list --count-by env,platform"
+
+func listCommand(env *cli.Env) *cobra.Command {
+	var page cli.PageFlags
+	var on selector.Flags
+	var counts cli.CountFlags
+	var unconfirmed time.Duration
+	var unknown bool
+	q := &registryv1.ListServersRequest{}
+	c := &cobra.Command{
+		Use: "list", Example: examples,
+		Short: "List servers, or count them; dead ones only with --life dead or --leaked.", Args: cli.Exactly(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if unknown {
+				return listUnknown(env, c)
+			}
+			if q.Found && q.Leaked {
+				return cli.Usage("--found and --leaked exclude each other: a dead server reports no agents")
+			}
+			var err error
+			if q.On, err = on.Filter(); err != nil {
+				return err
+			}
+			q.UnconfirmedFor = cli.Within(unconfirmed)
+			if asked, err := counts.Asked(c); asked || err != nil {
+				return count(c.Context(), env, counts, q, err)
+			}
+			var hold *registryv1.PresenceHeld
+			err = cli.List(
+				c.Context(),
+				env,
+				page,
+				display.Servers,
+				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
+					q.Page = p
+					r, err := cli.Call[*registryv1.ListServersResponse](ctx, env, q)
+					if held := r.GetPresenceHeld(); held != nil {
+						hold = held
+					}
+					return r, err
+				},
+			)
+			if hold != nil {
+				env.Say("%s", display.PresenceHeld(env.Output.View(), hold))
+			}
+			return err
+		},
+	}
+	on.Add(c)
+	page.Add(c, 0)
+	counts.Add(c, "env, presence, platform, os, arch, kernel, distribution, executor, cell, cpus, memory, life, "+
+		"standing, condition, trouble, label.NAME")
+	filters(c, q)
+	cli.UnconfirmedVar(c.Flags(), &unconfirmed, "servers that")
+	c.Flags().
+		BoolVar(&unknown, "unknown", false, "list senders of beats that are not under management instead, as one "+
+			"registry received them in the last two minutes")
+	return c
+}
+
+// filters adds the flags that select servers by one field.
+func filters(c *cobra.Command, q *registryv1.ListServersRequest) {
+	cli.TextVar(c.Flags(), &q.Environment, "env", cli.Name("environment"),
+		"only servers of this `ENVIRONMENT`, or none")
+	cli.PairsVar(c.Flags(), &q.Labels, "label", "only servers with this label, `LABEL=VALUE`; repeatable",
+		cli.ParseLabel)
+	cli.TextVar(c.Flags(), &q.Token, "token", cli.Name("token"), "only servers that joined with this pooled `TOKEN`")
+	cli.WordVar(c.Flags(), &q.Life, "life", "only servers in this `LIFE`")
+	c.Flags().BoolVar(&q.Leaked, "leaked", false, "only dead servers whose machine may still have something of "+
+		"Garrison, with the reason: no report of the executor's end, files left, an unmanaged agent, or unknown "+
+		"ownership; "+
+		"never those enrolled with --provisioned, which end with their machine")
+	c.Flags().BoolVar(&q.Found, "found", false, "only servers with unmanaged agents; see garrison explain SERVER")
+	cli.WordVar(c.Flags(), &q.Presence, "presence", "only servers with this `PRESENCE`")
+	cli.WordVar(c.Flags(), &q.Standing, "standing", "only servers of this `STANDING`")
+	cli.WordVar(c.Flags(), &q.Condition, "condition", "only servers whose executor is in this `CONDITION`")
+	cli.TextVar(c.Flags(), &q.Trouble, "trouble", cli.NotEmpty("trouble"),
+		"only servers with this trouble, the `CODE` that status and check name")
+}
+
+// count prints how many servers there are, unless the flags were refused.
+func count(ctx context.Context, env *cli.Env, f cli.CountFlags, q *registryv1.ListServersRequest, refused error) error {
+	if refused != nil {
+		return refused
+	}
+	r, err := cli.Call[*registryv1.CountServersResponse](ctx, env,
+		&registryv1.CountServersRequest{Filter: q, By: f.By, Top: f.Groups()})
+	if err != nil {
+		return err
+	}
+	return cli.ShowCounts(env, r, r.GetCounts())
+}
+
+// listUnknown lists senders of beats that are not under management.
+func listUnknown(env *cli.Env, c *cobra.Command) error {
+	for _, other := range []string{
+		"env", "label", "token", "life", "presence", "leaked", "found", "cursor", "limit", "on", "not", "standing",
+		"condition", "trouble", "unconfirmed", "count", "count-by", "top",
+	} {
+		if c.Flags().Changed(other) {
+			return cli.Usage("--unknown and --%s exclude each other: nothing is recorded about an unknown "+
+				"server", other)
+		}
+	}
+	q := &registryv1.ListUnknownServersRequest{}
+	r, err := cli.Call[*registryv1.ListUnknownServersResponse](c.Context(), env, q)
+	if err != nil {
+		return err
+	}
+	if err := output.Show(env.Output, display.UnknownServers, r, r.GetServers()); err != nil {
+		return err
+	}
+	if r.GetMore() {
+		env.Say("there are more, but only these are kept")
+	}
+	return nil
 }

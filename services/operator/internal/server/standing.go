@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -189,11 +188,7 @@ func selected(ctx context.Context, env *cli.Env, on selector.Flags, names []stri
 
 // matching returns the servers under management that a request matches; none is an error.
 func matching(ctx context.Context, env *cli.Env, q *registryv1.ListServersRequest) ([]display.Server, error) {
-	r, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
-			q.Page = p
-			return cli.Call[*registryv1.ListServersResponse](ctx, env, q)
-		})
+	r, err := cli.All[*registryv1.ListServersResponse](ctx, env, q)
 	if err != nil {
 		return nil, err
 	}

@@ -80,12 +80,8 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"state", "health", "presence"}, Top: 1000,
 	})
-	collect(ctx, g, env, &a.holds, func(p *apiv1.Page) proto.Message {
-		return &registryv1.ListHoldsRequest{Page: p, On: on}
-	})
-	collect(ctx, g, env, &a.ahead, func(p *apiv1.Page) proto.Message {
-		return &registryv1.GetRestoreStatusRequest{Page: p, On: on}
-	})
+	collect(ctx, g, env, &a.holds, &registryv1.ListHoldsRequest{On: on})
+	collect(ctx, g, env, &a.ahead, &registryv1.GetRestoreStatusRequest{On: on})
 }
 
 // askAboutSite asks what knows no servers by selector.
@@ -96,18 +92,14 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	})
 	ask(ctx, g, env, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
 	ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
-	collect(ctx, g, env, &a.lobby, func(p *apiv1.Page) proto.Message { return &registryv1.ListLobbyRequest{Page: p} })
-	collect(ctx, g, env, &a.environments, func(p *apiv1.Page) proto.Message {
-		return &registryv1.ListEnvironmentsRequest{Page: p}
-	})
-	collect(ctx, g, env, &a.blocks, func(p *apiv1.Page) proto.Message { return &registryv1.ListBlocksRequest{Page: p} })
+	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
+	collect(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{})
+	collect(ctx, g, env, &a.blocks, &registryv1.ListBlocksRequest{})
 	for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
 		rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
 		rolloutv1.State_STATE_RUNNING: &a.running,
 	} {
-		collect(ctx, g, env, to, func(p *apiv1.Page) proto.Message {
-			return &registryv1.ListRolloutsRequest{Page: p, State: state}
-		})
+		collect(ctx, g, env, to, &registryv1.ListRolloutsRequest{State: state})
 	}
 }
 
@@ -137,11 +129,9 @@ func ask[R proto.Message](ctx context.Context, g *errgroup.Group, env *cli.Env, 
 func collect[R interface {
 	proto.Message
 	GetNextCursor() string
-}](ctx context.Context, g *errgroup.Group, env *cli.Env, to *R, request func(*apiv1.Page) proto.Message) {
+}](ctx context.Context, g *errgroup.Group, env *cli.Env, to *R, q proto.Message) {
 	g.Go(func() (err error) {
-		*to, err = cli.Collect(ctx, cli.PageFlags{}, func(ctx context.Context, p *apiv1.Page) (R, error) {
-			return cli.Call[R](ctx, env, request(p))
-		})
+		*to, err = cli.All[R](ctx, env, q)
 		return err
 	})
 }

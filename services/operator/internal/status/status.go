@@ -1,3 +1,4 @@
+// Package status builds the command garrison status: the fleet on one screen, from counts of the services.
 package status
 
 import (
@@ -7,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/spf13/cobra"
 )
 
 // versionsShown is how many pairs of an agent and a version a screen shows.

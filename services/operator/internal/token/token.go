@@ -1,3 +1,4 @@
+// Package token is the command token: pooled enrolment tokens, with each of which many servers join.
 package token
 
 import (
@@ -5,14 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 type token = *tokenv1.Token
@@ -40,25 +39,11 @@ var listing = output.Listing[token]{
 
 // Commands returns the command token with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
+	listCommand := cli.ListCommand[*registryv1.ListTokensResponse](
+		env, "token", "List tokens for many servers.", listing, &registryv1.ListTokensRequest{},
+	)
 	return cli.Group("token", "Manage enrolment tokens with each of which many servers join.",
-		createCommand(env), listCommand(env), showCommand(env), revokeCommand(env))
-}
-
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	c := &cobra.Command{
-		Use:     "list",
-		Example: "  garrison token list",
-		Short:   "List tokens for many servers.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.List(c.Context(), env, page, listing, func(ctx context.Context,
-				p *apiv1.Page) (*registryv1.ListTokensResponse, error) {
-				return cli.Call[*registryv1.ListTokensResponse](ctx, env, &registryv1.ListTokensRequest{Page: p})
-			})
-		},
-	}
-	page.Add(c, 0)
-	return c
+		createCommand(env), listCommand, showCommand(env), revokeCommand(env))
 }
 
 func showCommand(env *cli.Env) *cobra.Command {
@@ -87,4 +72,70 @@ func showCommand(env *cli.Env) *cobra.Command {
 				[2]string{"SERVERS", strings.Join(names, "\n")})
 		},
 	}
+}
+
+func revokeCommand(env *cli.Env) *cobra.Command {
+	q := &registryv1.RevokeTokenRequest{}
+	var quarantine, yes bool
+	c := &cobra.Command{
+		SuggestFor: []string{"delete", "remove", "disable"},
+		Use:        "revoke NAME",
+		Example:    "  garrison token revoke rack-a -m \"the image leaked\" --quarantine",
+		Short:      "Make a token void at once; servers that joined with it stay.",
+		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) error {
+			if quarantine && !yes && !cli.IsTerminal(env.In) { // before the token is revoked, and not between the two
+				return cli.Usage("stdin is not a terminal, cannot ask before servers are shut out. Try: --yes")
+			}
+			q.Name = a[0]
+			r, err := cli.Call[*registryv1.RevokeTokenResponse](c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			if err := cli.Changed(env, listing, r.GetToken(), "token %s revoked", a[0]); err != nil {
+				return err
+			}
+			all, err := serversOf(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
+			env.Say("%s joined with it: garrison server list --token %s", output.Plural(len(all), "server"), a[0])
+			if !quarantine || len(all) == 0 {
+				return nil
+			}
+			question := fmt.Sprintf("Quarantine %s?", output.Plural(len(all), "server"))
+			if err := env.Confirm(c.Context(), yes, question); err != nil {
+				return err
+			}
+			return quarantineAll(c.Context(), env, all, "joined with the revoked token "+a[0])
+		},
+	}
+	cli.NoteVar(c.Flags(), &q.Reason)
+	c.Flags().BoolVar(&quarantine, "quarantine", false, "also shut out every server that joined with it, until "+
+		"garrison server release")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+// quarantineAll shuts servers out. It goes on after a failure, and fails at the end.
+func quarantineAll(ctx context.Context, env *cli.Env, all []*serverv1.Server, reason string) error {
+	failed := 0
+	for _, s := range all {
+		q := &registryv1.QuarantineServerRequest{Server: s.GetId(), Reason: reason}
+		if _, err := cli.Call[*registryv1.QuarantineServerResponse](ctx, env, q); err != nil {
+			env.Say("server %s is not quarantined: %s", s.GetName(), cli.LineOf(err))
+			failed++
+		}
+	}
+	env.Say("%s quarantined", output.Plural(len(all)-failed, "server"))
+	if failed > 0 {
+		return cli.Ended(cli.ExitPartly)
+	}
+	return nil
+}
+
+// serversOf returns the servers that joined with a token and are not dead.
+func serversOf(ctx context.Context, env *cli.Env, name string) ([]*serverv1.Server, error) {
+	r, err := cli.All[*registryv1.ListServersResponse](ctx, env, &registryv1.ListServersRequest{Token: name})
+	return r.GetServers(), err
 }

@@ -1,3 +1,4 @@
+// Package versions builds garrison versions, which compares the versions of the client, services, executors and agents.
 package versions
 
 import (
@@ -8,15 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
-
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 // Kinds of programs with a version.

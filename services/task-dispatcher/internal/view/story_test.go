@@ -121,7 +121,7 @@ func (s *story) instanceStep() {
 	case 0, 1, 2, 3:
 		s.fold(ledger.Instance, key, &instancev1.Wanted{
 			InstanceId: id, Generation: generation, Image: ref, Configuration: s.configuration(), IntentId: s.intent(),
-			AdoptCandidate:    s.pick("candidate", "", "", "process/7-8"),
+			AdoptCandidate:   s.pick("candidate", "", "", "process/7-8"),
 			RevertedIntentId: s.pick("withdrawn", "", "", "", "", "n1"),
 		})
 	case 4:

@@ -1,2 +1,0 @@
-// Package agentlog implements garrison logs, which prints the output of an agent on a server.
-package agentlog

@@ -1,2 +1,0 @@
-// Package auth implements garrison auth, which answers what the caller may do.
-package auth

@@ -1,0 +1,280 @@
+// Package check builds garrison check, which compares what is wanted with what is there, and cures what differs.
+package check
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
+	"github.com/spf13/cobra"
+)
+
+// scopes are the words for what is compared.
+var scopes = map[string]registryv1.CheckScope{
+	"servers": registryv1.CheckScope_CHECK_SCOPE_SERVERS, "instances": registryv1.CheckScope_CHECK_SCOPE_AGENTS,
+}
+
+// defaultRows is how many differences are printed unless --limit says otherwise.
+const defaultRows = 1000
+
+// flags are the flags of check.
+type flags struct {
+	servers selector.Flags
+	agent   string
+	count   bool
+	limit   uint32
+	fix     bool
+	work    work.Flags
+}
+
+// Command returns the command check.
+func Command(env *cli.Env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "check [servers|instances] [--on SELECTOR] [--agent AGENT]",
+		Short: "Compare what is wanted with what is there, and show each difference with its cause and its cure.",
+		Long: `Compare what is wanted with what is there, server by server and agent by agent, and show each difference
+with its cause, since when, and its cure. garrison explain CAUSE explains a cause.
+
+The exit code is 0 when nothing differs, and 3 when something does. What is done about drift in the environments of
+the servers that differ is printed below: garrison env update NAME --drift report|heal|hold.
+
+With --fix, cure what commands cure: group the cures by command, show them, ask, do them, watch them, and compare
+again. What a person must do is printed. The exit code is then 0 when all is cured, 5 when a part is, and 3 when
+nothing is.`,
+		Example: "  garrison check\n" +
+			"  garrison check instances --on env=prod --agent node-exporter\n" +
+			"  garrison check --count\n" +
+			"  garrison check --fix --on env=prod",
+		Args: cli.AtMost("servers or instances"), ValidArgs: []string{"servers", "instances"},
+		RunE: func(c *cobra.Command, a []string) error {
+			q, err := f.request(a)
+			if err != nil {
+				return err
+			}
+			return show(c.Context(), env, f, q)
+		},
+	}
+	f.servers.Add(c)
+	cli.TextVar(c.Flags(), &f.agent, "agent", cli.Name("agent"), "only this `AGENT`")
+	c.Flags().BoolVar(&f.fix, "fix", false, "cure what commands cure")
+	c.Flags().BoolVar(&f.work.DryRun, "dry-run", false, "with --fix: show the commands and do nothing")
+	f.work.AddYes(c)
+	f.work.AddAtOnce(c)
+	cli.TimeVar(c.Flags(), &f.work.Timeout, "timeout", time.Hour, 0,
+		"with --fix: stop watching after this `DURATION`, with exit code 7; the work continues")
+	c.Flags().BoolVar(&f.count, "count", false, "count the differences by cause instead of listing them")
+	cli.LimitVar(c.Flags(), &f.limit, "limit", defaultRows,
+		"list at most this many `ROWS`, or all; the others are counted")
+	return c
+}
+
+// request returns what to compare.
+func (f *flags) request(args []string) (*registryv1.CheckFleetRequest, error) {
+	on, err := f.servers.Filter()
+	if err != nil {
+		return nil, err
+	}
+	q := &registryv1.CheckFleetRequest{On: on, Agent: f.agent, CountOnly: f.count}
+	if len(args) > 0 {
+		scope, known := scopes[args[0]]
+		if !known {
+			return nil, cli.Usage("unexpected argument %q. Try: garrison check servers, or garrison check instances",
+				args[0])
+		}
+		q.Scope = scope
+	}
+	if !f.fix && (f.work.Yes || f.work.DryRun) {
+		return nil, cli.Usage("--yes and --dry-run require --fix")
+	}
+	if f.fix && f.count {
+		return nil, cli.Usage("--fix and --count exclude each other")
+	}
+	if q.Scope == registryv1.CheckScope_CHECK_SCOPE_SERVERS && f.agent != "" {
+		return nil, cli.Usage("--agent and servers exclude each other. Try: garrison check instances --agent %s",
+			f.agent)
+	}
+	return q, nil
+}
+
+// show prints the differences.
+func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRequest) error {
+	var err error
+	if f.count {
+		err = cli.Prints(env, counts)(nil, nil)
+	} else {
+		err = cli.Prints(env, listing)(nil, nil)
+	}
+	if err != nil {
+		return err
+	}
+	limit := int(f.limit)
+	if f.fix {
+		limit = 0 // all are cured, not only those that are listed
+	}
+	r, err := compare(ctx, env, q, limit)
+	if err != nil {
+		return err
+	}
+	if r.GetServers() == 0 && q.GetOn() != nil {
+		return fault.Refusef(fault.NotFound, code.NoServers,
+			"no server matches the selector, so nothing was compared").Try("garrison server list")
+	}
+	if f.fix {
+		if sayCompared(env, r); total(r) == 0 {
+			return nil
+		}
+		return fix(ctx, env, f.work, q, r)
+	}
+	if f.count {
+		rows := countsOf(r)
+		err = output.Show(env.Output, counts, countList{r.GetServers(), r.GetAgents(), rows}, rows)
+	} else {
+		err = output.Show(env.Output, listing, r, r.GetDifferences())
+	}
+	if err != nil {
+		return err
+	}
+	if left := total(r) - len(r.GetDifferences()); left > 0 && !f.count {
+		env.Say("… and %d more; --limit all lists them, --count counts them by cause", left)
+	}
+	sayCompared(env, r)
+	if total(r) > 0 {
+		return cli.Ended(cli.ExitDifferent)
+	}
+	return nil
+}
+
+// sayCompared prints what is done about drift, what was compared and how much differs.
+func sayCompared(env *cli.Env, r *registryv1.CheckFleetResponse) {
+	for _, d := range r.GetDrift() {
+		env.Say("drift in environment %s: %s", d.GetEnvironment(), display.Drift(d))
+	}
+	if h := r.GetPresenceHeld(); h != nil {
+		env.Say("%s", display.PresenceHeld(env.Output.View(), h))
+	}
+	compared := output.Plural(int(r.GetServers()), "server") + " and " + output.Plural(int(r.GetAgents()), "agent")
+	if n := total(r); n > 0 {
+		env.Say("compared %s: %s", compared, output.Plural(n, "difference"))
+		return
+	}
+	env.Say("compared %s: nothing differs", compared)
+}
+
+// partRows is how many differences one request asks for.
+const partRows = 1000
+
+// compare compares everything that a request asks for and lists the first differences, at most limit of them; 0 means
+// all. The others are counted, so that the counts are always whole.
+func compare(
+	ctx context.Context, env *cli.Env, q *registryv1.CheckFleetRequest, limit int,
+) (*registryv1.CheckFleetResponse, error) {
+	whole := &registryv1.CheckFleetResponse{}
+	causes, drift := map[string]uint32{}, map[string]*registryv1.EnvironmentDrift{}
+	for cursor := ""; ; {
+		rows := partRows
+		if limit > 0 {
+			rows = min(rows, limit-len(whole.Differences))
+		}
+		q.Page = &apiv1.Page{Cursor: cursor, Limit: uint32(max(rows, 1))}
+		q.CountOnly = q.CountOnly || rows <= 0
+		r, err := cli.Call[*registryv1.CheckFleetResponse](ctx, env, q)
+		if err != nil {
+			return nil, err
+		}
+		whole.Differences = append(whole.Differences, r.GetDifferences()...)
+		whole.Servers, whole.Agents = whole.Servers+r.GetServers(), whole.Agents+r.GetAgents()
+		for _, c := range r.GetCauses() {
+			causes[c.GetCause()] += c.GetCount()
+		}
+		for _, d := range r.GetDrift() {
+			drift[d.GetEnvironment()] = d
+		}
+		whole.PresenceHeld = r.GetPresenceHeld()
+		again := r.GetNextCursor() == cursor // guards against a service that repeats a cursor
+		if cursor = r.GetNextCursor(); cursor == "" || again {
+			break
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(drift)) {
+		whole.Drift = append(whole.Drift, drift[name])
+	}
+	for cause, n := range causes {
+		whole.Causes = append(whole.Causes, &registryv1.CauseCount{Cause: cause, Count: n})
+	}
+	slices.SortFunc(whole.Causes, func(a, b *registryv1.CauseCount) int {
+		return cmp.Or(cmp.Compare(b.GetCount(), a.GetCount()), cmp.Compare(a.GetCause(), b.GetCause()))
+	})
+	return whole, nil
+}
+
+// total returns how many differences there are.
+func total(r *registryv1.CheckFleetResponse) (n int) {
+	for _, c := range r.GetCauses() {
+		n += int(c.GetCount())
+	}
+	return n
+}
+
+type difference = *registryv1.Difference
+
+// listing lists differences.
+var listing = output.Listing[difference]{
+	Name: func(d difference) string { return d.GetServerName() + "/" + d.GetAgent() + "/" + d.GetCause() },
+	Columns: []output.Column[difference]{
+		output.Col("SERVER", difference.GetServerName),
+		output.Col("AGENT", difference.GetAgent),
+		output.Col("WANTED", difference.GetWanted),
+		output.Col("OBSERVED", difference.GetObserved),
+		output.Col("CAUSE", difference.GetCause),
+		output.Since("SINCE", difference.GetSince),
+		output.Col("CURE", difference.GetCure),
+		output.Col("REASON", difference.GetReason),
+		output.Wide("ENV", difference.GetEnvironment),
+		output.Wide("REMEDY", func(d difference) string { return output.Word(d.GetRemedy()) }),
+		output.Wide("CONFIRMED", func(d difference) string { return output.Stamp(d.GetConfirmedAt()) }),
+		output.Wide("SERVER-ID", difference.GetServerId),
+		output.Wide("IMAGE", func(d difference) string { return d.GetImage().GetId() }),
+	},
+}
+
+// count is how many differences a cause has.
+type count struct {
+	Cause string `json:"cause"`
+	Count uint32 `json:"count"`
+}
+
+// countList is the document that holds counts.
+type countList struct {
+	Servers uint32  `json:"servers"`
+	Agents  uint32  `json:"agents"`
+	Causes  []count `json:"causes"`
+}
+
+// counts lists how many differences each cause has.
+var counts = output.Listing[count]{
+	Name: func(c count) string { return c.Cause },
+	Columns: []output.Column[count]{
+		output.Col("CAUSE", func(c count) string { return c.Cause }),
+		output.Col("COUNT", func(c count) string { return output.Count(c.Count) }).Numeric(),
+	},
+}
+
+func countsOf(r *registryv1.CheckFleetResponse) []count {
+	out := []count{}
+	for _, c := range r.GetCauses() {
+		out = append(out, count{c.GetCause(), c.GetCount()})
+	}
+	return out
+}

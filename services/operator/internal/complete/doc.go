@@ -1,3 +1,0 @@
-// Package complete adds the completion of names and values: servers, agents, environments, channels, applications, the
-// ids of intents and the words of flags.
-package complete

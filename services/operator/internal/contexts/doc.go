@@ -1,2 +1,0 @@
-// Package contexts builds the commands of garrison context, which save connections to control planes.
-package contexts

@@ -1,2 +1,0 @@
-// Package env builds the commands of garrison env.
-package env

@@ -1,2 +1,0 @@
-// Package instance builds the commands of garrison instance.
-package instance

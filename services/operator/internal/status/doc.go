@@ -1,2 +1,0 @@
-// Package status builds the command garrison status: the fleet on one screen, from counts of the services.
-package status
