@@ -10,7 +10,7 @@ import (
 // blockDetail summarizes a fact about a block.
 func blockDetail(f ledger.Fact) string {
 	switch b := f.Body.(type) {
-	case *blockv1.Set:
+	case *blockv1.Block:
 		return block.Words(b.GetBuild()) + ": " + b.GetReason()
 	case *blockv1.Lifted:
 		return b.GetReason()

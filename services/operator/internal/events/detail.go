@@ -83,7 +83,7 @@ func userDetail(f ledger.Fact) string {
 
 func tokenDetail(f ledger.Fact) string {
 	switch b := f.Body.(type) {
-	case *tokenv1.Created:
+	case *tokenv1.Token:
 		return fmt.Sprintf("%s, valid until %s", output.Plural(int(b.GetUses()), "server"),
 			output.Stamp(b.GetExpiresAt()))
 	case *tokenv1.Used:
@@ -99,7 +99,7 @@ func tokenDetail(f ledger.Fact) string {
 }
 
 func labelRuleDetail(f ledger.Fact) string {
-	b, _ := f.Body.(*labelrulev1.Set)
+	b, _ := f.Body.(*labelrulev1.LabelRule)
 	return output.Pairs(b.GetLabels())
 }
 

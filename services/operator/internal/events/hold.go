@@ -14,7 +14,7 @@ import (
 // holdDetail summarizes a fact about a hold.
 func holdDetail(f ledger.Fact) string {
 	switch b := f.Body.(type) {
-	case *holdv1.Set:
+	case *holdv1.Hold:
 		text := b.GetAgent() + " " + selector.Args(b.GetOn())
 		if b.GetUntil() != nil {
 			text += " until " + output.Stamp(b.GetUntil())

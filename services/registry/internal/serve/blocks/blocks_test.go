@@ -162,7 +162,7 @@ func TestWithTheMostBlocksASuspectIsCountedOnceAndBlockedOnceThereIsRoom(t *test
 	for n := range ids {
 		b := blocknoun.OfConfiguration("web", []byte(strconv.Itoa(n)))
 		ids[n] = blocknoun.ID(b)
-		s.Fact(ledger.Block, ids[n], &blockv1.Set{Build: b, Reason: "it leaks"})
+		s.Fact(ledger.Block, ids[n], &blockv1.Block{Build: b, Reason: "it leaks"})
 	}
 	s.fail(3)
 	s.work.Decide(t.Context())

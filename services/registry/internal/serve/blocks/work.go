@@ -81,7 +81,7 @@ func (w *Work) Run(ctx context.Context) error {
 
 // Decide records the blocks that are due. It is safe to run twice: the id of the fact follows from what it rests on.
 func (w *Work) Decide(ctx context.Context) error {
-	due := map[string]*blockv1.Set{}
+	due := map[string]*blockv1.Block{}
 	_, err := w.records.Decider.Do(ctx, func() (drafts []ledger.Draft, err error) {
 		clear(due) // it is taken again when another registry recorded first
 		for id, s := range w.records.View.Suspects() {
@@ -124,9 +124,9 @@ func (w *Work) room(more int) bool {
 }
 
 // Due returns the fact that blocks a suspect, or nil while it is not due.
-func (w *Work) Due(s *blockv1.Suspect) *blockv1.Set {
+func (w *Work) Due(s *blockv1.Suspect) *blockv1.Block {
 	failed := len(s.ServerIds)
-	set := &blockv1.Set{
+	set := &blockv1.Block{
 		Build: s.Build, RolloutId: s.RolloutId,
 		ServerIds: slices.Clone(s.ServerIds[:min(failed, blocknoun.Named)]), // the fold changes the suspect in place
 	}

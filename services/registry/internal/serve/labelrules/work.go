@@ -45,7 +45,7 @@ func (w *Work) NoteFacts(facts []ledger.Fact) {
 		switch f.Body.(type) {
 		case *serverv1.Enrolled, *serverv1.Changed, *serverv1.SysinfoSeen:
 			w.queue.Add(f.Key)
-		case *labelrulev1.Set, *labelrulev1.Unset:
+		case *labelrulev1.LabelRule, *labelrulev1.Unset:
 			w.queue.AddGroup(records.Everyone)
 		}
 	}
