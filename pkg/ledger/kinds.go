@@ -164,14 +164,14 @@ var Kinds = []Kind{
 	{User, "renewed", &userv1.Renewed{}},
 	{User, "revoked", &userv1.Revoked{}},
 
-	{Token, "created", &tokenv1.Created{}},
+	{Token, "created", &tokenv1.Token{}},
 	{Token, "used", &tokenv1.Used{}},
 	{Token, "revoked", &tokenv1.Revoked{}},
 
-	{LabelRule, "set", &labelrulev1.Set{}},
+	{LabelRule, "set", &labelrulev1.LabelRule{}},
 	{LabelRule, "unset", &labelrulev1.Unset{}},
 
-	{Lobby, "rejected", &lobbyv1.Rejected{}},
+	{Lobby, "rejected", &lobbyv1.Rejection{}},
 
 	{Rollout, "planned", &rolloutv1.Planned{}},
 	{Rollout, "extended", &rolloutv1.Extended{}},
@@ -189,10 +189,10 @@ var Kinds = []Kind{
 	{Rollout, "aborted", &rolloutv1.Aborted{}},
 	{Rollout, "undone", &rolloutv1.Undone{}},
 
-	{Hold, "set", &holdv1.Set{}},
+	{Hold, "set", &holdv1.Hold{}},
 	{Hold, "unset", &holdv1.Unset{}},
 
-	{Block, "set", &blockv1.Set{}},
+	{Block, "set", &blockv1.Block{}},
 	{Block, "lifted", &blockv1.Lifted{}},
 }
 

@@ -173,7 +173,7 @@ func (r *Registry) compose(v *view.View) {
 	}
 	r.lookup = intents.NewLookup(r.records, r.cfg.Conn)
 	r.intents = intents.New(r.records, r.lookup, r.writer, signer, log)
-	r.rechecks = reports.NewRechecks(r.records)
+	r.rechecks = reports.NewRechecks(r.records, log)
 	r.reports = reports.New(r.records, r.cfg.Conn, r.rechecks, log)
 	r.unknown = beats.NewUnknown(r.records, log)
 	r.presence = beats.New(r.records, r.cfg.Conn, r.cfg.BeatInterval, r.reports, r.unknown, log)
@@ -223,8 +223,7 @@ func (r *Registry) runRechecks(ctx context.Context) error {
 	return r.rechecks.Run(ctx, r.reports.Recheck)
 }
 
-// onFacts receives the facts that were just folded. Duties only follow from facts about tasks,
-// servers and instances.
+// onFacts receives the facts that were just folded.
 func (r *Registry) onFacts(facts []ledger.Fact) {
 	r.rechecks.NoteFacts(facts)
 	r.defaults.NoteFacts(facts)
@@ -232,11 +231,5 @@ func (r *Registry) onFacts(facts []ledger.Fact) {
 	r.blocks.NoteFacts(facts)
 	r.brakes.NoteFacts(facts)
 	r.labels.NoteFacts(facts)
-	for _, f := range facts {
-		switch f.Noun {
-		case ledger.Task, ledger.Server, ledger.Instance:
-			r.duties.Wake.Wake()
-			return
-		}
-	}
+	r.duties.NoteFacts(facts)
 }

@@ -16,9 +16,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/declared"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -27,39 +27,17 @@ import (
 // Named is how many servers a block names.
 const Named = 20
 
-// State is whether there is such a block.
-type State string
-
-// The states.
-const (
-	Absent  State = "absent"
-	Present State = "present"
-)
-
 // Life lists which facts can happen in which state, and the state that follows.
-var Life = fsm.Table[State, string]{
-	Absent:  {"set": Present},
-	Present: {"lifted": Absent},
+var Life = declared.Table{
+	declared.Absent:  {"set": declared.Present},
+	declared.Present: {"lifted": declared.Absent},
 }
 
-// Apply folds a fact into a block's record, which is nil for an unknown block, and returns the record after it; nil
-// means that the block is lifted. It returns false, and the record unchanged, for a fact that does not fit.
+// Apply folds a fact into a block's record, as declared.Set does.
 func Apply(have *blockv1.Block, f ledger.Fact) (*blockv1.Block, bool) {
-	state := Absent
-	if have != nil {
-		state = Present
-	}
-	if _, fit := Life.Next(state, f.Name()); !fit {
-		return have, false
-	}
-	b, ok := f.Body.(*blockv1.Set)
-	if !ok {
-		return nil, true
-	}
-	return &blockv1.Block{
-		Id: f.Key, Build: b.Build, Reason: b.Reason, Failed: b.Failed, ServerIds: b.ServerIds, RolloutId: b.RolloutId,
-		SetAt: timestamppb.New(f.At), SetBy: f.Actor,
-	}, true
+	return declared.Set(Life, have, f, func(b *blockv1.Block) {
+		b.Id, b.SetAt, b.SetBy = f.Key, timestamppb.New(f.At), f.Actor
+	})
 }
 
 // OfImage returns the build of an image on a platform.

@@ -14,7 +14,7 @@ import (
 func Example() {
 	amd64 := &serverv1.Platform{Os: "linux", Arch: "amd64"}
 	build := block.OfImage("web", &imagev1.Ref{Id: "i", Version: "1.1.0"}, amd64)
-	set := &blockv1.Set{Build: build, Reason: "it leaks"}
+	set := &blockv1.Block{Build: build, Reason: "it leaks"}
 	b, _ := block.Apply(nil, ledger.Fact{Noun: ledger.Block, Key: block.ID(build), Body: set, Actor: "ann"})
 	fmt.Println(block.Words(b.Build), "-", b.Reason, "-", b.SetBy)
 	// Output: web 1.1.0 for linux/amd64 - it leaks - ann
@@ -35,7 +35,7 @@ func TestALiftedBlockIsGoneAndOneThatIsThereIsNotSetAgain(t *testing.T) {
 	if _, fit := block.Apply(nil, lifted); fit {
 		t.Error("an unknown block is lifted")
 	}
-	again := ledger.Fact{Noun: ledger.Block, Key: "x", Body: &blockv1.Set{Reason: "second"}}
+	again := ledger.Fact{Noun: ledger.Block, Key: "x", Body: &blockv1.Block{Reason: "second"}}
 	if next, fit := block.Apply(have, again); fit || next.Reason != "first" {
 		t.Errorf("set again: have %v, %v", next, fit)
 	}

@@ -1,18 +1,19 @@
-// Package declared is the life that application, environment and agent have in common: an operator
-// creates, changes and deletes a whole record.
+// Package declared is the life of nouns whose facts hold the whole record. Operators create, change and delete an
+// application, an environment or an agent; a hold, a label rule, a block, an external instance and a rejected key are
+// set and end.
 //
 // Guarantee: a record is created once and changed or deleted only while it exists.
 package declared
 
 import (
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/fsm"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 )
 
 // State is whether the record exists.
@@ -24,28 +25,100 @@ const (
 	Present State = "present"
 )
 
-// Life lists which facts can happen in which state, and the state that follows.
-var Life = fsm.Table[State, string]{
+// Table lists which facts can happen in which state, and the state that follows.
+type Table = fsm.Table[State, string]
+
+// Life is the table of a noun that operators create, change and delete.
+var Life = Table{
 	Absent:  {"created": Present},
 	Present: {"changed": Present, "deleted": Absent},
 }
 
+type record interface {
+	comparable
+	proto.Message
+}
+
 // Next returns whether the record exists after a fact, and whether the fact fits.
-func Next(exists bool, fact string) (existsAfter, fit bool) {
+func Next(life Table, exists bool, fact string) (existsAfter, fit bool) {
 	have := Absent
 	if exists {
 		have = Present
 	}
-	next, fit := Life.Next(have, fact)
+	next, fit := life.Next(have, fact)
 	return next == Present, fit
 }
 
-// CreatedAt returns when a record was created: as before, or now when there was none.
-func CreatedAt(before *timestamppb.Timestamp, now time.Time) *timestamppb.Timestamp {
-	if before != nil {
-		return before
+// Set folds a fact of a noun that is set and ends into its record, which is nil for an unknown one, and returns the
+// record after it; nil means that it is gone. The body of a fact that sets the record is the record; complete adds what
+// follows from the rest of the fact. Set returns false, and the record unchanged, for a fact that does not fit.
+func Set[T record](life Table, have T, f ledger.Fact, complete func(next T)) (next T, fit bool) {
+	var none T
+	exists, fit := Next(life, have != none, f.Name())
+	switch {
+	case !fit:
+		return have, false
+	case !exists:
+		return none, true
 	}
-	return timestamppb.New(now)
+	body, ok := f.Body.(T)
+	if !ok {
+		return have, false
+	}
+	next = proto.CloneOf(body)
+	complete(next)
+	return next, true
+}
+
+// Apply folds a fact of a noun that operators create, change and delete into its record, which is nil for an
+// unknown one, and returns the record after it; nil means that it is deleted. It returns false, and the record
+// unchanged, for a fact that does not fit.
+func Apply[T record](have T, f ledger.Fact) (next T, fit bool) {
+	var none T
+	exists, fit := Next(Life, have != none, f.Name())
+	switch {
+	case !fit:
+		return have, false
+	case !exists:
+		return none, true
+	}
+	if next = proto.CloneOf(Body[T](f)); next == none {
+		return have, false
+	}
+	set := func(field protoreflect.Name, v any) {
+		m := next.ProtoReflect()
+		m.Set(m.Descriptor().Fields().ByName(field), protoreflect.ValueOf(v))
+	}
+	at := timestamppb.New(f.At).ProtoReflect()
+	next = Bare(next)
+	set("name", f.Key)
+	set("created_at", at)
+	set("revision", f.Sequence)
+	set("changed_by", f.Actor)
+	if have == none {
+		return next, true
+	}
+	fields := have.ProtoReflect().Descriptor().Fields()
+	if created := fields.ByName("created_at"); have.ProtoReflect().Has(created) {
+		set("created_at", have.ProtoReflect().Get(created).Message())
+	}
+	set("changed_at", at)
+	changed := next.ProtoReflect().Mutable(fields.ByName("changed")).List()
+	for _, field := range Changed(have, next) {
+		changed.Append(protoreflect.ValueOfString(field))
+	}
+	return next, true
+}
+
+// Body returns the record in a fact that creates or changes it, or nil.
+func Body[T record](f ledger.Fact) (found T) {
+	f.Body.ProtoReflect().Range(func(_ protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if m, ok := v.Interface().(protoreflect.Message); ok {
+			found, _ = m.Interface().(T)
+		}
+		return true
+	})
+	return found
 }
 
 // maxChanged is how many names Changed returns at most.

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/declared"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -26,7 +25,7 @@ import (
 const None = "none"
 
 // Life lists which facts can happen in which state, and the state that follows.
-var Life = fsm.Table[declared.State, string]{
+var Life = declared.Table{
 	declared.Absent: declared.Life[declared.Absent],
 	declared.Present: {
 		"changed": declared.Present, "deleted": declared.Absent,
@@ -39,16 +38,8 @@ var Life = fsm.Table[declared.State, string]{
 // record after it; nil means that the environment is deleted. It returns false, and the record unchanged,
 // for a fact that does not fit.
 func Apply(have *environmentv1.Environment, f ledger.Fact) (*environmentv1.Environment, bool) {
-	state := declared.Absent
-	if have != nil {
-		state = declared.Present
-	}
-	after, fit := Life.Next(state, f.Name())
-	if !fit {
+	if _, fit := declared.Next(Life, have != nil, f.Name()); !fit {
 		return have, false
-	}
-	if after == declared.Absent {
-		return nil, true
 	}
 	switch b := f.Body.(type) {
 	case *environmentv1.DefaultSet:
@@ -60,28 +51,11 @@ func Apply(have *environmentv1.Environment, f ledger.Fact) (*environmentv1.Envir
 	case *environmentv1.DriftReleased:
 		return release(have)
 	}
-	next := proto.CloneOf(body(f.Body))
-	if next == nil {
-		return have, false
+	next, fit := declared.Apply(have, f)
+	if fit && next != nil {
+		next.Defaults, next.Braked = have.GetDefaults(), have.GetBraked()
 	}
-	next.Name, next.CreatedAt = f.Key, declared.CreatedAt(have.GetCreatedAt(), f.At)
-	next.Defaults, next.Braked = have.GetDefaults(), have.GetBraked()
-	next.Revision, next.ChangedBy, next.Changed, next.ChangedAt = f.Sequence, f.Actor, nil, nil
-	if have != nil {
-		next.Changed, next.ChangedAt = declared.Changed(have, next), timestamppb.New(f.At)
-	}
-	return next, true
-}
-
-// body returns the record in a fact, or nil.
-func body(m proto.Message) *environmentv1.Environment {
-	switch b := m.(type) {
-	case *environmentv1.Created:
-		return b.Environment
-	case *environmentv1.Changed:
-		return b.Environment
-	}
-	return nil
+	return next, fit
 }
 
 // DefaultDriftBrake is the percentage of online servers above which healing is braked when the record names none.

@@ -15,48 +15,29 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/declared"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 )
 
-// State is whether the instance is known.
-type State string
-
-// The states.
-const (
-	Absent  State = "absent"
-	Present State = "present"
-)
-
 // Life lists which facts can happen in which state, and the state that follows.
-var Life = fsm.Table[State, string]{
-	Absent:  {"reported": Present},
-	Present: {"reported": Present, "gone": Absent},
+var Life = declared.Table{
+	declared.Absent:  {"reported": declared.Present},
+	declared.Present: {"reported": declared.Present, "gone": declared.Absent},
 }
 
 // Apply folds a fact into an instance's record, which is nil for an unknown instance, and returns the record after it;
 // nil means that the instance is gone. It returns false, and the record unchanged, for a fact that does not fit.
 func Apply(have *externalv1.External, f ledger.Fact) (*externalv1.External, bool) {
-	state := Absent
-	if have != nil {
-		state = Present
-	}
-	after, fit := Life.Next(state, f.Name())
-	switch b := f.Body.(type) {
-	case *externalv1.Reported:
-		if !fit || b.Found == nil {
-			return have, false
-		}
-		return reported(have, f, b.Found), true
-	}
-	if !fit {
-		return have, false
-	}
-	if after == Absent {
+	exists, fit := declared.Next(Life, have != nil, f.Name())
+	if fit && !exists {
 		return nil, true
 	}
-	return have, false
+	b, ok := f.Body.(*externalv1.Reported)
+	if !fit || !ok || b.Found == nil {
+		return have, false
+	}
+	return reported(have, f, b.Found), true
 }
 
 func reported(have *externalv1.External, f ledger.Fact, found *externalv1.Found) *externalv1.External {

@@ -15,46 +15,24 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/declared"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
-// State is whether there is such a hold.
-type State string
-
-// The states.
-const (
-	Absent  State = "absent"
-	Present State = "present"
-)
-
 // Life lists which facts can happen in which state, and the state that follows.
-var Life = fsm.Table[State, string]{
-	Absent:  {"set": Present},
-	Present: {"set": Present, "unset": Absent},
+var Life = declared.Table{
+	declared.Absent:  {"set": declared.Present},
+	declared.Present: {"set": declared.Present, "unset": declared.Absent},
 }
 
-// Apply folds a fact into a hold's record, which is nil for an unknown hold, and returns the record after it; nil means
-// that the hold is gone. It returns false, and the record unchanged, for a fact that does not fit.
+// Apply folds a fact into a hold's record, as declared.Set does.
 func Apply(have *holdv1.Hold, f ledger.Fact) (*holdv1.Hold, bool) {
-	state := Absent
-	if have != nil {
-		state = Present
-	}
-	if _, fit := Life.Next(state, f.Name()); !fit {
-		return have, false
-	}
-	b, ok := f.Body.(*holdv1.Set)
-	if !ok {
-		return nil, true
-	}
-	return &holdv1.Hold{
-		Id: f.Key, Agent: b.Agent, On: b.On, Until: b.Until, Reason: b.Reason,
-		SetAt: timestamppb.New(f.At), SetBy: f.Actor,
-	}, true
+	return declared.Set(Life, have, f, func(h *holdv1.Hold) {
+		h.Id, h.SetAt, h.SetBy = f.Key, timestamppb.New(f.At), f.Actor
+	})
 }
 
 // InEffect reports whether a hold's time has not passed.

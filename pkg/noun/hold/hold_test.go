@@ -15,7 +15,7 @@ import (
 
 func Example() {
 	on := &intentv1.Selector{Environment: "prod"}
-	set := &holdv1.Set{Agent: "beacon", On: on, Reason: "OPS-7"}
+	set := &holdv1.Hold{Agent: "beacon", On: on, Reason: "OPS-7"}
 	h, _ := hold.Apply(nil, ledger.Fact{Noun: ledger.Hold, Key: hold.ID("beacon", on), Body: set, Actor: "ann"})
 	fmt.Println(h.Agent, h.On.Environment, h.SetBy, h.Reason)
 	// Output: beacon prod ann OPS-7

@@ -11,42 +11,20 @@ package labelrule
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/declared"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 )
 
-// State is whether there is such a rule.
-type State string
-
-// The states.
-const (
-	Absent  State = "absent"
-	Present State = "present"
-)
-
 // Life lists which facts can happen in which state, and the state that follows.
-var Life = fsm.Table[State, string]{
-	Absent:  {"set": Present},
-	Present: {"set": Present, "unset": Absent},
+var Life = declared.Table{
+	declared.Absent:  {"set": declared.Present},
+	declared.Present: {"set": declared.Present, "unset": declared.Absent},
 }
 
-// Apply folds a fact into a rule's record, which is nil for an unknown rule, and returns the record after it; nil means
-// that the rule is gone. It returns false, and the record unchanged, for a fact that does not fit.
+// Apply folds a fact into a rule's record, as declared.Set does.
 func Apply(have *labelrulev1.LabelRule, f ledger.Fact) (*labelrulev1.LabelRule, bool) {
-	state := Absent
-	if have != nil {
-		state = Present
-	}
-	if _, fit := Life.Next(state, f.Name()); !fit {
-		return have, false
-	}
-	b, ok := f.Body.(*labelrulev1.Set)
-	if !ok {
-		return nil, true
-	}
-	return &labelrulev1.LabelRule{
-		Name: f.Key, When: b.When, Labels: b.Labels, SetAt: timestamppb.New(f.At), SetBy: f.Actor,
-		Revision: f.Sequence, Owners: b.Owners,
-	}, true
+	return declared.Set(Life, have, f, func(r *labelrulev1.LabelRule) {
+		r.Name, r.SetAt, r.SetBy, r.Revision = f.Key, timestamppb.New(f.At), f.Actor, f.Sequence
+	})
 }

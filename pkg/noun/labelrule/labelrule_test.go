@@ -10,7 +10,7 @@ import (
 )
 
 func Example() {
-	set := &labelrulev1.Set{Labels: map[string]string{"platform": "smartos"}}
+	set := &labelrulev1.LabelRule{Labels: map[string]string{"platform": "smartos"}}
 	r, _ := labelrule.Apply(nil, ledger.Fact{Noun: ledger.LabelRule, Key: "smartos", Body: set, Actor: "ann"})
 	fmt.Println(r.Name, r.Labels, r.SetBy)
 	// Output: smartos map[platform:smartos] ann

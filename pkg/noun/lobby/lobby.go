@@ -12,38 +12,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/declared"
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 )
 
-// State is whether a key was ever rejected.
-type State string
-
-// The states.
-const (
-	Unknown  State = "unknown"
-	Rejected State = "rejected"
-)
-
 // Life lists which facts can happen in which state, and the state that follows.
-var Life = fsm.Table[State, string]{
-	Unknown:  {"rejected": Rejected},
-	Rejected: {"rejected": Rejected},
+var Life = declared.Table{
+	declared.Absent:  {"rejected": declared.Present},
+	declared.Present: {"rejected": declared.Present},
 }
 
-// Apply folds a fact into a rejection, which is nil for an unknown key, and returns the one after it. It returns false,
-// and the record unchanged, for a fact that does not fit.
+// Apply folds a fact into a rejection, as declared.Set does.
 func Apply(have *lobbyv1.Rejection, f ledger.Fact) (*lobbyv1.Rejection, bool) {
-	state := Unknown
-	if have != nil {
-		state = Rejected
-	}
-	b, ok := f.Body.(*lobbyv1.Rejected)
-	if _, fit := Life.Next(state, f.Name()); !fit || !ok {
-		return have, false
-	}
-	return &lobbyv1.Rejection{PublicKey: f.Key, Reason: b.Reason, Until: b.Until, RejectedBy: f.Actor}, true
+	return declared.Set(Life, have, f, func(r *lobbyv1.Rejection) { r.PublicKey, r.RejectedBy = f.Key, f.Actor })
 }
 
 // Holds reports whether a rejection holds at a time.

@@ -16,7 +16,7 @@ import (
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func Example() {
-	rejected := &lobbyv1.Rejected{Reason: "not ours", Until: timestamppb.New(noon.Add(time.Hour))}
+	rejected := &lobbyv1.Rejection{Reason: "not ours", Until: timestamppb.New(noon.Add(time.Hour))}
 	r, _ := lobby.Apply(nil, ledger.Fact{Noun: ledger.Lobby, Key: "UA", Body: rejected, Actor: "ann"})
 	fmt.Println(r.RejectedBy, lobby.Holds(r, noon), lobby.Holds(r, noon.Add(time.Hour)))
 	// Output: ann true false

@@ -12,6 +12,7 @@ package token
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/fsm"
@@ -58,13 +59,10 @@ func Apply(t *tokenv1.Token, f ledger.Fact) (*tokenv1.Token, bool) {
 		return t, false
 	}
 	switch b := f.Body.(type) {
-	case *tokenv1.Created:
-		t = &tokenv1.Token{
-			Name: f.Key, State: tokenv1.State_STATE_ACTIVE, Uses: b.Uses, ExpiresAt: b.ExpiresAt, Cell: b.Cell,
-			Environment: b.Environment, Labels: b.Labels, Ownership: b.Ownership, FromAddresses: b.FromAddresses,
-			NameFrom: b.NameFrom, SecretSha256: b.SecretSha256, GuestKey: b.GuestKey,
-			CreatedAt: timestamppb.New(f.At), CreatedBy: f.Actor,
-		}
+	case *tokenv1.Token:
+		t = proto.CloneOf(b)
+		t.Name, t.State = f.Key, tokenv1.State_STATE_ACTIVE
+		t.CreatedAt, t.CreatedBy = timestamppb.New(f.At), f.Actor
 	case *tokenv1.Used:
 		t.Used += uint32(len(b.Uses))
 		t.LastUsedAt = timestamppb.New(f.At)

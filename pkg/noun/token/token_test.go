@@ -22,8 +22,8 @@ func fold(bodies ...proto.Message) (t *tokenv1.Token, fit bool) {
 	return t, fit
 }
 
-func created(uses uint32) *tokenv1.Created {
-	return &tokenv1.Created{Uses: uses, GuestKey: "G", ExpiresAt: timestamppb.New(noon.Add(time.Hour))}
+func created(uses uint32) *tokenv1.Token {
+	return &tokenv1.Token{Uses: uses, GuestKey: "G", ExpiresAt: timestamppb.New(noon.Add(time.Hour))}
 }
 
 func used(n int) *tokenv1.Used { return &tokenv1.Used{Uses: make([]*tokenv1.Use, n)} }

@@ -65,7 +65,7 @@ func anyFact(t *rapid.T, at time.Time) (ledger.Noun, string, proto.Message) {
 			},
 			func() (ledger.Noun, string, proto.Message) { return ledger.User, "ann", &userv1.Revoked{} },
 			func() (ledger.Noun, string, proto.Message) {
-				return ledger.Token, "pool", &tokenv1.Created{GuestKey: key, Uses: 2, ExpiresAt: expires}
+				return ledger.Token, "pool", &tokenv1.Token{GuestKey: key, Uses: 2, ExpiresAt: expires}
 			},
 			func() (ledger.Noun, string, proto.Message) { return ledger.Token, "pool", &tokenv1.Used{} },
 		}).Draw(t, "fact")()

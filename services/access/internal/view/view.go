@@ -20,7 +20,7 @@ import (
 )
 
 // Layout is the version of the tables; raise it when they or the fold change.
-const Layout = 3
+const Layout = 4
 
 // Nouns are the nouns that the view folds.
 var Nouns = []ledger.Noun{ledger.User, ledger.Server, ledger.Token}
@@ -131,7 +131,7 @@ func (v *View) applyToken(f ledger.Fact) bool {
 	if !fit {
 		return false
 	}
-	if b, ok := f.Body.(*tokenv1.Created); ok {
+	if b, ok := f.Body.(*tokenv1.Token); ok {
 		v.signed(b.GuestKey, topology.AccountGuests, f, b.ExpiresAt)
 	}
 	next.Labels, next.FromAddresses, next.SecretSha256, next.Reason = nil, nil, nil, ""

@@ -32,7 +32,7 @@ func TestAPurgeLeavesOutServersThatMayHaveToGoBack(t *testing.T) {
 	w.apply(ledger.Instance, held+".web", &instancev1.Wanted{
 		InstanceId: "i", Generation: 1, Image: &imagev1.Ref{Id: "image"}, IntentId: "x",
 	})
-	w.apply(ledger.Hold, "h", &holdv1.Set{
+	w.apply(ledger.Hold, "h", &holdv1.Hold{
 		Agent: "web", On: &intentv1.Selector{Servers: []string{held}}, Reason: "y",
 	})
 	freeze := &environmentv1.Freeze{Reason: "z", Until: timestamppb.New(time.Unix(1000, 0))}

@@ -219,7 +219,7 @@ func TestARolloutThatCannotBeginOrEndAsAskedIsRefused(t *testing.T) {
 		w.apply(ledger.Instance, "s000.web", wants("web 1.1.0", 2))
 		if w.apply(ledger.Instance, "s001.web", wants("web 1.1.0", 2)); agent != "" {
 			w.apply(ledger.Instance, "s001.web", wants("web 1.0.0", 3))
-			w.apply(ledger.Hold, "h", &holdv1.Set{Agent: agent, On: &intentv1.Selector{All: true}})
+			w.apply(ledger.Hold, "h", &holdv1.Hold{Agent: agent, On: &intentv1.Selector{All: true}})
 		}
 		if why := w.asked(nil).Refusal; why.GetCode() != want {
 			t.Errorf("nothing is left, and %q is held: %v; want %s", agent, why, want)

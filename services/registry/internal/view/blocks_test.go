@@ -199,7 +199,7 @@ func TestABlockEndsTheCountAndItsLiftBeginsItAnew(t *testing.T) {
 	proved := undone(taskv1.Step_STEP_PROVE, code.NotReady)
 	build := block.OfImage("web", web2, &serverv1.Platform{Os: "linux", Arch: "amd64"})
 	r.try("s0", proved)
-	r.fold(ledger.Block, block.ID(build), &blockv1.Set{Build: build, Reason: "x"})
+	r.fold(ledger.Block, block.ID(build), &blockv1.Block{Build: build, Reason: "x"})
 	r.try("s1", proved)
 	if _, blocked := r.Block(block.ID(build)); !blocked || len(r.failedOn()) > 0 {
 		t.Errorf("blocked is %v, and %v count", blocked, r.failedOn())

@@ -17,7 +17,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 38
+const Layout = 39
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{

@@ -99,88 +99,6 @@ func (x *Build) GetConfigurationDigest() []byte {
 	return nil
 }
 
-// Set: the build is blocked. The actor of the fact is who blocked it: a person, a program or the registry.
-type Set struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The build.
-	Build *Build `protobuf:"bytes,1,opt,name=build,proto3" json:"build,omitempty"`
-	// Why, in one sentence.
-	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// On how many servers it failed.
-	Failed uint32 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// The first of them, by id; at most 20.
-	ServerIds []string `protobuf:"bytes,4,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
-	// The rollout that it halted; empty without one.
-	RolloutId     string `protobuf:"bytes,5,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Set) Reset() {
-	*x = Set{}
-	mi := &file_garrison_block_v1_block_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Set) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Set) ProtoMessage() {}
-
-func (x *Set) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_block_v1_block_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Set.ProtoReflect.Descriptor instead.
-func (*Set) Descriptor() ([]byte, []int) {
-	return file_garrison_block_v1_block_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Set) GetBuild() *Build {
-	if x != nil {
-		return x.Build
-	}
-	return nil
-}
-
-func (x *Set) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *Set) GetFailed() uint32 {
-	if x != nil {
-		return x.Failed
-	}
-	return 0
-}
-
-func (x *Set) GetServerIds() []string {
-	if x != nil {
-		return x.ServerIds
-	}
-	return nil
-}
-
-func (x *Set) GetRolloutId() string {
-	if x != nil {
-		return x.RolloutId
-	}
-	return ""
-}
-
 // Lifted: the build may be brought to servers again, and its failures are counted anew.
 type Lifted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -192,7 +110,7 @@ type Lifted struct {
 
 func (x *Lifted) Reset() {
 	*x = Lifted{}
-	mi := &file_garrison_block_v1_block_proto_msgTypes[2]
+	mi := &file_garrison_block_v1_block_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -204,7 +122,7 @@ func (x *Lifted) String() string {
 func (*Lifted) ProtoMessage() {}
 
 func (x *Lifted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_block_v1_block_proto_msgTypes[2]
+	mi := &file_garrison_block_v1_block_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -217,7 +135,7 @@ func (x *Lifted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lifted.ProtoReflect.Descriptor instead.
 func (*Lifted) Descriptor() ([]byte, []int) {
-	return file_garrison_block_v1_block_proto_rawDescGZIP(), []int{2}
+	return file_garrison_block_v1_block_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Lifted) GetReason() string {
@@ -227,14 +145,14 @@ func (x *Lifted) GetReason() string {
 	return ""
 }
 
-// Block is a block as the registry sees it.
+// Block is a block as the registry sees it. It is also the fact that the build is blocked, by the actor of the fact.
 type Block struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id, computed from the build.
+	// Its id, computed from the build. Not in the fact, whose key it is.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The build.
 	Build *Build `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`
-	// Why.
+	// Why, in one sentence.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// On how many servers it failed.
 	Failed uint32 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -242,9 +160,9 @@ type Block struct {
 	ServerIds []string `protobuf:"bytes,5,rep,name=server_ids,json=serverIds,proto3" json:"server_ids,omitempty"`
 	// The rollout that it halted; empty without one.
 	RolloutId string `protobuf:"bytes,6,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
-	// When it was blocked.
+	// When it was blocked. Not in the fact.
 	SetAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=set_at,json=setAt,proto3" json:"set_at,omitempty"`
-	// Who blocked it: a person, a program or the registry.
+	// Who blocked it: a person, a program or the registry. Not in the fact.
 	SetBy         string `protobuf:"bytes,8,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -252,7 +170,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_garrison_block_v1_block_proto_msgTypes[3]
+	mi := &file_garrison_block_v1_block_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +182,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_block_v1_block_proto_msgTypes[3]
+	mi := &file_garrison_block_v1_block_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +195,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_garrison_block_v1_block_proto_rawDescGZIP(), []int{3}
+	return file_garrison_block_v1_block_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Block) GetId() string {
@@ -359,7 +277,7 @@ type Suspect struct {
 
 func (x *Suspect) Reset() {
 	*x = Suspect{}
-	mi := &file_garrison_block_v1_block_proto_msgTypes[4]
+	mi := &file_garrison_block_v1_block_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -371,7 +289,7 @@ func (x *Suspect) String() string {
 func (*Suspect) ProtoMessage() {}
 
 func (x *Suspect) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_block_v1_block_proto_msgTypes[4]
+	mi := &file_garrison_block_v1_block_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -384,7 +302,7 @@ func (x *Suspect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspect.ProtoReflect.Descriptor instead.
 func (*Suspect) Descriptor() ([]byte, []int) {
-	return file_garrison_block_v1_block_proto_rawDescGZIP(), []int{4}
+	return file_garrison_block_v1_block_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Suspect) GetBuild() *Build {
@@ -445,15 +363,7 @@ const file_garrison_block_v1_block_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
 	"\x05image\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12\x1a\n" +
 	"\bplatform\x18\x03 \x01(\tR\bplatform\x121\n" +
-	"\x14configuration_digest\x18\x04 \x01(\fR\x13configurationDigest\"\xa3\x01\n" +
-	"\x03Set\x12.\n" +
-	"\x05build\x18\x01 \x01(\v2\x18.garrison.block.v1.BuildR\x05build\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06failed\x18\x03 \x01(\rR\x06failed\x12\x1d\n" +
-	"\n" +
-	"server_ids\x18\x04 \x03(\tR\tserverIds\x12\x1d\n" +
-	"\n" +
-	"rollout_id\x18\x05 \x01(\tR\trolloutId\" \n" +
+	"\x14configuration_digest\x18\x04 \x01(\fR\x13configurationDigest\" \n" +
 	"\x06Lifted\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xff\x01\n" +
 	"\x05Block\x12\x0e\n" +
@@ -490,28 +400,26 @@ func file_garrison_block_v1_block_proto_rawDescGZIP() []byte {
 	return file_garrison_block_v1_block_proto_rawDescData
 }
 
-var file_garrison_block_v1_block_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_garrison_block_v1_block_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_garrison_block_v1_block_proto_goTypes = []any{
 	(*Build)(nil),                 // 0: garrison.block.v1.Build
-	(*Set)(nil),                   // 1: garrison.block.v1.Set
-	(*Lifted)(nil),                // 2: garrison.block.v1.Lifted
-	(*Block)(nil),                 // 3: garrison.block.v1.Block
-	(*Suspect)(nil),               // 4: garrison.block.v1.Suspect
-	(*v1.Ref)(nil),                // 5: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*Lifted)(nil),                // 1: garrison.block.v1.Lifted
+	(*Block)(nil),                 // 2: garrison.block.v1.Block
+	(*Suspect)(nil),               // 3: garrison.block.v1.Suspect
+	(*v1.Ref)(nil),                // 4: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_garrison_block_v1_block_proto_depIdxs = []int32{
-	5, // 0: garrison.block.v1.Build.image:type_name -> garrison.image.v1.Ref
-	0, // 1: garrison.block.v1.Set.build:type_name -> garrison.block.v1.Build
-	0, // 2: garrison.block.v1.Block.build:type_name -> garrison.block.v1.Build
-	6, // 3: garrison.block.v1.Block.set_at:type_name -> google.protobuf.Timestamp
-	0, // 4: garrison.block.v1.Suspect.build:type_name -> garrison.block.v1.Build
-	6, // 5: garrison.block.v1.Suspect.last_at:type_name -> google.protobuf.Timestamp
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	4, // 0: garrison.block.v1.Build.image:type_name -> garrison.image.v1.Ref
+	0, // 1: garrison.block.v1.Block.build:type_name -> garrison.block.v1.Build
+	5, // 2: garrison.block.v1.Block.set_at:type_name -> google.protobuf.Timestamp
+	0, // 3: garrison.block.v1.Suspect.build:type_name -> garrison.block.v1.Build
+	5, // 4: garrison.block.v1.Suspect.last_at:type_name -> google.protobuf.Timestamp
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_garrison_block_v1_block_proto_init() }
@@ -525,7 +433,7 @@ func file_garrison_block_v1_block_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_block_v1_block_proto_rawDesc), len(file_garrison_block_v1_block_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,80 +26,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Set: the agent is held on the servers that the selector matches now and later, or with another end or reason than
-// before. The actor of the fact is its owner.
-type Set struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent.
-	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// On which servers; servers are named by id.
-	On *v1.Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`
-	// When it ends by itself; unset means never.
-	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
-	// Why.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Set) Reset() {
-	*x = Set{}
-	mi := &file_garrison_hold_v1_hold_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Set) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Set) ProtoMessage() {}
-
-func (x *Set) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_hold_v1_hold_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Set.ProtoReflect.Descriptor instead.
-func (*Set) Descriptor() ([]byte, []int) {
-	return file_garrison_hold_v1_hold_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Set) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *Set) GetOn() *v1.Selector {
-	if x != nil {
-		return x.On
-	}
-	return nil
-}
-
-func (x *Set) GetUntil() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Until
-	}
-	return nil
-}
-
-func (x *Set) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 // Unset: the hold is over.
 type Unset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -111,7 +37,7 @@ type Unset struct {
 
 func (x *Unset) Reset() {
 	*x = Unset{}
-	mi := &file_garrison_hold_v1_hold_proto_msgTypes[1]
+	mi := &file_garrison_hold_v1_hold_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -123,7 +49,7 @@ func (x *Unset) String() string {
 func (*Unset) ProtoMessage() {}
 
 func (x *Unset) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_hold_v1_hold_proto_msgTypes[1]
+	mi := &file_garrison_hold_v1_hold_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -136,7 +62,7 @@ func (x *Unset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unset.ProtoReflect.Descriptor instead.
 func (*Unset) Descriptor() ([]byte, []int) {
-	return file_garrison_hold_v1_hold_proto_rawDescGZIP(), []int{1}
+	return file_garrison_hold_v1_hold_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Unset) GetPassed() bool {
@@ -146,22 +72,23 @@ func (x *Unset) GetPassed() bool {
 	return false
 }
 
-// Hold is a hold as the registry sees it.
+// Hold is a hold as the registry sees it. It is also the fact that the hold is set: on the servers that the selector
+// matches now and later, or with another end or reason than before. The actor of the fact is its owner.
 type Hold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id, computed from the agent and the selector.
+	// Its id, computed from the agent and the selector. Not in the fact, whose key it is.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The agent.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// On which servers.
+	// On which servers; servers are named by id.
 	On *v1.Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`
 	// When it ends by itself; unset means never.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
 	// Why.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// When it was last set.
+	// When it was last set. Not in the fact.
 	SetAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=set_at,json=setAt,proto3" json:"set_at,omitempty"`
-	// Who set it last.
+	// Who set it last. Not in the fact.
 	SetBy string `protobuf:"bytes,7,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
 	// How many living servers it is about now. Only in answers of the registry.
 	Servers uint32 `protobuf:"varint,8,opt,name=servers,proto3" json:"servers,omitempty"`
@@ -173,7 +100,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_garrison_hold_v1_hold_proto_msgTypes[2]
+	mi := &file_garrison_hold_v1_hold_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -185,7 +112,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_hold_v1_hold_proto_msgTypes[2]
+	mi := &file_garrison_hold_v1_hold_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -198,7 +125,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_garrison_hold_v1_hold_proto_rawDescGZIP(), []int{2}
+	return file_garrison_hold_v1_hold_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Hold) GetId() string {
@@ -268,12 +195,7 @@ var File_garrison_hold_v1_hold_proto protoreflect.FileDescriptor
 
 const file_garrison_hold_v1_hold_proto_rawDesc = "" +
 	"\n" +
-	"\x1bgarrison/hold/v1/hold.proto\x12\x10garrison.hold.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x01\n" +
-	"\x03Set\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
-	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x120\n" +
-	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x1f\n" +
+	"\x1bgarrison/hold/v1/hold.proto\x12\x10garrison.hold.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x1f\n" +
 	"\x05Unset\x12\x16\n" +
 	"\x06passed\x18\x01 \x01(\bR\x06passed\"\x94\x03\n" +
 	"\x04Hold\x12\x0e\n" +
@@ -302,27 +224,24 @@ func file_garrison_hold_v1_hold_proto_rawDescGZIP() []byte {
 	return file_garrison_hold_v1_hold_proto_rawDescData
 }
 
-var file_garrison_hold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_garrison_hold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_garrison_hold_v1_hold_proto_goTypes = []any{
-	(*Set)(nil),                   // 0: garrison.hold.v1.Set
-	(*Unset)(nil),                 // 1: garrison.hold.v1.Unset
-	(*Hold)(nil),                  // 2: garrison.hold.v1.Hold
-	nil,                           // 3: garrison.hold.v1.Hold.ServerNamesEntry
-	(*v1.Selector)(nil),           // 4: garrison.intent.v1.Selector
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*Unset)(nil),                 // 0: garrison.hold.v1.Unset
+	(*Hold)(nil),                  // 1: garrison.hold.v1.Hold
+	nil,                           // 2: garrison.hold.v1.Hold.ServerNamesEntry
+	(*v1.Selector)(nil),           // 3: garrison.intent.v1.Selector
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
 }
 var file_garrison_hold_v1_hold_proto_depIdxs = []int32{
-	4, // 0: garrison.hold.v1.Set.on:type_name -> garrison.intent.v1.Selector
-	5, // 1: garrison.hold.v1.Set.until:type_name -> google.protobuf.Timestamp
-	4, // 2: garrison.hold.v1.Hold.on:type_name -> garrison.intent.v1.Selector
-	5, // 3: garrison.hold.v1.Hold.until:type_name -> google.protobuf.Timestamp
-	5, // 4: garrison.hold.v1.Hold.set_at:type_name -> google.protobuf.Timestamp
-	3, // 5: garrison.hold.v1.Hold.server_names:type_name -> garrison.hold.v1.Hold.ServerNamesEntry
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	3, // 0: garrison.hold.v1.Hold.on:type_name -> garrison.intent.v1.Selector
+	4, // 1: garrison.hold.v1.Hold.until:type_name -> google.protobuf.Timestamp
+	4, // 2: garrison.hold.v1.Hold.set_at:type_name -> google.protobuf.Timestamp
+	2, // 3: garrison.hold.v1.Hold.server_names:type_name -> garrison.hold.v1.Hold.ServerNamesEntry
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_garrison_hold_v1_hold_proto_init() }
@@ -336,7 +255,7 @@ func file_garrison_hold_v1_hold_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_hold_v1_hold_proto_rawDesc), len(file_garrison_hold_v1_hold_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,71 +27,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Set: there is such a rule, or it is another one than before. The actor of the fact set it.
-type Set struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// What a server must meet to get the labels: all of the conditions. None of them is about a label or about presence,
-	// so that no rule depends on another one.
-	When []*v1.Condition `protobuf:"bytes,1,rep,name=when,proto3" json:"when,omitempty"`
-	// The labels that servers get by it.
-	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What garrison apply set last, by owner; at most 8.
-	Owners        []*v11.FieldOwner `protobuf:"bytes,3,rep,name=owners,proto3" json:"owners,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Set) Reset() {
-	*x = Set{}
-	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Set) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Set) ProtoMessage() {}
-
-func (x *Set) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Set.ProtoReflect.Descriptor instead.
-func (*Set) Descriptor() ([]byte, []int) {
-	return file_garrison_labelrule_v1_labelrule_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Set) GetWhen() []*v1.Condition {
-	if x != nil {
-		return x.When
-	}
-	return nil
-}
-
-func (x *Set) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *Set) GetOwners() []*v11.FieldOwner {
-	if x != nil {
-		return x.Owners
-	}
-	return nil
-}
-
 // Unset: the rule is gone. The labels by it go with it.
 type Unset struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -101,7 +36,7 @@ type Unset struct {
 
 func (x *Unset) Reset() {
 	*x = Unset{}
-	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[1]
+	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -113,7 +48,7 @@ func (x *Unset) String() string {
 func (*Unset) ProtoMessage() {}
 
 func (x *Unset) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[1]
+	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -126,25 +61,26 @@ func (x *Unset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unset.ProtoReflect.Descriptor instead.
 func (*Unset) Descriptor() ([]byte, []int) {
-	return file_garrison_labelrule_v1_labelrule_proto_rawDescGZIP(), []int{1}
+	return file_garrison_labelrule_v1_labelrule_proto_rawDescGZIP(), []int{0}
 }
 
-// LabelRule is a rule as the registry sees it.
+// LabelRule is a rule as the registry sees it. It is also the fact that the rule is set, by the actor of the fact.
 type LabelRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name. Of two rules for one label, the one whose name sorts first wins.
+	// Its name. Of two rules for one label, the one whose name sorts first wins. Not in the fact, whose key it is.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What a server must meet to get the labels: all of the conditions.
+	// What a server must meet to get the labels: all of the conditions. None of them is about a label or about presence,
+	// so that no rule depends on another one.
 	When []*v1.Condition `protobuf:"bytes,2,rep,name=when,proto3" json:"when,omitempty"`
 	// The labels that servers get by it.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// When it was last set.
+	// When it was last set. Not in the fact.
 	SetAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=set_at,json=setAt,proto3" json:"set_at,omitempty"`
-	// Who set it last.
+	// Who set it last. Not in the fact.
 	SetBy string `protobuf:"bytes,5,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
 	// How many servers have a label from it. Only in answers of the registry.
 	Servers uint32 `protobuf:"varint,6,opt,name=servers,proto3" json:"servers,omitempty"`
-	// The ledger position of the fact that set it.
+	// The ledger position of the fact that set it. Not in the fact.
 	Revision uint64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	// What garrison apply set last, by owner; at most 8.
 	Owners        []*v11.FieldOwner `protobuf:"bytes,8,rep,name=owners,proto3" json:"owners,omitempty"`
@@ -154,7 +90,7 @@ type LabelRule struct {
 
 func (x *LabelRule) Reset() {
 	*x = LabelRule{}
-	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[2]
+	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -166,7 +102,7 @@ func (x *LabelRule) String() string {
 func (*LabelRule) ProtoMessage() {}
 
 func (x *LabelRule) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[2]
+	mi := &file_garrison_labelrule_v1_labelrule_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -179,7 +115,7 @@ func (x *LabelRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelRule.ProtoReflect.Descriptor instead.
 func (*LabelRule) Descriptor() ([]byte, []int) {
-	return file_garrison_labelrule_v1_labelrule_proto_rawDescGZIP(), []int{2}
+	return file_garrison_labelrule_v1_labelrule_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *LabelRule) GetName() string {
@@ -242,14 +178,7 @@ var File_garrison_labelrule_v1_labelrule_proto protoreflect.FileDescriptor
 
 const file_garrison_labelrule_v1_labelrule_proto_rawDesc = "" +
 	"\n" +
-	"%garrison/labelrule/v1/labelrule.proto\x12\x15garrison.labelrule.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\x01\n" +
-	"\x03Set\x121\n" +
-	"\x04when\x18\x01 \x03(\v2\x1d.garrison.intent.v1.ConditionR\x04when\x12>\n" +
-	"\x06labels\x18\x02 \x03(\v2&.garrison.labelrule.v1.Set.LabelsEntryR\x06labels\x125\n" +
-	"\x06owners\x18\x03 \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x1a9\n" +
-	"\vLabelsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\a\n" +
+	"%garrison/labelrule/v1/labelrule.proto\x12\x15garrison.labelrule.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\a\n" +
 	"\x05Unset\"\x8a\x03\n" +
 	"\tLabelRule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
@@ -276,30 +205,25 @@ func file_garrison_labelrule_v1_labelrule_proto_rawDescGZIP() []byte {
 	return file_garrison_labelrule_v1_labelrule_proto_rawDescData
 }
 
-var file_garrison_labelrule_v1_labelrule_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_garrison_labelrule_v1_labelrule_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_garrison_labelrule_v1_labelrule_proto_goTypes = []any{
-	(*Set)(nil),                   // 0: garrison.labelrule.v1.Set
-	(*Unset)(nil),                 // 1: garrison.labelrule.v1.Unset
-	(*LabelRule)(nil),             // 2: garrison.labelrule.v1.LabelRule
-	nil,                           // 3: garrison.labelrule.v1.Set.LabelsEntry
-	nil,                           // 4: garrison.labelrule.v1.LabelRule.LabelsEntry
-	(*v1.Condition)(nil),          // 5: garrison.intent.v1.Condition
-	(*v11.FieldOwner)(nil),        // 6: garrison.owner.v1.FieldOwner
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*Unset)(nil),                 // 0: garrison.labelrule.v1.Unset
+	(*LabelRule)(nil),             // 1: garrison.labelrule.v1.LabelRule
+	nil,                           // 2: garrison.labelrule.v1.LabelRule.LabelsEntry
+	(*v1.Condition)(nil),          // 3: garrison.intent.v1.Condition
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*v11.FieldOwner)(nil),        // 5: garrison.owner.v1.FieldOwner
 }
 var file_garrison_labelrule_v1_labelrule_proto_depIdxs = []int32{
-	5, // 0: garrison.labelrule.v1.Set.when:type_name -> garrison.intent.v1.Condition
-	3, // 1: garrison.labelrule.v1.Set.labels:type_name -> garrison.labelrule.v1.Set.LabelsEntry
-	6, // 2: garrison.labelrule.v1.Set.owners:type_name -> garrison.owner.v1.FieldOwner
-	5, // 3: garrison.labelrule.v1.LabelRule.when:type_name -> garrison.intent.v1.Condition
-	4, // 4: garrison.labelrule.v1.LabelRule.labels:type_name -> garrison.labelrule.v1.LabelRule.LabelsEntry
-	7, // 5: garrison.labelrule.v1.LabelRule.set_at:type_name -> google.protobuf.Timestamp
-	6, // 6: garrison.labelrule.v1.LabelRule.owners:type_name -> garrison.owner.v1.FieldOwner
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	3, // 0: garrison.labelrule.v1.LabelRule.when:type_name -> garrison.intent.v1.Condition
+	2, // 1: garrison.labelrule.v1.LabelRule.labels:type_name -> garrison.labelrule.v1.LabelRule.LabelsEntry
+	4, // 2: garrison.labelrule.v1.LabelRule.set_at:type_name -> google.protobuf.Timestamp
+	5, // 3: garrison.labelrule.v1.LabelRule.owners:type_name -> garrison.owner.v1.FieldOwner
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_garrison_labelrule_v1_labelrule_proto_init() }
@@ -313,7 +237,7 @@ func file_garrison_labelrule_v1_labelrule_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_labelrule_v1_labelrule_proto_rawDesc), len(file_garrison_labelrule_v1_labelrule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

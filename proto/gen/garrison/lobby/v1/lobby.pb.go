@@ -26,71 +26,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Rejected: an operator, who is the fact's actor, refused the key. Its requests are refused until a time.
-type Rejected struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why.
-	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Until when requests with the key are refused.
-	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Rejected) Reset() {
-	*x = Rejected{}
-	mi := &file_garrison_lobby_v1_lobby_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Rejected) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Rejected) ProtoMessage() {}
-
-func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_lobby_v1_lobby_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
-func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_garrison_lobby_v1_lobby_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Rejected) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *Rejected) GetUntil() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Until
-	}
-	return nil
-}
-
-// Rejection is a refused key as the registry sees it.
+// Rejection is a refused key as the registry sees it. It is also the fact that an operator, who is the fact's actor,
+// refused the key: its requests are refused until a time.
 type Rejection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The public half of the key.
+	// The public half of the key. Not in the fact, whose key it is.
 	PublicKey string `protobuf:"bytes,1,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// Why it was refused.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Until when requests with the key are refused.
 	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
-	// Who refused it.
+	// Who refused it. Not in the fact.
 	RejectedBy    string `protobuf:"bytes,4,opt,name=rejected_by,json=rejectedBy,proto3" json:"rejected_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -98,7 +44,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_garrison_lobby_v1_lobby_proto_msgTypes[1]
+	mi := &file_garrison_lobby_v1_lobby_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -110,7 +56,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_lobby_v1_lobby_proto_msgTypes[1]
+	mi := &file_garrison_lobby_v1_lobby_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -123,7 +69,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_garrison_lobby_v1_lobby_proto_rawDescGZIP(), []int{1}
+	return file_garrison_lobby_v1_lobby_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Rejection) GetPublicKey() string {
@@ -158,10 +104,7 @@ var File_garrison_lobby_v1_lobby_proto protoreflect.FileDescriptor
 
 const file_garrison_lobby_v1_lobby_proto_rawDesc = "" +
 	"\n" +
-	"\x1dgarrison/lobby/v1/lobby.proto\x12\x11garrison.lobby.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"T\n" +
-	"\bRejected\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\x120\n" +
-	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x95\x01\n" +
+	"\x1dgarrison/lobby/v1/lobby.proto\x12\x11garrison.lobby.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x01\n" +
 	"\tRejection\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x01 \x01(\tR\tpublicKey\x12\x16\n" +
@@ -182,20 +125,18 @@ func file_garrison_lobby_v1_lobby_proto_rawDescGZIP() []byte {
 	return file_garrison_lobby_v1_lobby_proto_rawDescData
 }
 
-var file_garrison_lobby_v1_lobby_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_garrison_lobby_v1_lobby_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_garrison_lobby_v1_lobby_proto_goTypes = []any{
-	(*Rejected)(nil),              // 0: garrison.lobby.v1.Rejected
-	(*Rejection)(nil),             // 1: garrison.lobby.v1.Rejection
-	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
+	(*Rejection)(nil),             // 0: garrison.lobby.v1.Rejection
+	(*timestamppb.Timestamp)(nil), // 1: google.protobuf.Timestamp
 }
 var file_garrison_lobby_v1_lobby_proto_depIdxs = []int32{
-	2, // 0: garrison.lobby.v1.Rejected.until:type_name -> google.protobuf.Timestamp
-	2, // 1: garrison.lobby.v1.Rejection.until:type_name -> google.protobuf.Timestamp
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	1, // 0: garrison.lobby.v1.Rejection.until:type_name -> google.protobuf.Timestamp
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_garrison_lobby_v1_lobby_proto_init() }
@@ -209,7 +150,7 @@ func file_garrison_lobby_v1_lobby_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_lobby_v1_lobby_proto_rawDesc), len(file_garrison_lobby_v1_lobby_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   1,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -140,133 +140,6 @@ func (NameFrom) EnumDescriptor() ([]byte, []int) {
 	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{1}
 }
 
-// Created: an operator, who is the fact's actor, made a token for many servers.
-type Created struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many servers may join with it.
-	Uses uint32 `protobuf:"varint,1,opt,name=uses,proto3" json:"uses,omitempty"`
-	// After this it is refused.
-	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// The site of its servers.
-	Cell string `protobuf:"bytes,3,opt,name=cell,proto3" json:"cell,omitempty"`
-	// The environment of its servers, or empty.
-	Environment string `protobuf:"bytes,4,opt,name=environment,proto3" json:"environment,omitempty"`
-	// The labels of its servers.
-	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Who made the machines.
-	Ownership v1.Ownership `protobuf:"varint,6,opt,name=ownership,proto3,enum=garrison.server.v1.Ownership" json:"ownership,omitempty"`
-	// The address ranges from which it may be used, each a prefix such as 10.0.0.0/8; none means from anywhere.
-	FromAddresses []string `protobuf:"bytes,7,rep,name=from_addresses,json=fromAddresses,proto3" json:"from_addresses,omitempty"`
-	// Where its servers have their names from.
-	NameFrom NameFrom `protobuf:"varint,8,opt,name=name_from,json=nameFrom,proto3,enum=garrison.token.v1.NameFrom" json:"name_from,omitempty"`
-	// The sha256 of its secret.
-	SecretSha256 []byte `protobuf:"bytes,9,opt,name=secret_sha256,json=secretSha256,proto3" json:"secret_sha256,omitempty"`
-	// The public half of the key in it, with which the bus lets in a server that is to enrol.
-	GuestKey      string `protobuf:"bytes,10,opt,name=guest_key,json=guestKey,proto3" json:"guest_key,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Created) Reset() {
-	*x = Created{}
-	mi := &file_garrison_token_v1_token_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Created) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Created) ProtoMessage() {}
-
-func (x *Created) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_token_v1_token_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Created.ProtoReflect.Descriptor instead.
-func (*Created) Descriptor() ([]byte, []int) {
-	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Created) GetUses() uint32 {
-	if x != nil {
-		return x.Uses
-	}
-	return 0
-}
-
-func (x *Created) GetExpiresAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ExpiresAt
-	}
-	return nil
-}
-
-func (x *Created) GetCell() string {
-	if x != nil {
-		return x.Cell
-	}
-	return ""
-}
-
-func (x *Created) GetEnvironment() string {
-	if x != nil {
-		return x.Environment
-	}
-	return ""
-}
-
-func (x *Created) GetLabels() map[string]string {
-	if x != nil {
-		return x.Labels
-	}
-	return nil
-}
-
-func (x *Created) GetOwnership() v1.Ownership {
-	if x != nil {
-		return x.Ownership
-	}
-	return v1.Ownership(0)
-}
-
-func (x *Created) GetFromAddresses() []string {
-	if x != nil {
-		return x.FromAddresses
-	}
-	return nil
-}
-
-func (x *Created) GetNameFrom() NameFrom {
-	if x != nil {
-		return x.NameFrom
-	}
-	return NameFrom_NAME_FROM_UNSPECIFIED
-}
-
-func (x *Created) GetSecretSha256() []byte {
-	if x != nil {
-		return x.SecretSha256
-	}
-	return nil
-}
-
-func (x *Created) GetGuestKey() string {
-	if x != nil {
-		return x.GuestKey
-	}
-	return ""
-}
-
 // Use is one server that joined with a token.
 type Use struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -280,7 +153,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_garrison_token_v1_token_proto_msgTypes[1]
+	mi := &file_garrison_token_v1_token_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -292,7 +165,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_token_v1_token_proto_msgTypes[1]
+	mi := &file_garrison_token_v1_token_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -305,7 +178,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{1}
+	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *Use) GetServerId() string {
@@ -333,7 +206,7 @@ type Used struct {
 
 func (x *Used) Reset() {
 	*x = Used{}
-	mi := &file_garrison_token_v1_token_proto_msgTypes[2]
+	mi := &file_garrison_token_v1_token_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +218,7 @@ func (x *Used) String() string {
 func (*Used) ProtoMessage() {}
 
 func (x *Used) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_token_v1_token_proto_msgTypes[2]
+	mi := &file_garrison_token_v1_token_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +231,7 @@ func (x *Used) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Used.ProtoReflect.Descriptor instead.
 func (*Used) Descriptor() ([]byte, []int) {
-	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{2}
+	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Used) GetUses() []*Use {
@@ -379,7 +252,7 @@ type Revoked struct {
 
 func (x *Revoked) Reset() {
 	*x = Revoked{}
-	mi := &file_garrison_token_v1_token_proto_msgTypes[3]
+	mi := &file_garrison_token_v1_token_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +264,7 @@ func (x *Revoked) String() string {
 func (*Revoked) ProtoMessage() {}
 
 func (x *Revoked) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_token_v1_token_proto_msgTypes[3]
+	mi := &file_garrison_token_v1_token_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +277,7 @@ func (x *Revoked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
 func (*Revoked) Descriptor() ([]byte, []int) {
-	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{3}
+	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Revoked) GetReason() string {
@@ -414,7 +287,8 @@ func (x *Revoked) GetReason() string {
 	return ""
 }
 
-// Token is a token as the registry sees it.
+// Token is a token as the registry sees it. It is also the fact that an operator, who is the fact's actor, made it; the
+// fact has no state, no use, and neither name, times nor actors.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name, which no other token ever has.
@@ -435,7 +309,7 @@ type Token struct {
 	Labels map[string]string `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Who made the machines.
 	Ownership v1.Ownership `protobuf:"varint,9,opt,name=ownership,proto3,enum=garrison.server.v1.Ownership" json:"ownership,omitempty"`
-	// The address ranges from which it may be used; none means from anywhere.
+	// The address ranges from which it may be used, each a prefix such as 10.0.0.0/8; none means from anywhere.
 	FromAddresses []string `protobuf:"bytes,10,rep,name=from_addresses,json=fromAddresses,proto3" json:"from_addresses,omitempty"`
 	// Where its servers have their names from.
 	NameFrom NameFrom `protobuf:"varint,11,opt,name=name_from,json=nameFrom,proto3,enum=garrison.token.v1.NameFrom" json:"name_from,omitempty"`
@@ -453,7 +327,8 @@ type Token struct {
 	Reason string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The sha256 of its secret. Never in an answer of the registry.
 	SecretSha256 []byte `protobuf:"bytes,18,opt,name=secret_sha256,json=secretSha256,proto3" json:"secret_sha256,omitempty"`
-	// The public half of the key in it. Never in an answer of the registry.
+	// The public half of the key in it, with which the bus lets in a server that is to enrol. Never in an answer of the
+	// registry.
 	GuestKey      string `protobuf:"bytes,19,opt,name=guest_key,json=guestKey,proto3" json:"guest_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -461,7 +336,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_garrison_token_v1_token_proto_msgTypes[4]
+	mi := &file_garrison_token_v1_token_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +348,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_token_v1_token_proto_msgTypes[4]
+	mi := &file_garrison_token_v1_token_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +361,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{4}
+	return file_garrison_token_v1_token_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Token) GetName() string {
@@ -626,23 +501,7 @@ var File_garrison_token_v1_token_proto protoreflect.FileDescriptor
 
 const file_garrison_token_v1_token_proto_rawDesc = "" +
 	"\n" +
-	"\x1dgarrison/token/v1/token.proto\x12\x11garrison.token.v1\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe9\x03\n" +
-	"\aCreated\x12\x12\n" +
-	"\x04uses\x18\x01 \x01(\rR\x04uses\x129\n" +
-	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x12\n" +
-	"\x04cell\x18\x03 \x01(\tR\x04cell\x12 \n" +
-	"\venvironment\x18\x04 \x01(\tR\venvironment\x12>\n" +
-	"\x06labels\x18\x05 \x03(\v2&.garrison.token.v1.Created.LabelsEntryR\x06labels\x12;\n" +
-	"\townership\x18\x06 \x01(\x0e2\x1d.garrison.server.v1.OwnershipR\townership\x12%\n" +
-	"\x0efrom_addresses\x18\a \x03(\tR\rfromAddresses\x128\n" +
-	"\tname_from\x18\b \x01(\x0e2\x1b.garrison.token.v1.NameFromR\bnameFrom\x12#\n" +
-	"\rsecret_sha256\x18\t \x01(\fR\fsecretSha256\x12\x1b\n" +
-	"\tguest_key\x18\n" +
-	" \x01(\tR\bguestKey\x1a9\n" +
-	"\vLabelsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"<\n" +
+	"\x1dgarrison/token/v1/token.proto\x12\x11garrison.token.v1\x1a\x1fgarrison/server/v1/server.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"<\n" +
 	"\x03Use\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\"2\n" +
@@ -704,39 +563,33 @@ func file_garrison_token_v1_token_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_token_v1_token_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_garrison_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_garrison_token_v1_token_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.token.v1.State
 	(NameFrom)(0),                 // 1: garrison.token.v1.NameFrom
-	(*Created)(nil),               // 2: garrison.token.v1.Created
-	(*Use)(nil),                   // 3: garrison.token.v1.Use
-	(*Used)(nil),                  // 4: garrison.token.v1.Used
-	(*Revoked)(nil),               // 5: garrison.token.v1.Revoked
-	(*Token)(nil),                 // 6: garrison.token.v1.Token
-	nil,                           // 7: garrison.token.v1.Created.LabelsEntry
-	nil,                           // 8: garrison.token.v1.Token.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(v1.Ownership)(0),             // 10: garrison.server.v1.Ownership
+	(*Use)(nil),                   // 2: garrison.token.v1.Use
+	(*Used)(nil),                  // 3: garrison.token.v1.Used
+	(*Revoked)(nil),               // 4: garrison.token.v1.Revoked
+	(*Token)(nil),                 // 5: garrison.token.v1.Token
+	nil,                           // 6: garrison.token.v1.Token.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(v1.Ownership)(0),             // 8: garrison.server.v1.Ownership
 }
 var file_garrison_token_v1_token_proto_depIdxs = []int32{
-	9,  // 0: garrison.token.v1.Created.expires_at:type_name -> google.protobuf.Timestamp
-	7,  // 1: garrison.token.v1.Created.labels:type_name -> garrison.token.v1.Created.LabelsEntry
-	10, // 2: garrison.token.v1.Created.ownership:type_name -> garrison.server.v1.Ownership
-	1,  // 3: garrison.token.v1.Created.name_from:type_name -> garrison.token.v1.NameFrom
-	3,  // 4: garrison.token.v1.Used.uses:type_name -> garrison.token.v1.Use
-	0,  // 5: garrison.token.v1.Token.state:type_name -> garrison.token.v1.State
-	9,  // 6: garrison.token.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 7: garrison.token.v1.Token.labels:type_name -> garrison.token.v1.Token.LabelsEntry
-	10, // 8: garrison.token.v1.Token.ownership:type_name -> garrison.server.v1.Ownership
-	1,  // 9: garrison.token.v1.Token.name_from:type_name -> garrison.token.v1.NameFrom
-	9,  // 10: garrison.token.v1.Token.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 11: garrison.token.v1.Token.last_used_at:type_name -> google.protobuf.Timestamp
-	9,  // 12: garrison.token.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	2, // 0: garrison.token.v1.Used.uses:type_name -> garrison.token.v1.Use
+	0, // 1: garrison.token.v1.Token.state:type_name -> garrison.token.v1.State
+	7, // 2: garrison.token.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
+	6, // 3: garrison.token.v1.Token.labels:type_name -> garrison.token.v1.Token.LabelsEntry
+	8, // 4: garrison.token.v1.Token.ownership:type_name -> garrison.server.v1.Ownership
+	1, // 5: garrison.token.v1.Token.name_from:type_name -> garrison.token.v1.NameFrom
+	7, // 6: garrison.token.v1.Token.created_at:type_name -> google.protobuf.Timestamp
+	7, // 7: garrison.token.v1.Token.last_used_at:type_name -> google.protobuf.Timestamp
+	7, // 8: garrison.token.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_garrison_token_v1_token_proto_init() }
@@ -750,7 +603,7 @@ func file_garrison_token_v1_token_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_token_v1_token_proto_rawDesc), len(file_garrison_token_v1_token_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   7,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -203,7 +203,7 @@ func (l *Lobby) Reject(
 			if err != nil {
 				return nil, err
 			}
-			body := &lobbyv1.Rejected{Reason: q.Reason, Until: until}
+			body := &lobbyv1.Rejection{Reason: q.Reason, Until: until}
 			drafts = append(drafts, l.records.ByCaller(c, ledger.Lobby, w.PublicKey, body))
 		}
 		return drafts, nil

@@ -70,7 +70,7 @@ func (a *Tokens) Create(
 }
 
 // created checks a request and fills in the defaults.
-func (a *Tokens) created(q *registryv1.CreateTokenRequest) (*tokenv1.Created, error) {
+func (a *Tokens) created(q *registryv1.CreateTokenRequest) (*tokenv1.Token, error) {
 	invited, err := a.admission.invitation(&registryv1.InviteServerRequest{
 		Name: q.Name, Cell: q.Cell, Labels: q.Labels, Environment: q.Environment, Ownership: q.Ownership,
 		ValidFor: q.ValidFor,
@@ -96,7 +96,7 @@ func (a *Tokens) created(q *registryv1.CreateTokenRequest) (*tokenv1.Created, er
 	default:
 		return nil, request.Invalid(code.Malformed, "names of servers from %v", from)
 	}
-	return &tokenv1.Created{
+	return &tokenv1.Token{
 		Uses: q.Uses, ExpiresAt: invited.ExpiresAt, Cell: invited.Cell, Environment: invited.Environment,
 		Labels: invited.Labels, Ownership: invited.Ownership, FromAddresses: ranges, NameFrom: from,
 	}, nil

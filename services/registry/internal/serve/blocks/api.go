@@ -60,7 +60,7 @@ func (a *API) Add(
 		for _, b := range builds {
 			id := blocknoun.ID(b)
 			if _, there := r.View.Block(id); !there {
-				drafts = append(drafts, r.ByCaller(c, ledger.Block, id, &blockv1.Set{Build: b, Reason: q.Reason}))
+				drafts = append(drafts, r.ByCaller(c, ledger.Block, id, &blockv1.Block{Build: b, Reason: q.Reason}))
 			}
 		}
 		if n := r.View.BlockCount(); len(drafts) > 0 && n+len(drafts) > MostBlocks {

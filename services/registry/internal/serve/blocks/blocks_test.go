@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -19,6 +20,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
@@ -128,7 +130,7 @@ func TestAnImageIsNotRefusedForTheConfigurationThatCameWithIt(t *testing.T) {
 
 func TestABuildIsBlockedOnceEnoughServersAndAFifthOfThemFailed(t *testing.T) {
 	t.Parallel()
-	w := NewWork(nil, DefaultBlockAfter, zerolog.Nop())
+	w := NewWork(&records.Records{Now: time.Now}, DefaultBlockAfter, zerolog.Nop())
 	for _, c := range []struct {
 		failed, failing, working uint32
 		rollout                  string
@@ -160,7 +162,7 @@ func TestWithTheMostBlocksASuspectIsCountedOnceAndBlockedOnceThereIsRoom(t *test
 	for n := range ids {
 		b := blocknoun.OfConfiguration("web", []byte(strconv.Itoa(n)))
 		ids[n] = blocknoun.ID(b)
-		s.Fact(ledger.Block, ids[n], &blockv1.Set{Build: b, Reason: "it leaks"})
+		s.Fact(ledger.Block, ids[n], &blockv1.Block{Build: b, Reason: "it leaks"})
 	}
 	s.fail(3)
 	s.work.Decide(t.Context())

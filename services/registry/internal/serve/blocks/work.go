@@ -14,9 +14,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	blocknoun "github.com/garrison-fleet/garrison/pkg/noun/block"
-	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reconcile"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
@@ -34,6 +34,8 @@ const (
 	haltedBy = 2
 	// blocksPause is the pause between two looks at what failed.
 	blocksPause = 100 * time.Millisecond
+	// blocksRetry is the pause after blocks could not be recorded.
+	blocksRetry = time.Second
 )
 
 // Work blocks builds that failed on several servers, or that halted a rollout. The view holds where a build worked when
@@ -43,13 +45,15 @@ type Work struct {
 	records *records.Records
 	most    int // 0 means never
 	log     zerolog.Logger
-	wake    wakeup.Signal
+	queue   *reconcile.Queue[reconcile.Once]
 	full    bool // it was logged that there are too many blocks
 }
 
 // NewWork returns what blocks builds that failed on most servers; 0 means never.
 func NewWork(r *records.Records, most int, log zerolog.Logger) *Work {
-	return &Work{records: r, most: most, log: log, wake: wakeup.New()}
+	w := &Work{records: r, most: most, log: log, queue: reconcile.NewQueue[reconcile.Once](r.Now, nil)}
+	w.queue.Add(reconcile.Once{})
+	return w
 }
 
 // NoteFacts receives the facts that were just folded.
@@ -57,7 +61,7 @@ func (w *Work) NoteFacts(facts []ledger.Fact) {
 	for _, f := range facts {
 		switch f.Noun {
 		case ledger.Task, ledger.Instance, ledger.Rollout, ledger.Block:
-			w.wake.Wake()
+			w.queue.Add(reconcile.Once{})
 			return
 		}
 	}
@@ -69,24 +73,20 @@ func (w *Work) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for records.Sleep(ctx, blocksPause) {
-		w.Decide(ctx)
-		select {
-		case <-w.wake.C():
-		case <-ctx.Done():
-		}
-	}
-	return nil
+	return reconcile.Loop[reconcile.Once]{
+		Name: "blocks", Queue: w.queue, Pause: blocksPause, Retry: blocksRetry, Log: w.log,
+		Pass: func(ctx context.Context, _ []reconcile.Once) error { return w.Decide(ctx) },
+	}.Run(ctx)
 }
 
 // Decide records the blocks that are due. It is safe to run twice: the id of the fact follows from what it rests on.
-func (w *Work) Decide(ctx context.Context) {
-	due := map[string]*blockv1.Set{}
+func (w *Work) Decide(ctx context.Context) error {
+	due := map[string]*blockv1.Block{}
 	_, err := w.records.Decider.Do(ctx, func() (drafts []ledger.Draft, err error) {
 		clear(due) // it is taken again when another registry recorded first
 		for id, s := range w.records.View.Suspects() {
 			if len(drafts) == mostBlocked {
-				w.wake.Wake()
+				w.queue.Add(reconcile.Once{})
 				break
 			}
 			body := w.Due(s)
@@ -100,16 +100,14 @@ func (w *Work) Decide(ctx context.Context) {
 		}
 		return drafts, nil
 	})
-	if err != nil { // what is due is recorded with the next fact
-		if ctx.Err() == nil {
-			w.log.Warn().Err(err).Msg("blocks put off")
-		}
-		return
+	if err != nil {
+		return err
 	}
 	for id, body := range due {
 		w.log.Warn().Str("block", ident.Short(id)).Str(logs.Agent, body.Build.GetAgent()).Str(logs.Reason, body.Reason).
 			Msg("build blocked")
 	}
+	return nil
 }
 
 // room reports whether one more build may be blocked beside so many.
@@ -126,9 +124,9 @@ func (w *Work) room(more int) bool {
 }
 
 // Due returns the fact that blocks a suspect, or nil while it is not due.
-func (w *Work) Due(s *blockv1.Suspect) *blockv1.Set {
+func (w *Work) Due(s *blockv1.Suspect) *blockv1.Block {
 	failed := len(s.ServerIds)
-	set := &blockv1.Set{
+	set := &blockv1.Block{
 		Build: s.Build, RolloutId: s.RolloutId,
 		ServerIds: slices.Clone(s.ServerIds[:min(failed, blocknoun.Named)]), // the fold changes the suspect in place
 	}

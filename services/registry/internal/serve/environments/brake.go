@@ -2,10 +2,8 @@ package environments
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,9 +12,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
-	"github.com/garrison-fleet/garrison/pkg/wakeup"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reconcile"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 )
 
@@ -32,76 +30,49 @@ const (
 type Brakes struct {
 	records *records.Records
 	log     zerolog.Logger
-	wake    wakeup.Signal
-	tally   *drift.Tally // used by run alone
-
-	mu      sync.Mutex
-	changed map[string]bool // ids of servers to count again; bounded by the fleet
+	queue   *reconcile.Queue[string] // ids of servers to count again
+	tally   *drift.Tally             // used by passes alone
 }
 
-// NewBrakes returns the brakes of healing.
+// noServer is the key of a pass that counts nothing again: an environment changed, or time passed.
+const noServer = ""
+
+// NewBrakes returns the brakes of healing. They count every server first.
 func NewBrakes(r *records.Records, log zerolog.Logger) *Brakes {
-	return &Brakes{records: r, log: log, wake: wakeup.New(), tally: drift.NewTally(), changed: map[string]bool{}}
+	b := &Brakes{records: r, log: log, tally: drift.NewTally(), queue: reconcile.NewQueue(r.Now, r.Servers)}
+	b.queue.AddGroup(records.Everyone)
+	return b
 }
 
 // NoteFacts receives the facts that were just folded.
 func (b *Brakes) NoteFacts(facts []ledger.Fact) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, f := range facts {
 		switch f.Noun {
-		case ledger.Server:
-			b.changed[f.Key] = true
-		case ledger.Instance:
+		case ledger.Server, ledger.Instance:
 			id, _, _ := strings.Cut(f.Key, ".")
-			b.changed[id] = true
+			b.queue.Add(id)
 		case ledger.Environment:
-		default:
-			continue
+			b.queue.Add(noServer)
 		}
-		b.wake.Wake()
 	}
 }
 
-// Run counts until ctx is done, the whole fleet first. It decides only on complete counts.
+// Run counts until ctx is done. A pass takes all servers that changed, so that it decides only on complete counts.
 func (b *Brakes) Run(ctx context.Context) error {
-	b.noteFleet()
-	tick := time.NewTicker(drift.BrakedFor)
-	defer tick.Stop()
-	for records.Sleep(ctx, brakeEvery) {
-		b.count()
-		b.decide(ctx)
-		select {
-		case <-b.wake.C():
-		case <-tick.C: // the shortest time of a brake may have passed
-		case <-ctx.Done():
-		}
-	}
-	return nil
-}
-
-// noteFleet has every server counted.
-func (b *Brakes) noteFleet() {
-	var ids []string
-	b.records.Follower.Read(func() {
-		for s := range b.records.View.AllServers() {
-			ids = append(ids, s.Id)
-		}
-	})
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, id := range ids {
-		b.changed[id] = true
-	}
+	return reconcile.Loop[string]{
+		Name: "brakes", Queue: b.queue, Pause: brakeEvery, Log: b.log,
+		Every: drift.BrakedFor, Tick: func() { b.queue.Add(noServer) }, // the shortest time of a brake may have passed
+		Pass: func(ctx context.Context, servers []string) error {
+			b.count(servers)
+			b.decide(ctx)
+			return nil
+		},
+	}.Run(ctx)
 }
 
 // count counts the servers that changed.
-func (b *Brakes) count() {
-	b.mu.Lock()
-	changed := b.changed
-	b.changed = map[string]bool{}
-	b.mu.Unlock()
-	for part := range slices.Chunk(slices.Collect(maps.Keys(changed)), countedAPart) {
+func (b *Brakes) count(changed []string) {
+	for part := range slices.Chunk(changed, countedAPart) {
 		b.records.Follower.Read(func() {
 			for _, id := range part {
 				s, _ := b.records.View.Server(id)

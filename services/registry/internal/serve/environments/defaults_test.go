@@ -82,7 +82,9 @@ func planOf(q *registryv1.SetDefaultRequest) *registryv1.PlanDefaultsRequest {
 // settle looks at every server that is due to be looked at.
 func (s *site) settle() {
 	for s.work.takeWaiting(); !s.work.Idle(); {
-		s.work.Look(s.T.Context(), s.work.Take())
+		if err := s.work.Look(s.T.Context(), s.work.queue.Take(0)); err != nil {
+			s.T.Fatal(err)
+		}
 	}
 }
 

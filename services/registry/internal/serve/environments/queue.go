@@ -10,88 +10,40 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/registry/internal/defaults"
 )
 
 // NoteFacts receives the facts that were just folded.
 func (d *Work) NoteFacts(facts []ledger.Fact) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for _, f := range facts {
 		d.note(f)
 	}
-	if len(d.next)+len(d.environments) > 0 {
-		d.wake.Wake()
-	}
 }
 
-// note adds what a fact may make due. The caller holds the lock.
+// note adds what a fact may make due.
 func (d *Work) note(f ledger.Fact) {
 	switch f.Body.(type) {
 	case *serverv1.Enrolled, *serverv1.Changed, *serverv1.SysinfoSeen, *serverv1.AgentsFound, *serverv1.Reinstalled:
-		d.next[f.Key] = true
+		d.queue.Add(f.Key)
 	case *instancev1.Wanted, *instancev1.Gone: // what another agent needs has come, or what it conflicts with has gone
-		if id, _, _ := strings.Cut(f.Key, "."); d.waiting[id] {
-			d.next[id] = true
+		if id, _, _ := strings.Cut(f.Key, "."); d.waits(id) {
+			d.queue.Add(id)
 		}
 	case *environmentv1.DefaultSet, *environmentv1.DefaultUnset, *environmentv1.Changed:
-		d.environments[f.Key] = true
+		d.queue.AddGroup(f.Key)
 	}
 	switch f.Noun {
 	case ledger.Image, ledger.Channel, ledger.Agent, ledger.Block:
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		d.again = true
 	}
 }
 
-// Take returns the servers to look at, sorted, at most defaults.Batch.
-func (d *Work) Take() []string {
-	d.addMembers()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	from := d.next
-	if len(from) == 0 {
-		from = d.later
-	}
-	var out []string
-	for id := range from {
-		if out = append(out, id); len(out) == defaults.Batch {
-			break
-		}
-	}
-	for _, id := range out {
-		delete(d.next, id)
-		delete(d.later, id)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// addMembers adds the servers of the environments that changed.
-func (d *Work) addMembers() {
-	d.mu.Lock()
-	names := slices.Collect(maps.Keys(d.environments))
-	clear(d.environments)
-	d.mu.Unlock()
-	if len(names) == 0 {
-		return
-	}
-	members := map[string]bool{}
-	d.records.Follower.Read(func() {
-		for _, name := range names {
-			for s := range d.records.View.ServersWhere(name, nil) {
-				members[s.Id] = true
-			}
-		}
-	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.Copy(d.later, members)
-}
-
 // AddEverything adds every environment with defaults.
-func (d *Work) AddEverything() {
-	var names []string
+func (d *Work) AddEverything() { d.queue.AddGroup(d.environments()...) }
+
+// environments returns the names of the environments with defaults.
+func (d *Work) environments() (names []string) {
 	d.records.Follower.Read(func() {
 		for name, e := range d.records.View.Environments("") {
 			if len(e.Defaults) > 0 {
@@ -99,38 +51,41 @@ func (d *Work) AddEverything() {
 			}
 		}
 	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, name := range names {
-		d.environments[name] = true
-	}
-	d.wake.Wake()
+	return names
 }
 
 // Idle reports whether no server is due to be looked at.
-func (d *Work) Idle() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.next)+len(d.later)+len(d.environments) == 0
-}
+func (d *Work) Idle() bool { return d.queue.Len() == 0 }
 
 // waitEverywhere counts each server with defaults as one that waited: which ones did before this registry began is not
 // known, and what was held must not come by a restart. A look removes those on which nothing waits.
 func (d *Work) waitEverywhere() {
-	d.addMembers()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.Copy(d.waiting, d.later)
+	var all []string
+	for _, name := range d.environments() {
+		all = append(all, d.records.Servers(name)...)
+	}
+	d.expect(all)
 }
 
 // takeWaiting adds the servers that wait, if something changed that may end it.
 func (d *Work) takeWaiting() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	var waiting []string
 	if d.again {
-		maps.Copy(d.later, d.waiting)
+		waiting = slices.Collect(maps.Keys(d.waiting))
 	}
 	d.again = false
+	d.mu.Unlock()
+	if len(waiting) > 0 {
+		d.queue.AddLater(waiting...)
+	}
+}
+
+// waits reports whether a default waits on a server.
+func (d *Work) waits(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting[id]
 }
 
 // expect counts servers as waiting while they are looked at, so that no fact of that time is missed. It returns those
@@ -181,15 +136,11 @@ func (d *Work) Held(environment, agent string, servers []string) (all int, some 
 	return len(held), some
 }
 
-// looked records on which servers a default waits. After a failure all of them are looked at again.
-func (d *Work) looked(servers []string, seen looks, failed bool) {
+// looked records on which servers a default waits.
+func (d *Work) looked(servers []string, seen looks) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.again = d.again || failed
 	for _, id := range servers {
-		if failed {
-			continue
-		}
 		if !seen.waiting[id] {
 			delete(d.waiting, id)
 		}

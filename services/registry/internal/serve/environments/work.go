@@ -12,9 +12,9 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
-	"github.com/garrison-fleet/garrison/pkg/wakeup"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/defaults"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reconcile"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 )
 
@@ -28,21 +28,17 @@ const (
 	waitingPause = time.Second
 )
 
-// Work derives intents from the defaults of environments. It decides on the view rather than on facts, so a
-// restart loses nothing: facts only say which servers to look at. All of its sets are bounded by the fleet.
+// Work derives intents from the defaults of environments. All of its sets are bounded by the fleet.
 type Work struct {
 	records *records.Records
 	log     zerolog.Logger
-	wake    wakeup.Signal
+	queue   *reconcile.Queue[string] // ids of servers; its groups are environments
 
-	mu           sync.Mutex
-	next         map[string]bool             // ids of servers to look at first
-	later        map[string]bool             // ids of servers to look at when there are none of those
-	environments map[string]bool             // whose servers are to be added to later
-	waiting      map[string]bool             // ids of servers on which a default is due that could not be installed
-	again        bool                        // something changed that may end the waiting
-	held         map[heldKey]map[string]bool // ids of servers of those that too many others wait with
-	refused      map[string]bool             // ids of those of waiting that no rollout serves
+	mu      sync.Mutex
+	waiting map[string]bool             // ids of servers on which a default is due that could not be installed
+	again   bool                        // something changed that may end the waiting
+	held    map[heldKey]map[string]bool // ids of servers of those that too many others wait with
+	refused map[string]bool             // ids of those of waiting that no rollout serves
 }
 
 // heldKey is a default of an environment, of which servers are held; see defaults.Held.
@@ -51,53 +47,44 @@ type heldKey struct{ environment, agent string }
 // NewWork returns what derives intents from defaults.
 func NewWork(r *records.Records, log zerolog.Logger) *Work {
 	return &Work{
-		records: r, log: log, wake: wakeup.New(), next: map[string]bool{}, later: map[string]bool{},
-		environments: map[string]bool{}, waiting: map[string]bool{}, held: map[heldKey]map[string]bool{},
-		refused: map[string]bool{},
+		records: r, log: log, queue: reconcile.NewQueue(r.Now, r.Servers),
+		waiting: map[string]bool{}, held: map[heldKey]map[string]bool{}, refused: map[string]bool{},
 	}
 }
 
 // Run derives until ctx is done.
 func (d *Work) Run(ctx context.Context) error {
-	reconcile, retry := time.NewTicker(reconcileEvery), time.NewTicker(waitingPause)
-	defer reconcile.Stop()
-	defer retry.Stop()
 	d.AddEverything()
 	d.waitEverywhere()
-	for {
-		for servers := d.Take(); len(servers) > 0; servers = d.Take() {
-			d.Look(ctx, servers)
-			if len(servers) == defaults.Batch && !records.Sleep(ctx, defaultsPause) {
-				return nil
-			}
-		}
-		select {
-		case <-d.wake.C():
-		case <-retry.C:
+	reconciled := time.Now()
+	return reconcile.Loop[string]{
+		Name: "defaults", Queue: d.queue, Pass: d.Look, Most: defaults.Batch, Pause: defaultsPause, Retry: waitingPause,
+		Every: waitingPause, Log: d.log,
+		Tick: func() {
 			d.takeWaiting()
-		case <-reconcile.C:
-			d.AddEverything()
-		case <-ctx.Done():
-			return nil
-		}
-	}
+			if time.Since(reconciled) >= reconcileEvery {
+				d.AddEverything()
+				reconciled = time.Now()
+			}
+		},
+	}.Run(ctx)
 }
 
 // Look derives everything that is due on some servers, at most defaults.Batch.
-func (d *Work) Look(ctx context.Context, servers []string) {
+func (d *Work) Look(ctx context.Context, servers []string) error {
+	slices.Sort(servers)
 	waited := d.expect(servers)
-	seen, err := looks{map[string]bool{}, map[string]bool{}}, d.records.Decider.CatchUp(ctx)
-	if err == nil {
-		for _, group := range d.groups(servers) {
-			if err = d.derive(ctx, group, waited, seen); err != nil {
-				break
-			}
+	if err := d.records.Decider.CatchUp(ctx); err != nil {
+		return err
+	}
+	seen := looks{map[string]bool{}, map[string]bool{}}
+	for _, group := range d.groups(servers) {
+		if err := d.derive(ctx, group, waited, seen); err != nil {
+			return err
 		}
 	}
-	if err != nil && ctx.Err() == nil {
-		d.log.Warn().Err(err).Int(logs.Count, len(servers)).Msg("defaults put off")
-	}
-	d.looked(servers, seen, err != nil)
+	d.looked(servers, seen)
+	return nil
 }
 
 // looks is on which of the servers that were looked at a default waits, and on which of those it was refused or held.

@@ -73,7 +73,7 @@ func (a *API) Set(
 			return nil, request.NotFound(refusal)
 		}
 		id = holdnoun.ID(q.Agent, on)
-		body := &holdv1.Set{Agent: q.Agent, On: on, Until: q.Until, Reason: q.Reason}
+		body := &holdv1.Hold{Agent: q.Agent, On: on, Until: q.Until, Reason: q.Reason}
 		have, ok := r.View.Hold(id)
 		if ok && have.Reason == body.Reason && proto.Equal(have.Until, body.Until) {
 			return nil, nil

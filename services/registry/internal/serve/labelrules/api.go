@@ -61,8 +61,10 @@ func (a *API) Set(
 			}
 		}
 		have, ok := r.View.LabelRule(q.Name)
-		body := &labelrulev1.Set{When: q.When, Labels: q.Labels, Owners: request.WithOwner(have.GetOwners(), q.Owner)}
-		same := ok && proto.Equal(body, &labelrulev1.Set{When: have.When, Labels: have.Labels, Owners: have.Owners})
+		body := proto.CloneOf(next)
+		body.Name, body.Owners = "", request.WithOwner(have.GetOwners(), q.Owner)
+		set := &labelrulev1.LabelRule{When: have.GetWhen(), Labels: have.GetLabels(), Owners: have.GetOwners()}
+		same := ok && proto.Equal(body, set)
 		if same || q.DryRun {
 			return nil, nil
 		}

@@ -105,6 +105,19 @@ func InParallel(n int, f func(int)) {
 	}
 }
 
+// Everyone is the group of all servers.
+const Everyone = ""
+
+// Servers returns the ids of the servers of an environment, or of Everyone. It must not run inside Read.
+func (r *Records) Servers(environment string) (ids []string) {
+	r.Follower.Read(func() {
+		for s := range r.View.ServersWhere(environment, nil) {
+			ids = append(ids, s.Id)
+		}
+	})
+	return ids
+}
+
 // Sleep waits, and reports false when ctx is done first.
 func Sleep(ctx context.Context, pause time.Duration) bool {
 	select {

@@ -2,8 +2,9 @@ package reports
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"github.com/garrison-fleet/garrison/services/registry/internal/inventory"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reconcile"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 )
 
@@ -32,14 +34,15 @@ const (
 // longer differs.
 type Rechecks struct {
 	records *records.Records
-
-	mu  sync.Mutex
-	due map[series]time.Time // by server and kind of report
+	log     zerolog.Logger
+	queue   *reconcile.Queue[series]
 }
 
 // NewRechecks returns an empty list of reports to look at again.
-func NewRechecks(r *records.Records) *Rechecks {
-	return &Rechecks{records: r, due: map[series]time.Time{}}
+func NewRechecks(r *records.Records, log zerolog.Logger) *Rechecks {
+	q := reconcile.NewQueue[series](r.Now, nil)
+	q.Latest = latestRecheck
+	return &Rechecks{records: r, log: log, queue: q}
 }
 
 // Run calls recheck for each report that is due until ctx is done. When recheck returns true, the
@@ -48,21 +51,18 @@ func (r *Rechecks) Run(
 	ctx context.Context, recheck func(ctx context.Context, at topology.ServerAddress, kind string) (again bool),
 ) error {
 	r.records.Follower.Read(r.addAll)
-	tick := time.NewTicker(recheckEvery)
-	defer tick.Stop()
-	for {
-		due := r.takeDue()
-		records.InParallel(len(due), func(n int) {
-			if recheck(ctx, due[n].at, due[n].kind) {
-				r.add(due[n].at.Server, due[n].kind, r.records.Now().Add(recheckEvery))
-			}
-		})
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+	return reconcile.Loop[series]{
+		Name: "rechecks", Queue: r.queue, Every: recheckEvery, Pause: recheckEvery, Log: r.log,
+		Pass: func(ctx context.Context, due []series) error {
+			records.InParallel(len(due), func(n int) {
+				at, managed := r.addressOf(due[n].server)
+				if managed && recheck(ctx, at, due[n].kind) {
+					r.add(due[n].server, due[n].kind, r.records.Now().Add(recheckEvery))
+				}
+			})
 			return nil
-		}
-	}
+		},
+	}.Run(ctx)
 }
 
 // addAll adds whatever may have waited when the registry was stopped. It must run inside Read.
@@ -98,28 +98,14 @@ func (r *Rechecks) addObserved(i *instancev1.Instance) {
 
 // add notes that a server's last report of a kind is to be rechecked, at the earliest of all times that were noted.
 func (r *Rechecks) add(id, kind string, at time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := series{id, kind}
-	if have, ok := r.due[key]; !ok || at.Before(have) {
-		r.due[key] = at
-	}
+	r.queue.AddAt(at, series{id, kind})
 }
 
 // Waiting returns how many reports are to be rechecked.
-func (r *Rechecks) Waiting() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.due)
-}
+func (r *Rechecks) Waiting() int { return r.queue.Len() }
 
 // Includes reports whether a server's last report of a kind will be looked at again.
-func (r *Rechecks) Includes(id, kind string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.due[series{id, kind}]
-	return ok
-}
+func (r *Rechecks) Includes(id, kind string) bool { return r.queue.Has(series{id, kind}) }
 
 // NoteFacts adds what just changed, because a further change may be waiting at any replica. A server
 // that was released is rechecked as a whole: what it reported before was not recorded.
@@ -153,30 +139,11 @@ func (r *Rechecks) noteFact(f ledger.Fact) {
 	}
 }
 
-// due is a report to be rechecked.
-type due struct {
-	at   topology.ServerAddress
-	kind string
-}
-
-// takeDue removes and returns the reports that are due. It drops those of servers that are no longer
-// under management, so that the table stays bounded by the fleet.
-func (r *Rechecks) takeDue() (out []due) {
-	now := r.records.Now()
+// addressOf returns where a server's reports are, and whether it is under management.
+func (r *Rechecks) addressOf(id string) (at topology.ServerAddress, managed bool) {
 	r.records.Follower.Read(func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for key, at := range r.due {
-			s, _ := r.records.View.Server(key.server)
-			wait := at.Sub(now)
-			if server.Managed(s) && wait > 0 && wait <= latestRecheck {
-				continue
-			}
-			delete(r.due, key)
-			if server.Managed(s) {
-				out = append(out, due{topology.ServerAddress{Cell: s.Cell, Server: key.server}, key.kind})
-			}
-		}
+		s, _ := r.records.View.Server(id)
+		at, managed = topology.ServerAddress{Cell: s.GetCell(), Server: id}, server.Managed(s)
 	})
-	return out
+	return at, managed
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
-	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/duty"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reconcile"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/signing"
@@ -30,7 +30,7 @@ type Duties struct {
 	records *records.Records
 	signer  signing.Tombstones
 	log     zerolog.Logger
-	Wake    wakeup.Signal // when a duty may be due
+	queue   *reconcile.Queue[reconcile.Once]
 
 	mu         sync.Mutex
 	unrecorded map[string]duty.Unrecorded // why the duties of a server could not be recorded, by its id
@@ -38,24 +38,35 @@ type Duties struct {
 
 // NewDuties returns what ends instances and servers whose time has come.
 func NewDuties(r *records.Records, signer signing.Tombstones, log zerolog.Logger) *Duties {
-	return &Duties{
-		records: r, signer: signer, log: log, Wake: wakeup.New(), unrecorded: map[string]duty.Unrecorded{},
+	d := &Duties{
+		records: r, signer: signer, log: log, unrecorded: map[string]duty.Unrecorded{},
+		queue: reconcile.NewQueue[reconcile.Once](r.Now, nil),
+	}
+	d.queue.Add(reconcile.Once{})
+	return d
+}
+
+// NoteFacts receives the facts that were just folded. Duties only follow from those about tasks, servers and
+// instances.
+func (d *Duties) NoteFacts(facts []ledger.Fact) {
+	for _, f := range facts {
+		switch f.Noun {
+		case ledger.Task, ledger.Server, ledger.Instance:
+			d.queue.Add(reconcile.Once{})
+			return
+		}
 	}
 }
 
 // Run does duties until ctx is done.
 func (d *Duties) Run(ctx context.Context) error {
-	tick := time.NewTicker(dutiesEvery)
-	defer tick.Stop()
-	for {
-		d.doAll(ctx)
-		select {
-		case <-d.Wake.C():
-		case <-tick.C:
-		case <-ctx.Done():
+	return reconcile.Loop[reconcile.Once]{
+		Name: "duties", Queue: d.queue, Every: dutiesEvery, Tick: func() { d.queue.Add(reconcile.Once{}) }, Log: d.log,
+		Pass: func(ctx context.Context, _ []reconcile.Once) error {
+			d.doAll(ctx)
 			return nil
-		}
-	}
+		},
+	}.Run(ctx)
 }
 
 // doAll does everything that is due now, in parallel, so that the writer can gather it.
