@@ -1,11 +1,19 @@
+// Package intent is the life of the noun intent: a request is decided once, and an accepted one
+// may be withdrawn once. The registry writes the noun.
+//
+//	next, fit := intent.Apply(record, fact)
+//
+// Guarantees:
+//
+//  1. An intent is decided once. A second decision does not fit.
+//  2. Only an accepted intent can be withdrawn, and only once.
 package intent
 
 import (
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // maxServers is how many servers a record names; a refresh may be for more.

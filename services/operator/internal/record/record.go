@@ -1,3 +1,6 @@
+// Package record builds the five commands of a noun that is a name with metadata: create, list, show, update, delete.
+//
+// Agents, applications and environments share it. A Noun says what differs; Commands builds the rest.
 package record
 
 import (
@@ -5,18 +8,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
-
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/nearest"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Record is an object that operators create, change and delete by name: an application, environment or agent.
@@ -200,4 +200,43 @@ func (k Noun[T]) deleteCommand(env *cli.Env) *cobra.Command {
 	}
 	RevisionFlag(c.Flags(), &revision)
 	return c
+}
+
+// Edits are the changes of the flags on a command line, in their order.
+type Edits[T any] []func(T)
+
+// EditVar adds a flag that sets one field. Without the flag the field stays as it is.
+func EditVar[T, V any](
+	f *pflag.FlagSet,
+	said *Edits[T],
+	name, help string,
+	read func(string) (V, error),
+	set func(T, V),
+) {
+	f.Var(cli.FlagValue{Read: func(text string) error {
+		v, err := read(text)
+		*said = append(*said, func(t T) { set(t, v) })
+		return err
+	}}, name, help)
+}
+
+// maxOutdated is how many agents a change names.
+const maxOutdated = 20
+
+// sayOutdated prints which instances have another configuration than they would get now, and the commands that bring
+// it.
+func (k Noun[T]) sayOutdated(env *cli.Env, name string, outdated []*registryv1.Outdated) {
+	for _, o := range outdated[:min(len(outdated), maxOutdated)] {
+		if o.GetInstances() > 0 {
+			env.Say("%s of %s would get another configuration: garrison configure %s --on %s",
+				output.Plural(int(o.GetInstances()), "instance"), o.GetAgent(), o.GetAgent(), k.On(name))
+		}
+		if o.GetLeftOut() > 0 {
+			env.Say("%s of %s would be left out; the first: %s", output.Plural(int(o.GetLeftOut()), "instance"),
+				o.GetAgent(), fault.Line(o.GetFirst()))
+		}
+	}
+	if more := len(outdated) - maxOutdated; more > 0 {
+		env.Say("… and instances of %s", output.Plural(more, "more agent"))
+	}
 }

@@ -1,3 +1,4 @@
+// Package token is the command token: pooled enrolment tokens, with each of which many servers join.
 package token
 
 import (
@@ -5,14 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/spf13/cobra"
 )
 
 type token = *tokenv1.Token

@@ -1,2 +1,0 @@
-// Package agent builds the commands of garrison agent.
-package agent

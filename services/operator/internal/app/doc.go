@@ -1,2 +1,0 @@
-// Package app builds the commands of garrison app.
-package app

@@ -1,2 +1,0 @@
-// Package block builds the command garrison block.
-package block

@@ -1,2 +1,0 @@
-// Package channel builds the commands of garrison channel.
-package channel

@@ -1,2 +1,0 @@
-// Package hold builds the commands garrison hold and garrison unhold.
-package hold

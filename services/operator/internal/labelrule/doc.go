@@ -1,2 +1,0 @@
-// Package labelrule is the command label-rule.
-package labelrule

@@ -1,2 +1,0 @@
-// Package lobby is the command lobby.
-package lobby
