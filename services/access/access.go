@@ -1,10 +1,21 @@
+// Package access is the service that answers who may connect. It alone writes facts about users, and
+// it alone tells the bus which keys to refuse.
+//
+// Guarantees:
+//
+//  1. What the bus refuses follows from the ledger and the time alone, so that several processes of
+//     the service push the same, in any order.
+//  2. A key is refused within about a second of the fact that shuts it out, on every server of the bus, and
+//     its connections end. A bus that lost the list gets it again.
+//  3. No private key of a user reaches the service: it signs public keys.
+//  4. One server has three open connections at most; the newest beyond them are ended.
+//  5. Every request is safe to repeat. Only a user who exists cannot be created again.
 package access
 
 import (
 	"context"
+	"errors"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/debug"
@@ -13,11 +24,14 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/trust"
-
+	"github.com/garrison-fleet/garrison/pkg/version"
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	"github.com/garrison-fleet/garrison/services/access/internal/view"
+	"github.com/rs/zerolog"
 )
 
 // Layout is the version of the view's tables and fold.
@@ -99,5 +113,38 @@ func (a *Access) Run(ctx context.Context) error {
 		rungroup.Part{Name: "connections", Run: a.connections.run},
 		rungroup.Part{Name: "floods", Run: a.floods.run},
 		rungroup.Part{Name: "api", Run: a.follower.WhenReady(a.serve)},
+	)
+}
+
+// serve answers requests until ctx is done.
+func (a *Access) serve(ctx context.Context) error {
+	if err := a.adopt(ctx); err != nil {
+		return err
+	}
+	s, err := a.cfg.Conn.NewService(ledger.Access, version.Version,
+		accessv1.File_garrison_access_v1_access_service_proto.Services().ByName("AccessService"))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := a.handle(s); err != nil {
+		return err
+	}
+	a.cfg.Log.Info().Uint64(logs.Sequence, a.follower.Position()).Msg("serving requests")
+	close(a.serving)
+	<-ctx.Done()
+	return nil
+}
+
+func (a *Access) handle(s *bus.Service) error {
+	return errors.Join(
+		bus.Handle(s, "CreateUser", a.createUser),
+		bus.Handle(s, "ListUsers", a.listUsers),
+		bus.Handle(s, "RevokeUser", a.revokeUser),
+		bus.Handle(s, "RenewSelf", a.renewSelf),
+		bus.Handle(s, "ListSessions", a.listSessions),
+		bus.Handle(s, "GetBus", a.getBus),
+		fold.Serve(s, a.follower, version.Version),
+		s.RefuseUnknown(),
 	)
 }

@@ -1,10 +1,29 @@
+// Package catalog is the image-catalog: the service that answers what can be installed. It alone
+// writes facts about images and channels, and stores the content of images in chunks.
+//
+// Guarantees:
+//
+//  1. A version never changes: an agent, version and platform have one image, however many catalogs
+//     receive requests at once.
+//  2. An image is activated only after every byte of it was read back from the bus and had the
+//     digest of its manifest. If its content is purged at the same moment, because another image
+//     that shared it was deleted, the image is disabled again at once.
+//  3. A stored chunk always has the digest of a manifest.
+//  4. Every request is safe to repeat: what already holds stays as it is. Only a deleted image or
+//     channel is not found the second time.
+//  5. The answer to a request, and every later request to the same catalog, shows what the request
+//     changed. Before a catalog refuses a request, its view catches up with the ledger.
+//  6. A server receives chunks of the images that its document names, or named half a minute ago, and no
+//     others. However much it requests, it delays no other server by more than its turn.
+//
+// An upload can be stopped at any time and continued by any client: MissingChunks lists what is left.
 package catalog
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/debug"
@@ -13,12 +32,16 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
+	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
-
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	"github.com/garrison-fleet/garrison/services/image-catalog/internal/decision"
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
+	"github.com/rs/zerolog"
 )
 
 // Config configures a catalog. Only Conn is required.
@@ -98,4 +121,82 @@ func (c *Catalog) Run(ctx context.Context) error {
 		rungroup.Part{Name: "promotions", Run: c.follower.WhenReady(c.promote.run)},
 		rungroup.Part{Name: "api", Run: c.follower.WhenReady(c.serve)},
 	)
+}
+
+// serve answers requests until ctx is done.
+func (c *Catalog) serve(ctx context.Context) error {
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	s, err := c.cfg.Conn.NewService(ledger.Catalog, version.Version,
+		catalogv1.File_garrison_catalog_v1_catalog_service_proto.Services().ByName("CatalogService"))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := c.handle(s); err != nil {
+		return err
+	}
+	c.cfg.Log.Info().Uint64(logs.Sequence, c.follower.Position()).Msg("serving requests")
+	close(c.serving)
+	<-ctx.Done()
+	return nil
+}
+
+func (c *Catalog) handle(s *bus.Service) error {
+	return errors.Join(
+		bus.Handle(s, "ListImages", c.listImages),
+		bus.Handle(s, "GetImage", c.getImage),
+		bus.Handle(s, "CreateImage", c.createImage),
+		bus.Handle(s, "PutChunk", c.putChunk),
+		bus.Handle(s, "MissingChunks", c.missingChunks),
+		bus.Handle(s, "GetChunk", c.getChunk),
+		bus.Handle(s, "ActivateImage", c.activateImage),
+		bus.Handle(s, "DisableImage", c.disableImage),
+		bus.Handle(s, "DeleteImage", c.deleteImage),
+		bus.Handle(s, "ListChannels", c.listChannels),
+		bus.Handle(s, "CreateChannel", c.createChannel),
+		bus.Handle(s, "DeleteChannel", c.deleteChannel),
+		bus.Handle(s, "PromoteImage", c.promoteImage),
+		bus.Handle(s, "DemoteImage", c.demoteImage),
+		fold.Serve(s, c.follower, version.Version),
+		s.RefuseUnknown(),
+	)
+}
+
+// refuse returns a refusal; bus.Service adds the component.
+func refuse(kind fault.Kind, code, format string, args ...any) *fault.Error {
+	return fault.Refusef(kind, code, format, args...)
+}
+
+const firstPause, lastPause = 100 * time.Millisecond, 5 * time.Second
+
+// prepare does what must precede the first request: it creates the default channel and purges
+// orphaned content. It retries until both are done, since the bus may still be starting.
+func (c *Catalog) prepare(ctx context.Context) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := c.prepareOnce(ctx)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.cfg.Log.Warn().Err(err).Dur("retry_in", pause).Msg("start failed; retrying")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (c *Catalog) prepareOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	create := func() ([]ledger.Draft, error) { return decision.CreateDefaultChannel(c.view), nil }
+	if err := c.decide(ctx, bus.Caller{}, create); err != nil {
+		return fmt.Errorf("create the default channel: %w", err)
+	}
+	if err := c.content.purgeOrphans(ctx, c.decider.CatchUp); err != nil {
+		return fmt.Errorf("purge orphaned content: %w", err)
+	}
+	return nil
 }

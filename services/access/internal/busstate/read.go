@@ -1,3 +1,4 @@
+// Package busstate describes the bus and finds what is wrong with it, from what its servers answer. It is pure.
 package busstate
 
 import (

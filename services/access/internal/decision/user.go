@@ -1,3 +1,5 @@
+// Package decision decides who becomes a user, whose credentials are signed again, and who is revoked.
+// Its functions are pure: given the view, the time and the request, they return the facts to record.
 package decision
 
 import (
@@ -7,20 +9,17 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/user"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
-
+	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 	"github.com/garrison-fleet/garrison/services/access/internal/view"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // The longest time for which credentials are signed at once, and the shortest.

@@ -1,15 +1,10 @@
+// Package view is the view of access: every user, every server, and every key for which credentials
+// were signed that may still be valid. It answers which of those keys the bus must refuse.
 package view
 
 import (
 	"slices"
 	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
-	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -17,6 +12,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/token"
 	"github.com/garrison-fleet/garrison/pkg/noun/user"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
+	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Layout is the version of the tables; raise it when they or the fold change.

@@ -1,18 +1,30 @@
+// Package drift compares what is wanted of a server with what is known of it, and names the cause of each difference.
+// It is pure.
+//
+// Guarantees:
+//
+//  1. Of returns nothing for a server that is as it is wanted, with every instance converged and confirmed, and
+//     nothing unmanaged on it.
+//  2. Each difference has one cause, the most specific one: what the executor saw comes before what follows from two
+//     records that differ, and that before how the last task ended.
+//  3. Every cause is a declared code. A code that a server made up is replaced by a declared one.
 package drift
 
 import (
 	"cmp"
 	"iter"
+	"regexp"
+	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // StaleBeats is after how many beats without a confirmation the report of a server that is online is stale.
@@ -101,4 +113,93 @@ func known(said, other string) string {
 		return said
 	}
 	return other
+}
+
+// repeats leaves a difference to a person where its cure would bring again what failed on the server.
+func repeats(d *registryv1.Difference, i *instancev1.Instance) {
+	if d.Remedy == up && instance.WantedFailed(i) {
+		d.Remedy, d.Cure = person, "garrison undo "+i.IntentId
+	}
+}
+
+// block leaves a difference to a person where a block refuses to bring what is wanted.
+func (s Situation) block(d *registryv1.Difference, i *instancev1.Instance) {
+	if d.Remedy != up || s.Blocked == nil {
+		return
+	}
+	if why := s.Blocked(i); why != nil {
+		d.Remedy, d.Reason = person, d.Reason+"; "+why.Message
+		d.Cure = "garrison up " + d.Agent + "@VERSION --on " + s.Server.Name + ", another version; or " + why.Try
+	}
+}
+
+var (
+	placeholders = regexp.MustCompile(`\b(SERVER|AGENT|VERSION|LABEL)\b`)
+	nameNeeded   = regexp.MustCompile(`\$\{(label|metadata)\.([^}]+)\}`)
+)
+
+// remedy returns the remedy of a difference's cause, with what is known of the difference filled in.
+func remedy(d *registryv1.Difference) string {
+	e, _ := code.Lookup(d.Cause)
+	known := map[string]string{"SERVER": d.ServerName, "AGENT": d.Agent, "VERSION": d.Image.GetVersion()}
+	if code.LacksVariable(d.Cause) {
+		switch needed := nameNeeded.FindStringSubmatch(d.Reason); {
+		case needed == nil: // no operator can set it
+			return "garrison image build --help lists the variables; garrison up " + d.Agent + "@VERSION --on " +
+				d.ServerName + ", a version without it"
+		case needed[1] == "metadata":
+			return "garrison agent update " + d.Agent + " --set " + needed[2] + "=VALUE, then " + again(d)
+		default:
+			known["LABEL"] = needed[2]
+		}
+	}
+	return placeholders.ReplaceAllStringFunc(e.Remedy, func(name string) string { return cmp.Or(known[name], name) })
+}
+
+// again returns the command that asks for what is wanted once more.
+func again(d *registryv1.Difference) string {
+	return "garrison up " + d.Agent + "@" + d.Image.GetVersion() + " --on " + d.ServerName
+}
+
+// cure sets the command that cures a difference, or what a person must do.
+func cure(d *registryv1.Difference) {
+	if d.Remedy == up && !code.RetryHelps(d.Cause) {
+		d.Remedy, d.Cure = person, remedy(d)
+	}
+	if d.Cure != "" {
+		return
+	}
+	switch d.Remedy {
+	case registryv1.Remedy_REMEDY_UP:
+		d.Cure = again(d)
+	case registryv1.Remedy_REMEDY_CONFIGURE:
+		d.Cure = "garrison configure " + d.Agent + " --on " + d.ServerName
+	case registryv1.Remedy_REMEDY_REMOVE:
+		d.Cure = "garrison remove " + d.Agent + " --on " + d.ServerName
+	case registryv1.Remedy_REMEDY_REFRESH:
+		d.Cure = "garrison server refresh --on " + d.ServerName
+	}
+}
+
+// Default is an agent that the server's environment wants of it and that cannot be installed on it now.
+type Default struct {
+	Agent string
+	Why   *apiv1.Refusal
+	Since *timestamppb.Timestamp
+}
+
+// ofDefault returns the difference of a default that waits: no record of an instance wants its agent yet.
+func (s Situation) ofDefault(w Default) *registryv1.Difference {
+	d := &registryv1.Difference{
+		Agent: w.Agent, Wanted: "the default of " + s.Server.Environment, Observed: "nothing",
+		Cause: known(w.Why.Code, code.NeverInstalled), Reason: w.Why.Message, Since: w.Since, Remedy: person,
+		Cure: strings.ReplaceAll(w.Why.Try, "--on SELECTOR", "--on "+s.Server.Name),
+	}
+	if d.Cause == code.ServerReinstalling {
+		d.Remedy = wait
+	}
+	if d.Cure == "" {
+		d.Cure = "garrison env default list " + s.Server.Environment
+	}
+	return d
 }

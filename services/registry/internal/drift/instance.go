@@ -3,18 +3,19 @@ package drift
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const up = registryv1.Remedy_REMEDY_UP
@@ -153,4 +154,75 @@ func ended(i *instancev1.Instance) *registryv1.Difference {
 		d.Cause, d.Reason = code.NeverInstalled, cmp.Or(d.Reason, "the server never listed it")
 	}
 	return d
+}
+
+// metadata returns the difference of an instance that runs as it was last wanted, and whose metadata has changed since;
+// nil when it has not. What is wanted is fixed by an intent: a change of metadata alone brings nothing to a server.
+func (s Situation) metadata(i *instancev1.Instance) *registryv1.Difference {
+	if s.Merged == nil || i.Wanted == nil {
+		return nil
+	}
+	digest, why := s.Merged(i)
+	d := &registryv1.Difference{Cause: code.MetadataChanged, Remedy: registryv1.Remedy_REMEDY_CONFIGURE}
+	switch {
+	case why != nil:
+		d.Remedy, d.Cure = person, why.Try
+		d.Reason = "its metadata has changed, and cannot be merged: " + why.Message
+	case !bytes.Equal(digest, i.GetConfiguration().GetDigest()):
+		d.Reason = "its metadata has changed since it was configured"
+	default:
+		return nil
+	}
+	return d
+}
+
+// External is an instance of an agent of kind external, as it was last reported.
+type External struct {
+	Instance *externalv1.External // with the time of the last report, where that is known
+	Stale    bool                 // no report listed it in time
+	Within   time.Duration        // that time
+	Wanted   string               // the version that it should have; empty for none
+}
+
+// Difference returns why an external instance needs attention, without its server; nil when it does not. Garrison
+// changes nothing there, so a person or another system has to.
+func (x External) Difference() *registryv1.Difference {
+	f := x.Instance.GetFound()
+	d := &registryv1.Difference{
+		Agent: x.Instance.Agent, Observed: cmp.Or(f.GetVersion(), "reported"), Remedy: person,
+		Since: x.Instance.Since, ConfirmedAt: x.Instance.ConfirmedAt,
+		Cure: fmt.Sprintf("garrison external show %s %s", x.Instance.Agent, f.GetName()),
+	}
+	switch {
+	case x.Stale:
+		d.Cause, d.Wanted = code.StaleReport, fmt.Sprintf("reported within %v", x.Within)
+		d.Reason = fmt.Sprintf("%s: no report of %s lists it", f.GetName(), x.Instance.Reporter)
+	case f.GetHealth() == instancev1.Health_HEALTH_BAD:
+		d.Cause, d.Wanted = code.Unhealthy, "good"
+		d.Reason = f.GetName() + ": " + cmp.Or(f.GetReason(), "it is reported as bad")
+	case x.Wanted != "" && x.Wanted != f.GetVersion():
+		d.Cause, d.Wanted, d.Since = code.WrongVersion, x.Wanted, x.Instance.ChangedAt
+		d.Reason = fmt.Sprintf("%s: it has version %s", f.GetName(), cmp.Or(f.GetVersion(), "unknown"))
+	default:
+		return nil
+	}
+	return d
+}
+
+// ofExternals returns the differences of a server's external instances, and how many were compared.
+func (s Situation) ofExternals(agent string) (out []*registryv1.Difference, compared int) {
+	if s.Externals == nil {
+		return nil, 0
+	}
+	for x := range s.Externals {
+		if agent != "" && x.Instance.Agent != agent {
+			continue
+		}
+		compared++
+		if d := x.Difference(); d != nil {
+			d.ServerId, d.ServerName, d.Environment = s.Server.Id, s.Server.Name, s.Server.Environment
+			out = append(out, d)
+		}
+	}
+	return out, compared
 }

@@ -12,9 +12,15 @@
 package image
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/version"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // WithoutContent returns a manifest without the fields that only fetching and running need: a large
@@ -41,3 +47,60 @@ func Ref(m *imagev1.Manifest) *imagev1.Ref {
 
 // Same reports whether two references name the same image.
 func Same(a, b *imagev1.Ref) bool { return a.GetId() == b.GetId() }
+
+// Fits returns why an image cannot run on a server beside its other agents, or nil. The executor
+// checks again with what only it knows, such as the exact free disk space.
+func Fits(r Reader, m *imagev1.Manifest, s *serverv1.Server, others []*instancev1.Instance) *apiv1.Refusal {
+	if have := s.GetSysinfo().GetExecutorVersion(); version.Before(have, m.ExecutorVersion) {
+		return refuse(code.ExecutorTooOld, fmt.Sprintf("%s needs an executor of version %s; server %q has %s",
+			named(m), m.ExecutorVersion, s.Name, have), "garrison server list -o wide")
+	}
+	if need, most := m.GetBlob().GetUnpackedSizeBytes(), largestDisk(s); most > 0 && need > most {
+		return refuse(code.NoSpace, fmt.Sprintf("%s needs %d bytes; the largest disk of server %q has %d",
+			named(m), need, s.Name, most), "garrison server show "+s.Id)
+	}
+	if why := short(m, s); why != nil {
+		return why
+	}
+	for _, o := range others {
+		if o.Agent != m.Agent && (slices.Contains(m.Conflicts, o.Agent) || conflicts(r, o, m.Agent)) {
+			return refuse(code.Conflicts, fmt.Sprintf("%s must not be on server %q together with agent %q",
+				named(m), s.Name, o.Agent), fmt.Sprintf("garrison remove %s --on %s", o.Agent, s.Id))
+		}
+	}
+	return nil
+}
+
+func named(m *imagev1.Manifest) string { return m.Agent + " " + m.Version }
+
+func largestDisk(s *serverv1.Server) (most uint64) {
+	for _, d := range s.GetSysinfo().GetDisks() {
+		most = max(most, d.SizeBytes)
+	}
+	return most
+}
+
+// conflicts reports whether the image of an instance conflicts with an agent.
+func conflicts(r Reader, o *instancev1.Instance, agent string) bool {
+	for _, ref := range []*imagev1.Ref{o.Wanted, o.Observed} {
+		if i, ok := r.Image(ref.GetId()); ok && slices.Contains(i.Manifest.Conflicts, agent) {
+			return true
+		}
+	}
+	return false
+}
+
+// largestRoom is the size class beyond which an executor does not tell free space apart.
+const largestRoom = 64 << 30
+
+// short returns why an image certainly does not fit into the free space of a server, or nil: the free space is less
+// than two and a half times what the executor reports.
+func short(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
+	need, room := m.GetBlob().GetUnpackedSizeBytes(), s.GetSysinfo().GetRoomBytes()
+	if room == 0 || room >= largestRoom || need < 2*room+room/2 {
+		return nil
+	}
+	return refuse(code.NoSpace, fmt.Sprintf(
+		"%s needs %d bytes; less than %d are free where the agents of server %q are", named(m), need,
+		2*room+room/2, s.Name), "garrison server show "+s.Id+"; garrison server refresh "+s.Id)
+}

@@ -1,6 +1,7 @@
 package presence
 
 import (
+	"slices"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
@@ -92,3 +93,78 @@ func LateSince(s *serverv1.Server, last Beat, hearing, now time.Time, interval t
 	}
 	return from.Add(interval)
 }
+
+// Servers is what is known of the servers of the bus. When one of them goes away, the beats of the fleet's servers that
+// are connected to it are lost until they have connected to another one, while this process loses nothing. The zero
+// value knows nothing.
+type Servers struct {
+	seen   bool // the bus has answered
+	others int
+	leader string
+	silent []string
+}
+
+// Next returns what is known after the bus has named the server that leads, and how many others there are, of which
+// some are silent. It also returns whether beats may have been lost since the last answer: a server is silent that
+// was heard before, or another one leads. A server that stays away causes that once.
+func (s Servers) Next(leader string, others int, silent []string) (next Servers, lost bool) {
+	lost = s.seen && s.leader != leader
+	for _, name := range silent {
+		lost = lost || s.seen && !slices.Contains(s.silent, name)
+	}
+	return Servers{seen: true, others: others, leader: leader, silent: silent}, lost
+}
+
+// Several reports whether the bus has other servers to which the fleet's servers may be connected. While such a bus
+// does not answer, this process may be cut off from them.
+func (s Servers) Several() bool { return s.others > 0 }
+
+// Known reports whether the bus has answered.
+func (s Servers) Known() bool { return s.seen }
+
+// Blame bounds for how long silence is attributed to servers of the bus that go away again and again, such as one in a
+// crash loop. Without the bound, no server of the fleet would ever become offline. The zero value attributes nothing.
+type Blame struct {
+	since, last time.Time
+}
+
+// Next returns the blame after a server of the bus went away, and reports whether silence is attributed to that: within
+// HoldLimit of the first time, which counts anew once no server went away for as long as each is given to return.
+func (b Blame) Next(now time.Time, interval, returns time.Duration) (next Blame, counts bool) {
+	if now.Sub(b.last) >= Silence(interval)+returns {
+		b.since = now
+	}
+	b.last = now
+	return b, now.Sub(b.since) < HoldLimit(interval)
+}
+
+const (
+	// holdAbove is how many servers must be silent at once before the cause is sought elsewhere.
+	holdAbove = 10
+	// holdShare is the share of the online servers that must be silent for that: one in five.
+	holdShare = 5
+)
+
+// Hold says that a large share of the online servers fell silent within one limit. Machines fail one by one; such a
+// number more likely means that the bus, the network or this process delays beats. The zero value holds nothing.
+type Hold struct {
+	Silent, Of int
+	Since      time.Time
+	Until      time.Time // they are called offline from then on
+}
+
+// Next returns the hold after a count of the late servers among those that are recorded as online. A hold that reached
+// its end stays ended until the share is small again.
+func (h Hold) Next(silent, of int, now time.Time, interval time.Duration) Hold {
+	if silent <= holdAbove || silent*holdShare <= of {
+		return Hold{}
+	}
+	if h.Since.IsZero() {
+		h.Since, h.Until = now, now.Add(HoldLimit(interval))
+	}
+	h.Silent, h.Of = silent, of
+	return h
+}
+
+// Holds reports whether no server is called offline now.
+func (h Hold) Holds(now time.Time) bool { return !h.Since.IsZero() && now.Before(h.Until) }

@@ -1,15 +1,28 @@
+// Package presence decides from a server's beats, or their absence, which facts about the server
+// are due: online and offline, the condition that its executor reports, and two executors that
+// beat with one identity. Everything here is pure: the time and the beats are arguments.
+//
+// Guarantees:
+//
+//  1. Decide is the only function that decides presence.
+//  2. A server is called offline only after three beat intervals without a beat, in which this process could receive
+//     one. What reached the bus and waits for this process counts as received. After the start of this process, after
+//     the bus was unreachable and after this process stood still, each server is also given the time to connect again.
+//  3. While more than ten servers and a fifth of all are silent, none is called offline, for sixty intervals at most.
+//  4. A late server, which missed a beat, is derived and never a fact.
+//  5. How often one server can cause these facts is bounded. Package bounds cut its beats before.
 package presence
 
 import (
+	"iter"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"github.com/garrison-fleet/garrison/pkg/noun/server"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 )
 
 // missedBeats is how many beats in a row may be missed. A healthy network loses one now and then,
@@ -72,4 +85,17 @@ func Decide(s *serverv1.Server, last Beat, t Timing) proto.Message {
 // rebooted reports whether a beat shows that the server's machine started again.
 func rebooted(s *serverv1.Server, last Beat) bool {
 	return last.BootID != "" && last.BootID != s.BootId && s.Duplicate == nil && !last.Sessions.Suspect()
+}
+
+// DecideReinstalled returns the fact that ends a reinstall, or nil: no instance is left, and the server's executor
+// said for this reinstall that it kept nothing.
+func DecideReinstalled(s *serverv1.Server, last Beat, instances iter.Seq[*instancev1.Instance]) proto.Message {
+	under := s.GetReinstall()
+	if under == nil || last.Reset != under.IntentId || s.Duplicate != nil {
+		return nil
+	}
+	for range instances {
+		return nil
+	}
+	return &serverv1.Reinstalled{IntentId: under.IntentId}
 }

@@ -11,6 +11,7 @@ package selector
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
@@ -139,4 +141,48 @@ func ambiguous(reference string, all []*serverv1.Server) *apiv1.Refusal {
 		),
 		Try: "a longer prefix, or the whole id",
 	}
+}
+
+// Fixed returns a function that reports whether a kept selector, whose servers are ids, matches a server in any state.
+// What it names may be gone since: that matches no server, and the rest still does.
+func Fixed(on *intentv1.Selector) func(*serverv1.Server) bool {
+	return func(s *serverv1.Server) bool {
+		return fixed(s, on) && !slices.ContainsFunc(on.GetNot(), func(n *intentv1.Selector) bool { return fixed(s, n) })
+	}
+}
+
+// fixed reports whether a server matches a selector, regardless of what it excludes.
+func fixed(s *serverv1.Server, on *intentv1.Selector) bool {
+	if empty(on) || len(on.Servers) > 0 && !slices.Contains(on.Servers, s.GetId()) {
+		return false
+	}
+	return Matches(s, on.Environment, on.Labels) && MeetsAll(s, on.Where)
+}
+
+// mostSpelled is how many servers Flags spells out.
+const mostSpelled = 5
+
+// Flags returns the flags of the CLI that express a selector, for the commands that refusals suggest. A long or nested
+// selector is left to the reader, as SELECTOR.
+func Flags(s *intentv1.Selector) string {
+	if len(s.GetWhere())+len(s.GetNot()) > 0 || len(s.GetServers()) > mostSpelled {
+		return "--on SELECTOR"
+	}
+	var out []string
+	if s.GetAll() {
+		out = append(out, "--on all")
+	}
+	if len(s.GetServers()) > 0 {
+		out = append(out, "--on "+strings.Join(s.Servers, ","))
+	}
+	if s.GetEnvironment() != "" {
+		out = append(out, "--on env="+s.Environment)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.GetLabels())) {
+		out = append(out, "--on label."+name+"="+s.Labels[name])
+	}
+	if len(out) == 0 { // which is refused, so that the reader names servers
+		return "--on SELECTOR"
+	}
+	return strings.Join(out, " ")
 }

@@ -5,16 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/proto"
-
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -103,5 +101,23 @@ func TestASelectorReturnsLivingServersOrARefusal(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestASelectorIsSpelledAsFlags(t *testing.T) {
+	for want, s := range map[string]*intentv1.Selector{
+		"--on SELECTOR": {},
+		"--on all":      {All: true},
+		"--on a,b":      {Servers: []string{"a", "b"}},
+		"--on env=prod --on label.rack=r1 --on label.row=2": {
+			Environment: "prod", Labels: map[string]string{"row": "2", "rack": "r1"},
+		},
+	} {
+		if have := selector.Flags(s); have != want {
+			t.Errorf("%v: %q; want %q", s, have, want)
+		}
+	}
+	if have := selector.Flags(&intentv1.Selector{Not: []*intentv1.Selector{{All: true}}}); have != "--on SELECTOR" {
+		t.Errorf("a nested selector: %q", have)
 	}
 }

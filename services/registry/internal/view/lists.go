@@ -4,16 +4,19 @@ import (
 	"iter"
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
-
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
+	"google.golang.org/protobuf/proto"
 )
 
 // ServersNear returns every server that a query may match, from an id on, dead ones too, by id: those of its smallest
@@ -83,3 +86,41 @@ func sorted[T proto.Message](t *fold.Table[T], after string) iter.Seq2[string, T
 }
 
 var _ selector.Reader = (*View)(nil)
+
+// Hold returns a hold by id; its time may have passed.
+func (v *records) Hold(id string) (*holdv1.Hold, bool) { return v.holds.Get(id) }
+
+// Holds returns the holds that sort after an id, by id; the time of some may have passed.
+func (v *records) Holds(after string) iter.Seq2[string, *holdv1.Hold] { return sorted(v.holds, after) }
+
+// HoldCount returns how many holds there are.
+func (v *records) HoldCount() int { return v.holds.Len() }
+
+// applyLobby folds a rejection, and drops those that no longer hold.
+func (v *View) applyLobby(f ledger.Fact) bool {
+	next, fit := lobby.Apply(row(v.rejections, f.Key), f)
+	for key, r := range v.rejections.All() {
+		if key != f.Key && !lobby.Holds(r, f.At) {
+			v.rejections.Drop(key, v.rejections.Sequence(key))
+		}
+	}
+	return own(v.rejections, f, next, fit)
+}
+
+// Rejection returns the rejection of a key; it may no longer hold.
+func (v *records) Rejection(publicKey string) (*lobbyv1.Rejection, bool) {
+	return v.rejections.Get(publicKey)
+}
+
+// LabelRule returns a label rule by name.
+func (v *records) LabelRule(name string) (*labelrulev1.LabelRule, bool) {
+	return v.labelRules.Get(name)
+}
+
+// LabelRules returns the label rules that sort after a name, by name.
+func (v *records) LabelRules(after string) iter.Seq2[string, *labelrulev1.LabelRule] {
+	return sorted(v.labelRules, after)
+}
+
+// LabelRuleNames returns every label rule's name.
+func (v *records) LabelRuleNames() iter.Seq[string] { return keys(v.labelRules) }

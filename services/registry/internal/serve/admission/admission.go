@@ -2,8 +2,6 @@
 package admission
 
 import (
-	"cmp"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,14 +12,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/decide"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
-	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/pace"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -30,7 +24,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/signing"
@@ -78,73 +71,6 @@ func New(r *records.Records, c Config, log zerolog.Logger) *Desk {
 	}
 	a.pools = &pools{Desk: a}
 	return a
-}
-
-// Invite creates a one-time token, for a new server or for one whose credentials are void. Only its
-// hash is recorded, so the token cannot be shown again.
-func (a *Desk) Invite(
-	ctx context.Context, c bus.Caller, q *registryv1.InviteServerRequest,
-) (*registryv1.InviteServerResponse, error) {
-	invited, err := a.invitation(q)
-	if err != nil {
-		return nil, err
-	}
-	token, err := a.reinvite(ctx, c, invited)
-	again := token.ServerID != ""
-	if err == nil && !again {
-		token, err = a.inviteNew(ctx, c, q.ServerId, invited)
-	}
-	if err != nil {
-		return nil, err
-	}
-	a.log.Info().Str(logs.Server, token.ServerID).Str("name", invited.Name).Bool("again", again).
-		Str(logs.Actor, c.Actor).Msg("server invited")
-	return &registryv1.InviteServerResponse{
-		ServerId: token.ServerID, Token: token.String(), ExpiresAt: invited.ExpiresAt, Again: again,
-	}, nil
-}
-
-// inviteNew invites a server that is not known yet, under a given id, or a new one when it is empty.
-func (a *Desk) inviteNew(
-	ctx context.Context, c bus.Caller, id string, invited *serverv1.Invited,
-) (trust.Token, error) {
-	if id == "" {
-		id = a.records.NewID()
-	}
-	token, guest, err := a.Token(id, invited.Cell, invited.ExpiresAt)
-	if err != nil {
-		return token, err
-	}
-	invited.TokenSha256, invited.GuestKey = SumOf(token.Secret), guest
-	return token, a.recordInvitation(ctx, c, token.ServerID, invited)
-}
-
-// reinvite makes a new token for the server that has the name of an invitation and whose credentials
-// are void. The token is empty when there is no such server. An earlier token is void from then on.
-func (a *Desk) reinvite(ctx context.Context, c bus.Caller, invited *serverv1.Invited) (trust.Token, error) {
-	r := a.records
-	var token trust.Token
-	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		token = trust.Token{}
-		for s := range r.View.ServersNamed(invited.Name) {
-			if !server.Managed(s) || !server.Void(s, r.Now()) {
-				continue
-			}
-			if s.Standing == serverv1.Standing_STANDING_QUARANTINED {
-				return nil, fault.Refuse(fault.Conflict, enrol.ShutOut(s))
-			}
-			made, guest, err := a.Token(s.Id, s.Cell, invited.ExpiresAt)
-			if err != nil {
-				return nil, err
-			}
-			token = made
-			return []ledger.Draft{r.ByCaller(c, ledger.Server, s.Id, &serverv1.Reinvited{
-				TokenSha256: SumOf(token.Secret), ExpiresAt: invited.ExpiresAt, GuestKey: guest,
-			})}, nil
-		}
-		return nil, nil
-	})
-	return token, err
 }
 
 // Token creates a token, and returns the public half of the key in it.
@@ -274,48 +200,4 @@ func CheckServerName(name string) error {
 		return request.Invalid(code.BadName, "a server cannot be named %q, which selects every server", name)
 	}
 	return nil
-}
-
-// recordInvitation records an invitation. Names are unique among servers that are not dead. When two
-// registries invite under one name at once, the view takes the first in the ledger, and the second
-// is withdrawn here.
-func (a *Desk) recordInvitation(ctx context.Context, c bus.Caller, id string, invited *serverv1.Invited) error {
-	r := a.records
-	nameInUse := func() error {
-		for s := range r.View.ServersNamed(invited.Name) {
-			if s.Life == serverv1.Life_LIFE_INVITED {
-				return request.AlreadyExists("invitation of server", s.Name,
-					"garrison server forget "+s.Name+", which invalidates its token, and invite it again")
-			}
-			if server.Living(s) {
-				return request.AlreadyExists("server", s.Name, "garrison server show "+s.Name+
-					"; to enroll its machine again, first: garrison server revoke "+s.Name)
-			}
-		}
-		return nil
-	}
-	recorded := false
-	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		if err := nameInUse(); err != nil {
-			return nil, err
-		}
-		if err := a.unusedID(id); err != nil {
-			return nil, err
-		}
-		recorded = true
-		return []ledger.Draft{r.ByCaller(c, ledger.Server, id, invited)}, r.CheckEnvironment(invited.Environment)
-	})
-	if err != nil || !recorded {
-		return err
-	}
-	var first error
-	r.Follower.Read(func() { _, recorded = r.View.Server(id); first = nameInUse() })
-	if recorded {
-		return nil
-	}
-	f := r.Decider.Fact(decide.By(c), ledger.Server, id, &serverv1.Forgotten{})
-	if _, err := r.Decider.Append(ctx, ledger.Free(f)); err != nil {
-		return err
-	}
-	return cmp.Or(first, error(request.AlreadyExists("server", invited.Name, "the same command again")))
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/garrison-fleet/garrison/pkg/bounds"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -15,11 +13,13 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/services/registry/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // IdleASecond is how many requests to enrol of one sender may admit no server within a second, because they are
@@ -185,4 +185,41 @@ func (a *Desk) check(from topology.ServerAddress, server string) error {
 // nextExpiry returns until when credentials are valid that are signed now.
 func (a *Desk) nextExpiry() *timestamppb.Timestamp {
 	return timestamppb.New(a.records.Now().Add(a.lasting).UTC().Truncate(time.Second))
+}
+
+// grant is what a server gets that joined over a login that it shares with others.
+type grant struct {
+	server, cell, publicKey string
+	ownership               serverv1.Ownership
+	expires                 time.Time // of its credentials; zero means never
+}
+
+// grantOf returns what a recorded server gets.
+func grantOf(s *serverv1.Server) *grant {
+	g := &grant{server: s.Id, cell: s.Cell, publicKey: s.PublicKey, ownership: s.Ownership}
+	if s.CredentialsExpireAt != nil {
+		g.expires = s.CredentialsExpireAt.AsTime()
+	}
+	return g
+}
+
+// sealed signs the credentials of a server and seals them to a key of its own, so that no other holder of
+// its login can read them.
+func (a *Desk) sealed(g *grant, to string) (sealed []byte, by string, err error) {
+	ca, err := a.busCA()
+	if err != nil {
+		return nil, "", err
+	}
+	resp := &registryv1.EnrolResponse{
+		ServerId: g.server, Cell: g.cell, Ownership: g.ownership, TombstoneKey: a.Signer.TombstoneKey(),
+		ImageKeys: a.imageKeys, BusCa: string(ca),
+	}
+	if resp.UserJwt, err = a.Signer.Server(g.publicKey, g.server, g.cell, g.expires); err != nil {
+		return nil, "", err
+	}
+	data, err := proto.Marshal(resp)
+	if err != nil {
+		return nil, "", err
+	}
+	return trust.SealTo(to, data)
 }

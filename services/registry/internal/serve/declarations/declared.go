@@ -3,10 +3,9 @@ package declarations
 
 import (
 	"context"
+	"fmt"
 	"strings"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -17,9 +16,10 @@ import (
 	noun "github.com/garrison-fleet/garrison/pkg/noun/declared"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // declaration is a record that operators declare: an application, an environment or an agent.
@@ -222,4 +222,19 @@ func inUse(noun, name string, n int, what, try string) error {
 		what = strings.TrimSuffix(what, "s")
 	}
 	return fault.Refusef(fault.Conflict, code.InUse, "%s %q has %d %s", noun, name, n, what).Try(try)
+}
+
+// checkRevision refuses a request that is based on another revision than the record has; 0 is based on none.
+func (d *declared[T]) checkRevision(have T, based uint64) error {
+	if based == 0 || based == have.GetRevision() {
+		return nil
+	}
+	what, at := "created it", have.GetCreatedAt()
+	if have.GetChangedAt() != nil {
+		what, at = "changed "+strings.Join(have.GetChanged(), ", "), have.GetChangedAt()
+	}
+	return fault.Refusef(fault.Conflict, code.RevisionChanged,
+		"%s %q has revision %d, not %d: %s %s at %s", d.noun, have.GetName(), have.GetRevision(), based,
+		have.GetChangedBy(), what, at.AsTime().UTC().Format(time.RFC3339)).
+		Try(fmt.Sprintf("%s show %s, and then the change again", d.command, have.GetName()))
 }

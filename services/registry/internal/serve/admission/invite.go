@@ -22,37 +22,64 @@ import (
 // InvitedAtOnce is how many servers one request invites: their facts are one step, and their tokens one answer.
 const InvitedAtOnce = 200
 
+// Invite creates a one-time token, for a new server or for one whose credentials are void. Only its hash is recorded,
+// so the token cannot be shown again.
+func (a *Desk) Invite(
+	ctx context.Context, c bus.Caller, q *registryv1.InviteServerRequest,
+) (*registryv1.InviteServerResponse, error) {
+	invited, err := a.invitation(q)
+	if err != nil {
+		return nil, err
+	}
+	i := &invitations{Desk: a, caller: c, alone: true, ids: []string{q.ServerId}, asked: []*serverv1.Invited{invited}}
+	if err := i.record(ctx); err != nil {
+		return nil, err
+	}
+	one := i.out[0]
+	a.log.Info().Str(logs.Server, one.ServerId).Str("name", invited.Name).Bool("again", one.Known).
+		Str(logs.Actor, c.Actor).Msg("server invited")
+	return &registryv1.InviteServerResponse{
+		ServerId: one.ServerId, Token: one.Token, ExpiresAt: one.ExpiresAt, Again: one.Known,
+	}, nil
+}
+
 // InviteMany invites servers, all or none. It is safe to run twice: a server that did not join yet gets another token,
 // which makes the earlier one void, and one that joined is left as it is.
 func (a *Desk) InviteMany(
 	ctx context.Context, c bus.Caller, q *registryv1.InviteServersRequest,
 ) (*registryv1.InviteServersResponse, error) {
-	m := &manyInvited{Desk: a, caller: c}
-	if err := m.check(q); err != nil {
+	i := &invitations{Desk: a, caller: c}
+	if err := i.check(q); err != nil {
 		return nil, err
 	}
-	if err := a.records.Change(ctx, m.decide); err != nil {
+	if err := i.record(ctx); err != nil {
 		return nil, err
 	}
-	if err := m.withdrawTaken(ctx); err != nil {
-		return nil, err
-	}
-	a.log.Info().Int(logs.Count, len(m.out)).Str(logs.Actor, c.Actor).Msg("servers invited")
-	return &registryv1.InviteServersResponse{Servers: m.out}, nil
+	a.log.Info().Int(logs.Count, len(i.out)).Str(logs.Actor, c.Actor).Msg("servers invited")
+	return &registryv1.InviteServersResponse{Servers: i.out}, nil
 }
 
-// manyInvited is one request to invite several servers.
-type manyInvited struct {
+// invitations is one request to invite servers.
+type invitations struct {
 	*Desk
 	caller bus.Caller
+	alone  bool     // the request is about one server, which must not be known, or have void credentials
 	ids    []string // that were requested, or empty
 	asked  []*serverv1.Invited
 
 	out []*registryv1.InvitedServer
 }
 
+// record records the invitations.
+func (m *invitations) record(ctx context.Context) error {
+	if err := m.records.Change(ctx, m.decide); err != nil {
+		return err
+	}
+	return m.withdrawTaken(ctx)
+}
+
 // check checks each server, and that no two of a request exclude each other.
-func (m *manyInvited) check(q *registryv1.InviteServersRequest) error {
+func (m *invitations) check(q *registryv1.InviteServersRequest) error {
 	if n := len(q.Servers); n < 1 || n > InvitedAtOnce {
 		return request.Invalid(code.TooManyServers, "%d servers in one request; 1 to %d are possible", n, InvitedAtOnce)
 	}
@@ -84,7 +111,7 @@ func ofServer(name string, err error) error {
 }
 
 // decide drafts the facts of all servers. It must run inside Read.
-func (m *manyInvited) decide() (drafts []ledger.Draft, err error) {
+func (m *invitations) decide() (drafts []ledger.Draft, err error) {
 	m.out = nil
 	for n, invited := range m.asked {
 		var d *ledger.Draft
@@ -92,6 +119,8 @@ func (m *manyInvited) decide() (drafts []ledger.Draft, err error) {
 		switch {
 		case s == nil:
 			d, err = m.invite(m.ids[n], invited)
+		case m.alone && (s.Life == serverv1.Life_LIFE_INVITED || !server.Void(s, m.records.Now())):
+			err = nameInUse(s)
 		case s.Standing == serverv1.Standing_STANDING_QUARANTINED:
 			err = fault.Refuse(fault.Conflict, enrol.ShutOut(s))
 		case s.Life == serverv1.Life_LIFE_INVITED || server.Void(s, m.records.Now()):
@@ -99,8 +128,11 @@ func (m *manyInvited) decide() (drafts []ledger.Draft, err error) {
 		default:
 			m.out = append(m.out, &registryv1.InvitedServer{Name: s.Name, ServerId: s.Id, Known: true})
 		}
+		if err != nil && !m.alone {
+			err = ofServer(invited.Name, err)
+		}
 		if err != nil {
-			return nil, ofServer(invited.Name, err)
+			return nil, err
 		}
 		if d != nil {
 			drafts = append(drafts, *d)
@@ -109,8 +141,18 @@ func (m *manyInvited) decide() (drafts []ledger.Draft, err error) {
 	return drafts, nil
 }
 
+// nameInUse refuses an invitation under the name of a server.
+func nameInUse(s *serverv1.Server) error {
+	if s.Life == serverv1.Life_LIFE_INVITED {
+		return request.AlreadyExists("invitation of server", s.Name,
+			"garrison server forget "+s.Name+", which invalidates its token, and invite it again")
+	}
+	return request.AlreadyExists("server", s.Name, "garrison server show "+s.Name+
+		"; to enroll its machine again, first: garrison server revoke "+s.Name)
+}
+
 // known returns the living server with a name, or nil.
-func (m *manyInvited) known(name string) *serverv1.Server {
+func (m *invitations) known(name string) *serverv1.Server {
 	for s := range m.records.View.ServersNamed(name) {
 		if server.Living(s) {
 			return s
@@ -120,7 +162,7 @@ func (m *manyInvited) known(name string) *serverv1.Server {
 }
 
 // invite drafts the invitation of a new server.
-func (m *manyInvited) invite(id string, invited *serverv1.Invited) (*ledger.Draft, error) {
+func (m *invitations) invite(id string, invited *serverv1.Invited) (*ledger.Draft, error) {
 	if id == "" {
 		id = m.records.NewID()
 	}
@@ -143,7 +185,7 @@ func (m *manyInvited) invite(id string, invited *serverv1.Invited) (*ledger.Draf
 }
 
 // again drafts another token for a server that is known.
-func (m *manyInvited) again(s *serverv1.Server, invited *serverv1.Invited) (*ledger.Draft, error) {
+func (m *invitations) again(s *serverv1.Server, invited *serverv1.Invited) (*ledger.Draft, error) {
 	token, guest, err := m.Token(s.Id, s.Cell, invited.ExpiresAt)
 	if err != nil {
 		return nil, err
@@ -157,9 +199,9 @@ func (m *manyInvited) again(s *serverv1.Server, invited *serverv1.Invited) (*led
 	return &d, nil
 }
 
-// withdrawTaken withdraws the invitations whose names another registry gave away at the same moment: the view takes the
-// first in the ledger. See recordInvitation.
-func (m *manyInvited) withdrawTaken(ctx context.Context) error {
+// withdrawTaken withdraws the invitations whose names another registry gave away at the same moment: names are unique
+// among servers that are not dead, and the view takes the first in the ledger.
+func (m *invitations) withdrawTaken(ctx context.Context) error {
 	var taken []*registryv1.InvitedServer
 	m.records.Follower.Read(func() {
 		for _, one := range m.out {

@@ -1,16 +1,34 @@
+// Package defaults decides which agents the servers of an environment lack and get. It is pure: it reads the view and
+// returns intents, plans and counts.
+//
+// Guarantees:
+//
+//  1. A default installs an agent where it is missing. An instance that exists, at whatever image and by whatever
+//     intent, stays as it is; so does an agent that no instance explains.
+//  2. A default is due on a server that joined the environment after the default was first set, or that was in it when
+//     the default was set for all. It is not due where the agent was removed since: that removal stands until the
+//     default is set for all again or the server joins again.
+//  3. Derive returns one intent for many servers, under an id that is computed from the default and from the state of
+//     each server, and guarded by the environment and each instance: of two replicas that derive the same, one wins.
+//     A derived intent is never refused, because it names only servers that it changes.
+//  4. A default waits for a rollout that brings its agent to a server, until the rollout served it, or was aborted or
+//     undone.
+//  5. PlanSet and PlanMove decide as Derive will once the change is recorded, and draft nothing.
 package defaults
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 )
 
@@ -118,4 +136,60 @@ func members(r Reader, environment string, f func(*serverv1.Server)) {
 			f(s)
 		}
 	}
+}
+
+// A default that waits on many servers would come to all of them at once when what it waits for ends: an image is
+// activated or promoted, a block is lifted, an agent changes, or a rollout that was to bring it is aborted. More than
+// intent.MostAtOnce of them are held, and come by a rollout; the request that set the default may allow it at once.
+// Servers that join get their agents as they come.
+
+// hold divides the servers on which an agent could be installed now into those that get it, and those that are held.
+func hold(r Reader, ask intent.Ask, waited map[string]bool) (next, held []string) {
+	for _, id := range ask.Due {
+		if waited[id] {
+			held = append(held, id)
+		} else {
+			next = append(next, id)
+		}
+	}
+	if len(held) == 0 || !tooMany(r, ask, waited) {
+		return ask.Due, nil
+	}
+	return next, held
+}
+
+// tooMany reports whether a default could be installed now on more servers that waited than may get it at once.
+func tooMany(r Reader, ask intent.Ask, waited map[string]bool) bool {
+	e, _ := r.Environment(ask.Intent.Source.Environment)
+	agent := intent.AgentOf(ask.Intent)
+	d, n := e.GetDefaults()[agent], 0
+	if d.GetAtOnce() {
+		return false
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(waited)), Batch) {
+		ask.Due = nil
+		for _, id := range part {
+			if s, ok := r.Server(id); ok && isMember(s, e.Name) && stateOf(r, s, agent, d) == due {
+				ask.Due = append(ask.Due, id)
+			}
+		}
+		if len(ask.Due) == 0 {
+			continue
+		}
+		changed, _ := split(intent.Plan(r, ask))
+		if n += len(changed); n > intent.MostAtOnce {
+			return true
+		}
+	}
+	return false
+}
+
+// Held returns why a default is not installed on servers that are held.
+func Held(r Reader, environment, agent string, servers int) *apiv1.Refusal {
+	e, _ := r.Environment(environment)
+	chosen := intent.Chosen(agent, e.GetDefaults()[agent].GetImage())
+	on := &intentv1.Selector{Environment: environment}
+	return intent.TooWide(fmt.Sprintf("the default of environment %q waited, and would now install %s", environment,
+		agent), servers, fmt.Sprintf("%s; or garrison env default set %s %s --reach all --at-once",
+		intent.InWaves("--install "+chosen, on), environment, chosen))
 }
