@@ -1,6 +1,10 @@
 package bus
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
+)
 
 // footprint is what the units of a batch, and those held back before, guard and write.
 //
@@ -32,7 +36,7 @@ func (f *footprint) collides(u *unit) bool {
 			return true
 		}
 		for g := range f.wide {
-			if matches(g, m.Subject) {
+			if topology.Matches(g, m.Subject) {
 				return true
 			}
 		}
@@ -42,7 +46,7 @@ func (f *footprint) collides(u *unit) bool {
 
 func (f *footprint) writesInto(guard string) bool {
 	for subject := range f.written {
-		if matches(guard, subject) {
+		if topology.Matches(guard, subject) {
 			return true
 		}
 	}
@@ -67,23 +71,3 @@ func keyOf(subject string) string { return subject[:strings.LastIndexByte(subjec
 
 // isWide reports whether a guard has wildcards that are not just a * at the end.
 func isWide(guard string) bool { return strings.ContainsAny(strings.TrimSuffix(guard, "*"), "*>") }
-
-// Matches reports whether a filter, which may hold wildcards, matches a subject.
-func Matches(filter, subject string) bool { return matches(filter, subject) }
-
-// matches reports whether a guard matches a subject. A * in the subject is matched by * and > only.
-func matches(guard, subject string) bool {
-	for {
-		g, guardRest, guardMore := strings.Cut(guard, ".")
-		s, subjectRest, subjectMore := strings.Cut(subject, ".")
-		switch {
-		case g == ">":
-			return true
-		case g != "*" && g != s:
-			return false
-		case !guardMore || !subjectMore:
-			return guardMore == subjectMore
-		}
-		guard, subject = guardRest, subjectRest
-	}
-}

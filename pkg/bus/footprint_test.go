@@ -5,6 +5,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // anyUnit draws a unit over few subjects, so that units meet.
@@ -23,7 +25,7 @@ func anyUnit(t *rapid.T) *unit {
 func touches(a, b *unit) bool {
 	for _, g := range a.guards {
 		for _, m := range b.msgs {
-			if matches(g, m.Subject) {
+			if topology.Matches(g, m.Subject) {
 				return true
 			}
 		}
@@ -49,27 +51,4 @@ func TestAUnitCollidesWithWhatGuardsItOrIsGuardedByIt(t *testing.T) {
 			t.Fatalf("collides is %v, want %v", got, want)
 		}
 	})
-}
-
-func TestGuardsMatchAsSubjectsOfTheBusDo(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		guard, subject string
-		want           bool
-	}{
-		{"a.b.c", "a.b.c", true},
-		{"a.b.c", "a.b.d", false},
-		{"a.b", "a.b.c", false},
-		{"a.b.c", "a.b", false},
-		{"a.*.c", "a.b.c", true},
-		{"a.*.c", "a.b.d", false},
-		{"a.*", "a.b.c", false},
-		{"a.>", "a.b.c", true},
-		{"a.b.c.>", "a.b.c", false},
-		{"*.b.*", "a.b.c", true},
-	} {
-		if got := matches(c.guard, c.subject); got != c.want {
-			t.Errorf("%s matches %s: %v, want %v", c.guard, c.subject, got, c.want)
-		}
-	}
 }

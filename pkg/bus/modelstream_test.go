@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // modelMessage is a message as the modelled stream sees it.
@@ -69,7 +70,7 @@ func (s *modelStream) setGuards(drafts []ledger.Draft) {
 // lastBefore returns the last sequence below end on a guard's subject.
 func (s *modelStream) lastBefore(guard string, end int) uint64 {
 	for i := end - 1; i >= 0; i-- {
-		if matches(guard, s.stored[i].subject) {
+		if topology.Matches(guard, s.stored[i].subject) {
 			return uint64(i + 1)
 		}
 	}

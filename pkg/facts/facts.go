@@ -160,7 +160,7 @@ func (r *reader) findNear(
 			unread = whole.From < below
 		}
 		for _, m := range stored {
-			if m.Sequence < below && bus.Matches(p.Filter, m.Subject) {
+			if m.Sequence < below && topology.Matches(p.Filter, m.Subject) {
 				found, size = append(found, m), size+len(m.Data)
 			}
 		}

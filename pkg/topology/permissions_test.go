@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAPatternIncludesWhatNATSSaysItDoes(t *testing.T) {
+func TestAPatternMatchesWhatNATSSaysItDoes(t *testing.T) {
 	for _, c := range []struct {
 		pattern, subject string
 		want             bool
@@ -21,11 +21,13 @@ func TestAPatternIncludesWhatNATSSaysItDoes(t *testing.T) {
 		{"a.*.c", "a.b.c", true},
 		{"a.*.c", "a.b.d", false},
 		{"a.>", "a.b.c", true},
+		{"*.b.*", "a.b.c", true},
 		{"a.>", "a", false},
+		{"a.b.c.>", "a.b.c", false},
 		{">", "a", true},
 	} {
-		if have := includes(c.pattern, c.subject); have != c.want {
-			t.Errorf("%s includes %s: %v, want %v", c.pattern, c.subject, have, c.want)
+		if have := Matches(c.pattern, c.subject); have != c.want {
+			t.Errorf("%s matches %s: %v, want %v", c.pattern, c.subject, have, c.want)
 		}
 	}
 }

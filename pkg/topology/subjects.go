@@ -201,9 +201,6 @@ func APISubject(service, access, method, actor string) string {
 	return api + strings.Join([]string{service, access, method, actor}, ".")
 }
 
-// APISubjects matches every method of every service.
-const APISubjects = api + "*.*.*.*"
-
 // ServiceSubjects matches every method of a service, by every actor.
 func ServiceSubjects(service string) string { return APISubject(service, anyToken, anyToken, anyToken) }
 
@@ -230,6 +227,24 @@ func SenderOf(subject string) string {
 		return t[1]
 	}
 	return subject
+}
+
+// Matches reports whether a pattern matches a subject, by the rules of NATS. A * in the subject is matched by * and >
+// only.
+func Matches(pattern, subject string) bool {
+	for {
+		p, rest, more := strings.Cut(pattern, ".")
+		s, subjectRest, subjectMore := strings.Cut(subject, ".")
+		switch {
+		case p == ">":
+			return true
+		case p != "*" && p != s:
+			return false
+		case !more || !subjectMore:
+			return more == subjectMore
+		}
+		pattern, subject = rest, subjectRest
+	}
 }
 
 // parseServer reads a subject of CELL.SERVER behind a prefix.

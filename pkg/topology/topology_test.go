@@ -224,7 +224,6 @@ func TestAPatternMatchesTheSubjectsOfItsClassOnly(t *testing.T) {
 		topology.EnrolSubjects:      topology.EnrolSubject(a),
 		topology.RenewSubjects:      topology.RenewSubject(a),
 		topology.ChunkSubjects:      topology.BlobSubject([]byte{1}, 2),
-		topology.APISubjects:        topology.APISubject(topology.UserRegistry, "read", "about", "ann"),
 		topology.DeadLetterSubjects: topology.DeadLetterSubject(topology.Intents, "ann"),
 		topology.LedgerSubjects:     ledger.FactSubject(ledger.Task, "t", "queued"),
 	}
@@ -233,25 +232,11 @@ func TestAPatternMatchesTheSubjectsOfItsClassOnly(t *testing.T) {
 	built[topology.ChunkAnswerSubjects] = topology.ChunkAnswerSubject(chunk)
 	for pattern := range built {
 		for own, subject := range built {
-			if matches(pattern, subject) != (own == pattern) {
+			if topology.Matches(pattern, subject) != (own == pattern) {
 				t.Errorf("%s and %s: matches is %v", pattern, subject, own != pattern)
 			}
 		}
 	}
-}
-
-// matches reports whether a subject matches a pattern, as nats-server defines it.
-func matches(pattern, subject string) bool {
-	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
-	for i, token := range p {
-		if token == ">" {
-			return len(s) > i
-		}
-		if i >= len(s) || token != "*" && token != s[i] {
-			return false
-		}
-	}
-	return len(p) == len(s)
 }
 
 func TestASubjectThatIsNoneIsRefused(t *testing.T) {

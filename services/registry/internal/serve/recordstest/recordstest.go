@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
@@ -86,7 +87,7 @@ func (w *World) last(subject string) (sequence uint64) {
 		return w.ends[subject] // of one key
 	}
 	for _, f := range w.Facts {
-		if bus.Matches(subject, f.Subject()) {
+		if topology.Matches(subject, f.Subject()) {
 			sequence = f.Sequence
 		}
 	}
