@@ -4,14 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/garrison-fleet/garrison/pkg/strictdir"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/google/renameio/v2"
 )
 
 // Keys describes a bus in a process of its own, and services in processes of their own.
@@ -133,4 +138,67 @@ func accountsConf(p trust.Public) string {
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+// routePort is where the servers of a cluster expect each other; deploy/nats/cluster.conf listens there.
+const routePort = "6222"
+
+// hostsOf returns the hosts of a bus's URL, which may be several with commas.
+func hostsOf(urls string) (hosts []string) {
+	for one := range strings.SplitSeq(urls, ",") {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil && u.Hostname() != "" {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	return hosts
+}
+
+// routes keeps trust/cluster/routes.conf, which the configuration of each server of a cluster includes: where its
+// servers are. A bus with one server has no such file.
+func (k Keys) routes() error {
+	file := filepath.Join(k.Data, "trust", "cluster", "routes.conf")
+	hosts := hostsOf(k.URL)
+	if len(hosts) < 2 {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("routes: [\n")
+	for _, host := range hosts {
+		fmt.Fprintf(&b, "  \"nats-route://%s\"\n", net.JoinHostPort(host, routePort))
+	}
+	b.WriteString("]\n")
+	if err := strictdir.Make(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return renameio.WriteFile(file, []byte(b.String()), 0o600)
+}
+
+// firstOperator is the name of the admin whose context stands in the data directory.
+const firstOperator = "operator"
+
+// operatorContext returns the first operator's context that is kept in a file. It makes a new one, and returns why,
+// when the file is missing or damaged, or its credentials have expired: the admin of this machine is never locked out.
+// Other credentials of that name stay valid until they expire or are revoked.
+func operatorContext(a *trust.Authority, file string, at time.Time) (c trust.Context, why string, err error) {
+	c, err = trust.ReadContext(file)
+	switch {
+	case errors.Is(err, trust.ErrDamaged):
+		why = err.Error()
+	case errors.Is(err, fs.ErrNotExist):
+		why = "there was none"
+	case err != nil:
+		return c, "", err
+	default:
+		if _, until := trust.Times(c.JWT); until.IsZero() || !at.Before(until) {
+			why = "its credentials have expired"
+		}
+	}
+	if why == "" {
+		return c, "", nil
+	}
+	c, err = a.Person(firstOperator, topology.Admin, "", at.Add(trust.PersonValidFor))
+	return c, why, err
 }

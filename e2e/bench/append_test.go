@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -36,7 +37,7 @@ func wanted(server string, generation uint64) ledger.Fact {
 // BenchmarkAppend compares appends by many goroutines, gathered by the writer, with
 // atomic batches of 1,000 ready-made messages, one after another, by one publisher.
 func BenchmarkAppend(b *testing.B) {
-	w := begin(b, true)
+	w := busOnly(b, rig.Options{})
 	n := asked.scaled(100_000)
 	var ours, raws []float64
 	for range rounds {
@@ -51,8 +52,7 @@ func BenchmarkAppend(b *testing.B) {
 
 // rawBatches returns the messages per second of batches that were encoded before.
 func rawBatches(b *testing.B, w *world, n int) float64 {
-	nc := must(w.raw(ledger.Registry))(b)
-	defer nc.Close()
+	nc := w.raw(ledger.Registry)
 	msgs := make([]*nats.Msg, n)
 	for i := range msgs {
 		f := wanted(ident.New(), 1)
@@ -75,9 +75,8 @@ func rawBatches(b *testing.B, w *world, n int) float64 {
 
 // groupCommit returns the facts per second that a writer appends.
 func groupCommit(b *testing.B, w *world, n int) float64 {
-	conn := must(w.service(ledger.Registry))(b)
-	defer conn.Close()
-	return appendAll(b, conn, n, func(int) ledger.Draft { return ledger.OnKey(wanted(ident.New(), 1), 0) })
+	draft := func(int) ledger.Draft { return ledger.OnKey(wanted(ident.New(), 1), 0) }
+	return appendAll(b, w.service(ledger.Registry), n, draft)
 }
 
 // appendAll appends n facts one by one, from many goroutines, and returns the rate.

@@ -4,10 +4,11 @@
 package bench
 
 import (
-	"context"
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,6 @@ type figure struct {
 }
 
 type settings struct {
-	bin   string
 	quick bool // a tenth of the work, to try the benchmark itself
 
 	servers serverCounts // the sizes of the fleets; the inventory has the first one
@@ -105,26 +105,17 @@ func BenchmarkEvents(b *testing.B)    { measure(b, measureEvents) }
 func BenchmarkFleet(b *testing.B)     { measure(b, measureFleet) }
 
 // measure runs a measurement that has rounds of its own.
-func measure(b *testing.B, run func(context.Context, settings) ([]figure, error)) {
-	programs(b)
-	report(b, must(run(b.Context(), asked))(b)...)
+func measure(b *testing.B, of func(*testing.B) []figure) {
+	report(b, of(b)...)
 }
 
 // programs finds the programs under test, or builds them.
-func programs(b *testing.B) {
+func programs(b *testing.B) string {
+	measured++
 	dir, remove, err := rig.Programs(b.Context())
 	check(b, err)
 	b.Cleanup(remove)
-	asked.bin = dir
-	measured++
-}
-
-// begin starts a control plane that ends with the benchmark: the bus alone, or everything.
-func begin(b *testing.B, busOnly bool) *world {
-	programs(b)
-	w := must(newWorld(b.Context(), asked, busOnly))(b)
-	b.Cleanup(func() { check(b, w.close()) })
-	return w
+	return dir
 }
 
 // report prints figures in place of the time of the benchmark.
@@ -140,6 +131,16 @@ func check(b *testing.B, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
+	}
+}
+
+// run runs a program, whose output an error shows.
+func run(b *testing.B, cmd *exec.Cmd) {
+	b.Helper()
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	if err := cmd.Run(); err != nil {
+		b.Fatalf("%v: %v: %s", cmd.Args, err, out.Bytes()[max(0, out.Len()-2000):])
 	}
 }
 

@@ -61,9 +61,8 @@ func BenchmarkConnect(b *testing.B) {
 
 // connectAll connects n servers to a new garrisond.
 func connectAll(b *testing.B, n int, how string) connected {
-	programs(b)
-	w := must(newWorld(b.Context(), asked, true))(b)
-	defer func() { check(b, w.close()) }()
+	w := busOnly(b, rig.Options{})
+	defer w.end()
 	connect := must(w.connector(how))(b)
 	first := must(connect())(b) // sets the accounts up, and keeps a session
 	defer first.Close()

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
@@ -37,51 +37,30 @@ type simulatedFleet struct {
 }
 
 // measureFleet measures changes of all servers of fleets of several sizes.
-func measureFleet(ctx context.Context, s settings) ([]figure, error) {
-	sizes := s.servers
+func measureFleet(b *testing.B) []figure {
+	sizes := asked.servers
 	if len(sizes) == 0 {
 		sizes = []int{1000}
 	}
 	var out []figure
 	for _, n := range sizes {
-		figures, err := measureFleetOf(ctx, s, s.scaled(n))
-		if err != nil {
-			return nil, fmt.Errorf("%d servers: %w", n, err)
-		}
-		out = append(out, figures...)
+		out = append(out, measureFleetOf(b, asked.scaled(n))...)
 	}
-	return out, nil
+	return out
 }
 
-func measureFleetOf(ctx context.Context, s settings, n int) (_ []figure, err error) {
-	bare, err := bareRounds(ctx, s, n)
-	if err != nil {
-		return nil, fmt.Errorf("bare bus: %w", err)
-	}
-	f, err := newSimulated(s, n)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.stop(), f.close()) }()
-	out, err := f.joins(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.runner.Change(ctx); err != nil { // the install
-		return nil, err
-	}
+func measureFleetOf(b *testing.B, n int) []figure {
+	bare := bareRounds(b, n)
+	f := newSimulated(b, n)
+	defer f.end()
+	defer f.stop()
+	out := f.joins()
+	check(b, f.runner.Change(b.Context()))
 	for _, c := range concurrencies(n) {
-		if err := f.restart(ctx, c); err != nil {
-			return nil, err
-		}
-		runs, err := f.runs(ctx, fleetRounds)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, f.figures(c, runs, bare)...)
+		f.restart(c)
+		out = append(out, f.figures(c, f.runs(fleetRounds), bare)...)
 	}
-	asked, err := f.asks(ctx)
-	return append(out, asked...), err
+	return append(out, f.asks()...)
 }
 
 // concurrencies returns how many tasks are under way at once in the runs, the most first.
@@ -91,55 +70,31 @@ func concurrencies(n int) []int {
 }
 
 // newSimulated returns a fleet that was not started.
-func newSimulated(s settings, n int) (*simulatedFleet, error) {
-	dir, err := os.MkdirTemp("", "garrison-bench-")
-	if err != nil {
-		return nil, err
-	}
-	f, err := rig.New(rig.Options{Bin: s.bin, Dir: dir, Beat: fleetBeat})
-	if err != nil {
-		return nil, err
-	}
-	f.Garrisond.AddArgs("--debug-socket", filepath.Join(dir, "garrisond.debug"))
-	runner := simulated.New(f, simulated.Options{
+func newSimulated(b *testing.B, n int) *simulatedFleet {
+	w := newWorld(b, rig.Options{Beat: fleetBeat})
+	w.Garrisond.AddArgs("--debug-socket", filepath.Join(w.Dir, "garrisond.debug"))
+	runner := simulated.New(w.Fleet, simulated.Options{
 		Servers: n, Within: fleetWithin, Flags: []string{"--duration", "1ms"},
 	})
-	return &simulatedFleet{world: &world{f}, runner: runner, servers: n}, nil
+	return &simulatedFleet{world: w, runner: runner, servers: n}
 }
 
 // stop ends the simulated servers, which compare the ledger with what they did.
-func (f *simulatedFleet) stop() error {
-	_, err := f.runner.Stop()
-	return err
-}
+func (f *simulatedFleet) stop() { must(f.runner.Stop())(f.b) }
 
 // joins measures the empty control plane, the enrolment of all servers, and the idle fleet.
-func (f *simulatedFleet) joins(ctx context.Context) ([]figure, error) {
-	if err := f.runner.Prepare(ctx); err != nil {
-		return nil, err
-	}
-	empty, err := f.usage()
-	if err != nil {
-		return nil, err
-	}
+func (f *simulatedFleet) joins() []figure {
+	check(f.b, f.runner.Prepare(f.b.Context()))
+	empty := f.usage()
 	began := time.Now()
-	if err := f.runner.Simulate(ctx); err != nil {
-		return nil, err
-	}
-	within, cancel := context.WithTimeout(ctx, fleetWithin)
+	check(f.b, f.runner.Simulate(f.b.Context()))
+	within, cancel := context.WithTimeout(f.b.Context(), fleetWithin)
 	defer cancel()
-	if err := f.runner.Online(within); err != nil {
-		return nil, err
-	}
+	check(f.b, f.runner.Online(within))
 	took := time.Since(began).Seconds()
-	joined, err := f.usage()
-	if err != nil {
-		return nil, err
-	}
-	if err := rig.Sleep(ctx, idleFor); err != nil {
-		return nil, err
-	}
-	idle, err := f.usage()
+	joined := f.usage()
+	check(f.b, rig.Sleep(f.b.Context(), idleFor))
+	idle := f.usage()
 	return []figure{
 		{f.named("join, servers/s"), fmt.Sprintf("%.0f", float64(f.servers)/took),
 			fmt.Sprintf("%.2f CPU ms each", (joined.CPU-empty.CPU).Seconds()*1000/float64(f.servers)), "", ""},
@@ -148,7 +103,7 @@ func (f *simulatedFleet) joins(ctx context.Context) ([]figure, error) {
 		{f.named("garrisond idle, resident MB"), fmt.Sprintf("%.0f", idle.ResidentKB/1024),
 			fmt.Sprintf("without servers: %.0f", empty.ResidentKB/1024),
 			ratio(idle.ResidentKB, empty.ResidentKB), ""},
-	}, err
+	}
 }
 
 func (f *simulatedFleet) named(text string) string {
@@ -156,80 +111,59 @@ func (f *simulatedFleet) named(text string) string {
 }
 
 // usage returns what garrisond uses.
-func (f *simulatedFleet) usage() (rig.Usage, error) { return rig.Uses(f.Garrisond.Pid()) }
+func (f *simulatedFleet) usage() rig.Usage { return must(rig.Uses(f.Garrisond.Pid()))(f.b) }
 
 // restart starts garrisond again with a bound on the tasks that are under way, and waits until every server is back.
-func (f *simulatedFleet) restart(ctx context.Context, concurrency int) error {
-	if err := f.Garrisond.Stop(); err != nil {
-		return err
-	}
+func (f *simulatedFleet) restart(concurrency int) {
+	check(f.b, f.Garrisond.Stop())
 	f.Garrisond.AddArgs("--concurrency", strconv.Itoa(concurrency))
-	if err := f.Start(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, fleetWithin)
+	check(f.b, f.Start(f.b.Context()))
+	ctx, cancel := context.WithTimeout(f.b.Context(), fleetWithin)
 	defer cancel()
-	if err := f.runner.Online(ctx); err != nil {
-		return err
-	}
-	return f.settle(ctx)
+	check(f.b, f.runner.Online(ctx))
+	f.settle()
 }
 
 // asks measures the registry and the CLI while all servers change.
-func (f *simulatedFleet) asks(ctx context.Context) ([]figure, error) {
-	if err := f.restart(ctx, f.servers); err != nil {
-		return nil, err
-	}
-	quiet, err := f.listUntil(ctx, func() error { return rig.Sleep(ctx, 5*time.Second) })
-	if err != nil {
-		return nil, err
-	}
-	busy, err := f.listUntil(ctx, func() error { return f.runner.Change(ctx) })
-	if err != nil {
-		return nil, err
-	}
+func (f *simulatedFleet) asks() []figure {
+	f.restart(f.servers)
+	quiet := f.listUntil(func() error { return rig.Sleep(f.b.Context(), 5*time.Second) })
+	busy := f.listUntil(func() error { return f.runner.Change(f.b.Context()) })
 	began := time.Now()
-	if _, err := f.CLI(ctx, "events", "--limit", "20"); err != nil {
-		return nil, err
-	}
+	f.ok("events", "--limit", "20")
 	took := time.Since(began).Seconds() * 1000
 	began = time.Now()
-	if _, err := f.CLI(ctx, "versions", "--client"); err != nil {
-		return nil, err
-	}
+	f.ok("versions", "--client")
 	alone := time.Since(began).Seconds() * 1000
 	return []figure{
 		{f.named("a page of 1,000 servers during up, p99 ms"), fmt.Sprintf("%.0f (n=%d)", at(busy, 99), len(busy)),
 			fmt.Sprintf("idle: %.0f (n=%d)", at(quiet, 99), len(quiet)), ratio(at(busy, 99), at(quiet, 99)), ""},
 		{f.named("garrison events --limit 20, ms"), fmt.Sprintf("%.0f", took),
 			fmt.Sprintf("versions --client: %.0f", alone), ratio(took, alone), ""},
-	}, nil
+	}
 }
 
 // listUntil asks for a page of servers ten times a second until work has ended, and returns the sorted milliseconds.
-func (f *simulatedFleet) listUntil(ctx context.Context, work func() error) (took []float64, err error) {
-	c, err := f.Client(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
+func (f *simulatedFleet) listUntil(work func() error) (took []float64) {
+	c := f.client()
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	var failed error
 	wg.Go(func() { failed = work(); close(done) })
 	for {
 		began := time.Now()
-		_, err := client.Call[*registryv1.ListServersResponse](ctx, c,
+		_, err := client.Call[*registryv1.ListServersResponse](f.b.Context(), c,
 			&registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1000}})
 		if err != nil {
 			wg.Wait()
-			return nil, errors.Join(err, failed)
+			f.b.Fatal(errors.Join(err, failed))
 		}
 		took = append(took, time.Since(began).Seconds()*1000)
 		select {
 		case <-done:
+			check(f.b, failed)
 			slices.Sort(took)
-			return took, failed
+			return took
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

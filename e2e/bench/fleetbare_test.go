@@ -1,11 +1,11 @@
 package bench
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,40 +37,21 @@ type bareServer struct {
 
 // bareRounds measures the messages of a change on a bus without services, with a connection for each server: a document
 // stored, its bell, which carries it, and the reports stored, one after another.
-func bareRounds(ctx context.Context, s settings, n int) (out []bareRound, err error) {
-	w, err := newWorld(ctx, s, true)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	conn, err := w.anyone()
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
+func bareRounds(b *testing.B, n int) (out []bareRound) {
+	w := busOnly(b, rig.Options{})
+	conn := w.anyone()
 	for _, stream := range []string{topology.Desired, topology.Reports} {
-		if err := conn.WaitStream(ctx, stream); err != nil {
-			return nil, err
-		}
+		check(b, conn.WaitStream(b.Context(), stream))
 	}
-	b := &bareFleet{ended: make(chan error, n)}
-	defer b.close()
-	if err := b.connect(w, n); err != nil {
-		return nil, err
-	}
-	publisher, err := unlimited(w, topology.AccountCore)
-	if err != nil {
-		return nil, err
-	}
-	defer publisher.Close()
+	f := &bareFleet{ended: make(chan error, n)}
+	defer w.end()
+	defer f.close()
+	f.connect(b, w, n)
+	publisher := w.unlimited(topology.AccountCore)
 	for range fleetRounds {
-		r, err := b.round(ctx, w, publisher)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
+		out = append(out, f.round(b, w, publisher))
 	}
-	return out, nil
+	return out
 }
 
 type bareFleet struct {
@@ -78,24 +59,20 @@ type bareFleet struct {
 	ended   chan error // receives when a server has stored its last report
 }
 
-func (b *bareFleet) close() {
-	for _, s := range b.servers {
+func (f *bareFleet) close() {
+	for _, s := range f.servers {
 		s.nc.Close()
 	}
 }
 
 // connect connects n servers, several at once.
-func (b *bareFleet) connect(w *world, n int) error {
-	signer, err := trust.OpenSigner(filepath.Join(w.DataDir(), "trust", "signer"))
-	if err != nil {
-		return err
-	}
-	b.servers, err = many(n, func() (*bareServer, error) { return b.server(w.URL(), signer) })
-	return err
+func (f *bareFleet) connect(b *testing.B, w *world, n int) {
+	signer := must(trust.OpenSigner(filepath.Join(w.DataDir(), "trust", "signer")))(b)
+	f.servers = must(many(n, func() (*bareServer, error) { return f.server(w.URL(), signer) }))(b)
 }
 
 // server connects a server and has it work at each bell.
-func (b *bareFleet) server(url string, signer *trust.Signer) (*bareServer, error) {
+func (f *bareFleet) server(url string, signer *trust.Signer) (*bareServer, error) {
 	id := ident.New()
 	public, seed, err := trust.NewUserKey()
 	if err != nil {
@@ -111,7 +88,7 @@ func (b *bareFleet) server(url string, signer *trust.Signer) (*bareServer, error
 		return nil, err
 	}
 	s := &bareServer{nc: nc, address: topology.ServerAddress{Cell: topology.DefaultCell, Server: id}}
-	_, err = nc.Subscribe(topology.BellSubject(s.address), func(*nats.Msg) { b.ended <- s.work() })
+	_, err = nc.Subscribe(topology.BellSubject(s.address), func(*nats.Msg) { f.ended <- s.work() })
 	return s, errors.Join(err, nc.Flush())
 }
 
@@ -127,36 +104,24 @@ func (s *bareServer) work() error {
 }
 
 // round stores a document for each server and waits until each has stored its reports.
-func (b *bareFleet) round(ctx context.Context, w *world, publisher *nats.Conn) (r bareRound, err error) {
-	js, err := publisher.JetStream(nats.PublishAsyncMaxPending(barePublished))
-	if err != nil {
-		return r, err
-	}
+func (f *bareFleet) round(b *testing.B, w *world, publisher *nats.Conn) (r bareRound) {
+	js := must(publisher.JetStream(nats.PublishAsyncMaxPending(barePublished)))(b)
 	document := make([]byte, bareDocument)
 	_, _ = rand.Read(document)
-	before, err := rig.Uses(w.Garrisond.Pid())
-	if err != nil {
-		return r, err
-	}
+	before := must(rig.Uses(w.Garrisond.Pid()))(b)
 	began := time.Now()
-	for _, s := range b.servers {
-		_, err := js.PublishAsync(topology.DesiredSubject(s.address), document, nats.StallWait(time.Minute))
-		if err != nil {
-			return r, err
-		}
+	for _, s := range f.servers {
+		must(js.PublishAsync(topology.DesiredSubject(s.address), document, nats.StallWait(time.Minute)))(b)
 	}
-	for range b.servers {
+	for range f.servers {
 		select {
-		case err := <-b.ended:
-			if err != nil {
-				return r, err
-			}
-		case <-ctx.Done():
-			return r, ctx.Err()
+		case err := <-f.ended:
+			check(b, err)
+		case <-b.Context().Done():
+			b.Fatal(b.Context().Err())
 		}
 	}
 	r.seconds = time.Since(began).Seconds()
-	after, err := rig.Uses(w.Garrisond.Pid())
-	r.cpu = (after.CPU - before.CPU).Seconds()
-	return r, err
+	r.cpu = (must(rig.Uses(w.Garrisond.Pid()))(b).CPU - before.CPU).Seconds()
+	return r
 }

@@ -1,13 +1,13 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -24,62 +24,32 @@ type round struct {
 }
 
 // runs changes all servers again and again.
-func (f *simulatedFleet) runs(ctx context.Context, rounds int) (out []round, err error) {
-	nc, err := unlimited(f.world, topology.AccountCore)
-	if err != nil {
-		return nil, err
-	}
-	defer nc.Close()
-	js, err := nc.JetStream()
-	if err != nil {
-		return nil, err
-	}
+func (f *simulatedFleet) runs(rounds int) (out []round) {
+	nc := f.unlimited(topology.AccountCore)
+	js := must(nc.JetStream())(f.b)
 	for range rounds {
-		r, err := f.run(ctx, js)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-		if err := f.settle(ctx); err != nil {
-			return nil, err
-		}
+		out = append(out, f.run(js))
+		f.settle()
 	}
-	return out, nil
+	return out
 }
 
 // run changes all servers once.
-func (f *simulatedFleet) run(ctx context.Context, js nats.JetStreamContext) (r round, err error) {
-	before, err := js.StreamInfo(topology.Ledger)
-	if err != nil {
-		return r, err
-	}
-	cpu, err := f.usage()
-	if err != nil {
-		return r, err
-	}
+func (f *simulatedFleet) run(js nats.JetStreamContext) (r round) {
+	before := must(js.StreamInfo(topology.Ledger))(f.b)
+	cpu := f.usage()
 	most := f.watchMemory()
 	began := time.Now()
-	err = f.runner.Change(ctx)
+	err := f.runner.Change(f.b.Context())
 	r.seconds, r.mb = time.Since(began).Seconds(), most()/1024
-	if err != nil {
-		return r, err
-	}
-	after, err := f.usage()
-	r.cpu = (after.CPU - cpu.CPU).Seconds()
-	if err != nil {
-		return r, err
-	}
-	if err := f.settle(ctx); err != nil { // what servers observe comes a moment later
-		return r, err
-	}
-	end, err := js.StreamInfo(topology.Ledger)
-	if err != nil {
-		return r, err
-	}
+	check(f.b, err)
+	r.cpu = (f.usage().CPU - cpu.CPU).Seconds()
+	f.settle() // what servers observe comes a moment later
+	end := must(js.StreamInfo(topology.Ledger))(f.b)
 	r.facts = float64(end.State.LastSeq - before.State.LastSeq)
 	r.bytes = float64(end.State.Bytes - before.State.Bytes)
-	r.next, err = f.admissions(ctx, before.State.LastSeq)
-	return r, err
+	r.next = f.admissions(before.State.LastSeq)
+	return r
 }
 
 // watchMemory measures the resident memory of garrisond until the result is called, which returns the most.
@@ -88,7 +58,7 @@ func (f *simulatedFleet) watchMemory() func() float64 {
 	go func() {
 		var kb float64
 		for {
-			if now, err := f.usage(); err == nil {
+			if now, err := rig.Uses(f.Garrisond.Pid()); err == nil {
 				kb = max(kb, now.ResidentKB)
 			}
 			select {
@@ -103,16 +73,12 @@ func (f *simulatedFleet) watchMemory() func() float64 {
 }
 
 // settle waits until the ledger rests.
-func (f *simulatedFleet) settle(ctx context.Context) error {
-	conn, err := f.anyone()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
+func (f *simulatedFleet) settle() {
+	conn := f.anyone()
 	var last uint64
 	since := time.Now()
-	return poll(ctx, "the ledger rests", func() (bool, error) {
-		s, err := conn.Stream(ctx, topology.Ledger)
+	f.poll("the ledger rests", func() (bool, error) {
+		s, err := conn.Stream(f.b.Context(), topology.Ledger)
 		if err != nil || s.LastSequence != last {
 			last, since = s.LastSequence, time.Now()
 		}
@@ -122,17 +88,11 @@ func (f *simulatedFleet) settle(ctx context.Context) error {
 
 // admissions reads from the ledger how soon after the end of a task the next one was assigned, by the times at which
 // the bus stored the facts. Assignments that came together count once, for the first end since those before them.
-func (f *simulatedFleet) admissions(ctx context.Context, after uint64) (next []time.Duration, err error) {
-	c, err := f.Client(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
+func (f *simulatedFleet) admissions(after uint64) (next []time.Duration) {
+	c := f.client()
 	var ended time.Time
-	for e, err := range c.Events(ctx, client.Query{From: after + 1, Noun: ledger.Task}) {
-		if err != nil {
-			return nil, err
-		}
+	for e, err := range c.Events(f.b.Context(), client.Query{From: after + 1, Noun: ledger.Task}) {
+		check(f.b, err)
 		switch e.Name() {
 		case "assigned":
 			if !ended.IsZero() {
@@ -146,7 +106,7 @@ func (f *simulatedFleet) admissions(ctx context.Context, after uint64) (next []t
 		}
 	}
 	slices.Sort(next)
-	return next, nil
+	return next
 }
 
 // figures prints the rounds at one concurrency, beside those of the bare bus.

@@ -16,6 +16,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -78,13 +79,10 @@ func (r *records) Apply(f ledger.Fact) bool {
 // BenchmarkFold compares the fold of a ledger with only reading it, and the start from a
 // snapshot with reading the last fact of each key.
 func BenchmarkFold(b *testing.B) {
-	w := begin(b, true)
+	w := busOnly(b, rig.Options{})
 	n := asked.scaled(1_000_000)
-	filler := must(w.anyone())(b)
-	defer filler.Close()
-	appendAll(b, filler, n, func(i int) ledger.Draft { return ledger.Free(fact(i)) })
-	conn := must(w.service(ledger.Registry))(b)
-	defer conn.Close()
+	appendAll(b, w.anyone(), n, func(i int) ledger.Draft { return ledger.Free(fact(i)) })
+	conn := w.service(ledger.Registry)
 	var folds, replays, starts, lasts []float64
 	for range rounds {
 		replays = append(replays, float64(n)/timed(func() { consume(b, w, jetstream.DeliverAllPolicy, n) }))
@@ -151,8 +149,7 @@ func fact(i int) ledger.Fact {
 
 // consume reads by an ordered consumer, and decodes nothing, until n messages came or, with n 0, until none is left.
 func consume(b *testing.B, w *world, policy jetstream.DeliverPolicy, n int) {
-	nc := must(w.raw(topology.UserProvision))(b)
-	defer nc.Close()
+	nc := w.raw(topology.UserProvision)
 	consumer := must(must(jetstream.New(nc))(b).OrderedConsumer(b.Context(), topology.Ledger,
 		jetstream.OrderedConsumerConfig{DeliverPolicy: policy}))(b)
 	it := must(consumer.Messages(jetstream.PullMaxMessages(5000)))(b)

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -26,45 +26,28 @@ const (
 
 // measureImage installs a big image on a server, and does by hand with the same blob what
 // a person would do: check its digest, unpack it, sync the disk.
-func measureImage(ctx context.Context, s settings) (_ []figure, err error) {
-	w, server, err := oneServer(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
+func measureImage(b *testing.B) []figure {
+	w, server := oneServer(b)
 	dir := filepath.Join(w.Dir, "bulk")
-	if err := bulk(dir, s.scaled(imageFiles)); err != nil {
-		return nil, err
-	}
-	idle, err := rig.Uses(server.Executor.Pid())
-	if err != nil {
-		return nil, err
-	}
+	bulk(b, dir, asked.scaled(imageFiles))
+	idle := must(rig.Uses(server.Executor.Pid()))(b)
 	var blob blobFile
-	b := brings{parts: map[taskv1.Step][]float64{}}
+	g := brings{parts: map[taskv1.Step][]float64{}}
 	for round := range imageRounds {
 		agent := fmt.Sprintf("bulk-%d", round)
-		if blob, err = importBulk(ctx, w, dir, agent); err != nil {
-			return nil, err
-		}
-		if err := b.round(ctx, w, server.Executor.Pid(), blob, agent); err != nil {
-			return nil, err
-		}
+		blob = importBulk(b, w, dir, agent)
+		g.round(b, w, server.Executor.Pid(), blob, agent)
 	}
-	peak, err := rig.Uses(server.Executor.Pid())
-	if err != nil {
-		return nil, err
-	}
+	peak := must(rig.Uses(server.Executor.Pid()))(b)
 	name := fmt.Sprintf("image of %.0f MB (%.0f MB in %d files): fetch, verify, stage, MB/s", blob.mb, blob.unpackedMB,
-		s.scaled(imageFiles))
-	figures := b.figures(name, blob.mb)
-	return append(figures, figure{
+		asked.scaled(imageFiles))
+	return append(g.figures(name, blob.mb), figure{
 		"executor, most resident while it does that, MB",
 		fmt.Sprintf("%.1f", peak.PeakKB/1024),
 		fmt.Sprintf("before: %.1f", idle.PeakKB/1024),
 		"",
 		"<= 64",
-	}), nil
+	})
 }
 
 // brings holds the seconds of an image's way to the disk.
@@ -74,42 +57,27 @@ type brings struct {
 }
 
 // round unpacks by hand and then installs.
-func (b *brings) round(ctx context.Context, w *world, pid int, blob blobFile, agent string) error {
-	took, cpu, err := byHand(ctx, blob.path, filepath.Join(w.Dir, "by-hand-"+agent))
-	if err != nil {
-		return err
-	}
-	before, err := rig.Uses(pid)
-	if err != nil {
-		return err
-	}
-	if _, err := w.CLI(ctx, "install", agent+"@1.0.0", "--on", "all", "--at-once"); err != nil {
-		return err
-	}
-	t, err := lastTask(ctx, w, agent, taskv1.State_STATE_SUCCEEDED)
-	if err != nil {
-		return err
-	}
-	after, err := rig.Uses(pid)
-	if err != nil {
-		return err
-	}
-	b.hand, b.ours = append(b.hand, took), append(b.ours, seconds(t, brought...))
-	b.handCPU, b.oursCPU = append(b.handCPU, cpu), append(b.oursCPU, (after.CPU-before.CPU).Seconds())
+func (g *brings) round(b *testing.B, w *world, pid int, blob blobFile, agent string) {
+	took, cpu := byHand(b, blob.path, filepath.Join(w.Dir, "by-hand-"+agent))
+	before := must(rig.Uses(pid))(b)
+	w.ok("install", agent+"@1.0.0", "--on", "all", "--at-once")
+	t := lastTask(b, w, agent, taskv1.State_STATE_SUCCEEDED)
+	after := must(rig.Uses(pid))(b)
+	g.hand, g.ours = append(g.hand, took), append(g.ours, seconds(t, brought...))
+	g.handCPU, g.oursCPU = append(g.handCPU, cpu), append(g.oursCPU, (after.CPU-before.CPU).Seconds())
 	for _, s := range brought {
-		b.parts[s] = append(b.parts[s], seconds(t, s))
+		g.parts[s] = append(g.parts[s], seconds(t, s))
 	}
-	return nil
 }
 
-func (b *brings) figures(name string, mb float64) []figure {
+func (g *brings) figures(name string, mb float64) []figure {
 	perSecond := func(took []float64) (out []float64) {
 		for _, t := range took {
 			out = append(out, mb/t)
 		}
 		return out
 	}
-	ours, hand := perSecond(b.ours), perSecond(b.hand)
+	ours, hand := perSecond(g.ours), perSecond(g.hand)
 	figures := []figure{
 		{
 			name,
@@ -120,14 +88,14 @@ func (b *brings) figures(name string, mb float64) []figure {
 		},
 		{
 			"  the same, CPU s of the executor",
-			spread(b.oursCPU, "%.2f"),
-			"by hand: " + spread(b.handCPU, "%.2f"),
-			ratio(median(b.oursCPU), median(b.handCPU)),
+			spread(g.oursCPU, "%.2f"),
+			"by hand: " + spread(g.handCPU, "%.2f"),
+			ratio(median(g.oursCPU), median(g.handCPU)),
 			"",
 		},
 	}
 	for _, s := range brought {
-		figures = append(figures, figure{"  of it " + stepName(s) + ", s", spread(b.parts[s], "%.2f"), "", "", ""})
+		figures = append(figures, figure{"  of it " + stepName(s) + ", s", spread(g.parts[s], "%.2f"), "", "", ""})
 	}
 	return figures
 }
@@ -138,38 +106,27 @@ var brought = []taskv1.Step{taskv1.Step_STEP_FETCH, taskv1.Step_STEP_VERIFY, tas
 // importBulk creates an image of a directory for an agent of its own, so that a server gets
 // new content in each round and deletes nothing meanwhile: an inode that was just deleted
 // slows down the creation of the next file.
-func importBulk(ctx context.Context, w *world, dir, agent string) (b blobFile, err error) {
+func importBulk(b *testing.B, w *world, dir, agent string) blobFile {
 	recipe := "agent: " + agent + "\nversion: 1.0.0\nkind: files\n"
-	err = errors.Join(
+	check(b, errors.Join(
 		os.WriteFile(filepath.Join(dir, "garrison.yaml"), []byte(recipe), 0o600),
-		os.WriteFile(filepath.Join(dir, "AGENT"), []byte(agent), 0o600))
-	if err != nil {
-		return b, err
-	}
-	if _, err := w.CLI(ctx, "agent", "create", agent, "--kind", "files"); err != nil {
-		return b, err
-	}
-	if err := sample.Activate(ctx, w.CLI, dir); err != nil {
-		return b, err
-	}
-	return blobOf(dir+".gimg", filepath.Join(w.Dir, "blob-"+agent))
+		os.WriteFile(filepath.Join(dir, "AGENT"), []byte(agent), 0o600)))
+	w.ok("agent", "create", agent, "--kind", "files")
+	check(b, sample.Activate(b.Context(), w.CLI, dir))
+	return blobOf(b, dir+".gimg", filepath.Join(w.Dir, "blob-"+agent))
 }
 
 // byHand returns the seconds that it takes without Garrison, of the clock and of the CPU.
-func byHand(ctx context.Context, blob, dir string) (took, cpu float64, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, 0, err
-	}
+func byHand(b *testing.B, blob, dir string) (took, cpu float64) {
+	check(b, os.MkdirAll(dir, 0o700))
 	began := time.Now()
 	unpack := []string{"tar", "--zstd", "-xf", blob, "-C", dir}
 	for _, args := range [][]string{{"sha256sum", blob}, unpack, {"sync", "-f", dir}} {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return 0, 0, fmt.Errorf("%s: %w: %s", args[0], err, out)
-		}
+		cmd := exec.CommandContext(b.Context(), args[0], args[1:]...)
+		run(b, cmd)
 		cpu += (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() // with its children
 	}
-	return time.Since(began).Seconds(), cpu, nil
+	return time.Since(began).Seconds(), cpu
 }
 
 type blobFile struct {
@@ -178,57 +135,38 @@ type blobFile struct {
 }
 
 // blobOf writes the blob of an image file to a file of its own.
-func blobOf(file, path string) (b blobFile, err error) {
-	f, err := image.Open(file)
-	if err != nil {
-		return b, err
-	}
+func blobOf(b *testing.B, file, path string) blobFile {
+	f := must(image.Open(file))(b)
 	defer func() { _ = f.Close() }()
-	out, err := os.Create(path)
-	if err != nil {
-		return b, err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
+	out := must(os.Create(path))(b)
+	defer func() { check(b, out.Close()) }()
 	for n := range f.Chunks() {
-		data, err := f.Chunk(n)
-		if err != nil {
-			return b, err
-		}
-		if _, err := out.Write(data); err != nil {
-			return b, err
-		}
+		must(out.Write(must(f.Chunk(n))(b)))(b)
 	}
 	m := f.Manifest().GetBlob()
-	return blobFile{path, float64(m.GetSizeBytes()) / 1e6, float64(m.GetUnpackedSizeBytes()) / 1e6}, out.Sync()
+	check(b, out.Sync())
+	return blobFile{path, float64(m.GetSizeBytes()) / 1e6, float64(m.GetUnpackedSizeBytes()) / 1e6}
 }
 
 // bulk writes a directory like that of a big agent: two programs that are a third of it, and
 // many files of a few to some hundred KiB. About half of it does not compress.
-func bulk(dir string, files int) error {
+func bulk(b *testing.B, dir string, files int) {
 	r := rand.New(rand.NewPCG(1, 2)) // the same in each run
 	for n := range files {
 		name, size := fmt.Sprintf("lib/%02d/%04d", n%40, n), 4<<10+r.IntN(160<<10)
 		if n < 2 {
 			name, size = fmt.Sprintf("bin/%d", n), files*(18<<10)
 		}
-		if err := mixed(r, filepath.Join(dir, name), size); err != nil {
-			return err
-		}
+		mixed(b, r, filepath.Join(dir, name), size)
 	}
-	return nil
 }
 
 // mixed writes a file of noise and text, in blocks.
-func mixed(r *rand.Rand, path string, size int) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
+func mixed(b *testing.B, r *rand.Rand, path string, size int) {
+	check(b, os.MkdirAll(filepath.Dir(path), 0o700))
+	f := must(os.Create(path))(b)
 	w := bufio.NewWriterSize(f, 64<<10)
-	defer func() { err = errors.Join(err, w.Flush(), f.Close()) }()
+	defer func() { check(b, errors.Join(w.Flush(), f.Close())) }()
 	for left := size; left > 0; {
 		block := make([]byte, min(left, 512+r.IntN(8<<10)))
 		if r.IntN(2) == 0 {
@@ -240,12 +178,9 @@ func mixed(r *rand.Rand, path string, size int) (err error) {
 				n += copy(block[n:], words[r.IntN(len(words))])
 			}
 		}
-		if _, err := w.Write(block); err != nil {
-			return err
-		}
+		must(w.Write(block))(b)
 		left -= len(block)
 	}
-	return nil
 }
 
 var words = strings.SplitAfter(

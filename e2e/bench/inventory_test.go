@@ -1,16 +1,14 @@
 package bench
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
@@ -28,100 +26,46 @@ type stocked struct {
 
 // measureInventory measures the registry and the CLI on a fleet of many servers with many agents each. It shows its
 // figures itself, part by part.
-func measureInventory(ctx context.Context, s settings) (_ []figure, err error) {
-	w, err := newStocked(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
+func measureInventory(b *testing.B) []figure {
+	w := newStocked(b, asked.servers.or(100_000), asked.agents)
 	started := time.Now()
-	if err := w.write(ctx); err != nil {
-		return nil, fmt.Errorf("fill the ledger: %w", err)
-	}
+	w.write()
 	fmt.Printf("a ledger of %d facts, written in %.0f s\n", w.facts, time.Since(started).Seconds())
-	for _, part := range []func(context.Context) ([]figure, error){w.rebuilds, w.queries, w.commands} {
-		more, err := part(ctx)
-		if err != nil {
-			return nil, err
-		}
-		show(more)
+	for _, part := range []func() []figure{w.rebuilds, w.queries, w.commands} {
+		show(part())
 	}
-	return nil, nil
+	return nil
 }
 
-func newStocked(ctx context.Context, s settings) (*stocked, error) {
-	dir, err := os.MkdirTemp("", "garrison-bench-")
-	if err != nil {
-		return nil, err
-	}
+func newStocked(b *testing.B, servers, agents int) *stocked {
 	// No server runs, so beats are expected a day from now.
-	f, err := rig.New(rig.Options{Bin: s.bin, Dir: dir, Apart: true, Views: true, Beat: 24 * time.Hour})
-	if err != nil {
-		return nil, err
+	w := busOnly(b, rig.Options{Views: true, Beat: 24 * time.Hour})
+	return &stocked{
+		world: w, inventory: inventory{asked.scaled(servers), agents}, socket: filepath.Join(w.Dir, "registry.socket"),
 	}
-	w := &stocked{world: &world{f}, inventory: inventory{s.scaled(s.servers.or(100_000)), s.agents}}
-	w.socket = filepath.Join(dir, "registry.socket")
-	if err := w.StartBus(ctx); err != nil {
-		return nil, errors.Join(err, w.close())
-	}
-	return w, nil
 }
 
 // write writes the ledger.
-func (w *stocked) write(ctx context.Context) error {
-	conn, err := w.anyone()
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := conn.WaitStream(ctx, topology.Ledger); err != nil {
-		return err
-	}
-	nc, err := unlimited(w.world, topology.AccountCore)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	to, err := newBatches(nc)
-	if err != nil {
-		return err
-	}
-	err = w.fill(&book{ctx: ctx, to: to, at: time.Now().Add(-24 * time.Hour)})
+func (w *stocked) write() {
+	conn := w.anyone()
+	check(w.b, conn.WaitStream(w.b.Context(), topology.Ledger))
+	nc := w.unlimited(topology.AccountCore)
+	to := must(newBatches(nc))(w.b)
+	w.fill(&book{b: w.b, to: to, at: time.Now().Add(-24 * time.Hour)})
 	w.facts = to.sent
-	return err
 }
 
 func (w *stocked) instances() float64 { return float64(w.servers * w.agents) }
 
 // rebuilds measures the start of a registry from the ledger and from a snapshot, and its memory.
-func (w *stocked) rebuilds(ctx context.Context) ([]figure, error) {
-	empty, err := w.emptyKB(ctx)
-	if err != nil {
-		return nil, err
-	}
-	fromLedger, cpu, err := w.timed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	peak, err := rig.Uses(w.Services[topology.UserRegistry].Pid())
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Services[topology.UserRegistry].Stop(); err != nil { // which writes a snapshot
-		return nil, err
-	}
-	fromSnapshot, cpuSnapshot, err := w.timed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	live, resident, err := w.settled(ctx)
-	if err != nil {
-		return nil, err
-	}
-	size, err := os.Stat(filepath.Join(w.ViewsDir(), topology.UserRegistry, topology.UserRegistry+".view"))
-	if err != nil {
-		return nil, err
-	}
+func (w *stocked) rebuilds() []figure {
+	empty := w.command("versions", "--client").kb // of a program that holds next to nothing
+	fromLedger, cpu := w.timed()
+	peak := w.usage()
+	check(w.b, w.Services[topology.UserRegistry].Stop())
+	fromSnapshot, cpuSnapshot := w.timed()
+	live, resident := w.settled()
+	size := must(os.Stat(filepath.Join(w.ViewsDir(), topology.UserRegistry, topology.UserRegistry+".view")))(w.b)
 	each := func(kb float64) string { return fmt.Sprintf("%.2f", (kb-empty)/w.instances()) }
 	return []figure{
 		{fmt.Sprintf("registry with %.0f instances, resident KB for each", w.instances()), each(resident),
@@ -133,62 +77,47 @@ func (w *stocked) rebuilds(ctx context.Context) ([]figure, error) {
 		{"registry, start from a snapshot, s", fmt.Sprintf("%.1f", fromSnapshot.Seconds()),
 			fmt.Sprintf("%.0f MB, %.1f CPU s", float64(size.Size())/(1<<20), cpuSnapshot.Seconds()),
 			ratio(fromSnapshot.Seconds(), fromLedger.Seconds()), ""},
-	}, nil
-}
-
-// emptyKB returns the resident memory of a program that holds next to nothing: the CLI's.
-func (w *stocked) emptyKB(ctx context.Context) (float64, error) {
-	c, err := w.command(ctx, "versions", "--client")
-	return c.kb, err
+	}
 }
 
 // timed starts the registry, and returns how long it took until it answered, and its processor time.
-func (w *stocked) timed(ctx context.Context) (took, cpu time.Duration, err error) {
+func (w *stocked) timed() (took, cpu time.Duration) {
 	started := time.Now()
-	if err := w.begin(ctx, topology.UserRegistry, "--debug-socket", w.socket); err != nil {
-		return 0, 0, err
-	}
+	w.serve(topology.UserRegistry, "--debug-socket", w.socket)
 	took = time.Since(started)
-	u, err := rig.Uses(w.Services[topology.UserRegistry].Pid())
-	return took, u.CPU, err
+	return took, w.usage().CPU
+}
+
+// usage returns what the registry uses.
+func (w *stocked) usage() rig.Usage {
+	return must(rig.Uses(w.Services[topology.UserRegistry].Pid()))(w.b)
 }
 
 // settled returns what is live on the registry's heap after a collection, and what is resident a minute later, when
 // the runtime has returned what it does not need.
-func (w *stocked) settled(ctx context.Context) (liveKB, residentKB float64, err error) {
-	if _, err := debug.Get(ctx, w.socket, "/debug/pprof/heap?gc=1"); err != nil {
-		return 0, 0, err
-	}
-	metrics, err := w.metrics(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
+func (w *stocked) settled() (liveKB, residentKB float64) {
+	must(debug.Get(w.b.Context(), w.socket, "/debug/pprof/heap?gc=1"))(w.b)
+	metrics := w.metrics()
 	live, _ := metrics["/gc/heap/live:bytes"].(float64)
-	if err := rig.Sleep(ctx, time.Minute); err != nil {
-		return 0, 0, err
-	}
-	u, err := rig.Uses(w.Services[topology.UserRegistry].Pid())
-	return live / 1024, u.ResidentKB, err
+	check(w.b, rig.Sleep(w.b.Context(), time.Minute))
+	return live / 1024, w.usage().ResidentKB
 }
 
 // metrics returns the metrics of the registry's runtime, by their names in package runtime/metrics.
-func (w *stocked) metrics(ctx context.Context) (map[string]any, error) {
-	data, err := debug.Get(ctx, w.socket, "/metrics")
-	if err != nil {
-		return nil, err
-	}
+func (w *stocked) metrics() map[string]any {
 	metrics := map[string]any{}
-	return metrics, json.Unmarshal(data, &metrics)
+	check(w.b, json.Unmarshal(must(debug.Get(w.b.Context(), w.socket, "/metrics"))(w.b), &metrics))
+	return metrics
 }
 
 // garbage is what the registry allocated and how often it collected, since its start.
 type garbage struct{ bytes, collections float64 }
 
-func (w *stocked) garbage(ctx context.Context) (g garbage, err error) {
-	metrics, err := w.metrics(ctx)
+func (w *stocked) garbage() (g garbage) {
+	metrics := w.metrics()
 	g.bytes, _ = metrics["/gc/heap/allocs:bytes"].(float64)
 	g.collections, _ = metrics["/gc/cycles/total:gc-cycles"].(float64)
-	return g, err
+	return g
 }
 
 // commanded is what one call of the CLI cost.
@@ -198,21 +127,17 @@ type commanded struct {
 }
 
 // command runs the CLI as the first operator and drops what it prints.
-func (w *stocked) command(ctx context.Context, args ...string) (c commanded, err error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(w.Bin, "garrison"), args...)
+func (w *stocked) command(args ...string) (c commanded) {
+	cmd := exec.CommandContext(w.b.Context(), filepath.Join(w.Bin, "garrison"), args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir, "GARRISON_CONTEXT=" + w.ContextFile()}
 	cmd.Dir = w.Dir
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
 	started := time.Now()
-	if err := cmd.Run(); err != nil {
-		return c, fmt.Errorf("garrison %s: %w: %s", strings.Join(args, " "), err, stderr.String())
-	}
+	run(w.b, cmd)
 	c.took = time.Since(started)
 	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		c.kb = float64(r.Maxrss)
 	}
-	return c, nil
+	return c
 }
 
 // commandRounds is how often each command runs; one that prints every row runs once where there are many.
@@ -222,19 +147,14 @@ const (
 )
 
 // commands measures calls of the CLI: their time and most resident memory, beside a call without a request.
-func (w *stocked) commands(ctx context.Context) ([]figure, error) {
+func (w *stocked) commands() []figure {
 	for _, name := range topology.Services {
 		if name == topology.UserRegistry {
 			continue
 		}
-		if err := w.begin(ctx, name); err != nil {
-			return nil, err
-		}
+		w.serve(name)
 	}
-	aloneTook, aloneMB, err := w.commandOften(ctx, commandRounds, "versions", "--client")
-	if err != nil {
-		return nil, err
-	}
+	aloneTook, aloneMB := w.commandOften(commandRounds, "versions", "--client")
 	var out []figure
 	whole := commandRounds
 	if w.instances() > manyRows {
@@ -253,53 +173,35 @@ func (w *stocked) commands(ctx context.Context) ([]figure, error) {
 		{"instance list -o jsonl", whole}, {"instance list", whole},
 	} {
 		args := c.args
-		took, mb, err := w.commandOften(ctx, c.rounds, strings.Fields(args)...)
-		if err != nil {
-			return nil, err
-		}
+		took, mb := w.commandOften(c.rounds, strings.Fields(args)...)
 		out = append(out,
 			figure{"garrison " + args + ", ms", spread(took, "%.0f"), "versions --client: " + spread(aloneTook, "%.0f"),
 				ratio(median(took), median(aloneTook)), ""},
 			figure{"garrison " + args + ", most resident MB", spread(mb, "%.0f"),
 				"versions --client: " + spread(aloneMB, "%.0f"), ratio(median(mb), median(aloneMB)), ""})
 	}
-	return out, nil
+	return out
 }
 
 // commandOften returns the milliseconds and the resident megabytes of each of several calls.
-func (w *stocked) commandOften(ctx context.Context, rounds int, args ...string) (took, mb []float64, err error) {
+func (w *stocked) commandOften(rounds int, args ...string) (took, mb []float64) {
 	for range rounds {
-		c, err := w.command(ctx, args...)
-		if err != nil {
-			return nil, nil, err
-		}
+		c := w.command(args...)
 		took, mb = append(took, c.took.Seconds()*1000), append(mb, c.kb/1024)
 	}
-	return took, mb, nil
+	return took, mb
 }
 
 // eventServers is how many servers have a ledger of 500,000 facts, with ten agents each.
 const eventServers = 9_500
 
 // measureEvents measures how the CLI reads a long ledger: its end, a noun, a time and a server.
-func measureEvents(ctx context.Context, s settings) (_ []figure, err error) {
-	s.servers, s.agents = serverCounts{eventServers}, 10
-	w, err := newStocked(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	if err := w.write(ctx); err != nil {
-		return nil, fmt.Errorf("fill the ledger: %w", err)
-	}
+func measureEvents(b *testing.B) []figure {
+	w := newStocked(b, eventServers, 10)
+	w.write()
 	fmt.Printf("a ledger of %d facts\n", w.facts)
-	if err := w.begin(ctx, topology.UserRegistry); err != nil {
-		return nil, err
-	}
-	aloneTook, _, err := w.commandOften(ctx, commandRounds, "versions", "--client")
-	if err != nil {
-		return nil, err
-	}
+	w.serve(topology.UserRegistry)
+	aloneTook, _ := w.commandOften(commandRounds, "versions", "--client")
 	var out []figure
 	first, middle := w.server(0), w.server(w.servers/2)
 	for _, args := range []string{
@@ -308,12 +210,9 @@ func measureEvents(ctx context.Context, s settings) (_ []figure, err error) {
 		"--limit 20 --since " + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339),
 		"--cursor " + fmt.Sprint(w.facts-100),
 	} {
-		took, _, err := w.commandOften(ctx, commandRounds, strings.Fields("events -o jsonl "+args)...)
-		if err != nil {
-			return nil, err
-		}
+		took, _ := w.commandOften(commandRounds, strings.Fields("events -o jsonl "+args)...)
 		out = append(out, figure{"garrison events " + args + ", ms", spread(took, "%.0f"),
 			"versions --client: " + spread(aloneTook, "%.0f"), ratio(median(took), median(aloneTook)), "<= 100"})
 	}
-	return out, nil
+	return out
 }

@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"context"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,32 +38,27 @@ const (
 
 // book writes the ledger of a fleet that was enrolled and installed, in batches.
 type book struct {
-	ctx context.Context
-	to  *batches
-	at  time.Time
+	b  *testing.B
+	to *batches
+	at time.Time
 }
 
-func (b *book) write(noun ledger.Noun, key string, body proto.Message) error {
-	b.at = b.at.Add(time.Millisecond)
+func (k *book) write(noun ledger.Noun, key string, body proto.Message) {
+	k.at = k.at.Add(time.Millisecond)
 	f := ledger.Fact{
-		Noun: noun, Key: key, Body: body, ID: ident.New(), At: b.at, Source: noun.Writer(), Actor: "bench",
+		Noun: noun, Key: key, Body: body, ID: ident.New(), At: k.at, Source: noun.Writer(), Actor: "bench",
 		Request: key, Cause: ledger.CausedByClock,
 	}
 	header, data, err := ledger.Encode(f)
-	if err != nil {
-		return err
-	}
-	return b.to.add(b.ctx, &nats.Msg{Subject: f.Subject(), Header: header, Data: data})
+	check(k.b, err)
+	check(k.b, k.to.add(k.b.Context(), &nats.Msg{Subject: f.Subject(), Header: header, Data: data}))
 }
 
 // all writes facts about keys of a noun, in order.
-func (b *book) all(noun ledger.Noun, key string, bodies ...proto.Message) error {
+func (k *book) all(noun ledger.Noun, key string, bodies ...proto.Message) {
 	for _, body := range bodies {
-		if err := b.write(noun, key, body); err != nil {
-			return err
-		}
+		k.write(noun, key, body)
 	}
-	return nil
 }
 
 // inventory is a fleet of servers that each have every agent.
@@ -85,55 +80,38 @@ func (inventory) image(agent, version int) *imagev1.Ref {
 }
 
 // fill writes the ledger: what may be installed, and block after block of servers with their agents.
-func (i inventory) fill(b *book) error {
-	if err := i.catalog(b); err != nil {
-		return err
-	}
+func (i inventory) fill(k *book) {
+	i.catalog(k)
 	for from := 0; from < i.servers; from += blockServers {
 		to := min(from+blockServers, i.servers)
 		for n := from; n < to; n++ {
-			if err := i.enrol(b, n); err != nil {
-				return err
-			}
+			i.enrol(k, n)
 		}
 		for agent := range i.agents {
-			if err := i.install(b, agent, from, to); err != nil {
-				return err
-			}
+			i.install(k, agent, from, to)
 		}
 	}
-	return b.to.finish(b.ctx)
+	check(k.b, k.to.finish(k.b.Context()))
 }
 
-func (i inventory) catalog(b *book) error {
-	if err := b.write(ledger.Channel, "release", &channelv1.Created{Default: true}); err != nil {
-		return err
-	}
+func (i inventory) catalog(k *book) {
+	k.write(ledger.Channel, "release", &channelv1.Created{Default: true})
 	app := &applicationv1.Created{Application: &applicationv1.Application{Name: "base"}}
-	if err := b.write(ledger.Application, "base", app); err != nil {
-		return err
-	}
+	k.write(ledger.Application, "base", app)
 	for n := range environments {
 		name := fmt.Sprint("env-", n)
 		env := &environmentv1.Environment{Name: name, Channel: "release"}
-		if err := b.write(ledger.Environment, name, &environmentv1.Created{Environment: env}); err != nil {
-			return err
-		}
+		k.write(ledger.Environment, name, &environmentv1.Created{Environment: env})
 	}
 	for n := range i.agents {
-		if err := i.imported(b, n); err != nil {
-			return err
-		}
+		i.imported(k, n)
 	}
-	return nil
 }
 
 // imported writes an agent and its images.
-func (i inventory) imported(b *book, n int) error {
+func (i inventory) imported(k *book, n int) {
 	a := &agentv1.Agent{Name: i.agent(n), Kind: agentv1.Kind_KIND_DAEMON, Application: "base"}
-	if err := b.write(ledger.Agent, a.Name, &agentv1.Created{Agent: a}); err != nil {
-		return err
-	}
+	k.write(ledger.Agent, a.Name, &agentv1.Created{Agent: a})
 	for version := 1; version <= 2; version++ {
 		ref := i.image(n, version)
 		manifest := &imagev1.Manifest{
@@ -141,20 +119,14 @@ func (i inventory) imported(b *book, n int) error {
 			Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"}, Blob: &imagev1.Blob{Digest: ref.Digest},
 		}
 		created := &imagev1.Created{Manifest: manifest}
-		err := b.all(ledger.Image, ref.Id, created, &imagev1.Filled{}, &imagev1.Activated{})
-		if err != nil {
-			return err
-		}
-		if err := b.write(ledger.Channel, "release", &channelv1.ImageAdded{ImageId: ref.Id}); err != nil {
-			return err
-		}
+		k.all(ledger.Image, ref.Id, created, &imagev1.Filled{}, &imagev1.Activated{})
+		k.write(ledger.Channel, "release", &channelv1.ImageAdded{ImageId: ref.Id})
 	}
-	return nil
 }
 
 // enrol writes a server that joined and was heard.
-func (i inventory) enrol(b *book, n int) error {
-	return b.all(ledger.Server, i.server(n),
+func (i inventory) enrol(k *book, n int) {
+	k.all(ledger.Server, i.server(n),
 		&serverv1.Invited{
 			Name: i.name(n), Cell: topology.DefaultCell, Environment: fmt.Sprint("env-", n%environments),
 			Labels: map[string]string{"rack": fmt.Sprint("r", n/rackServers), "role": fmt.Sprint("role-", n%7)},
@@ -164,13 +136,13 @@ func (i inventory) enrol(b *book, n int) error {
 			Distribution: "Debian GNU/Linux 13", Processors: 16, ProcessorModel: "Xeon", MemoryBytes: 64 << 30,
 			Disks:     []*serverv1.Disk{{Mount: "/", Kind: "ext4", SizeBytes: 500 << 30}},
 			Addresses: []string{fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)}, ExecutorVersion: "1.0.0",
-			BootedAt: timestamppb.New(b.at),
+			BootedAt: timestamppb.New(k.at),
 		}},
 		&serverv1.Online{BootId: i.server(n)})
 }
 
 // install writes an intent that installs an agent on a block of servers, and how its tasks ended.
-func (i inventory) install(b *book, agent, from, to int) error {
+func (i inventory) install(k *book, agent, from, to int) {
 	intent := ident.New()
 	accepted := &intentv1.Accepted{
 		Intent: &intentv1.Intent{AtOnce: true, Ask: &intentv1.Intent_Install{
@@ -178,19 +150,14 @@ func (i inventory) install(b *book, agent, from, to int) error {
 		}},
 		Changed: uint32(to - from),
 	}
-	if err := b.write(ledger.Intent, intent, accepted); err != nil {
-		return err
-	}
+	k.write(ledger.Intent, intent, accepted)
 	for n := from; n < to; n++ {
-		if err := i.instance(b, n, agent, intent); err != nil {
-			return err
-		}
+		i.instance(k, n, agent, intent)
 	}
-	return nil
 }
 
 // instance writes the life of one instance: wanted, its task, and what the server lists.
-func (i inventory) instance(b *book, n, agent int, intent string) error {
+func (i inventory) instance(k *book, n, agent int, intent string) {
 	server, name, id, task := i.server(n), i.agent(agent), ident.New(), ident.New()
 	want := i.image(agent, 2)
 	wanted := &instancev1.Wanted{InstanceId: id, Generation: 1, Image: want, IntentId: intent}
@@ -207,15 +174,10 @@ func (i inventory) instance(b *book, n, agent int, intent string) error {
 		end = &taskv1.Undone{Outcome: &taskv1.Outcome{Code: code.NotReady, Reason: "it was not ready within 10s"}}
 		observed.Image = i.image(agent, 1)
 	}
-	if err := b.write(ledger.Instance, ledger.Key(server, name), wanted); err != nil {
-		return err
-	}
-	err := b.all(ledger.Task, task, &taskv1.Queued{
+	k.write(ledger.Instance, ledger.Key(server, name), wanted)
+	k.all(ledger.Task, task, &taskv1.Queued{
 		Verb: taskv1.Verb_VERB_INSTALL, ServerId: server, Agent: name, InstanceId: id, Generation: 1, Attempt: 1,
-		To: want, IntentId: intent, Deadline: timestamppb.New(b.at.Add(time.Hour)),
-	}, &taskv1.Assigned{Deadline: timestamppb.New(b.at.Add(time.Hour))}, end)
-	if err != nil {
-		return err
-	}
-	return b.write(ledger.Instance, ledger.Key(server, name), observed)
+		To: want, IntentId: intent, Deadline: timestamppb.New(k.at.Add(time.Hour)),
+	}, &taskv1.Assigned{Deadline: timestamppb.New(k.at.Add(time.Hour))}, end)
+	k.write(ledger.Instance, ledger.Key(server, name), observed)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -30,38 +31,18 @@ type question struct {
 }
 
 // queries measures questions to the registry, by one caller, one after another.
-func (w *stocked) queries(ctx context.Context) ([]figure, error) {
-	stop, err := echo(w.world)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	conn, err := w.operator()
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
+func (w *stocked) queries() []figure {
+	w.echo()
+	conn := w.operator()
 	a := asker{conn}
-	empty, err := repeated(ctx, func(ctx context.Context, _ int) error {
+	empty := repeated(w.b, func(ctx context.Context, _ int) error {
 		return a.echo(ctx)
 	})
-	if err != nil {
-		return nil, err
-	}
 	out := []figure{{"empty echo, ms", percentiles(empty), "", "", ""}}
 	for _, q := range w.questions(a) {
-		before, err := w.garbage(ctx)
-		if err != nil {
-			return nil, err
-		}
-		took, err := repeated(ctx, q.ask)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", q.name, err)
-		}
-		after, err := w.garbage(ctx)
-		if err != nil {
-			return nil, err
-		}
+		before := w.garbage()
+		took := repeated(w.b, q.ask)
+		after := w.garbage()
 		out = append(out, figure{
 			q.name + ", ms", percentiles(took),
 			fmt.Sprintf("allocates %.0f KB, collections: %.0f", (after.bytes-before.bytes)/1024/float64(len(took)),
@@ -69,7 +50,7 @@ func (w *stocked) queries(ctx context.Context) ([]figure, error) {
 			ratio(at(took, 50), at(empty, 50)), "p99 <= 10",
 		})
 	}
-	return out, nil
+	return out
 }
 
 func percentiles(took []float64) string {
@@ -199,22 +180,18 @@ const (
 )
 
 // repeated asks a question again and again, and returns the sorted times in milliseconds.
-func repeated(ctx context.Context, ask func(context.Context, int) error) ([]float64, error) {
+func repeated(b *testing.B, ask func(context.Context, int) error) []float64 {
 	for n := range 5 { // to warm up
-		if err := ask(ctx, n); err != nil {
-			return nil, err
-		}
+		check(b, ask(b.Context(), n))
 	}
 	var took []float64
 	for begin := time.Now(); len(took) < askedTimes && time.Since(begin) < askedFor; {
 		started := time.Now()
-		if err := ask(ctx, len(took)); err != nil {
-			return nil, err
-		}
+		check(b, ask(b.Context(), len(took)))
 		took = append(took, time.Since(started).Seconds()*1000)
 	}
 	slices.Sort(took)
-	return took, nil
+	return took
 }
 
 // at returns a percentile of sorted values.

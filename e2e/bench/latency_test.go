@@ -20,20 +20,15 @@ import (
 // BenchmarkLatency measures the time from the publishing of an intent until its document can be
 // read, on an unloaded system.
 func BenchmarkLatency(b *testing.B) {
-	programs(b)
-	w, server, err := oneServer(b.Context(), asked, quick("1.0.0"), quick("2.0.0"))
-	check(b, err)
-	b.Cleanup(func() { check(b, w.close()) })
-	operator, dispatcher := must(w.operator())(b), must(w.service(topology.UserDispatcher))(b)
-	defer operator.Close()
-	defer dispatcher.Close()
+	w, server := oneServer(b, quick("1.0.0"), quick("2.0.0"))
+	operator, dispatcher := w.operator(), w.service(topology.UserDispatcher)
 	n := max(asked.scaled(50), 10)
 	var intents, publishes []float64
 	for i := range n {
 		version := []string{"2.0.0", "1.0.0"}[i%2]
 		stored, readable := once(b, operator, dispatcher, server.Name, version)
 		publishes, intents = append(publishes, stored), append(intents, readable)
-		check(b, waitConverged(b.Context(), w, version, 1))
+		w.waitConverged(version, 1)
 	}
 	slices.Sort(intents)
 	report(b, figure{

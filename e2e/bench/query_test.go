@@ -12,6 +12,7 @@ import (
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -21,13 +22,11 @@ const callers = 12
 // BenchmarkQuery compares a call of the registry about one server with a call of an empty
 // service, both from an operator's account, by several callers at once.
 func BenchmarkQuery(b *testing.B) {
-	w := begin(b, true)
-	check(b, w.begin(b.Context(), topology.UserRegistry))
-	must(w.CLI(b.Context(), "server", "enroll", "alpha"))(b)
-	stop := must(echo(w))(b)
-	defer stop()
-	a := asker{must(w.operator())(b)}
-	defer a.conn.Close()
+	w := busOnly(b, rig.Options{})
+	w.serve(topology.UserRegistry)
+	w.ok("server", "enroll", "alpha")
+	w.echo()
+	a := asker{w.operator()}
 	query := func(ctx context.Context) error {
 		_, err := call[*registryv1.GetServerResponse](ctx, a, "GetServer",
 			&registryv1.GetServerRequest{Server: "alpha"})
@@ -54,22 +53,12 @@ func BenchmarkQuery(b *testing.B) {
 const echoing = topology.UserCatalog
 
 // echo serves empty answers from this process in place of a service that does not run.
-func echo(w *world) (func(), error) {
-	nc, err := unlimited(w, topology.AccountOf(echoing))
-	if err != nil {
-		return nil, err
-	}
-	service, err := micro.AddService(nc, micro.Config{Name: "echo", Version: "0.0.1"})
-	if err != nil {
-		return nil, err
-	}
+func (w *world) echo() {
+	nc := w.unlimited(topology.AccountOf(echoing))
+	service := must(micro.AddService(nc, micro.Config{Name: "echo", Version: "0.0.1"}))(w.b)
 	answer := micro.HandlerFunc(func(r micro.Request) { _ = r.Respond(nil) })
-	err = service.AddEndpoint("GetServer", answer,
-		micro.WithEndpointSubject(topology.APISubject(echoing, "read", "get-server", "*")))
-	return func() {
-		_ = service.Stop()
-		nc.Close()
-	}, err
+	check(w.b, service.AddEndpoint("GetServer", answer,
+		micro.WithEndpointSubject(topology.APISubject(echoing, "read", "get-server", "*"))))
 }
 
 // load sends n requests from several callers at once. It returns the requests per second and the p99 in milliseconds.

@@ -1,13 +1,12 @@
 package bench
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
@@ -20,41 +19,23 @@ import (
 
 // measureSteps upgrades one server many times, and splits the time as the executor
 // reports it.
-func measureSteps(ctx context.Context, s settings) (_ []figure, err error) {
-	w, err := newWorld(ctx, s, false)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
+func measureSteps(b *testing.B) []figure {
+	w := begin(b)
 	// Enough versions that the server never still keeps the next one.
 	rotation := []string{"1.0.0", "2.0.0", "3.0.0", "4.0.0", "5.0.0", "6.0.0"}
 	var of []sample.Version
 	for _, v := range rotation {
 		of = append(of, quick(v))
 	}
-	if err := versions(ctx, w, of...); err != nil {
-		return nil, err
-	}
-	if _, err := w.AddServer(ctx, "alpha"); err != nil {
-		return nil, err
-	}
-	if err := waitOnline(ctx, w, 1); err != nil {
-		return nil, err
-	}
-	if _, err := w.CLI(ctx, "install", "beacon@1.0.0", "--on", "all", "--at-once"); err != nil {
-		return nil, err
-	}
+	w.versions(of...)
+	must(w.AddServer(b.Context(), "alpha"))(b)
+	w.waitOnline(1)
+	w.ok("install", "beacon@1.0.0", "--on", "all", "--at-once")
 	took := map[string][]float64{}
-	n := s.scaled(100)
+	n := asked.scaled(100)
 	for i := range n {
-		if _, err := w.CLI(ctx, "up", "beacon@"+rotation[(i+1)%len(rotation)], "--on", "all", "--yes",
-			"--at-once"); err != nil {
-			return nil, err
-		}
-		t, err := lastTask(ctx, w, sample.Agent, taskv1.State_STATE_SUCCEEDED)
-		if err != nil {
-			return nil, err
-		}
+		w.ok("up", "beacon@"+rotation[(i+1)%len(rotation)], "--on", "all", "--yes", "--at-once")
+		t := lastTask(b, w, sample.Agent, taskv1.State_STATE_SUCCEEDED)
 		for _, step := range t.GetOutcome().GetSteps() {
 			ms := step.GetTook().AsDuration().Seconds() * 1000
 			took[stepName(step.GetStep())] = append(took[stepName(step.GetStep())], ms)
@@ -63,61 +44,40 @@ func measureSteps(ctx context.Context, s settings) (_ []figure, err error) {
 	var out []figure
 	for step := range strings.FieldsSeq("check reserve fetch verify stage rehearse switch prove commit sweep") {
 		if ms := slices.Sorted(slices.Values(took[step])); len(ms) > 0 {
-			out = append(out, figure{
-				"upgrade, " + step + ", ms",
-				fmt.Sprintf("p50 %.1f, p99 %.1f (n=%d)", median(ms), ms[len(ms)*99/100], len(ms)),
-				"",
-				"",
-				"",
-			})
+			out = append(out, figure{"upgrade, " + step + ", ms",
+				fmt.Sprintf("p50 %.1f, p99 %.1f (n=%d)", median(ms), ms[len(ms)*99/100], len(ms)), "", "", ""})
 		}
 	}
-	return out, nil
+	return out
 }
 
 func stepName(s taskv1.Step) string { return strings.ToLower(strings.TrimPrefix(s.String(), "STEP_")) }
 
 // measureFootprint measures an executor that has one agent running and nothing to do.
-func measureFootprint(ctx context.Context, s settings) (_ []figure, err error) {
-	w, server, err := oneServer(ctx, s, quick("1.0.0"), quick("2.0.0"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	if err := rig.Sleep(ctx, 15*time.Second); err != nil { // so that the memory of the change is freed
-		return nil, err
-	}
-	uses, err := rig.Uses(server.Executor.Pid())
-	if err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(filepath.Join(s.bin, "executor"))
-	if err != nil {
-		return nil, err
-	}
+func measureFootprint(b *testing.B) []figure {
+	w, server := oneServer(b, quick("1.0.0"), quick("2.0.0"))
+	check(b, rig.Sleep(b.Context(), 15*time.Second))
+	uses := must(rig.Uses(server.Executor.Pid()))(b)
+	info := must(os.Stat(filepath.Join(w.Bin, "executor")))(b)
 	return []figure{
 		{"executor, idle with one agent, resident MB", fmt.Sprintf("%.1f", uses.ResidentKB/1024), "", "", "<= 25"},
 		{"executor, binary, MB", fmt.Sprintf("%.1f", float64(info.Size())/(1<<20)), "", "", ""},
-	}, nil
+	}
 }
 
 // lastTask waits until the newest task of an agent has ended in a state, and returns it.
-func lastTask(ctx context.Context, w *world, agent string, state taskv1.State) (t *taskv1.Task, err error) {
-	c, err := w.Client(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	err = poll(ctx, fmt.Sprintf("the last task of %s is %s", agent, state), func() (bool, error) {
+func lastTask(b *testing.B, w *world, agent string, state taskv1.State) (t *taskv1.Task) {
+	c := w.client()
+	w.poll(fmt.Sprintf("the last task of %s is %s", agent, state), func() (bool, error) {
 		q := &dispatcherv1.ListTasksRequest{Agent: agent, Page: &apiv1.Page{Limit: 1}}
-		r, err := client.Call[*dispatcherv1.ListTasksResponse](ctx, c, q)
+		r, err := client.Call[*dispatcherv1.ListTasksResponse](b.Context(), c, q)
 		if err != nil || len(r.GetTasks()) == 0 {
 			return false, err
 		}
 		t = r.GetTasks()[0]
 		return t.GetState() == state, nil
 	})
-	return t, err
+	return t
 }
 
 // seconds returns how long the steps of a task took together.

@@ -18,9 +18,7 @@ import (
 func stray(t *testing.T, program, version string, s *rig.Server) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program, "-listen", "127.0.0.1:"+strconv.Itoa(s.Port), "-version", version)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
@@ -52,9 +50,7 @@ func (w *world) candidateOf(server string, pid int) string {
 		}
 	}
 	out := w.OK("server", "candidates", server, "--detector", "process", "--listening", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, json.Unmarshal([]byte(out), &list))
 	for _, c := range list.Candidates {
 		if c.Pid == pid && len(c.Sockets) > 0 {
 			return c.Id
@@ -82,12 +78,8 @@ func (w *world) serves(s *rig.Server, pid int, start, when string) {
 // restart kills a server's executor and starts it again.
 func restart(t *testing.T, s *rig.Server) {
 	t.Helper()
-	if err := s.Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, s.Executor.Kill())
+	scenario.Must(t, s.Executor.Start())
 }
 
 // A process that was started by hand becomes an instance, survives the executor, is let go, is adopted once more, and
@@ -127,9 +119,7 @@ func TestARunningProcessIsAdoptedAndLetGoWithoutARestart(t *testing.T) {
 	w.OK("instance", "adopt", "alpha", id, "--as", "beacon@1.0.0", "--yes")
 	w.Converges("1.0.0")
 	w.serves(alpha, pid, start, "adopted again")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, cmd.Process.Kill())
 	w.Eventually("it is started again", func() error {
 		_, err := alpha.Get(t.Context(), "/pid")
 		return err
@@ -166,9 +156,7 @@ func TestAProcessOfAnotherProgramIsAdoptedAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(other, append(program, "another build"...), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.WriteFile(other, append(program, "another build"...), 0o755))
 	cmd := stray(t, other, "0.9.0", bravo)
 	pid, start := cmd.Process.Pid, startOf(cmd.Process.Pid)
 	w.serves(bravo, pid, start, "by hand")

@@ -22,9 +22,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 		t.Run(takeover, func(t *testing.T) {
 			t.Parallel()
 			w := &world{scenario.New(t, rig.Options{}, "alpha")}
-			if err := handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: takeover}); err != nil {
-				t.Fatal(err)
-			}
+			scenario.Must(t, handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: takeover}))
 			count, err := handover.Run(t.Context(), w.Fleet, w.Servers[0], 5, someLoad, func(int) {})
 			if err != nil {
 				t.Fatal(err)
@@ -48,9 +46,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 func TestAKilledExecutorTakesTheSocketBack(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{}, "alpha")}
-	if err := handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: "overlap"}); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, handover.Prepare(t.Context(), w.Fleet, handover.Way{Takeover: "overlap"}))
 	s := w.Servers[0]
 	w.OK("install", "beacon@"+handover.Versions[0], "--on", "all")
 	traffic := load.Begin(s.URL(), someLoad)
@@ -65,13 +61,9 @@ func TestAKilledExecutorTakesTheSocketBack(t *testing.T) {
 	}
 	asked(100)
 	for n := range 2 {
-		if err := s.Executor.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		scenario.Must(t, s.Executor.Kill())
 		asked(100)
-		if err := s.Executor.Start(); err != nil {
-			t.Fatal(err)
-		}
+		scenario.Must(t, s.Executor.Start())
 		w.OK("up", "beacon@"+handover.Versions[(n+1)%2], "--on", "all", "--yes")
 		w.Converges(handover.Versions[(n+1)%2])
 		asked(100)

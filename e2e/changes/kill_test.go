@@ -31,12 +31,8 @@ func TestAnUpgradeEndsWhateverIsKilledInTheMiddle(t *testing.T) {
 			t.Run(fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
 				w.OK("up", "beacon@"+version, "--on", "all", "--yes", "--detach")
 				time.Sleep(after) // not a wait: each pause hits another moment of the upgrade
-				if err := victim.Kill(); err != nil {
-					t.Fatal(err)
-				}
-				if err := victim.Start(); err != nil {
-					t.Fatal(err)
-				}
+				scenario.Must(t, victim.Kill())
+				scenario.Must(t, victim.Start())
 				w.Converges(version)
 			})
 		}
@@ -48,14 +44,10 @@ func TestAnUpgradeEndsWhateverIsKilledInTheMiddle(t *testing.T) {
 func TestAnIntentWaitsForTheRegistry(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{Apart: true}, "alpha")}
-	if err := w.Services[topology.UserRegistry].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Services[topology.UserRegistry].Kill())
 	id := w.publish(`{"install":{"agent":"beacon","image":{"version":"1.0.0"},"on":{"all":true}}}`,
 		topology.VerbInstall)
-	if err := w.Services[topology.UserRegistry].Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Services[topology.UserRegistry].Start())
 	w.Converges("1.0.0")
 	w.OK("intent", "show", id)
 	w.Holds()
@@ -66,20 +58,14 @@ func TestTwoDispatchersNeverDoAThingTwice(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{Apart: true}, "alpha", "bravo", "charlie")}
 	second := w.Replica(topology.UserDispatcher)
-	if err := second.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, second.Start())
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	for i := range 6 {
 		w.OK("up", "beacon@"+[]string{"2.0.0", "1.0.0"}[i%2], "--on", "all", "--yes")
 	}
-	if err := w.Services[topology.UserDispatcher].Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Services[topology.UserDispatcher].Kill())
 	w.OK("up", "beacon@2.0.0", "--on", "all", "--yes")
 	w.Converges("2.0.0")
 	w.Holds()
-	if err := second.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, second.Stop())
 }

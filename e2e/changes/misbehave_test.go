@@ -12,40 +12,38 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
 
-// A version that fails its health check is rolled back: the old one answers, and the task says why.
+// A version that fails its health check is rolled back: the old one answers, and the task says why. After a first
+// install that fails, nothing is left.
 func TestAVersionThatFailsItsHealthCheckIsRolledBack(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{}, "alpha")}
-	w.OK("install", "beacon@1.0.0", "--on", "all")
-	w.Converges("1.0.0")
-	for i, misbehave := range []string{"exit", "exit-later", "never-ready"} {
-		t.Run(misbehave, func(t *testing.T) {
+	for i, c := range []struct{ misbehave, ask, before string }{
+		{"exit", "install beacon@%s --on all", ""},
+		{"exit", "up beacon@%s --on all --yes", "1.0.0"},
+		{"exit-later", "up beacon@%s --on all --yes", "1.0.0"},
+		{"never-ready", "up beacon@%s --on all --yes", "1.0.0"},
+	} {
+		t.Run(c.misbehave+" after "+c.before, func(t *testing.T) {
 			w.T = t
 			version := fmt.Sprintf("3.0.%d", i)
-			w.Image(version, misbehave)
-			w.Fails(1, "undone", "up", "beacon@"+version, "--on", "all", "--yes")
-			w.Answers("1.0.0")
+			w.Image(version, c.misbehave)
+			w.Fails(1, "undone", strings.Fields(fmt.Sprintf(c.ask, version))...)
+			if c.before == "" {
+				w.Eventually("nothing is left", w.Servers[0].NothingLeft)
+				w.OK("up", "beacon@1.0.0", "--on", "all", "--yes")
+				w.Converges("1.0.0")
+				return
+			}
+			w.Answers(c.before)
 			rows, err := w.Instances("daemon")
-			if err != nil || len(rows) != 1 || rows[0].State != "STATE_FAILED" || rows[0].Observed.Version != "1.0.0" {
-				t.Errorf("the instance is %+v (%v), want it failed with 1.0.0 observed", rows, err)
+			if err != nil || len(rows) != 1 || rows[0].State != "STATE_FAILED" || rows[0].Observed.Version != c.before {
+				t.Errorf("the instance is %+v (%v), want it failed with %s observed", rows, err, c.before)
 			}
 		})
 	}
 	w.T = t
 	w.OK("up", "beacon@2.0.0", "--on", "all", "--yes")
 	w.Converges("2.0.0")
-	w.Holds()
-}
-
-// A first install that fails leaves nothing behind.
-func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
-	t.Parallel()
-	w := &world{scenario.New(t, rig.Options{}, "alpha")}
-	w.Image("3.0.0", "exit")
-	w.Fails(1, "undone", "install", "beacon@3.0.0", "--on", "all")
-	w.Eventually("nothing is left", func() error { return w.Servers[0].NothingLeft() })
-	w.OK("up", "beacon@1.0.0", "--on", "all", "--yes")
-	w.Converges("1.0.0")
 	w.Holds()
 }
 
@@ -60,25 +58,11 @@ func TestAnAgentOutlivesItsExecutor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("the registry says offline", func() error {
-		if !strings.Contains(w.OK("server", "list", "-o", "json"), "PRESENCE_OFFLINE") {
-			return fmt.Errorf("still online")
-		}
-		return nil
-	})
+	scenario.Must(t, s.Executor.Kill())
+	w.Eventually("it is offline", func() error { return w.presenceIs("alpha", "PRESENCE_OFFLINE") })
 	w.Answers("1.0.0")
-	if err := s.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("the registry says online", func() error {
-		if !strings.Contains(w.OK("server", "list", "-o", "json"), "PRESENCE_ONLINE") {
-			return fmt.Errorf("still offline")
-		}
-		return nil
-	})
+	scenario.Must(t, s.Executor.Start())
+	w.Eventually("it is online", func() error { return w.presenceIs("alpha", "PRESENCE_ONLINE") })
 	after, err := s.Get(t.Context(), "/pid")
 	if err != nil || after != before {
 		t.Errorf("the agent's process is %s after the executor's restart (%v), want %s", after, err, before)

@@ -21,9 +21,7 @@ func TestACommandRightAfterTheFirstLineIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt)
 		_ = c.Wait()

@@ -17,12 +17,8 @@ func TestEveryViewCanBeRebuiltByteForByte(t *testing.T) {
 	w.EqualViews()
 
 	// Also when the live views come from snapshots.
-	if err := w.Garrisond.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Garrisond.Stop())
+	scenario.Must(t, w.Start(t.Context()))
 	w.OK("server", "label", "alpha", "rack=b")
 	w.EqualViews()
 	w.Holds()

@@ -20,9 +20,7 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
-	if err := w.Servers[1].Executor.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Servers[1].Executor.Stop())
 	w.Eventually("bravo is offline", func() error { return w.presenceIs("bravo", "PRESENCE_OFFLINE") })
 	id := strings.TrimSpace(w.OK("up", "beacon@2.0.0", "--on", "all", "--yes", "--detach", "-o", "name"))
 	w.Eventually("alpha has it", func() error { return w.progressIs(id, "1 succeeded, 1 queued") })
@@ -30,9 +28,7 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	w.OK("intent", "cancel", id, "--yes", "-m", "the wrong one")
 	w.Eventually("nothing of it is to come",
 		func() error { return w.progressIs(id, "1 succeeded, 1 cancelled; finished") })
-	if err := w.Servers[1].Executor.Revive(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Servers[1].Executor.Revive())
 	w.Eventually("bravo is online", func() error { return w.presenceIs("bravo", "PRESENCE_ONLINE") })
 	w.Eventually("each server has its own version", func() error {
 		rows, err := w.Instances("daemon")

@@ -3,7 +3,9 @@ package faults_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/garrison-fleet/garrison/e2e/failover"
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 )
@@ -19,14 +21,10 @@ func TestThreeGarrisondsAreOneSiteWhicheverIsKilled(t *testing.T) {
 	for n, member := range w.Members {
 		t.Run(fmt.Sprintf("member %d", n+1), func(t *testing.T) {
 			w.OK("up", "beacon@"+want[n%2], "--on", "all", "--yes", "--detach")
-			if err := member.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			scenario.Must(t, member.Kill())
 			w.Converges(want[n%2])
 			w.Fails(3, "server-away", "bus", "status")
-			if err := member.Start(); err != nil {
-				t.Fatal(err)
-			}
+			scenario.Must(t, member.Start())
 			w.Eventually("nothing is wrong with the bus", func() error {
 				_, err := w.CLI(t.Context(), "bus", "status")
 				return err
@@ -34,4 +32,20 @@ func TestThreeGarrisondsAreOneSiteWhicheverIsKilled(t *testing.T) {
 		})
 	}
 	w.Holds()
+}
+
+// `make cluster-test` loses every server of the bus in every way, under more load, and measures how long that takes.
+func TestTheLossOfAServerOfTheBusUnderLoadLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	f := scenario.Simulated(t, rig.Options{Cluster: true, Beat: 5 * time.Second})
+	rows, err := failover.Run(t.Context(), f, failover.Options{
+		Servers: 30, Every: 300 * time.Millisecond, Lasts: 5 * time.Second, Within: 3 * time.Minute,
+		Losses: []failover.Loss{{Kind: failover.Killed, Member: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := failover.Judge(rows); err != nil || len(rows) != 1 {
+		t.Errorf("%d rows: %v", len(rows), err)
+	}
 }

@@ -39,9 +39,7 @@ run:
 func (w *world) idleAgent(name string) {
 	w.T.Helper()
 	dir := filepath.Join(w.Dir, "images", name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, os.MkdirAll(dir, 0o700))
 	for file, text := range map[string]string{
 		"garrison.yaml": fmt.Sprintf(idleRecipe, name), "VERSION": name, "idle.tmpl": "agent={{.agent}}\n",
 		"idle": idle,
@@ -50,14 +48,10 @@ func (w *world) idleAgent(name string) {
 		if file == "idle" {
 			mode = 0o755
 		}
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), mode); err != nil {
-			w.T.Fatal(err)
-		}
+		scenario.Must(w.T, os.WriteFile(filepath.Join(dir, file), []byte(text), mode))
 	}
 	w.OK("agent", "create", name, "--kind", "daemon")
-	if err := sample.Activate(w.T.Context(), w.CLI, dir); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, sample.Activate(w.T.Context(), w.CLI, dir))
 	w.OK("install", name+"@1.0.0", "--on", "all")
 }
 
@@ -102,9 +96,7 @@ func (w *world) checkedTwice(first, second string) {
 	w.T.Helper()
 	for _, agent := range []string{first, second} {
 		for _, s := range w.Servers {
-			if err := os.Remove(filepath.Join(s.Root, "agents", agent, "current")); err != nil {
-				w.T.Fatal(err)
-			}
+			scenario.Must(w.T, os.Remove(filepath.Join(s.Root, "agents", agent, "current")))
 		}
 		w.Eventually("the damage of "+agent+" is found", func() error {
 			if n := w.differing(agent); n < len(w.Servers) {
@@ -242,9 +234,7 @@ func TestHealingIsBrakedWhileManyServersDrift(t *testing.T) {
 		return n
 	}
 	for _, s := range w.Servers {
-		if err := os.Remove(filepath.Join(s.Root, "agents", "beacon", "current")); err != nil {
-			t.Fatal(err)
-		}
+		scenario.Must(t, os.Remove(filepath.Join(s.Root, "agents", "beacon", "current")))
 	}
 	w.Eventually("healing is braked", func() error {
 		if text := w.OK("env", "show", "prod"); !strings.Contains(text, "braked") {

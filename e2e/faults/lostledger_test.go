@@ -31,9 +31,7 @@ func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
 	for _, service := range topology.Services { // the first service that notices ends the process
 		w.Eventually(service+" has marked the end", func() error { return w.marked(service, end) })
 	}
-	if err := w.Garrisond.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Garrisond.Kill())
 	streams := filepath.Join(w.DataDir(), "jetstream", "jetstream", "*", "streams")
 	blocks, err := filepath.Glob(filepath.Join(streams, "LEDGER", "msgs", "*.blk"))
 	if err != nil || len(blocks) != 1 {
@@ -44,22 +42,16 @@ func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	data[len(data)*4/5] ^= 1
-	if err := os.WriteFile(blocks[0], data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.WriteFile(blocks[0], data, 0o600))
 
-	if err := w.Garrisond.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Garrisond.Start())
 	code, err := w.Garrisond.Ended(t.Context())
 	if log := w.Garrisond.Log(); err != nil || code != 1 || !strings.Contains(log, "LEDGER_SHORT") ||
 		!strings.Contains(log, fmt.Sprintf("to %d are gone", end)) || !strings.Contains(log, "--accept-ledger") {
 		t.Fatalf("garrisond ended with %d (%v), want 1 and LEDGER_SHORT up to fact %d:\n%s", code, err, end, log)
 	}
 	w.Garrisond.AddArgs("--accept-ledger")
-	if err := w.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Start(t.Context()))
 	w.OK("app", "create", "goes-on")
 	w.EqualViews()
 }

@@ -40,9 +40,7 @@ func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{Apart: true}, "alpha", "bravo", "charlie", "delta")}
 	second := w.Replica(topology.UserRegistry)
-	if err := second.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, second.Start())
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	c, err := w.Client(t.Context(), time.Minute)
@@ -79,18 +77,10 @@ func TestTwoRegistriesDecideEachIntentOnce(t *testing.T) {
 // pauseBus pauses the bus for a while, and kills a registry meanwhile and starts it again.
 func pauseBus(t *testing.T, w *world, registry *rig.Process) {
 	t.Helper()
-	if err := w.Garrisond.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Garrisond.Pause())
 	time.Sleep(busPaused / 2)
-	if err := registry.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, registry.Kill())
 	time.Sleep(busPaused / 2)
-	if err := w.Garrisond.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Garrisond.Resume())
+	scenario.Must(t, registry.Start())
 }

@@ -174,26 +174,18 @@ func TestNoServerIsCalledOfflineBecauseTheBusOrTheRegistryWasAway(t *testing.T) 
 	}
 	w.beating(herdSize)
 
-	if err := w.Garrisond.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Garrisond.Kill())
 	each(4) // longer than a server may be silent
-	if err := errors.Join(w.StartBus(t.Context()), w.WaitReady(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, errors.Join(w.StartBus(t.Context()), w.WaitReady(t.Context())))
 	w.beating(herdSize)
 	if n := w.countedOffline(); n > 0 {
 		t.Errorf("%d facts call servers offline after the bus was killed", n)
 	}
 
 	registry := w.Services[topology.UserRegistry]
-	if err := registry.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, registry.Pause())
 	each(5)
-	if err := errors.Join(registry.Resume(), w.WaitReady(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, errors.Join(registry.Resume(), w.WaitReady(t.Context())))
 	w.beating(herdSize)
 	if n := w.countedOffline(); n > 0 {
 		t.Errorf("%d facts call servers offline after the registry stood still", n)

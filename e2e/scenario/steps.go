@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,14 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
+
+// Must ends a test on an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // OK runs the CLI and fails the test unless it exits with 0.
 func (w *World) OK(args ...string) string {
@@ -139,4 +148,28 @@ func Within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// NothingAt returns an error when a path exists.
+func NothingAt(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s: %v", path, err)
+	}
+	return nil
+}
+
+// Left returns an error unless no instances are left.
+func Left(instances int) error {
+	if instances == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d instances are left", instances)
+}
+
+// EqualViews compares every service's live view with one rebuilt in a fresh process.
+func (w *World) EqualViews() {
+	w.T.Helper()
+	if _, err := w.Fleet.EqualViews(w.T.Context(), 1); err != nil {
+		w.T.Error(err)
+	}
 }

@@ -91,9 +91,7 @@ func TestAnExecutorIsReplacedThroughTheWholeSystem(t *testing.T) {
 		t.Errorf("the executor's process is %d, was %d", got, pid)
 	}
 
-	if err := s.Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, s.Executor.Kill())
 	began := time.Now()
 	if err := s.Executor.Start(); err != nil { // the program that was installed by hand
 		t.Fatal(err)

@@ -62,9 +62,7 @@ func startSSH(t *testing.T) *sshServer {
 	s.knows(t, "mistaken", "mine")
 	cmd := exec.Command(sshd, "-D", "-e", "-f", s.path("config"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
@@ -82,9 +80,7 @@ func (s *sshServer) path(name string) string { return filepath.Join(s.dir, name)
 
 func (s *sshServer) write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.WriteFile(s.path(name), []byte(text), 0o600))
 }
 
 // knows writes a file of known hosts that says that the server has a key.
@@ -111,9 +107,7 @@ func (s *sshServer) command(known string) string {
 // abandon kills a server's executor for good and declares the server lost, while its agent runs.
 func (w *world) abandon(s *rig.Server) {
 	w.T.Helper()
-	if err := s.Executor.Kill(); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, s.Executor.Kill())
 	w.Fails(8, "NOT_DEAD", "server", "clean", s.Name, "--ssh", "stranger@nowhere", "--yes")
 	w.Eventually("it may be declared lost", func() error {
 		_, err := w.CLI(w.T.Context(), "server", "decommission", s.Name, "--lost", "--yes")

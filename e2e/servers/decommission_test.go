@@ -62,9 +62,7 @@ func TestAProvisionedServerRestsWhenItIsDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, s.Executor.Start())
 	w.Eventually("it is online", func() error { return w.says("PRESENCE_ONLINE", "server", "list", "-o", "json") })
 	w.OK("install", "beacon@1.0.0", "--on", "cloud")
 	w.OK("server", "decommission", "cloud", "--yes")
@@ -98,9 +96,7 @@ func TestALostServerIsGoneAtOnce(t *testing.T) {
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	w.Fails(1, "SERVER_ONLINE", "server", "decommission", "bravo", "--lost", "--yes")
-	if err := w.Servers[1].Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Servers[1].Executor.Kill())
 	w.Eventually("it may be declared lost", func() error {
 		_, err := w.CLI(t.Context(), "server", "decommission", "bravo", "--lost", "--yes")
 		return err
@@ -110,9 +106,7 @@ func TestALostServerIsGoneAtOnce(t *testing.T) {
 	if err != nil || len(pids) != 1 {
 		t.Fatalf("agents of the lost server: %v, %v; want one", pids, err)
 	}
-	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, syscall.Kill(pids[0], syscall.SIGKILL))
 	lost := w.Servers[1]
 	w.Servers = w.Servers[:1]
 	w.Converges("1.0.0")
@@ -121,9 +115,7 @@ func TestALostServerIsGoneAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 	// It was not lost after all: it connects, reads that it is dead, and uninstalls itself.
-	if err := lost.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, lost.Executor.Start())
 	w.Eventually("its root is gone", func() error { return scenario.NothingAt(lost.Root) })
 	w.Eventually("it is no longer leaked", func() error { return w.leaked("bravo", false) })
 }

@@ -25,9 +25,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := joined.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, joined.Executor.Start())
 	w.Servers = []*rig.Server{joined}
 	w.Eventually("the agent answers on the new server", func() error {
 		_, err := joined.Get(t.Context(), "/")

@@ -26,9 +26,7 @@ type shown struct {
 
 func (w *world) found(server string) (s shown) {
 	w.T.Helper()
-	if err := json.Unmarshal([]byte(w.OK("server", "show", server, "-o", "json")), &s); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, json.Unmarshal([]byte(w.OK("server", "show", server, "-o", "json")), &s))
 	return s
 }
 
@@ -96,13 +94,9 @@ func TestALinkMadeByHandIsFoundAndNotTouched(t *testing.T) {
 	}
 	alpha := w.Servers[0]
 	old := filepath.Join(alpha.Root, "agents", "old-agent")
-	if err := os.MkdirAll(old, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.MkdirAll(old, 0o755))
 	link := filepath.Join(old, "current")
-	if err := os.Symlink(filepath.Join("..", "..", "images", filepath.Base(image1(t, alpha))), link); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.Symlink(filepath.Join("..", "..", "images", filepath.Base(image1(t, alpha))), link))
 
 	if took := w.finds("alpha", 1); took > time.Minute {
 		t.Errorf("shown after %s, want within a minute", took)
@@ -119,21 +113,15 @@ func TestALinkMadeByHandIsFoundAndNotTouched(t *testing.T) {
 	w.OK("server", "refresh", "alpha")
 	w.OK("up", "beacon@1.0.0", "--on", "all", "--yes")
 	w.Converges("1.0.0")
-	if err := alpha.Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := alpha.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Kill())
+	scenario.Must(t, alpha.Executor.Start())
 	w.Converges("1.0.0")
 	w.finds("alpha", 1)
 	if _, err := os.Readlink(link); err != nil {
 		t.Errorf("the link was touched: %v", err)
 	}
 
-	if err := os.RemoveAll(old); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.RemoveAll(old))
 	w.finds("alpha", 0)
 	if n := w.lists(); n != 2 {
 		t.Errorf("%d facts of one that came and went, want 2", n)
@@ -153,9 +141,7 @@ func TestAProcessStartedByHandIsFoundAndNotTouched(t *testing.T) {
 	var started []*exec.Cmd
 	for range 3 {
 		c := exec.Command(filepath.Join(image1(t, alpha), "beacon"), "-listen", "127.0.0.1:0", "-version", "by-hand")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		scenario.Must(t, c.Start())
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 		started = append(started, c)
 	}
@@ -191,12 +177,8 @@ func TestWhatWasFoundOutlivesTheServer(t *testing.T) {
 	w.Converges("1.0.0")
 	alpha := w.Servers[0]
 	link := filepath.Join(alpha.Root, "agents", "old-agent", "current")
-	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/usr", link); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.MkdirAll(filepath.Dir(link), 0o755))
+	scenario.Must(t, os.Symlink("/usr", link))
 	w.finds("alpha", 1)
 	w.OK("server", "decommission", "alpha", "--yes")
 	w.Eventually("its last receipt is recorded",

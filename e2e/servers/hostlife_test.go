@@ -32,21 +32,15 @@ func TestOneCommandDistinguishesARenamedHostFromItsCopy(t *testing.T) {
 
 	// One command distinguishes it from its copy: the machine that joins with the token is kept.
 	copied := filepath.Join(w.Dir, "copy")
-	if err := alpha.Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Kill())
 	copyData(t, alpha.Root, copied)
-	if err := alpha.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Start())
 	clone := scenario.Execute(t, "run", "--root", copied, "--beat-interval", "1s", "--supervisor", "direct")
 	w.shows("first", "duplicate")
 	if out := w.OK("server", "show", "first"); strings.Count(out, "session ") < 2 || !strings.Contains(out, "replace") {
 		t.Errorf("the two machines and the way out are not shown:\n%s", out)
 	}
-	if err := alpha.Join(t.Context(), w.OK("server", "replace", "first", "--force", "--yes")); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Join(t.Context(), w.OK("server", "replace", "first", "--force", "--yes")))
 	w.Reports(copied, "suspended", "LOGIN_REVOKED")
 	w.Eventually("first is online and alone", func() error {
 		if have := w.states()["first"]; have != "alive,online" {
@@ -92,33 +86,25 @@ func TestAReinstalledServerComesBackEmptyWithItsDefaults(t *testing.T) {
 	w.OK("server", "move", "alpha", "--env", "prod", "--yes")
 	w.OK("install", "beacon@2.0.0", "--on", "alpha")
 	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--yes")
-	if err := alpha.Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Kill())
 	w.Eventually("it is offline", func() error { return w.says("alive,offline", "server", "list") })
 	w.OK("server", "reinstall", "alpha", "--yes", "--detach")
 	w.Eventually("it waits for the server", func() error {
 		return w.says("alpha to come back", "explain", "alpha")
 	})
 	w.Fails(1, "SERVER_REINSTALLING", "install", "beacon@2.0.0", "--on", "alpha")
-	if err := alpha.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Start())
 	w.Converges("1.0.0")
 	if err := w.emptied(2); err != nil {
 		t.Error(err)
 	}
 
 	// The machine is set up anew meanwhile: nothing but its identity is left of it.
-	if err := alpha.Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Kill())
 	w.Eventually("it is offline", func() error { return w.says("alive,offline", "server", "list") })
 	w.OK("server", "reinstall", "alpha", "--yes", "--detach")
 	wipe(t, alpha)
-	if err := alpha.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Start())
 	w.Eventually("it answered", func() error { return w.emptied(3) })
 	w.Converges("1.0.0")
 	w.Holds()
@@ -136,9 +122,7 @@ func wipe(t *testing.T, s *rig.Server) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"agents", "images", "cache"} {
-		if err := removeSealed(filepath.Join(s.Root, dir)); err != nil {
-			t.Fatal(err)
-		}
+		scenario.Must(t, removeSealed(filepath.Join(s.Root, dir)))
 	}
 	own, err := filepath.Glob(filepath.Join(s.Root, "executor", "*"))
 	if err != nil {
@@ -148,9 +132,7 @@ func wipe(t *testing.T, s *rig.Server) {
 		switch filepath.Base(path) {
 		case "identity.json", "key.seed":
 		default:
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
+			scenario.Must(t, os.RemoveAll(path))
 		}
 	}
 }
@@ -175,9 +157,7 @@ func refused(w *world, root string) error {
 	var key struct{ Seed string }
 	for file, into := range map[string]any{"identity.json": &is, "key.seed": &key} {
 		text, err := os.ReadFile(filepath.Join(root, "executor", file))
-		if err := cmp.Or(err, json.Unmarshal(text, into)); err != nil {
-			w.T.Fatal(err)
-		}
+		scenario.Must(w.T, cmp.Or(err, json.Unmarshal(text, into)))
 	}
 	conn, err := bus.Dial(bus.Options{
 		URL: w.URL(), Name: "returned", Log: zerolog.Nop(),
@@ -235,15 +215,11 @@ func TestADecommissionedServerThatReturnsIsRefusedAndEnrolsAnew(t *testing.T) {
 		t.Errorf("joined in the root of another server: %v", err)
 	}
 	file := filepath.Join(w.Dir, "tombstone")
-	if err := os.WriteFile(file, []byte(w.OK("server", "tombstone", dead)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.WriteFile(file, []byte(w.OK("server", "tombstone", dead)), 0o600))
 	if err := scenario.Execute(t, "uninstall", "--root", returned, "--tombstone", file).Wait(); err != nil {
 		t.Errorf("clean the machine: %v", err)
 	}
-	if err := join(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, join())
 	scenario.Execute(t, "run", "--root", returned, "--beat-interval", "1s", "--supervisor", "direct",
 		"--stop-agents")
 	w.shows("bravo", "online")

@@ -48,17 +48,13 @@ func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept[name] = data
-		if err := os.Remove(filepath.Join(home, name)); err != nil {
-			t.Fatal(err)
-		}
+		scenario.Must(t, os.Remove(filepath.Join(home, name)))
 	}
 
 	p = scenario.Execute(t, run...)
 	w.Reports(root, "suspended", "IDENTITY_UNREADABLE")
 	pid := w.agentIn(root)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, syscall.Kill(pid, syscall.SIGKILL))
 	w.Eventually("the agent is healed", func() error {
 		if now := w.agentIn(root); now == pid || now == 0 {
 			return fmt.Errorf("its process is %d", now)
@@ -66,17 +62,13 @@ func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
 		return nil
 	})
 	for name, data := range kept {
-		if err := os.WriteFile(filepath.Join(home, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		scenario.Must(t, os.WriteFile(filepath.Join(home, name), data, 0o600))
 	}
 	w.Reports(root, "running", "")
 
 	// With its key it rejoins without a person.
 	p.Kill()
-	if err := os.Remove(filepath.Join(home, "identity.json")); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.Remove(filepath.Join(home, "identity.json")))
 	scenario.Execute(t, append(run, "--stop-agents")...)
 	w.Reports(root, "running", "")
 
@@ -130,13 +122,9 @@ func TestACopiedMachineIsNoticed(t *testing.T) {
 	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	alpha := w.Servers[0]
 	copied := filepath.Join(w.Dir, "copy")
-	if err := alpha.Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Kill())
 	copyData(t, alpha.Root, copied)
-	if err := alpha.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Start())
 	w.shows("alpha", "online")
 	p := scenario.Execute(t, "run", "--root", copied, "--beat-interval", "1s", "--supervisor", "direct")
 	w.shows("alpha", "duplicate")

@@ -146,9 +146,7 @@ type listedTask struct {
 func (w *world) tasks() []listedTask {
 	w.T.Helper()
 	var list struct{ Tasks []listedTask }
-	if err := json.Unmarshal([]byte(w.OK("task", "list", "-o", "json")), &list); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, json.Unmarshal([]byte(w.OK("task", "list", "-o", "json")), &list))
 	return list.Tasks
 }
 
@@ -162,15 +160,9 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasRolledBack(t *testing.T) {
 	w.Converges("1.0.0")
 	s := w.Servers[0]
 	file := filepath.Join(s.Root, "agents", "beacon", "current", "VERSION")
-	if err := os.Chmod(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(file, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("an administrator's"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.Chmod(filepath.Dir(file), 0o755))
+	scenario.Must(t, os.Chmod(file, 0o644))
+	scenario.Must(t, os.WriteFile(file, []byte("an administrator's"), 0o600))
 	isBad := func() error {
 		rows, err := w.inventory()
 		if err == nil && rows["alpha"].Health != "HEALTH_BAD" {
@@ -223,9 +215,7 @@ func TestTheRegistryListsWhatIsOnTheServersAfterAnyHistory(t *testing.T) {
 			}
 		case 5:
 			x := w.Servers[r.IntN(len(w.Servers))].Executor
-			if err := errors.Join(x.Kill(), x.Start()); err != nil {
-				t.Fatal(err)
-			}
+			scenario.Must(t, errors.Join(x.Kill(), x.Start()))
 		default:
 			args = []string{"up", "beacon@" + version, "--on", on, "--yes", "--detach"}
 		}

@@ -36,9 +36,7 @@ func TestAMachineWithoutATokenIsLetInByItsFingerprint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, s.Executor.Start())
 	fingerprint := ""
 	w.Eventually("the machine shows its fingerprint", func() error {
 		found := fingerprintOf.FindStringSubmatch(s.Executor.Log())
@@ -49,9 +47,7 @@ func TestAMachineWithoutATokenIsLetInByItsFingerprint(t *testing.T) {
 		return nil
 	})
 	w.Eventually("it waits", func() error { return w.waiting(fingerprint) })
-	if err := errors.Join(s.Executor.Kill(), w.Garrisond.Kill(), w.Start(t.Context()), s.Executor.Start()); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, errors.Join(s.Executor.Kill(), w.Garrisond.Kill(), w.Start(t.Context()), s.Executor.Start()))
 	w.Eventually("it waits again", func() error { return w.waiting(fingerprint) })
 
 	w.Fails(1, "NOT_WAITING", "lobby", "accept", "AAAA-AAAA", "--yes")

@@ -77,9 +77,7 @@ func (l losses) text() string {
 // copyData copies garrisond's data directory, to which no process may write meanwhile.
 func copyData(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.RemoveAll(to); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.RemoveAll(to))
 	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
 		t.Fatalf("copy %s: %v: %s", from, err, out)
 	}
@@ -131,9 +129,7 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	applied := len(w.Facts())
-	if err := w.Garrisond.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Garrisond.Kill())
 	copyData(t, backup, w.DataDir())
 	w.garrisond(func() error { return w.Start(t.Context()) })
 
@@ -159,9 +155,7 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 		w.OK("server", "label", "alpha", fmt.Sprintf("n=%d", n))
 	}
 	w.OK("server", "label", "bravo", "rack=new")
-	if err := bravo.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, bravo.Executor.Start())
 	w.shows("bravo", "ahead")
 	if a, b, c := w.runs(alpha), w.runs(bravo), w.runs(charlie); a != "2.0.0" || b != "2.0.0" || c != "" {
 		t.Errorf("before the decision alpha runs %q, bravo %q and charlie %q", a, b, c)
@@ -174,9 +168,7 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 // garrisond stops or starts the control plane.
 func (w *world) garrisond(do func() error) {
 	w.T.Helper()
-	if err := do(); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, do())
 }
 
 // explainsAhead checks that the CLI, and the executor on its machine, explain a server that is ahead.
@@ -238,15 +230,11 @@ func TestAServerThatWasOfflineForLongTakesItsDocument(t *testing.T) {
 	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
-	if err := w.Servers[0].Executor.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Servers[0].Executor.Kill())
 	for n := range 20 {
 		w.OK("server", "label", "alpha", fmt.Sprintf("n=%d", n))
 	}
-	if err := w.Servers[0].Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, w.Servers[0].Executor.Start())
 	began := time.Now()
 	w.OK("up", "beacon@2.0.0", "--on", "all", "--yes")
 	w.Converges("2.0.0")

@@ -24,9 +24,7 @@ func (w *world) suspended(s *rig.Server, version string) {
 func (w *world) copyOf(s *rig.Server) (root string) {
 	w.T.Helper()
 	root = filepath.Join(w.Dir, "copy of "+s.Name)
-	if err := os.MkdirAll(filepath.Join(root, "executor"), 0o700); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, os.MkdirAll(filepath.Join(root, "executor"), 0o700))
 	for _, name := range []string{"identity.json", "key.seed"} {
 		data, err := os.ReadFile(filepath.Join(s.Root, "executor", name))
 		if err == nil {
@@ -58,12 +56,8 @@ func TestAQuarantinedServerIsOutUntilItsRelease(t *testing.T) {
 	}
 
 	// A start of the executor does not let it in again.
-	if err := alpha.Executor.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := alpha.Executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Executor.Stop())
+	scenario.Must(t, alpha.Executor.Start())
 	w.Reports(alpha.Root, "suspended", "LOGIN_DENIED")
 	w.OK("server", "release", "alpha", "--yes")
 	w.Converges("2.0.0")
@@ -84,9 +78,7 @@ func TestARevokedServerComesBackWithANewTokenOnly(t *testing.T) {
 	w.Fails(8, "SERVER_REVOKED", "server", "release", "alpha", "--yes")
 
 	// Its executor runs on while it joins again.
-	if err := alpha.Join(t.Context(), w.OK("server", "enroll", "alpha")); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, alpha.Join(t.Context(), w.OK("server", "enroll", "alpha")))
 	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes")
 	w.Converges("2.0.0")
 	w.shows("alpha", "online")
@@ -121,19 +113,13 @@ func TestAServerThatBeatsCanBeGivenUp(t *testing.T) {
 		}
 		return nil
 	})
-	if err := bravo.Executor.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, bravo.Executor.Resume())
 	w.suspended(bravo, "1.0.0")
 
 	// Its machine is cleaned without the bus.
-	if err := bravo.Executor.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, bravo.Executor.Stop())
 	file := filepath.Join(w.Dir, "dead")
-	if err := os.WriteFile(file, []byte(w.OK("server", "tombstone", "bravo")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.WriteFile(file, []byte(w.OK("server", "tombstone", "bravo")), 0o600))
 	cleaned := scenario.Execute(t, "uninstall", "--root", bravo.Root, "--tombstone", file, "-o", "json")
 	if err := cleaned.Wait(); err != nil {
 		t.Errorf("clean the machine: %v", err)

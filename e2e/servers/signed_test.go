@@ -55,9 +55,7 @@ func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 	}
 	w.Fails(1, "IMAGE_KEYS_UNREADABLE", "up", "beacon@4.0.0", "--on", "all", "--yes")
 	w.Answers("3.0.0")
-	if err := os.WriteFile(pinned, was, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	scenario.Must(t, os.WriteFile(pinned, was, 0o600))
 	w.OK("up", "beacon@4.0.0", "--on", "all", "--yes")
 	w.Converges("4.0.0")
 	w.Holds()
@@ -66,13 +64,9 @@ func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 // restartWithImageKey restarts the control plane with a key of images.
 func (w *world) restartWithImageKey(public string) {
 	w.T.Helper()
-	if err := w.Garrisond.Stop(); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, w.Garrisond.Stop())
 	w.Garrisond.AddArgs("--image-key", public)
-	if err := w.Start(w.T.Context()); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, w.Start(w.T.Context()))
 }
 
 // build makes an image file of a version of beacon.
@@ -80,9 +74,7 @@ func (w *world) build(version string, flags ...string) (path string) {
 	w.T.Helper()
 	dir := filepath.Join(w.Dir, "signed-"+version)
 	v := sample.Version{Version: version, Ready: "1m", Soak: "1s", Stop: "10s"}
-	if err := v.Fill(scenario.Bin, dir); err != nil {
-		w.T.Fatal(err)
-	}
+	scenario.Must(w.T, v.Fill(scenario.Bin, dir))
 	path = dir + ".gimg"
 	w.OK(append([]string{"image", "build", dir, "-o", path}, flags...)...)
 	return path

@@ -62,9 +62,7 @@ func TestAnExportIsTheSameOnAnEmptyControlPlane(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		scenario.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	fleetFile := file("fleet.yaml", declared)

@@ -151,16 +151,12 @@ func (c *compose) reachFromHere(file string) {
 		c.t.Fatal(err)
 	}
 	known := map[string]any{}
-	if err := json.Unmarshal(data, &known); err != nil {
-		c.t.Fatal(err)
-	}
+	scenario.Must(c.t, json.Unmarshal(data, &known))
 	known["url"] = c.url
 	if data, err = json.Marshal(known); err != nil {
 		c.t.Fatal(err)
 	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	scenario.Must(c.t, os.WriteFile(file, data, 0o600))
 }
 
 func (c *compose) run(args ...string) (string, error) {
@@ -224,9 +220,7 @@ func (c *compose) image(version string) {
 	c.t.Helper()
 	cli := func(_ context.Context, args ...string) (string, error) { return c.cli(args...) }
 	v := sample.Version{Version: version, Host: "0.0.0.0", Ready: "10s", Soak: "300ms"}
-	if err := sample.Import(c.t.Context(), cli, scenario.Bin, c.dir, v); err != nil {
-		c.t.Fatal(err)
-	}
+	scenario.Must(c.t, sample.Import(c.t.Context(), cli, scenario.Bin, c.dir, v))
 }
 
 // answers asks the agent of each server, over the port that its container publishes.

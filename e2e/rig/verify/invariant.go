@@ -1,4 +1,4 @@
-// Package invariant checks what must hold over a whole ledger after every fault. Each
+// Package verify checks what must hold over a whole ledger after every fault. Each
 // check names the facts that break it.
 package verify
 
