@@ -13,9 +13,7 @@ import (
 
 // Prints returns a hook that refuses unknown columns before a command changes anything.
 func Prints[T any](env *Env, l output.Listing[T]) func(*cobra.Command, []string) error {
-	return func(*cobra.Command, []string) error {
-		return output.CheckColumns(env.Output, l)
-	}
+	return func(*cobra.Command, []string) error { return output.CheckColumns(env.Output, l) }
 }
 
 // NoTable refuses the flags of tables, for a command that prints none: they would have no effect.

@@ -228,6 +228,18 @@ func (f *CountFlags) Groups() uint32 {
 	return f.Top
 }
 
+// Count asks for numbers and prints them.
+func Count[R interface {
+	proto.Message
+	GetCounts() *registryv1.Counts
+}](ctx context.Context, env *Env, q proto.Message) error {
+	r, err := Call[R](ctx, env, q)
+	if err != nil {
+		return err
+	}
+	return ShowCounts(env, r, r.GetCounts())
+}
+
 // ShowCounts prints numbers: a row for each group, or the total alone.
 func ShowCounts(env *Env, answer proto.Message, counts *registryv1.Counts) error {
 	groups := counts.GetGroups()

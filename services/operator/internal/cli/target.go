@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -70,6 +71,14 @@ func (t *Target) fill(data []byte) error {
 		return err
 	}
 	return t.pending.Sync()
+}
+
+// KeepOrShow writes a secret into the room that was made; without a file it is printed, from the answer that has it.
+func (t *Target) KeepOrShow(env *Env, answer proto.Message, secret string) error {
+	if t == nil {
+		return output.ShowBare(env.Output, answer, secret)
+	}
+	return t.Keep(secret)
 }
 
 // Keep writes what the file holds, and a newline, into the room that was made. A nil target keeps nothing.

@@ -28,9 +28,7 @@ var Instances = output.Listing[Instance]{
 		output.Col("FOUND", func(r Instance) string { return r.GetInstance().GetObserved().GetVersion() }),
 		output.Col("HEALTH", instanceHealth),
 		{Title: "STATE", Value: instanceState},
-		output.Since("SINCE", func(r Instance) *timestamppb.Timestamp {
-			return r.GetInstance().GetSince()
-		}),
+		output.Since("SINCE", func(r Instance) *timestamppb.Timestamp { return r.GetInstance().GetSince() }),
 		{Title: "NEXT", Value: instanceNext},
 		output.Col("REASON", func(r Instance) string { return r.GetInstance().GetReason() }),
 		output.Wide("HELD", func(r Instance) string { return output.Yes(r.GetHold() != nil) }),

@@ -94,9 +94,7 @@ func setDefault(
 	return work.ProposeDefaults(ctx, env, f, work.Defaults{
 		Ask:      &registryv1.PlanDefaultsRequest{Ask: &registryv1.PlanDefaultsRequest_Set{Set: q}},
 		Question: fmt.Sprintf("Set the default %s of environment %s?", agent, q.GetEnvironment()),
-		Summary: func(r *registryv1.PlanDefaultsResponse) string {
-			return setSummary(q, have, r)
-		},
+		Summary:  func(r *registryv1.PlanDefaultsResponse) string { return setSummary(q, have, r) },
 		Do: func(ctx context.Context, sum []byte) error {
 			q = proto.CloneOf(q)
 			q.PlanSha256 = sum

@@ -2,7 +2,6 @@
 package instance
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -135,8 +134,11 @@ func listCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asked, err := counts.Asked(c); asked || err != nil {
-				return count(c.Context(), env, counts, q, err)
+			if asked, err := counts.Asked(c); err != nil {
+				return err
+			} else if asked {
+				return cli.Count[*registryv1.CountInstancesResponse](c.Context(), env,
+					&registryv1.CountInstancesRequest{Filter: q, By: counts.By, Top: counts.Groups()})
 			}
 			return cli.List(c.Context(), env, page, display.Instances,
 				cli.Ask[*registryv1.ListInstancesResponse](env, q))
@@ -147,19 +149,4 @@ func listCommand(env *cli.Env) *cobra.Command {
 	counts.Add(c, "agent, version, image, wanted-version, wanted-image, way-back, kind, app, state, health, server, "+
 		"or a field of the server: env, presence, platform, label.NAME, and the others of --on")
 	return c
-}
-
-// count prints how many instances there are, unless the flags were refused.
-func count(
-	ctx context.Context, env *cli.Env, f cli.CountFlags, q *registryv1.ListInstancesRequest, refused error,
-) error {
-	if refused != nil {
-		return refused
-	}
-	r, err := cli.Call[*registryv1.CountInstancesResponse](ctx, env,
-		&registryv1.CountInstancesRequest{Filter: q, By: f.By, Top: f.Groups()})
-	if err != nil {
-		return err
-	}
-	return cli.ShowCounts(env, r, r.GetCounts())
 }

@@ -120,10 +120,7 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 	}
 	env.Say("server %s (%s) may join until %s; on the machine, as root: executor join --token-file FILE", q.GetName(),
 		r.GetServerId(), output.Stamp(r.GetExpiresAt()))
-	if target != nil {
-		return target.Keep(r.GetToken())
-	}
-	return output.ShowBare(env.Output, r, r.GetToken())
+	return target.KeepOrShow(env, r, r.GetToken())
 }
 
 // keepToken reports what a token file that exists is good for, so that the command may be repeated. It refuses when the
@@ -180,10 +177,7 @@ func enrollPooled(ctx context.Context, env *cli.Env, m many, file string) error 
 	}
 	env.Say("%s may join until %s, under their host names; on each machine, as root: executor join --token-file FILE",
 		output.Plural(int(r.GetToken().GetUses()), "server"), output.Stamp(r.GetToken().GetExpiresAt()))
-	if target != nil {
-		return target.Keep(r.GetSecret())
-	}
-	return output.ShowBare(env.Output, r, r.GetSecret())
+	return target.KeepOrShow(env, r, r.GetSecret())
 }
 
 // pooledFor returns the request for the token of several servers, and refuses servers that differ.

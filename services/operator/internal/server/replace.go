@@ -90,10 +90,7 @@ func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerReque
 	}
 	env.Say("a new machine may join as %s until %s; on it, as root: executor join --token-file FILE", found.GetName(),
 		output.Stamp(r.GetExpiresAt()))
-	if target != nil {
-		return target.Keep(r.GetToken())
-	}
-	return output.ShowBare(env.Output, r, r.GetToken())
+	return target.KeepOrShow(env, r, r.GetToken())
 }
 
 // replaceable refuses to replace a machine that is online, as the registry does, before anything is asked.

@@ -111,8 +111,11 @@ func listCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			q.UnconfirmedFor = cli.Within(unconfirmed)
-			if asked, err := counts.Asked(c); asked || err != nil {
-				return count(c.Context(), env, counts, q, err)
+			if asked, err := counts.Asked(c); err != nil {
+				return err
+			} else if asked {
+				return cli.Count[*registryv1.CountServersResponse](c.Context(), env,
+					&registryv1.CountServersRequest{Filter: q, By: counts.By, Top: counts.Groups()})
 			}
 			var hold *registryv1.PresenceHeld
 			err = cli.List(
@@ -165,19 +168,6 @@ func filters(c *cobra.Command, q *registryv1.ListServersRequest) {
 	cli.WordVar(c.Flags(), &q.Condition, "condition", "only servers whose executor is in this `CONDITION`")
 	cli.TextVar(c.Flags(), &q.Trouble, "trouble", cli.NotEmpty("trouble"),
 		"only servers with this trouble, the `CODE` that status and check name")
-}
-
-// count prints how many servers there are, unless the flags were refused.
-func count(ctx context.Context, env *cli.Env, f cli.CountFlags, q *registryv1.ListServersRequest, refused error) error {
-	if refused != nil {
-		return refused
-	}
-	r, err := cli.Call[*registryv1.CountServersResponse](ctx, env,
-		&registryv1.CountServersRequest{Filter: q, By: f.By, Top: f.Groups()})
-	if err != nil {
-		return err
-	}
-	return cli.ShowCounts(env, r, r.GetCounts())
 }
 
 // listUnknown lists senders of beats that are not under management.

@@ -95,9 +95,7 @@ func (v standingVerb) command(env *cli.Env) *cobra.Command {
 		Example: fmt.Sprintf("  garrison server %[1]s web-1 -m 'unknown traffic'\n"+
 			"  garrison server %[1]s --on rack=a1 --dry-run", v.name),
 		PreRunE: cli.Prints(env, display.Servers),
-		RunE: func(c *cobra.Command, a []string) error {
-			return v.run(c.Context(), env, f, a)
-		},
+		RunE:    func(c *cobra.Command, a []string) error { return v.run(c.Context(), env, f, a) },
 	}
 	f.on.Add(c)
 	cli.NoteVar(c.Flags(), &f.reason)

@@ -114,8 +114,5 @@ func create(ctx context.Context, env *cli.Env, q *registryv1.CreateTokenRequest,
 	}
 	env.Say("%s may join until %s; on each machine, as root: executor join --token-file FILE",
 		output.Plural(int(r.GetToken().GetUses()), "server"), output.Stamp(r.GetToken().GetExpiresAt()))
-	if target != nil {
-		return target.Keep(r.GetSecret())
-	}
-	return output.ShowBare(env.Output, r, r.GetSecret())
+	return target.KeepOrShow(env, r, r.GetSecret())
 }
