@@ -13,10 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
+
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
-	"github.com/google/renameio/v2"
 )
 
 // Keys describes a bus in a process of its own, and services in processes of their own.

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -17,8 +20,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
 )
 
 // wanted returns a fact of the most frequent kind.

@@ -10,6 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -17,10 +22,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
-	"github.com/rs/zerolog"
 )
 
 // world is a fleet in a temporary directory, which ends with a benchmark, as its connections do.

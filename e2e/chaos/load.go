@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/rig/load"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 )
 
 // publishEvery is the pace of the load: 2.5 intents a second.

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/rig/load"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestAServerOfTheBusThatEndsByItselfEndsTheRunWithItsLog(t *testing.T) {

@@ -28,6 +28,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/debug"
@@ -41,6 +43,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -55,7 +58,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
-	"github.com/rs/zerolog"
 )
 
 // Config configures an executor. Only Root must be set.

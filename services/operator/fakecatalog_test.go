@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -12,7 +14,6 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 func (f *fakes) catalog(t testing.TB, c *bus.Conn) {

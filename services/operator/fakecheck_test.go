@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -13,7 +15,6 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // check answers about differences: agent same has none, agent again has one until it was upgraded, and without an

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/facts"
@@ -22,8 +24,8 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // secrets is a fixed key of secrets, so that sealed values are the same in each run.

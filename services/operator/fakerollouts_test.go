@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
@@ -12,7 +14,6 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // planRollout answers as a registry of a release that knows no start of rollouts: the intent comes back as it was.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -14,7 +16,6 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 func servers() []*serverv1.Server {

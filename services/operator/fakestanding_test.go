@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -13,8 +16,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // standings answers what shuts servers out. web-2 is revoked already.

@@ -6,11 +6,12 @@ import (
 	"os"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // fitHelp breaks the help of all commands between words where it is printed on a terminal.

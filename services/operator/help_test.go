@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
 func TestTheListsOfCommandsFitANarrowTerminal(t *testing.T) {

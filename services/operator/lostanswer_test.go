@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/client"
@@ -18,8 +20,8 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"google.golang.org/protobuf/proto"
 )
 
 // A wait may last for an hour. A question of it whose answer is lost, as when the bus is

@@ -25,7 +25,10 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/version"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/agent"
 	"github.com/garrison-fleet/garrison/services/operator/internal/agentlog"
 	"github.com/garrison-fleet/garrison/services/operator/internal/app"
@@ -62,7 +65,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/user"
 	"github.com/garrison-fleet/garrison/services/operator/internal/versions"
 	"github.com/garrison-fleet/garrison/services/operator/internal/wait"
-	"github.com/spf13/cobra"
 )
 
 // Exec runs one command line, without the program's name, and returns its exit code.

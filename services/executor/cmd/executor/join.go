@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
@@ -15,10 +17,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 	"github.com/garrison-fleet/garrison/pkg/text"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/rs/zerolog"
 )
 
 // invitation is the token of a server, which several flags can set. Every user of the machine can read

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/listening"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
-	"github.com/rs/zerolog"
 )
 
 // Processes are the units of all agents. They are safe for concurrent use.

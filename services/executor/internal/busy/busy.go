@@ -27,13 +27,15 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
-	"golang.org/x/sys/unix"
 )
 
 // The bounds of sections.

@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/busy"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"golang.org/x/sys/unix"
 )
 
 func sections(t *testing.T) busy.Sections {

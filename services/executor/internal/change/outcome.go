@@ -1,11 +1,12 @@
 package change
 
 import (
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // Outcome is how a change ended, and why.

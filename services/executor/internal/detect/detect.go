@@ -29,6 +29,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/bounds"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -36,7 +38,6 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 const (

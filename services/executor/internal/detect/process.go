@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
 // process is what the kernel says of a process.

@@ -9,17 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/space"
 	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
-	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // ahead has the document ask for an image ahead of its change, kept for a while. It returns the task.

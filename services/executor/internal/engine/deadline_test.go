@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // The dispatcher ends a task at its deadline; what the server says later changes nothing any

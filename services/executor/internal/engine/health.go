@@ -7,18 +7,20 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
+
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healing"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/observe"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
-	"golang.org/x/sys/unix"
-	"golang.org/x/time/rate"
 )
 
 // proveEvery is how often an agent is probed that was restarted, until it answers.

@@ -10,16 +10,18 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
-	"golang.org/x/sync/errgroup"
 )
 
 // recovery brings the server to a known state after a start: it takes over or starts the

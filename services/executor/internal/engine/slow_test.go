@@ -11,17 +11,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
-	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // A slow disk takes 2 MB and 100 writes in a second: a worn SD card, or a volume that used

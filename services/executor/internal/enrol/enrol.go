@@ -10,6 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -21,14 +24,13 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/removal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sysinfo"
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/proto"
 )
 
 // Invitation is what a server joins with.

@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"golang.org/x/sys/unix"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
 // looked is what a look at a whole image gave.

@@ -28,9 +28,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/sum"
-	"go.etcd.io/bbolt"
 )
 
 // MaxEnded is how many ended tasks are remembered.

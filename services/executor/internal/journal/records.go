@@ -8,11 +8,13 @@ import (
 	"slices"
 	"time"
 
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-	"github.com/garrison-fleet/garrison/services/executor/internal/change"
-	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/lineage"
 )
 
 // Kept is a version that an agent had before, and whose files are kept for a way back.

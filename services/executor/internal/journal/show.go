@@ -10,14 +10,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"go.etcd.io/bbolt"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"go.etcd.io/bbolt"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 )
 
 // Line is one record of a journal, for a person.

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/google/go-cmp/cmp"
+
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // every calls f with every combination of facts.

@@ -17,6 +17,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -24,10 +27,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	logv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/log/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
-	"github.com/rs/zerolog"
-	"golang.org/x/time/rate"
 )
 
 // The bounds of what viewers can have of a server.

@@ -12,10 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
 // Check refuses a directory with a mount at or below it. A missing directory has none.

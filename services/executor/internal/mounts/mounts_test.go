@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"golang.org/x/sys/unix"
 )
 
 func TestADirectoryIsRefusedWhenSomethingIsMountedInItOnly(t *testing.T) {

@@ -20,6 +20,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/secret"
@@ -27,6 +30,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
@@ -35,8 +39,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/internal/store"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Observer looks at one server. It is safe for concurrent use.

@@ -31,8 +31,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/garrison-fleet/garrison/pkg/ident"
 	"golang.org/x/sys/unix"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
 const variable = "GARRISON_START"

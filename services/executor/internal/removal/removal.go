@@ -24,20 +24,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lifecycle"
 	"github.com/garrison-fleet/garrison/services/executor/internal/link"
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Executor is what a removal uses of the executor that it removes.

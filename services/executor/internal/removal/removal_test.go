@@ -6,13 +6,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 )
 
 // Between the mark and the removal a unit may start an executor, which finds the mark.

@@ -31,16 +31,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/sdnotify"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/rs/zerolog"
 )
 
 // bootstrapVariable names the program that was started from no image, before this process became

@@ -12,10 +12,11 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	"golang.org/x/sys/unix"
 )
 
 // address is where a socket listens. An unspecified host means all.

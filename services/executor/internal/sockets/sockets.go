@@ -25,12 +25,13 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 )
 
 // Mark identifies a held socket across restarts.

@@ -11,16 +11,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/version"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/lifecycle"
 	"github.com/garrison-fleet/garrison/services/executor/internal/monitor"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
-	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 )
 
 // Writer writes the status at an interval.

@@ -6,13 +6,15 @@ import (
 	"os"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/store"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // Fetcher brings every chunk of a blob into the cache, each one verified. It retries until

@@ -19,10 +19,13 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/healthcheck"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -30,7 +33,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/space"
 	"github.com/garrison-fleet/garrison/services/executor/internal/store"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
-	"github.com/rs/zerolog"
 )
 
 // Step is one step of a change.

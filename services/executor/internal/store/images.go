@@ -17,12 +17,14 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rs/zerolog"
+
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/imagedir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
-	"github.com/rs/zerolog"
 )
 
 // Images are the images on the disk and what needs them. They are safe for concurrent use.

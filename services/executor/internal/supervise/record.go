@@ -12,10 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/garrison-fleet/garrison/pkg/format"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
-	"golang.org/x/sys/unix"
 )
 
 // Format numbers the records. Records from before there were numbers are read.

@@ -32,9 +32,11 @@ import (
 	"syscall"
 	"time"
 
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/rs/zerolog"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
 // Supervisor runs the processes of agents.

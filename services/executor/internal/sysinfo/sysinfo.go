@@ -18,17 +18,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/version"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
-	"github.com/garrison-fleet/garrison/services/executor/internal/space"
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/disk"
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/version"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
+	"github.com/garrison-fleet/garrison/services/executor/internal/space"
 )
 
 // within bounds a reading: a hanging file system must not hang the executor.

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
+
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
-	"github.com/moby/sys/mountinfo"
 )
 
 // verifyWithin bounds how long systemd may take to apply the settings to a new process.

@@ -7,8 +7,9 @@ import (
 	"syscall"
 	"testing"
 
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"golang.org/x/sys/unix"
+
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 )
 
 // This process has no limit and no sandbox, like a service of a systemd that skips them.

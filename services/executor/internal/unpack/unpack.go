@@ -27,11 +27,12 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	"github.com/klauspost/compress/zstd"
 )
 
 const (

@@ -16,12 +16,13 @@ import (
 	"strings"
 	"unicode"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // Values returns a variable's value by its name.

@@ -3,12 +3,14 @@ package variables_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/executor/internal/variables"
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/testing/protocmp"
 )
 
 var values = variables.Facts{

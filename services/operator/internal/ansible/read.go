@@ -19,9 +19,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/garrison-fleet/garrison/pkg/text"
-	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/garrison-fleet/garrison/pkg/text"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 )
 
 // Read reads an inventory. Its form is known by its end: .yaml, .yml and .json, or INI; a JSON object with the key

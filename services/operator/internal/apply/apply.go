@@ -12,13 +12,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/regular"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
-	"github.com/spf13/cobra"
 )
 
 const long = `Files declare channels, applications, agents, environments with their defaults, and servers as

@@ -7,16 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
-	"github.com/spf13/cobra"
 )
 
 var listing = output.Listing[action]{

@@ -2,10 +2,12 @@
 package bus
 
 import (
+	"github.com/spf13/cobra"
+
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/spf13/cobra"
 )
 
 type server = *accessv1.BusServer

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/strict"
 	"github.com/garrison-fleet/garrison/pkg/trust"
-	"google.golang.org/protobuf/proto"
 )
 
 // Call sends a request to the service that takes it and returns the response. It connects first if necessary.

@@ -17,12 +17,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/pflag"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/visible"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/mattn/go-isatty"
-	"github.com/spf13/pflag"
 )
 
 // Env is the environment of one run of the command line: its streams, its printer and its connection.

@@ -7,10 +7,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // FlagValue is a flag whose value is parsed with the command line, so that a meaningless value is refused, with the

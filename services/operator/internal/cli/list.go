@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // LargestPart is the largest number of rows in one response of a service.

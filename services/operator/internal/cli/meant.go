@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/nearest"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // meant returns the command that an unknown one most likely stands for: the words of another tool, a verb and a noun in

@@ -11,11 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 )
 
 // Values are the flags that change one layer of metadata. They are read when the command runs, because they may name

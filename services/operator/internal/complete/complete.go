@@ -8,15 +8,17 @@ import (
 	"strings"
 	"time"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // within bounds how long a shell waits for names.

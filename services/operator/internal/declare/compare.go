@@ -6,9 +6,10 @@ import (
 	"maps"
 	"slices"
 
-	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 )
 
 // Action is what an apply does with an object.

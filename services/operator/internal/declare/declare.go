@@ -17,14 +17,15 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Kind is one kind of object in a file.

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // leaf is one value that an owner declares: a field, or one value of a map.

@@ -7,14 +7,16 @@ import (
 	"strings"
 	"time"
 
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
 // object reads the fields of an object.

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Default is a default of an environment with what became of it.

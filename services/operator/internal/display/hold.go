@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
-	"google.golang.org/protobuf/proto"
 )
 
 // Hold is a hold as the registry returns it.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
@@ -11,8 +13,8 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Instance is an instance with the name and presence of its server.

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // ExplainWanted returns the row of who wanted what an instance is, since when, and by which intent. The record is nil

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // trouble is the reason why a server does not carry out its document, although it may be online.

@@ -10,18 +10,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	envnoun "github.com/garrison-fleet/garrison/pkg/noun/environment"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 type environment = *environmentv1.Environment

@@ -5,16 +5,18 @@ package explain
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"golang.org/x/sync/errgroup"
 )
 
 // tasksExplained is the number of newest tasks shown: the last one has the reason, the ones before it show whether that

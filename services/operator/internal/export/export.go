@@ -5,12 +5,13 @@ import (
 	"context"
 	"slices"
 
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/google/renameio/v2"
-	"github.com/spf13/cobra"
 )
 
 // Command returns the command export.

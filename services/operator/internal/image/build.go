@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/apm"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/spf13/cobra"
 )
 
 func buildCommand(env *cli.Env) *cobra.Command {

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/spf13/cobra"
 )
 
 // Commands returns the command image with its verbs.

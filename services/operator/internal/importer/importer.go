@@ -11,14 +11,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
-	"github.com/spf13/cobra"
 )
 
 // Commands returns the command import with its verbs.

@@ -6,18 +6,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Commands returns the command instance with its verbs.

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
@@ -15,10 +18,9 @@ import (
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
-	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/proto"
 )
 
 // call makes one request.

@@ -2,12 +2,14 @@
 package labelrule
 
 import (
+	"github.com/spf13/cobra"
+
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
-	"github.com/spf13/cobra"
 )
 
 type rule = *labelrulev1.LabelRule

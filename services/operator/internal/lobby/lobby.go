@@ -6,16 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
-	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 )
 
 type waiting = *registryv1.Waiting

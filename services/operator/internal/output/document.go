@@ -9,13 +9,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/pkg/metadata"
-	"github.com/garrison-fleet/garrison/pkg/visible"
-	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"sigs.k8s.io/yaml"
+
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/visible"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
 // Encode returns a value as compact JSON with stable spacing, without characters that steer a terminal. Of a message,

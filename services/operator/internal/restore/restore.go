@@ -8,17 +8,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
-	"github.com/spf13/cobra"
 )
 
 type (

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/spf13/cobra"
 )
 
 // Where parses selectors as conditions, all of which must match, of the flag with a name. Other fields than those of

@@ -4,10 +4,13 @@ import (
 	"context"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
@@ -15,7 +18,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
-	"github.com/spf13/cobra"
 )
 
 func decommissionCommand(env *cli.Env) *cobra.Command {

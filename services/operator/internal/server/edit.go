@@ -6,16 +6,18 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
-	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 )
 
 func moveCommand(env *cli.Env) *cobra.Command {

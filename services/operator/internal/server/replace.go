@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
@@ -12,14 +15,13 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
-	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // replaceFlags are how the machine of a server is replaced.

@@ -7,10 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
@@ -18,7 +21,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
-	"github.com/spf13/cobra"
 )
 
 // Commands returns the command server with its verbs.

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
-	"github.com/spf13/cobra"
 )
 
 // versionsShown is how many pairs of an agent and a version a screen shows.

@@ -3,19 +3,21 @@ package task
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
-	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 func listCommand(env *cli.Env) *cobra.Command {

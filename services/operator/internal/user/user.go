@@ -11,14 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 type user = *userv1.User

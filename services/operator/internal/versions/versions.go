@@ -9,12 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/spf13/cobra"
 )
 
 // Kinds of programs with a version.

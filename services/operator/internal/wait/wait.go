@@ -5,16 +5,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
-	"github.com/spf13/cobra"
 )
 
 // decidedWithin bounds the wait for the decision of an intent that is not decided yet.

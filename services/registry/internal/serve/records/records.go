@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/decide"
@@ -21,11 +23,11 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
-	"google.golang.org/protobuf/proto"
 )
 
 // Records is what every part of the registry works with: the view, and facts that are recorded on
