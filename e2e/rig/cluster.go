@@ -109,9 +109,6 @@ func (f *Fleet) membersURL() string {
 	return strings.Join(urls, ",")
 }
 
-// MemberURL returns the address of one member for clients.
-func (f *Fleet) MemberURL(n int) string { return "nats://" + net.JoinHostPort(f.hosts[n], memberPort) }
-
 // CutOff lets nothing pass between a member and anybody else, without a word to either side. It needs Networks.
 func (f *Fleet) CutOff(n int) error { return f.networks.set(n, "down") }
 

@@ -249,6 +249,7 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout)
 		}
 		waves = append(waves, line)
 	}
+	add("WHY", r.GetNote())
 	if ro.GetStartAt() != nil {
 		add("STARTS", output.Stamp(ro.GetStartAt()))
 	}

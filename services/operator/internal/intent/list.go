@@ -43,6 +43,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	page.Add(c, 100)
+	c.Flags().BoolVar(&q.Derived, "derived", false, "also the parts of rollouts, each an intent of its own")
 	cli.TextVar(c.Flags(), &q.Actor, "actor", cli.NotEmpty("actor"), "only intents of this `ACTOR`")
 	cli.TextVar(c.Flags(), &q.Verb, "verb", cli.OneOf("verb", intentVerbs),
 		"only with this `VERB`: "+strings.Join(intentVerbs, ", "))

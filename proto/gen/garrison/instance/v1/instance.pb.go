@@ -786,8 +786,8 @@ type Instance struct {
 	// When the server last confirmed what was observed: its executor looked and found what is recorded here. Only in
 	// answers of the registry; unset when this replica received no such beat since it started.
 	ConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
-	// The image that last failed there by a fault of its own; unset once a task brought it. Nothing tries it again without
-	// naming it.
+	// The image that last failed there by a fault of its own or of its configuration; unset once a task brought it.
+	// Nothing tries it again without naming it.
 	Failed *v1.Ref `protobuf:"bytes,30,opt,name=failed,proto3" json:"failed,omitempty"`
 	// The digest of the configuration with which it failed.
 	FailedConfigurationDigest []byte `protobuf:"bytes,32,opt,name=failed_configuration_digest,json=failedConfigurationDigest,proto3" json:"failed_configuration_digest,omitempty"`

@@ -6117,7 +6117,9 @@ type ListIntentsRequest struct {
 	// Only intents in this state.
 	State v12.State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.intent.v1.State" json:"state,omitempty"`
 	// Only intents that were decided at this time or later.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// True: also those that the registry derived from a rollout, one for each part of its servers.
+	Derived       bool `protobuf:"varint,6,opt,name=derived,proto3" json:"derived,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6185,6 +6187,13 @@ func (x *ListIntentsRequest) GetSince() *timestamppb.Timestamp {
 		return x.Since
 	}
 	return nil
+}
+
+func (x *ListIntentsRequest) GetDerived() bool {
+	if x != nil {
+		return x.Derived
+	}
+	return false
 }
 
 // ListIntentsResponse is one part of the intents.
@@ -7640,13 +7649,14 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"moreValues\x124\n" +
 	"\atargets\x18\x02 \x03(\v2\x1a.garrison.intent.v1.TargetR\atargets\x12\x1f\n" +
 	"\vnext_cursor\x18\x03 \x01(\tR\n" +
-	"nextCursor\"\xcc\x01\n" +
+	"nextCursor\"\xe6\x01\n" +
 	"\x12ListIntentsRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04verb\x18\x03 \x01(\tR\x04verb\x12/\n" +
 	"\x05state\x18\x04 \x01(\x0e2\x19.garrison.intent.v1.StateR\x05state\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xb5\x01\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x18\n" +
+	"\aderived\x18\x06 \x01(\bR\aderived\"\xb5\x01\n" +
 	"\x13ListIntentsResponse\x124\n" +
 	"\aintents\x18\x01 \x03(\v2\x1a.garrison.intent.v1.RecordR\aintents\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

@@ -885,6 +885,8 @@ type GetRolloutResponse struct {
 	WaitsFor string `protobuf:"bytes,2,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// When it is looked at again without any fact; unset when nothing is timed.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	// Why its person asked for it; empty when nobody said, or its intent is no longer kept.
+	Note string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
 	// Why targets are broken, left out or owed, counted.
 	Reasons []*RolloutReason `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// How many broken servers were not taken back to what they had yet.
@@ -957,6 +959,13 @@ func (x *GetRolloutResponse) GetNextAt() *timestamppb.Timestamp {
 		return x.NextAt
 	}
 	return nil
+}
+
+func (x *GetRolloutResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
 }
 
 func (x *GetRolloutResponse) GetReasons() []*RolloutReason {
@@ -2367,11 +2376,12 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x11GetRolloutRequest\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x01 \x01(\tR\trolloutId\x12\x1a\n" +
-	"\bforecast\x18< \x01(\bR\bforecast\"\xf3\x03\n" +
+	"\bforecast\x18< \x01(\bR\bforecast\"\x87\x04\n" +
 	"\x12GetRolloutResponse\x126\n" +
 	"\arollout\x18\x01 \x01(\v2\x1c.garrison.rollout.v1.RolloutR\arollout\x12\x1b\n" +
 	"\twaits_for\x18\x02 \x01(\tR\bwaitsFor\x123\n" +
-	"\anext_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12=\n" +
+	"\anext_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12\x12\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note\x12=\n" +
 	"\areasons\x18\x04 \x03(\v2#.garrison.registry.v1.RolloutReasonR\areasons\x12\x1c\n" +
 	"\trestoring\x18\x05 \x01(\rR\trestoring\x122\n" +
 	"\aleft_50\x18< \x01(\v2\x19.google.protobuf.DurationR\x06left50\x122\n" +

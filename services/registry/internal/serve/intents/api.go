@@ -143,7 +143,7 @@ func (a *API) List(
 	if err != nil {
 		return nil, err
 	}
-	f := view.IntentFilter{Actor: q.Actor, State: q.State, Is: isVerb(q.Verb)}
+	f := view.IntentFilter{Actor: q.Actor, State: q.State, Is: listed(q)}
 	if q.Since != nil {
 		f.Since = q.Since.AsTime()
 	}
@@ -258,13 +258,14 @@ func unknownIntent(id string) error {
 	})
 }
 
-// isVerb returns a filter for intents with a verb; nil for the empty verb.
-func isVerb(verb string) func(*intentv1.Intent) bool {
-	if verb == "" {
-		return nil
-	}
+// listed returns a filter for intents with the verb of a request, and without those that rollouts led to unless it asks
+// for them.
+func listed(q *registryv1.ListIntentsRequest) func(*intentv1.Intent) bool {
 	return func(i *intentv1.Intent) bool {
+		if i.GetSource().GetRolloutId() != "" && !q.Derived {
+			return false
+		}
 		ask := i.ProtoReflect().WhichOneof(i.ProtoReflect().Descriptor().Oneofs().ByName("ask"))
-		return ask != nil && strings.EqualFold(string(ask.Name()), verb)
+		return q.Verb == "" || ask != nil && strings.EqualFold(string(ask.Name()), q.Verb)
 	}
 }

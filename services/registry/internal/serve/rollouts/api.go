@@ -219,6 +219,9 @@ func (a *API) get(
 			return
 		}
 		resp.Rollout, resp.Reasons, resp.Restoring = r, a.reasons(r.Id), a.records.View.CountUnrestored(r.Id)
+		if in, kept := a.records.View.Intent(r.Id); kept {
+			resp.Note = in.Intent.GetNote()
+		}
 		d := a.next(r)
 		if resp.WaitsFor = d.Waits; !d.Next.IsZero() {
 			resp.NextAt = timestamppb.New(d.Next)
