@@ -15,8 +15,8 @@ const mostMethods = 25
 // new number, and leaves the list at mostMethods.
 var tooMany = map[string]int{
 	"deploy/allinone.Garrison": 38,
-	"e2e/chaos.World":          56,
-	"e2e/fleet.Fleet":          50,
+	"e2e/chaos.World":          51,
+	"e2e/rig.Fleet":            49,
 
 	"pkg/client.Client":                                      56,
 	"services/executor.Executor":                             30,
@@ -25,7 +25,7 @@ var tooMany = map[string]int{
 	"services/executor/internal/journal.Tx":                  45,
 	"services/executor/internal/layout.Root":                 44,
 	"services/executor/internal/observe.Observer":            33,
-	"services/executor/internal/sim.engine":                  30,
+	"services/executor/simulation.engine":                    30,
 	"services/executor/internal/systemd.unit":                36,
 	"services/image-catalog.Catalog":                         28,
 	"services/image-catalog/internal/view.View":              38,

@@ -141,8 +141,8 @@ func FailedThere(i *instancev1.Instance, image *imagev1.Ref, configuration []byt
 	return same || !SameImage(i.GetWanted(), image)
 }
 
-// WantedFailed reports whether what is wanted failed on the server and is not there: the last change to it ended by what
-// it brought.
+// WantedFailed reports whether what is wanted failed on the server and is not there: the last change to it ended by
+// what it brought.
 func WantedFailed(i *instancev1.Instance) bool {
 	if i.GetWanted() == nil || SameImage(i.Wanted, i.Observed) &&
 		bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest) {

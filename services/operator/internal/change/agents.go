@@ -111,8 +111,9 @@ func (q *agents) do(c *cobra.Command, env *cli.Env, w work.Flags, waves Waves) e
 // on returns the selector. Who forgot --on may have named the server as an agent.
 func (q *agents) on(c *cobra.Command, w work.Flags) (*intentv1.Selector, error) {
 	if last := len(q.targets) - 1; last > 0 && !c.Flags().Changed("on") {
-		return nil, cli.Usage("--on SELECTOR is missing, and %[3]s is read as an agent. Try: garrison %[1]s %[2]s --on %[3]s",
-			c.Name(), q.targets[0].agent, q.targets[last].agent)
+		server := q.targets[last].agent
+		return nil, cli.Usage("--on SELECTOR is missing, and %s is read as an agent. Try: garrison %s %s --on %s", server,
+			c.Name(), q.targets[0].agent, server)
 	}
 	return w.Selector()
 }

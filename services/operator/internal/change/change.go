@@ -15,8 +15,8 @@ import (
 )
 
 // firstOne says how a change of many servers begins.
-const firstOne = `On more than 5 servers, one is changed first, and the others once it is good: the change is a rollout then, which
-halts by itself and can be undone as a whole; --at-once changes all at the same time.`
+const firstOne = `On more than 5 servers, one is changed first, and the others once it is good. Such a change is a
+rollout, which halts by itself and can be undone as a whole; --at-once changes all at the same time.`
 
 // InstallCommand returns the command install.
 func InstallCommand(env *cli.Env, waves Waves) *cobra.Command {
@@ -72,7 +72,8 @@ none would.`,
 			case q.all && len(a) > 0:
 				return cli.Usage("--all and the agent %s exclude each other", a[0])
 			case !q.all && len(a) == 0:
-				return cli.Usage("AGENT is missing. Try: garrison up AGENT --on SELECTOR, or garrison up --all --on SELECTOR")
+				return cli.Usage(
+					"AGENT is missing. Try: garrison up AGENT --on SELECTOR, or garrison up --all --on SELECTOR")
 			case !q.all && len(q.exclude) > 0:
 				return cli.Usage("--exclude requires --all")
 			}

@@ -26,10 +26,11 @@ import (
 func UndoCommand(env *cli.Env, waves Waves) *cobra.Command {
 	var w work.Flags
 	c := &cobra.Command{
-		Use: "undo [INTENT | ROLLOUT]", Short: "Restore the state before a change; without an id, before your last one.",
+		Use:        "undo [INTENT | ROLLOUT]",
+		Short:      "Restore the state before a change; without an id, before your last one.",
 		SuggestFor: []string{"rollback", "revert"},
-		Long: `Go back to what was there before an intent or a rollout, on every server that it changed. Without an id it is
-your last change that can be undone.
+		Long: `Go back to what was there before an intent or a rollout, on every server that it changed. Without an id
+it is your last change that can be undone.
 
 An agent that came goes again, one that went comes back, and a version and a configuration become what they
 were. Servers that another intent changed since are left out and named. A rollout goes back as it came, in waves,
@@ -67,11 +68,12 @@ func undo(ctx context.Context, env *cli.Env, w work.Flags, waves Waves, past dis
 	if past.GetIntent().GetRollout() != nil {
 		return waves.Undo(ctx, past.GetId(), w)
 	}
+	id := past.GetId()
 	err := work.Propose(ctx, env, w, work.Proposal{
-		Verb: topology.VerbUndo, Question: "Undo intent " + past.GetId(), Asks: asked(undoOf(past.GetId())), Differs: true,
+		Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(undoOf(id)), Differs: true,
 	})
 	if fault.RefusalOf(err).GetCode() == code.TooWide {
-		return waves.Undo(ctx, past.GetId(), w)
+		return waves.Undo(ctx, id, w)
 	}
 	return err
 }

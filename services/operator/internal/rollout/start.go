@@ -27,7 +27,7 @@ const longestWatch = 24 * time.Hour
 type doing struct {
 	yes, detach, dryRun bool
 	timeout             time.Duration
-	saved               []display.RolloutTarget // the servers of a plan that was saved; nil means that they are not known
+	saved               []display.RolloutTarget // the servers of a saved plan; nil means that they are not known
 }
 
 func (d *doing) add(c *cobra.Command) {

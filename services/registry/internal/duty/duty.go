@@ -9,8 +9,8 @@
 //  1. A server becomes dead in one batch with the end of its last instances.
 //  2. No instance of a server that is dying is gone before the server is dead.
 //  3. An instance that was still wanted when its server began to die is unwanted.
-//  4. An instance whose intent was withdrawn before its change began is wanted as before, or gone; one whose server undid
-//     the change is wanted as before.
+//  4. An instance whose intent was withdrawn before its change began is wanted as before, or gone; one whose server
+//     undid the change is wanted as before.
 //  5. An instance that is wanted on a server that is being reinstalled is unwanted.
 //  6. A removal that failed on a server that is dying or being reinstalled is requested again every RetryEvery, until
 //     RetryFor after that began.

@@ -229,8 +229,8 @@ type Wanted struct {
 	IntentId string `protobuf:"bytes,4,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// Its configuration; unset means none.
 	Configuration *Configuration `protobuf:"bytes,5,opt,name=configuration,proto3" json:"configuration,omitempty"`
-	// The intent whose change is off on this server, so that the instance is wanted as before it: the intent was withdrawn
-	// before the change began, or the server undid the change. No task is opened. Empty otherwise.
+	// The intent whose change is off on this server, so that the instance is wanted as before it: the intent was
+	// withdrawn before the change began, or the server undid the change. No task is opened. Empty otherwise.
 	RevertedIntentId string `protobuf:"bytes,20,opt,name=reverted_intent_id,json=revertedIntentId,proto3" json:"reverted_intent_id,omitempty"`
 	// The candidate that becomes the agent, without a restart; empty where the agent is installed.
 	AdoptCandidate string `protobuf:"bytes,21,opt,name=adopt_candidate,json=adoptCandidate,proto3" json:"adopt_candidate,omitempty"`
@@ -335,8 +335,8 @@ type Unwanted struct {
 	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The intent that asked for it.
 	IntentId string `protobuf:"bytes,3,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
-	// The intent that was withdrawn before its change began on this server, so that the instance is unwanted as before it.
-	// No task is opened. Empty otherwise.
+	// The intent that was withdrawn before its change began on this server, so that the instance is unwanted as before
+	// it. No task is opened. Empty otherwise.
 	RevertedIntentId string `protobuf:"bytes,20,opt,name=reverted_intent_id,json=revertedIntentId,proto3" json:"reverted_intent_id,omitempty"`
 	// True: the agent's adopted process goes on as it is.
 	Release       bool `protobuf:"varint,21,opt,name=release,proto3" json:"release,omitempty"`
@@ -800,8 +800,8 @@ type Instance struct {
 	Begun bool `protobuf:"varint,41,opt,name=begun,proto3" json:"begun,omitempty"`
 	// The last change that began, until the change to what is wanted now is done; unset when there was none.
 	LastBegun *BegunChange `protobuf:"bytes,42,opt,name=last_begun,json=lastBegun,proto3" json:"last_begun,omitempty"`
-	// True when the change to what is wanted is off: its intent was withdrawn before the change began, or the server undid
-	// the change. What was wanted before is wanted again at once.
+	// True when the change to what is wanted is off: its intent was withdrawn before the change began, or the server
+	// undid the change. What was wanted before is wanted again at once.
 	Reverts bool `protobuf:"varint,43,opt,name=reverts,proto3" json:"reverts,omitempty"`
 	// The stable code of why the agent was not good when it was last observed to differ.
 	ObservedCode string `protobuf:"bytes,50,opt,name=observed_code,json=observedCode,proto3" json:"observed_code,omitempty"`

@@ -885,7 +885,7 @@ type GetRolloutResponse struct {
 	WaitsFor string `protobuf:"bytes,2,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// When it is looked at again without any fact; unset when nothing is timed.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
-	// Why its person asked for it; empty when nobody said, or its intent is no longer kept.
+	// Why its person asked for it; empty when that was not said, or its intent is no longer kept.
 	Note string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
 	// Why targets are broken, left out or owed, counted.
 	Reasons []*RolloutReason `protobuf:"bytes,4,rep,name=reasons,proto3" json:"reasons,omitempty"`

@@ -137,7 +137,9 @@ func (a *Tokens) List(
 	}
 	r := a.admission.records
 	part, err := records.List(ctx, r, q.Page, func(after string) (iter.Seq2[string, *tokenv1.Token], error) {
-		return page.Map(r.View.Tokens(after), func(_ string, t *tokenv1.Token) *tokenv1.Token { return a.shown(t) }), nil
+		return page.Map(r.View.Tokens(after), func(_ string, t *tokenv1.Token) *tokenv1.Token {
+			return a.shown(t)
+		}), nil
 	})
 	return request.Answer(&registryv1.ListTokensResponse{
 		Tokens: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,

@@ -260,7 +260,9 @@ func Serve(r *records.Records, s *bus.Service) error {
 	return errors.Join(
 		bus.Handle(s, "ListApplications", listing[*registryv1.ListApplicationsRequest](r, r.View.Applications,
 			func(p page.Part[*applicationv1.Application]) *registryv1.ListApplicationsResponse {
-				return &registryv1.ListApplicationsResponse{Applications: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut}
+				return &registryv1.ListApplicationsResponse{
+					Applications: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut,
+				}
 			})),
 		bus.Handle(s, "CreateApplication", putting(apps.create,
 			(*registryv1.CreateApplicationRequest).GetApplication,
@@ -276,7 +278,9 @@ func Serve(r *records.Records, s *bus.Service) error {
 			deleting[*registryv1.DeleteApplicationRequest](apps, &registryv1.DeleteApplicationResponse{})),
 		bus.Handle(s, "ListEnvironments", listing[*registryv1.ListEnvironmentsRequest](r, r.View.Environments,
 			func(p page.Part[*environmentv1.Environment]) *registryv1.ListEnvironmentsResponse {
-				return &registryv1.ListEnvironmentsResponse{Environments: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut}
+				return &registryv1.ListEnvironmentsResponse{
+					Environments: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut,
+				}
 			})),
 		bus.Handle(s, "CreateEnvironment", putting(envs.create,
 			(*registryv1.CreateEnvironmentRequest).GetEnvironment,
