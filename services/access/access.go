@@ -17,6 +17,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/decide"
@@ -30,8 +32,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+
 	"github.com/garrison-fleet/garrison/services/access/internal/view"
-	"github.com/rs/zerolog"
 )
 
 // Layout is the version of the view's tables and fold.

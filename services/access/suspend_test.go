@@ -7,6 +7,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+
 	"github.com/garrison-fleet/garrison/services/access/internal/view"
 )
 

@@ -25,6 +25,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/decide"
@@ -39,9 +41,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/decision"
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
-	"github.com/rs/zerolog"
 )
 
 // Config configures a catalog. Only Conn is required.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -14,8 +16,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
-	"github.com/rs/zerolog"
 )
 
 // content is the content of images: their chunks in the stream BLOBS.

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/decision"
 )
 

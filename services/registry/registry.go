@@ -29,6 +29,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/decide"
@@ -42,6 +44,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/admission"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
@@ -56,7 +59,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/servers"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/signing"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
-	"github.com/rs/zerolog"
 )
 
 // DefaultBeatInterval is how often servers beat when nothing else is configured.

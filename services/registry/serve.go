@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/admission"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/agentlogs"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/blocks"

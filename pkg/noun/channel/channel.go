@@ -14,10 +14,11 @@ package channel
 import (
 	"slices"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // State is a state in a channel's life.

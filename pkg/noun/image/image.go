@@ -16,10 +16,11 @@
 package image
 
 import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // State is a state in an image's life.

@@ -10,10 +10,11 @@
 package intent
 
 import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // maxServers is how many servers a record names; a refresh may be for more.

@@ -16,10 +16,11 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/fsm"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // State is a state in a user's life.

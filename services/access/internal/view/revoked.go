@@ -4,12 +4,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/btree"
+
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/noun/token"
 	"github.com/garrison-fleet/garrison/pkg/noun/user"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
-	"github.com/tidwall/btree"
 )
 
 // Revoked is the keys that an account must refuse.

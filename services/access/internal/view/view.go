@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
@@ -16,7 +18,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Layout is the version of the tables; raise it when they or the fold change.

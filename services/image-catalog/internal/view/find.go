@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -13,7 +15,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // maxNamed is how many images the refusal of an ambiguous reference lists.

@@ -4,15 +4,17 @@ package app
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 type application = *applicationv1.Application

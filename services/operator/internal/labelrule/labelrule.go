@@ -4,13 +4,15 @@ package labelrule
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
-	"github.com/spf13/cobra"
 )
 
 type rule = *labelrulev1.LabelRule

@@ -4,12 +4,14 @@ package user
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/spf13/cobra"
 )
 
 type user = *userv1.User

@@ -14,6 +14,8 @@ import (
 	"iter"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
@@ -21,8 +23,8 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
-	"google.golang.org/protobuf/proto"
 )
 
 // highest bounds the epoch that a server may report, so that a higher one always exists.

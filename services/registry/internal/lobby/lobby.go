@@ -25,6 +25,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )

@@ -5,10 +5,11 @@ import (
 	"time"
 	"unicode"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // conditionEvery is how long a condition is kept before the next one that is not good.

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
@@ -15,8 +17,8 @@ import (
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
-	"google.golang.org/protobuf/proto"
 )
 
 // ServersNear returns every server that a query may match, from an id on, dead ones too, by id: those of its smallest

@@ -37,6 +37,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/labelrule"
 	"github.com/garrison-fleet/garrison/pkg/noun/token"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 )
 

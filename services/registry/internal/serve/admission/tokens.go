@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"iter"
 	"net/netip"
 
 	"github.com/rs/zerolog"
@@ -19,6 +20,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 )
 
@@ -129,25 +131,18 @@ func addressRanges(texts []string) (out []string, err error) {
 func (a *Tokens) List(
 	ctx context.Context, _ bus.Caller, q *registryv1.ListTokensRequest,
 ) (*registryv1.ListTokensResponse, error) {
-	limit, err := request.PageLimit(q.Page)
-	if err != nil {
-		return nil, err
-	}
 	if q.Name != "" {
 		t, err := a.copy(ctx, q.Name)
 		return request.Answer(&registryv1.ListTokensResponse{Tokens: []*tokenv1.Token{t}}, err)
 	}
-	resp := &registryv1.ListTokensResponse{}
 	r := a.admission.records
-	err = r.Decider.Query(ctx, func() error {
-		rows := page.Map(r.View.Tokens(q.Page.GetCursor()), func(_ string, t *tokenv1.Token) *tokenv1.Token {
-			return a.shown(t)
-		})
-		part := page.Take(rows, limit)
-		resp.Tokens, resp.NextCursor, resp.LeftOut = part.Rows, part.Next, part.LeftOut
-		return nil
+	part, err := records.List(ctx, r, q.Page, func(after string) (iter.Seq2[string, *tokenv1.Token], error) {
+		shown := func(_ string, t *tokenv1.Token) *tokenv1.Token { return a.shown(t) }
+		return page.Map(r.View.Tokens(after), shown), nil
 	})
-	return request.Answer(resp, err)
+	return request.Answer(&registryv1.ListTokensResponse{
+		Tokens: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
+	}, err)
 }
 
 // Revoke makes a token void. It is safe to run twice.

@@ -6,16 +6,18 @@ import (
 	"maps"
 	"time"
 
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/epoch"
 	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
-	"github.com/rs/zerolog"
-	"google.golang.org/protobuf/proto"
 )
 
 // dueNow is what a look at servers found.

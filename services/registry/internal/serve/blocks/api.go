@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -197,25 +198,18 @@ func (a *API) named(reference string) (*blockv1.Block, error) {
 func (a *API) List(
 	ctx context.Context, _ bus.Caller, q *registryv1.ListBlocksRequest,
 ) (*registryv1.ListBlocksResponse, error) {
-	limit, err := request.PageLimit(q.Page)
-	if err != nil {
-		return nil, err
-	}
-	resp := &registryv1.ListBlocksResponse{}
 	r := a.records
-	err = r.Decider.Query(ctx, func() error {
+	part, err := records.List(ctx, r, q.Page, func(after string) (iter.Seq2[string, *blockv1.Block], error) {
 		if _, ok := r.View.Agent(q.Agent); !ok && q.Agent != "" {
-			return request.NotFound(intent.UnknownAgent(r.View, q.Agent))
+			return nil, request.NotFound(intent.UnknownAgent(r.View, q.Agent))
 		}
-		matching := request.Only(r.View.Blocks(q.Page.GetCursor()), func(b *blockv1.Block) bool {
+		return page.Cloned(request.Only(r.View.Blocks(after), func(b *blockv1.Block) bool {
 			return q.Agent == "" || b.GetBuild().GetAgent() == q.Agent
-		})
-		rows := page.Map(matching, func(_ string, b *blockv1.Block) *blockv1.Block { return proto.CloneOf(b) })
-		part := page.Take(rows, limit)
-		resp.Blocks, resp.NextCursor, resp.LeftOut = part.Rows, part.Next, part.LeftOut
-		return nil
+		})), nil
 	})
-	return request.Answer(resp, err)
+	return request.Answer(&registryv1.ListBlocksResponse{
+		Blocks: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
+	}, err)
 }
 
 // Of returns the block of what last failed of an instance, or of what is wanted of it; nil without one. What failed no

@@ -237,27 +237,33 @@ func UnknownApplication(r *records.Records, name string) error {
 	})
 }
 
-// list copies one part of a declared noun.
-func list[T proto.Message](
-	r *records.Records, p *apiv1.Page, rows func(after string) iter.Seq2[string, T],
-) (part page.Part[T], err error) {
-	limit, err := request.PageLimit(p)
-	if err != nil {
-		return part, err
+// listing returns a handler of requests that list the records of a declared noun.
+func listing[Q interface {
+	proto.Message
+	GetPage() *apiv1.Page
+}, R, T proto.Message](
+	r *records.Records, rows func(after string) iter.Seq2[string, T], answer func(page.Part[T]) R,
+) func(context.Context, bus.Caller, Q) (R, error) {
+	return func(_ context.Context, _ bus.Caller, q Q) (resp R, err error) {
+		limit, err := request.PageLimit(q.GetPage())
+		if err != nil {
+			return resp, err
+		}
+		r.Follower.Read(func() { resp = answer(page.Take(page.Cloned(rows(q.GetPage().GetCursor())), limit)) })
+		return resp, nil
 	}
-	r.Follower.Read(func() { part = page.Take(page.Cloned(rows(p.GetCursor())), limit) })
-	return part, nil
 }
-
-// lists lists applications, environments and agents.
-type lists struct{ records *records.Records }
 
 // Serve answers the requests about applications, environments and agents.
 func Serve(r *records.Records, s *bus.Service) error {
-	api := lists{records: r}
 	apps, envs, agents := applications(r), environments(r), agents(r)
 	return errors.Join(
-		bus.Handle(s, "ListApplications", api.listApplications),
+		bus.Handle(s, "ListApplications", listing[*registryv1.ListApplicationsRequest](r, r.View.Applications,
+			func(p page.Part[*applicationv1.Application]) *registryv1.ListApplicationsResponse {
+				return &registryv1.ListApplicationsResponse{
+					Applications: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut,
+				}
+			})),
 		bus.Handle(s, "CreateApplication", putting(apps.create,
 			(*registryv1.CreateApplicationRequest).GetApplication,
 			func(a *applicationv1.Application) *registryv1.CreateApplicationResponse {
@@ -270,7 +276,12 @@ func Serve(r *records.Records, s *bus.Service) error {
 			})),
 		bus.Handle(s, "DeleteApplication",
 			deleting[*registryv1.DeleteApplicationRequest](apps, &registryv1.DeleteApplicationResponse{})),
-		bus.Handle(s, "ListEnvironments", api.listEnvironments),
+		bus.Handle(s, "ListEnvironments", listing[*registryv1.ListEnvironmentsRequest](r, r.View.Environments,
+			func(p page.Part[*environmentv1.Environment]) *registryv1.ListEnvironmentsResponse {
+				return &registryv1.ListEnvironmentsResponse{
+					Environments: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut,
+				}
+			})),
 		bus.Handle(s, "CreateEnvironment", putting(envs.create,
 			(*registryv1.CreateEnvironmentRequest).GetEnvironment,
 			func(e *environmentv1.Environment) *registryv1.CreateEnvironmentResponse {
@@ -283,7 +294,10 @@ func Serve(r *records.Records, s *bus.Service) error {
 			})),
 		bus.Handle(s, "DeleteEnvironment",
 			deleting[*registryv1.DeleteEnvironmentRequest](envs, &registryv1.DeleteEnvironmentResponse{})),
-		bus.Handle(s, "ListAgents", api.listAgents),
+		bus.Handle(s, "ListAgents", listing[*registryv1.ListAgentsRequest](r, r.View.Agents,
+			func(p page.Part[*agentv1.Agent]) *registryv1.ListAgentsResponse {
+				return &registryv1.ListAgentsResponse{Agents: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut}
+			})),
 		bus.Handle(s, "CreateAgent", putting(agents.create,
 			(*registryv1.CreateAgentRequest).GetAgent,
 			func(a *agentv1.Agent) *registryv1.CreateAgentResponse {
@@ -297,31 +311,4 @@ func Serve(r *records.Records, s *bus.Service) error {
 		bus.Handle(s, "DeleteAgent",
 			deleting[*registryv1.DeleteAgentRequest](agents, &registryv1.DeleteAgentResponse{})),
 	)
-}
-
-func (a lists) listApplications(
-	_ context.Context, _ bus.Caller, q *registryv1.ListApplicationsRequest,
-) (*registryv1.ListApplicationsResponse, error) {
-	part, err := list(a.records, q.Page, a.records.View.Applications)
-	return request.Answer(&registryv1.ListApplicationsResponse{
-		Applications: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
-	}, err)
-}
-
-func (a lists) listEnvironments(
-	_ context.Context, _ bus.Caller, q *registryv1.ListEnvironmentsRequest,
-) (*registryv1.ListEnvironmentsResponse, error) {
-	part, err := list(a.records, q.Page, a.records.View.Environments)
-	return request.Answer(&registryv1.ListEnvironmentsResponse{
-		Environments: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
-	}, err)
-}
-
-func (a lists) listAgents(
-	_ context.Context, _ bus.Caller, q *registryv1.ListAgentsRequest,
-) (*registryv1.ListAgentsResponse, error) {
-	part, err := list(a.records, q.Page, a.records.View.Agents)
-	return request.Answer(&registryv1.ListAgentsResponse{
-		Agents: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
-	}, err)
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -16,10 +19,9 @@ import (
 	noun "github.com/garrison-fleet/garrison/pkg/noun/declared"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // declaration is a record that operators declare: an application, an environment or an agent.

@@ -3,6 +3,7 @@ package holds
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -176,31 +177,25 @@ func (a *API) ended(q *registryv1.UnsetHoldsRequest) ([]*holdv1.Hold, error) {
 func (a *API) List(
 	ctx context.Context, _ bus.Caller, q *registryv1.ListHoldsRequest,
 ) (*registryv1.ListHoldsResponse, error) {
-	limit, err := request.PageLimit(q.Page)
-	if err != nil {
-		return nil, err
-	}
-	resp := &registryv1.ListHoldsResponse{}
 	r := a.records
-	err = r.Decider.Query(ctx, func() error {
+	part, err := records.List(ctx, r, q.Page, func(after string) (iter.Seq2[string, *holdv1.Hold], error) {
 		if _, ok := r.View.Agent(q.Agent); !ok && q.Agent != "" {
-			return request.NotFound(intent.UnknownAgent(r.View, q.Agent))
+			return nil, request.NotFound(intent.UnknownAgent(r.View, q.Agent))
 		}
 		among, refusal := selector.Matcher(r.View, q.On)
 		if refusal != nil {
-			return request.NotFound(refusal)
+			return nil, request.NotFound(refusal)
 		}
 		at := r.Now()
-		matching := request.Only(r.View.Holds(q.Page.GetCursor()), func(h *holdv1.Hold) bool {
+		matching := request.Only(r.View.Holds(after), func(h *holdv1.Hold) bool {
 			return holdnoun.InEffect(h, at) && (q.Agent == "" || h.Agent == q.Agent) &&
 				(q.On == nil || a.aboutOne(h, among))
 		})
-		rows := page.Map(matching, func(_ string, h *holdv1.Hold) *holdv1.Hold { return hold.Row(r.View, h) })
-		part := page.Take(rows, limit)
-		resp.Holds, resp.NextCursor, resp.LeftOut = part.Rows, part.Next, part.LeftOut
-		return nil
+		return page.Map(matching, func(_ string, h *holdv1.Hold) *holdv1.Hold { return hold.Row(r.View, h) }), nil
 	})
-	return request.Answer(resp, err)
+	return request.Answer(&registryv1.ListHoldsResponse{
+		Holds: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
+	}, err)
 }
 
 // aboutOne reports whether a hold is about a living server that matches. It must run inside Read.

@@ -3,6 +3,7 @@ package instances
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -189,32 +190,27 @@ func isGone(x external.Change) bool {
 func (e *Externals) List(
 	ctx context.Context, _ bus.Caller, q *registryv1.ListExternalsRequest,
 ) (*registryv1.ListExternalsResponse, error) {
-	limit, err := request.PageLimit(q.Page)
-	if err != nil {
-		return nil, err
-	}
-	resp := &registryv1.ListExternalsResponse{}
-	err = e.records.Decider.Query(ctx, func() error {
+	type row = *registryv1.ExternalRow
+	part, err := records.List(ctx, e.records, q.Page, func(after string) (iter.Seq2[string, row], error) {
 		filter, err := e.filter(q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		match, refusal := selector.Matcher(e.records.View, q.On)
 		if refusal != nil {
-			return request.NotFound(refusal)
+			return nil, request.NotFound(refusal)
 		}
-		passes := func(row *registryv1.ExternalRow) bool {
+		passes := func(row row) bool {
 			x := row.External
 			s, _ := e.records.View.Server(x.GetFound().GetServer())
 			return (q.Name == "" || x.GetFound().GetName() == q.Name) && (!q.Stale || row.Stale) &&
 				(q.On == nil || s != nil && match(s))
 		}
-		rows := page.Map(e.records.View.Externals(filter, q.Page.GetCursor()), e.row)
-		part := page.Take(request.Only(rows, passes), limit)
-		resp.Externals, resp.NextCursor, resp.LeftOut = part.Rows, part.Next, part.LeftOut
-		return nil
+		return request.Only(page.Map(e.records.View.Externals(filter, after), e.row), passes), nil
 	})
-	return request.Answer(resp, err)
+	return request.Answer(&registryv1.ListExternalsResponse{
+		Externals: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
+	}, err)
 }
 
 // filter checks that the records that a request names exist. It must run inside Read.

@@ -4,6 +4,7 @@ package labelrules
 import (
 	"cmp"
 	"context"
+	"iter"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -114,20 +115,14 @@ func (a *API) Unset(
 func (a *API) List(
 	ctx context.Context, _ bus.Caller, q *registryv1.ListLabelRulesRequest,
 ) (*registryv1.ListLabelRulesResponse, error) {
-	limit, err := request.PageLimit(q.Page)
-	if err != nil {
-		return nil, err
-	}
-	resp := &registryv1.ListLabelRulesResponse{}
-	err = a.records.Decider.Query(ctx, func() error {
+	type rule = *labelrulev1.LabelRule
+	part, err := records.List(ctx, a.records, q.Page, func(after string) (iter.Seq2[string, rule], error) {
 		servers := a.servers()
-		rows := page.Map(a.records.View.LabelRules(q.Page.GetCursor()),
-			func(_ string, r *labelrulev1.LabelRule) *labelrulev1.LabelRule { return a.row(r, servers) })
-		part := page.Take(rows, limit)
-		resp.Rules, resp.NextCursor, resp.LeftOut = part.Rows, part.Next, part.LeftOut
-		return nil
+		return page.Map(a.records.View.LabelRules(after), func(_ string, r rule) rule { return a.row(r, servers) }), nil
 	})
-	return request.Answer(resp, err)
+	return request.Answer(&registryv1.ListLabelRulesResponse{
+		Rules: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
+	}, err)
 }
 
 // row returns a copy of a rule with the number of its servers, or nil without a rule.

@@ -4,9 +4,12 @@ package records
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -16,16 +19,17 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
-	"google.golang.org/protobuf/proto"
 )
 
 // Records is what every part of the registry works with: the view, and facts that are recorded on
@@ -108,6 +112,25 @@ func InParallel(n int, f func(int)) {
 	for range atOnce {
 		slots <- struct{}{}
 	}
+}
+
+// List returns one part of the rows behind the cursor of a page. Rows is called inside Read, with the key before the
+// first row.
+func List[T proto.Message](
+	ctx context.Context, r *Records, p *apiv1.Page, rows func(after string) (iter.Seq2[string, T], error),
+) (part page.Part[T], err error) {
+	limit, err := request.PageLimit(p)
+	if err != nil {
+		return part, err
+	}
+	err = r.Decider.Query(ctx, func() error {
+		all, err := rows(p.GetCursor())
+		if err == nil {
+			part = page.Take(all, limit)
+		}
+		return err
+	})
+	return part, err
 }
 
 // Everyone is the group of all servers.

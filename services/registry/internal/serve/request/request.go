@@ -7,12 +7,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // Invalid refuses a request with a wrong field.
