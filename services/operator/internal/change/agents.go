@@ -112,8 +112,8 @@ func (q *agents) do(c *cobra.Command, env *cli.Env, w work.Flags, waves Waves) e
 func (q *agents) on(c *cobra.Command, w work.Flags) (*intentv1.Selector, error) {
 	if last := len(q.targets) - 1; last > 0 && !c.Flags().Changed("on") {
 		server := q.targets[last].agent
-		return nil, cli.Usage("--on SELECTOR is missing, and %s is read as an agent. Try: garrison %s %s --on %s", server,
-			c.Name(), q.targets[0].agent, server)
+		return nil, cli.Usage("--on SELECTOR is missing, and %s is read as an agent. Try: garrison %s %s --on %s",
+			server, c.Name(), q.targets[0].agent, server)
 	}
 	return w.Selector()
 }
