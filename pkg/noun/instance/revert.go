@@ -42,15 +42,15 @@ func reasonBefore(i *instancev1.Instance, reverted string) string {
 	return i.GetLastBegun().GetReason()
 }
 
-// recordLastTask folds the state of a task into the change before the present one. One that its server gave up never
-// began, so that the change before it is the last one that did.
+// recordLastTask folds the state of a task into the change before the present one. One that its server gave up or undid
+// is as if it never began, so that the change before it is the last one that did.
 func recordLastTask(i *instancev1.Instance, t *taskv1.Task) {
 	l := i.LastBegun
 	if l == nil || l.TaskGeneration != t.Generation {
 		return
 	}
 	switch {
-	case untouched(l.TaskState, t):
+	case untouched(l.TaskState, t), t.State == taskv1.State_STATE_UNDONE && l.Earlier.GetWanted() != nil:
 		i.LastBegun = l.Earlier
 		return
 	case done(t.State):

@@ -1,3 +1,4 @@
+// Package intent builds the commands of garrison intent: list, show and cancel.
 package intent
 
 import (

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -127,4 +128,23 @@ func (v *watcher) tally() counts {
 		}
 	}
 	return n
+}
+
+// SayUndo prints the command that undoes an order, for verbs that can be undone.
+func SayUndo(env *cli.Env, o Order) { sayUndo(env, o, "to undo") }
+
+// sayUndo prints that command behind what it is for.
+func sayUndo(env *cli.Env, o Order, what string) {
+	switch o.Verb {
+	case topology.VerbRefresh, topology.VerbDecommission, topology.VerbRelease, topology.VerbReinstall:
+		return
+	case topology.VerbAdopt:
+		if a := o.Intent.GetAdopt(); o.Record.GetChanged() > 0 {
+			env.Say("to let it go again: garrison instance release %s %s", a.GetServer(), a.GetAgent())
+		}
+		return
+	}
+	if o.Record.GetChanged() > 0 {
+		env.Say("%s: garrison undo %s", what, o.Id)
+	}
 }

@@ -2,14 +2,14 @@ package watch
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
-	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -88,4 +88,31 @@ func (v *watcher) look(ctx context.Context, id string, before display.Task) (dis
 // failed reports whether a task ended without success.
 func failed(t display.Task) bool {
 	return display.TaskEnded(t) && t.GetState() != taskv1.State_STATE_SUCCEEDED
+}
+
+func endRows(p display.Progress) []display.Task {
+	if len(p.GetTasks()) > 0 {
+		return lastTries(slices.Clone(p.GetTasks()))
+	}
+	return p.GetFailures()
+}
+
+// lastTries returns the last attempt for each server and agent.
+func lastTries(tasks []display.Task) []display.Task {
+	last := map[[2]string]display.Task{}
+	for _, t := range tasks {
+		key := [2]string{t.GetServerId(), t.GetAgent()}
+		if have := last[key]; have == nil || later(t, have) {
+			last[key] = t
+		}
+	}
+	return slices.DeleteFunc(tasks,
+		func(t display.Task) bool { return last[[2]string{t.GetServerId(), t.GetAgent()}] != t })
+}
+
+func later(a, b display.Task) bool {
+	if a.GetGeneration() != b.GetGeneration() {
+		return a.GetGeneration() > b.GetGeneration()
+	}
+	return a.GetAttempt() > b.GetAttempt()
 }

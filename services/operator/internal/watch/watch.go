@@ -1,3 +1,8 @@
+// Package watch follows intents until all of their changes have ended, and prints the outcome.
+//
+//  1. Each poll costs the same, however many servers an intent changes.
+//  2. Leaving the view, by Ctrl-C or by a time-out, never stops the work; how to return is printed.
+//  3. While a service or the bus does not answer, the view retries.
 package watch
 
 import (
@@ -6,10 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/fault"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"

@@ -1,13 +1,13 @@
 package work
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -114,4 +114,62 @@ func planText(p *intentv1.Plan) string {
 	}
 	return fmt.Sprintf("plan: %s would change %s%s", askText(p.GetIntent(), p.GetAgent()),
 		output.Plural(int(p.GetChanged()), "server"), countsText(p.GetAlready(), p.GetPassedOver(), p.GetLeftOut()))
+}
+
+// sayStale prints what changed since a plan was shown: the counts and the first servers.
+func sayStale(ctx context.Context, env *cli.Env, before *planned) {
+	now, err := plan(ctx, env, PlanRows, shownEffects, before.asks...)
+	if err != nil {
+		return // the refusal is printed without them
+	}
+	env.Say("the plan changed %s, and now would change %s",
+		output.Plural(before.changed(), "server"), output.Plural(now.changed(), "server"))
+	cli.SayMoved(env, does(before.targets), does(now.targets))
+}
+
+// does returns what a plan does to the servers that were shown.
+func does(targets []display.PlanTarget) (out []cli.Planned) {
+	for _, t := range targets {
+		out = append(out, cli.Planned{Name: display.Plan.Name(t), Does: targetText(t)})
+	}
+	return out
+}
+
+// targetText describes in a few words what happens to one server.
+func targetText(t display.PlanTarget) string {
+	if t.GetEffect() != intentv1.Effect_EFFECT_CHANGE {
+		return strings.TrimSpace(display.MoveText(t) + " " + t.GetReason().GetCode())
+	}
+	return strings.TrimSpace(display.MoveText(t) + " " + t.GetTo().GetVersion() + " " + output.Pairs(t.GetOwn()))
+}
+
+// askText returns the verb and the agent of an intent.
+func askText(i *intentv1.Intent, agent string) string {
+	ask := i.ProtoReflect().WhichOneof(i.ProtoReflect().Descriptor().Oneofs().ByName("ask"))
+	if ask == nil {
+		return agent
+	}
+	verb := string(ask.Name())
+	if i.GetRefresh().GetPurgeKept() {
+		verb = "purge-undo"
+	}
+	return strings.TrimSpace(verb + " " + agent)
+}
+
+// countsText returns, in parentheses, the numbers of servers that do not change.
+func countsText(already, passedOver, leftOut uint32) string {
+	var more []string
+	if already > 0 {
+		more = append(more, fmt.Sprintf("%d up to date", already))
+	}
+	if passedOver > 0 {
+		more = append(more, fmt.Sprintf("%d skipped", passedOver))
+	}
+	if leftOut > 0 {
+		more = append(more, fmt.Sprintf("%d left out", leftOut))
+	}
+	if len(more) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(more, ", ") + ")"
 }

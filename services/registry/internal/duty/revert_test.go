@@ -104,6 +104,14 @@ var reverts = map[string]struct {
 		y.Task(y.web(), &taskv1.Assigned{}, undone)
 		y.Duties()
 	}, "1.0.0 CONVERGED", true},
+	"an upgrade again, of one that the server undoes meanwhile": {func(y *story) {
+		y.up("2.0.0")
+		task := y.Task(y.web(), &taskv1.Assigned{})
+		y.up("3.0.0")
+		y.Fact(ledger.Task, task, undone)
+		y.Task(y.web(), &taskv1.Assigned{}, undone)
+		y.Duties()
+	}, "1.0.0 CONVERGED", true},
 	"an upgrade that failed and left the server changed": {func(y *story) {
 		y.up("2.0.0")
 		y.Task(y.web(), &taskv1.Assigned{}, &taskv1.Failed{Outcome: &taskv1.Outcome{Code: code.NotReady}})

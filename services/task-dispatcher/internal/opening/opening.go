@@ -1,3 +1,11 @@
+// Package opening decides which tasks are opened, and with what content.
+//
+// It is pure. Guarantees:
+//
+//  1. The id of a task is computed from what it is about: two dispatchers that open the same task
+//     choose the same id, and the ledger accepts one of them.
+//  2. A generation of an instance has one task at a time. Another attempt follows only after an end
+//     that is retried, once the server is online again.
 package opening
 
 import (
@@ -5,13 +13,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/ident"
 )
 
 // InstanceID computes the id of the task that brings an instance to a generation. From the second

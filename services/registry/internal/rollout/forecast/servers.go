@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/keep"
+
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
 
@@ -169,4 +171,61 @@ func (s *simulation) change(i int, edit func()) {
 		}
 		s.works[key] = n
 	}
+}
+
+// A rollout shares the slots of the task-dispatcher, and its servers, with others. What they have under way when a run
+// begins comes first; what they have yet to begin takes slots in turn with the rollout, in the ratio of what is left.
+
+// crowd begins what others have under way.
+func (s *simulation) crowd() {
+	for range s.Busy {
+		took := s.duration()
+		s.slots.wait(s.Slots, s.now, took)
+	}
+	for i, server := range s.Servers {
+		if server.Busy {
+			s.other[i] = true
+			s.schedule(s.duration(), happening{server: i, frees: true})
+		}
+	}
+}
+
+// giveWay lets others take slots before the next change of the rollout does.
+func (s *simulation) giveWay() {
+	mine := max(1, len(s.Servers)-s.touched+1)
+	for s.beside > 0 && s.Slots > 0 && s.random.Float64()*float64(s.beside+mine) < float64(s.beside) {
+		s.slots.wait(s.Slots, s.now, s.duration())
+		s.beside--
+	}
+}
+
+// Budgets are the standing keep budgets of the environments of a world.
+type Budgets struct {
+	Of      func(server string) []rollout.Standing // of a server, without counts; nil means that there are none
+	Outside map[keep.Group]keep.Count              // the servers that the rollout leaves as they are
+}
+
+// standing returns the budgets of a server with the counts of the moment.
+func (s *simulation) standing(server string) []rollout.Standing {
+	if s.Budgets.Of == nil {
+		return nil
+	}
+	of := s.Budgets.Of(server)
+	for n := range of {
+		outside, inside := s.Budgets.Outside[of[n].Group], s.kept.Of(of[n].Group)
+		of[n].Count = keep.Count{All: outside.All + inside.All, Working: outside.Working + inside.Working}
+	}
+	return of
+}
+
+// recount counts a server for the standing budgets as it is now.
+func (s *simulation) recount(i int) {
+	if s.Budgets.Of == nil {
+		return
+	}
+	var groups []keep.Group
+	for _, b := range s.Budgets.Of(s.Servers[i].ServerID) {
+		groups = append(groups, b.Group)
+	}
+	s.kept.Set(s.Servers[i].ServerID, groups, s.working(i))
 }

@@ -1,11 +1,25 @@
+// Package document projects the dispatcher's view onto the document of one server.
+//
+// Guarantees:
+//
+//  1. Project is a pure function of its rows, and Encode of the document: two dispatchers at the same
+//     position of the ledger write the same bytes.
+//  2. An instance has an entry at the image of its last admitted change, or a removal, or neither
+//     before a change was admitted; never both.
+//  3. A task is named only while it is under way.
+//  4. The document of a dead server has no entry and no request.
 package document
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -102,4 +116,38 @@ func Newer(d, other *desiredv1.Document) bool {
 // Encode encodes a document; equal documents have equal bytes.
 func Encode(d *desiredv1.Document) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(d)
+}
+
+// Reveal returns the document with its secrets in clear, for the server alone. Without secrets it is the document
+// itself; otherwise a copy that shares everything else. The executor refuses a change that lacks a secret, so an entry
+// whose secrets do not open stays, and the first such error is returned.
+func Reveal(d *desiredv1.Document, key *secret.Key) (*desiredv1.Document, error) {
+	var failed error
+	out := d
+	for n, e := range d.GetEntries() {
+		secrets, err := metadata.Open(key, e.GetMetadata())
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("agent %s: %w", e.GetAgent(), err)
+		}
+		if len(secrets) == 0 {
+			continue
+		}
+		if out == d {
+			out = shallow(d)
+			out.Entries = slices.Clone(d.GetEntries())
+		}
+		out.Entries[n] = shallow(e)
+		out.Entries[n].Secrets = secrets
+	}
+	return out, failed
+}
+
+// shallow returns a copy of a message that shares its parts.
+func shallow[T proto.Message](m T) T {
+	out := m.ProtoReflect().New()
+	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out.Set(f, v)
+		return true
+	})
+	return out.Interface().(T)
 }

@@ -1,2 +1,0 @@
-// Package intent builds the commands of garrison intent: list, show and cancel.
-package intent
