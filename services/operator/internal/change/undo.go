@@ -119,14 +119,7 @@ func undoable(ctx context.Context, env *cli.Env, past display.Record) (bool, err
 	case past.GetChanged() == 0 || in.GetDryRun() || in.GetSource() != nil:
 		return false, nil
 	case in.GetRollout() != nil:
-		r, err := cli.Call[*registryv1.GetRolloutResponse](ctx, env,
-			&registryv1.GetRolloutRequest{RolloutId: past.GetId()})
-		if fault.Is(err, fault.NotFound) {
-			return false, nil
-		}
-		state := r.GetRollout().GetState()
-		return err == nil && state != rolloutv1.State_STATE_UNDONE && in.GetRollout().GetUndoOf() == "" &&
-			rollout.Changed(r.GetRollout()) > 0, err
+		return undoableRollout(ctx, env, past)
 	case in.GetInstall() == nil && in.GetUpgrade() == nil && in.GetConfigure() == nil && in.GetRemove() == nil:
 		return false, nil
 	}
@@ -138,4 +131,18 @@ func undoable(ctx context.Context, env *cli.Env, past display.Record) (bool, err
 	}
 	plan := r.GetPlans()[0]
 	return plan.GetChanged() > 0 && (plan.GetRefusal() == nil || plan.GetRefusal().Code == code.TooWide), nil
+}
+
+// undoableRollout reports whether a rollout that undoes none changed servers and was not undone.
+func undoableRollout(ctx context.Context, env *cli.Env, past display.Record) (bool, error) {
+	if past.GetIntent().GetRollout().GetUndoOf() != "" {
+		return false, nil
+	}
+	q := &registryv1.GetRolloutRequest{RolloutId: past.GetId()}
+	r, err := cli.Call[*registryv1.GetRolloutResponse](ctx, env, q)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	undone := r.GetRollout().GetState() == rolloutv1.State_STATE_UNDONE
+	return err == nil && !undone && rollout.Changed(r.GetRollout()) > 0, err
 }

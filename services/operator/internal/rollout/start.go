@@ -169,36 +169,13 @@ func refusedPlan(p *registryv1.PlanRolloutResponse) error {
 func propose(
 	ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest, question string,
 ) error {
-	page := cli.PageFlags{Limit: planRows}
-	if d.dryRun {
-		page.Limit = 0
-		if err := cli.Prints(env, display.RolloutTargets)(nil, nil); err != nil {
-			return err
-		}
-	}
 	q.Forecast = true
-	p, err := planned(ctx, env, page, q)
+	if d.dryRun {
+		return preview(ctx, env, d, q)
+	}
+	p, err := said(ctx, env, d, cli.PageFlags{Limit: planRows}, q)
 	if err != nil {
 		return err
-	}
-	if p.GetRefusal().GetCode() == code.PlanStale {
-		sayMoved(ctx, env, q.GetIntent(), d.saved)
-		return client.Refused(p.GetRefusal())
-	}
-	sayPlan(env, p)
-	at := p.GetIntent().GetRollout().GetStartAt()
-	if at != nil && p.GetStartAt() == nil && p.GetRefusal() == nil {
-		return cli.Usage("the registry is of a release that begins every rollout at once. Try: no --at; or garrison " +
-			"versions, and a newer release")
-	}
-	if err := refusedPlan(p); err != nil {
-		return err
-	}
-	if d.dryRun {
-		if err := output.Show(env.Output, display.RolloutTargets, p, p.GetTargets()); err != nil {
-			return err
-		}
-		return cli.Ended(cli.ExitDifferent)
 	}
 	columns, _ := output.Chosen(nil, false, display.RolloutTargets.Columns)
 	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, p.GetTargets()); err != nil {
@@ -212,6 +189,7 @@ func propose(
 	if err != nil {
 		return err
 	}
+	at := p.GetIntent().GetRollout().GetStartAt()
 	if at != nil {
 		env.Say("rollout %s begins %s", id, output.Stamp(at))
 		env.Say("to follow:  garrison rollout watch %s", id)
@@ -228,6 +206,38 @@ func propose(
 		return output.ShowOne(env.Output, env.Output.View(), display.Rollouts, r.GetRollout())
 	}
 	return Follow(ctx, env, id, d.timeout, false)
+}
+
+// preview lists every server of the plan of a rollout, and returns the exit code for differences.
+func preview(ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest) error {
+	if err := cli.Prints(env, display.RolloutTargets)(nil, nil); err != nil {
+		return err
+	}
+	p, err := said(ctx, env, d, cli.PageFlags{}, q)
+	if err != nil {
+		return err
+	}
+	if err := output.Show(env.Output, display.RolloutTargets, p, p.GetTargets()); err != nil {
+		return err
+	}
+	return cli.Ended(cli.ExitDifferent)
+}
+
+// said returns the plan of a rollout with some of its servers, and prints what it does. A plan that is refused is an
+// error; of a saved one that is stale, it prints what moved.
+func said(
+	ctx context.Context, env *cli.Env, d doing, page cli.PageFlags, q *registryv1.PlanRolloutRequest,
+) (*registryv1.PlanRolloutResponse, error) {
+	p, err := planned(ctx, env, page, q)
+	if err != nil {
+		return nil, err
+	}
+	if p.GetRefusal().GetCode() == code.PlanStale {
+		sayMoved(ctx, env, q.GetIntent(), d.saved)
+		return nil, client.Refused(p.GetRefusal())
+	}
+	sayPlan(env, p)
+	return p, refusedPlan(p)
 }
 
 // sayUnlisted prints how many servers of a plan are not shown.
