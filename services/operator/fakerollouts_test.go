@@ -16,7 +16,7 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
-// planRollout answers as a registry of a release that knows no start of rollouts: the intent comes back as it was.
+// planRollout answers with the intent as it was, and one server before the others.
 func planRollout(q *registryv1.PlanRolloutRequest) (*registryv1.PlanRolloutResponse, error) {
 	resp := &registryv1.PlanRolloutResponse{
 		Intent: q.GetIntent(), Title: "upgrade beacon to 2.0.0", Waves: []uint32{1, 2},

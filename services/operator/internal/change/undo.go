@@ -108,8 +108,8 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 			return past, nil
 		}
 	}
-	return nil, cli.Usage("none of your last %d changes can be undone. Try: garrison undo --list, or garrison "+
-		"intent list", len(r.GetIntents()))
+	return nil, cli.Usage("no change of yours can be undone: %s of %s looked at. Try: garrison undo --list, or "+
+		"garrison intent list", output.Plural(len(r.GetIntents()), "intent"), c.Actor())
 }
 
 // undoable reports whether an undo of an intent would change a server.
