@@ -84,6 +84,7 @@ type Follower struct {
 
 	back     chan struct{} // wakes when the bus is connected again
 	ready    chan struct{}
+	serving  chan struct{}
 	isReady  bool   // only used by the folding goroutine
 	replayed func() // ends the replay of package heap
 	target   uint64 // the end of the ledger when the replay began
@@ -94,7 +95,7 @@ type Follower struct {
 func New(conn *bus.Conn, view View, o Options) *Follower {
 	return &Follower{
 		Reader: newReader(view, o), source: source{conn: conn, opts: o}, opts: o,
-		ready: make(chan struct{}), back: make(chan struct{}, 1),
+		ready: make(chan struct{}), serving: make(chan struct{}), back: make(chan struct{}, 1),
 	}
 }
 

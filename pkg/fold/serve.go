@@ -2,15 +2,18 @@ package fold
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -23,8 +26,30 @@ const inlineView = 512 << 10
 // rollCall is how long the processes of a service have to answer to one of them.
 const rollCall = 500 * time.Millisecond
 
-// Serve answers About, ListProcesses and View for the service whose view is followed.
-func Serve(s *bus.Service, f *Follower, version string) error {
+// Serve answers requests until ctx is done: those whose methods handle registers, then About, ListProcesses and View,
+// and refuses every other.
+func (f *Follower) Serve(
+	ctx context.Context, version string, api protoreflect.ServiceDescriptor, handle func(*bus.Service) error,
+) error {
+	s, err := f.source.conn.NewService(f.opts.Service, version, api)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := errors.Join(handle(s), serveView(s, f, version), s.RefuseUnknown()); err != nil {
+		return err
+	}
+	f.opts.Log.Info().Uint64(logs.Sequence, f.Position()).Msg("serving requests")
+	close(f.serving)
+	<-ctx.Done()
+	return nil
+}
+
+// Serving returns a channel that closes when every request is answered. A request before may find no responder.
+func (f *Follower) Serving() <-chan struct{} { return f.serving }
+
+// serveView answers About, ListProcesses and View.
+func serveView(s *bus.Service, f *Follower, version string) error {
 	started, process := timestamppb.New(time.Now()), ident.New()
 	about := func() *apiv1.AboutResponse {
 		return &apiv1.AboutResponse{

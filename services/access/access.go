@@ -26,7 +26,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -70,7 +69,6 @@ type Access struct {
 	pusher      *pusher
 	connections *connections
 	floods      *floods
-	serving     chan struct{} // closed once requests are answered
 }
 
 // New returns the service. Nothing happens until Run.
@@ -84,7 +82,7 @@ func New(cfg Config) (*Access, error) {
 	if cfg.NewID == nil {
 		cfg.NewID = ident.New
 	}
-	a := &Access{cfg: cfg, view: view.New(), serving: make(chan struct{})}
+	a := &Access{cfg: cfg, view: view.New()}
 	a.follower = fold.New(cfg.Conn, a.view, fold.Options{
 		Service: ledger.Access, Layout: view.Layout, Store: cfg.Store, Nouns: view.Nouns,
 		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: func([]ledger.Fact) { a.pusher.wake() },
@@ -118,24 +116,16 @@ func (a *Access) Run(ctx context.Context) error {
 	)
 }
 
+// Serving returns a channel that closes when every request is answered.
+func (a *Access) Serving() <-chan struct{} { return a.follower.Serving() }
+
 // serve answers requests until ctx is done.
 func (a *Access) serve(ctx context.Context) error {
 	if err := a.adopt(ctx); err != nil {
 		return err
 	}
-	s, err := a.cfg.Conn.NewService(ledger.Access, version.Version,
-		accessv1.File_garrison_access_v1_access_service_proto.Services().ByName("AccessService"))
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if err := a.handle(s); err != nil {
-		return err
-	}
-	a.cfg.Log.Info().Uint64(logs.Sequence, a.follower.Position()).Msg("serving requests")
-	close(a.serving)
-	<-ctx.Done()
-	return nil
+	return a.follower.Serve(ctx, version.Version,
+		accessv1.File_garrison_access_v1_access_service_proto.Services().ByName("AccessService"), a.handle)
 }
 
 func (a *Access) handle(s *bus.Service) error {
@@ -146,7 +136,5 @@ func (a *Access) handle(s *bus.Service) error {
 		bus.Handle(s, "RenewSelf", a.renewSelf),
 		bus.Handle(s, "ListSessions", a.listSessions),
 		bus.Handle(s, "GetBus", a.getBus),
-		fold.Serve(s, a.follower, version.Version),
-		s.RefuseUnknown(),
 	)
 }

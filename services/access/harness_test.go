@@ -19,7 +19,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/access"
@@ -68,10 +67,11 @@ func (w *world) start() (stop func()) {
 		w.Fatal(err)
 	}
 	stop = bustest.Go(w, a.Run)
-	polltest.Eventually(w, "access serves requests", func() bool {
-		_, err := call[*accessv1.ListUsersResponse](w, w.admin, "ListUsers", &accessv1.ListUsersRequest{})
-		return err == nil
-	})
+	select {
+	case <-a.Serving():
+	case <-time.After(time.Minute):
+		w.Fatal("access does not serve after a minute")
+	}
 	return stop
 }
 

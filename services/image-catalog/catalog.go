@@ -34,7 +34,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/seal"
@@ -69,7 +68,6 @@ type Catalog struct {
 	content  *content
 	download *downloads
 	promote  *promotions
-	serving  chan struct{} // closed once requests are answered
 	creating chan struct{} // held by the one request that creates an image
 }
 
@@ -86,7 +84,7 @@ func New(cfg Config) (*Catalog, error) {
 	}
 	c := &Catalog{
 		cfg: cfg, view: view.New(),
-		serving: make(chan struct{}), creating: make(chan struct{}, 1),
+		creating: make(chan struct{}, 1),
 	}
 	c.promote = &promotions{catalog: c, wake: wakeup.New()}
 	c.follower = fold.New(cfg.Conn, c.view, fold.Options{
@@ -130,19 +128,8 @@ func (c *Catalog) serve(ctx context.Context) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
-	s, err := c.cfg.Conn.NewService(ledger.Catalog, version.Version,
-		catalogv1.File_garrison_catalog_v1_catalog_service_proto.Services().ByName("CatalogService"))
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if err := c.handle(s); err != nil {
-		return err
-	}
-	c.cfg.Log.Info().Uint64(logs.Sequence, c.follower.Position()).Msg("serving requests")
-	close(c.serving)
-	<-ctx.Done()
-	return nil
+	return c.follower.Serve(ctx, version.Version,
+		catalogv1.File_garrison_catalog_v1_catalog_service_proto.Services().ByName("CatalogService"), c.handle)
 }
 
 func (c *Catalog) handle(s *bus.Service) error {
@@ -161,8 +148,6 @@ func (c *Catalog) handle(s *bus.Service) error {
 		bus.Handle(s, "DeleteChannel", c.deleteChannel),
 		bus.Handle(s, "PromoteImage", c.promoteImage),
 		bus.Handle(s, "DemoteImage", c.demoteImage),
-		fold.Serve(s, c.follower, version.Version),
-		s.RefuseUnknown(),
 	)
 }
 

@@ -44,14 +44,11 @@ func startCatalog(t testing.TB, g *bustest.Guarded) (c *Catalog, stop func()) {
 		t.Fatal(err)
 	}
 	stop = bustest.Go(t, c.Run)
-	polltest.Eventually(t, "the catalog serves requests", func() bool {
-		select {
-		case <-c.serving:
-			return true
-		default:
-			return false
-		}
-	})
+	select {
+	case <-c.follower.Serving():
+	case <-time.After(time.Minute):
+		t.Fatal("the catalog does not serve after a minute")
+	}
 	return c, stop
 }
 

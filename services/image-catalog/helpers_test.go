@@ -26,7 +26,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -46,14 +45,11 @@ func run(t *testing.T, b *bustest.Bus, keys ...string) (*Catalog, func()) {
 		t.Fatal(err)
 	}
 	stop := bustest.Go(t, c.Run)
-	polltest.Eventually(t, "the catalog serves requests", func() bool {
-		select {
-		case <-c.serving:
-			return true
-		default:
-			return false
-		}
-	})
+	select {
+	case <-c.follower.Serving():
+	case <-time.After(time.Minute):
+		t.Fatal("the catalog does not serve after a minute")
+	}
 	return c, stop
 }
 

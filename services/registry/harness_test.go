@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,16 +99,6 @@ func startBeating(t *testing.T, every time.Duration) *site {
 	return s
 }
 
-// serves is closed when a registry answers requests. It is a hook of the log, because a call may be answered by another
-// registry of the site.
-type serves chan struct{}
-
-func (c serves) Run(_ *zerolog.Event, _ zerolog.Level, message string) {
-	if message == "registry serves" {
-		close(c)
-	}
-}
-
 // registry runs one more registry on the site's bus.
 func (s *site) registry() (*Registry, func()) {
 	s.t.Helper()
@@ -117,12 +106,11 @@ func (s *site) registry() (*Registry, func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ready := make(serves)
 	r, err := New(Config{
 		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{&s.unsigned}, JoinURL: "nats://bus:4222",
 		CA:           func() ([]byte, error) { return s.ca, nil },
 		BeatInterval: s.beats, ServerBudget: s.budget, ImageKeys: []string{"image key"}, BlockAfter: DefaultBlockAfter,
-		Log:     zerolog.New(io.Discard).Hook(ready),
+		Log:     zerolog.Nop(),
 		Metrics: s.metrics,
 		Secrets: key, Lobby: true,
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) },
@@ -135,7 +123,7 @@ func (s *site) registry() (*Registry, func()) {
 	}
 	stop := s.run(r)
 	select {
-	case <-ready:
+	case <-r.follower.Serving():
 	case <-time.After(time.Minute):
 		s.t.Fatal("the registry does not answer after a minute")
 	}

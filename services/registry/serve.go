@@ -6,7 +6,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/facts"
-	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -47,22 +46,11 @@ func (r *Registry) serve(ctx context.Context) error {
 		}
 		defer stop()
 	}
-	api, err := r.cfg.Conn.NewService(ledger.Registry, version.Version,
-		registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService"))
-	if err != nil {
-		return err
-	}
-	defer api.Close()
-	if err := r.answerAll(api); err != nil {
-		return err
-	}
-	r.cfg.Log.Info().Uint64("sequence", r.follower.Position()).Msg("registry serves")
-	<-ctx.Done()
-	return nil
+	return r.follower.Serve(ctx, version.Version,
+		registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService"), r.answerAll)
 }
 
-// answerAll registers the methods. About is registered last, because a registry that answers it
-// answers everything.
+// answerAll registers the methods.
 func (r *Registry) answerAll(api *bus.Service) error {
 	rules := labelrules.NewAPI(r.records, r.cfg.Log)
 	holding := holds.NewAPI(r.records, r.cfg.Log)
@@ -120,8 +108,6 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		facts.Serve(api, r.cfg.Conn),
 		bus.Handle(api, "SealSecrets", r.records.SealSecrets),
 		declarations.Serve(r.records, api),
-		fold.Serve(api, r.follower, version.Version),
-		api.RefuseUnknown(),
 	)
 }
 

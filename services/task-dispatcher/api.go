@@ -16,7 +16,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
@@ -39,17 +38,8 @@ type api struct {
 
 // serve answers requests until ctx is done.
 func (a *api) serve(ctx context.Context) error {
-	s, err := a.cfg.Conn.NewService(ledger.Dispatcher, version.Version,
-		dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().ByName("DispatcherService"))
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if err := a.handle(s); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return nil
+	service := dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services()
+	return a.follower.Serve(ctx, version.Version, service.ByName("DispatcherService"), a.handle)
 }
 
 func (a *api) handle(s *bus.Service) error {
@@ -60,8 +50,6 @@ func (a *api) handle(s *bus.Service) error {
 		bus.Handle(s, "CancelTask", a.cancelTask),
 		bus.Handle(s, "GetIntentProgress", a.getIntentProgress),
 		bus.Handle(s, "GetDocument", a.getDocument),
-		fold.Serve(s, a.follower, version.Version),
-		s.RefuseUnknown(),
 	)
 }
 

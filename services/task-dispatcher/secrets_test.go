@@ -10,10 +10,6 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/client"
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
@@ -56,13 +52,8 @@ func TestOnlyTheStoredDocumentHasASecretInClear(t *testing.T) {
 			if d := cmp.Diff(all, e.GetMetadata()); d != "" {
 				t.Errorf("metadata (-want +have):\n%s", d)
 			}
-			var answer *dispatcherv1.GetDocumentResponse
-			polltest.Eventually(t, "the service answers", func() bool { // it may write documents before it does
-				answer, err = bus.Call[*dispatcherv1.GetDocumentResponse](t.Context(), w.conn, ledger.Dispatcher,
-					client.Services[ledger.Dispatcher].Methods().ByName("GetDocument"),
-					&dispatcherv1.GetDocumentRequest{ServerId: server})
-				return fault.RefusalOf(err).GetCode() != code.NoAnswer
-			})
+			answer, err := call[*dispatcherv1.GetDocumentResponse](w, "GetDocument",
+				&dispatcherv1.GetDocumentRequest{ServerId: server})
 			entries := answer.GetDocument().GetEntries()
 			if err != nil || len(entries) != 1 || strings.Contains(answer.String(), "hunter2") {
 				t.Errorf("the answer of GetDocument is %v (%v)", answer, err)

@@ -51,14 +51,10 @@ func (w *world) start(c Config) (d *Dispatcher, stop func()) {
 	}
 	stop = bustest.Go(w.t, d.Run)
 	select {
-	case <-d.follower.Ready():
+	case <-d.follower.Serving():
 	case <-time.After(time.Minute):
-		w.t.Fatal("the dispatcher is not ready after a minute")
+		w.t.Fatal("the dispatcher does not serve after a minute")
 	}
-	polltest.Eventually(w.t, "the dispatcher answers", func() bool {
-		_, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks", &dispatcherv1.ListTasksRequest{})
-		return !bus.NotSent(err)
-	})
 	return d, stop
 }
 
