@@ -25,8 +25,11 @@
 package proctree
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,14 +44,38 @@ const variable = "GARRISON_START"
 // NewToken returns a token that no other start has. It holds the time of its making: older processes cannot carry it.
 func NewToken() string { return ident.New() + since + strconv.FormatUint(now(), 10) }
 
+// NewTokenIn returns a token that also says where the start is recorded, so that Recorded finds its processes when the
+// record is lost.
+func NewTokenIn(dir string) string { return NewToken() + in + placeOf(dir) }
+
+// placeOf returns a short name of a directory, the same in every process.
+func placeOf(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Recorded returns the tokens that running processes carry of the starts that are, or were, recorded in a directory.
+func Recorded(dir string) (tokens []string, err error) {
+	all, err := All()
+	for _, pid := range all {
+		token := Variable(pid, variable)
+		if strings.HasSuffix(token, in+placeOf(dir)) && !slices.Contains(tokens, token) {
+			tokens = append(tokens, token)
+		}
+	}
+	return tokens, err
+}
+
 const (
 	since = "@"
+	in    = "/"
 	spare = ticksPerSecond // for clocks that are not read in the same way
 )
 
 // earliest returns the start time before which no process carries a token; 0 when the token does not hold it.
 func earliest(token string) uint64 {
 	_, at, _ := strings.Cut(token, since)
+	at, _, _ = strings.Cut(at, in)
 	ticks, _ := strconv.ParseUint(at, 10, 64)
 	return max(ticks, spare) - spare
 }

@@ -170,3 +170,62 @@ func TestAProcessThatCannotBeKilledBlocksNoRestart(t *testing.T) {
 		t.Errorf("the disk is back, and the leftover runs: %v: %v", runs(child), err)
 	}
 }
+
+// forgotten makes the process of a unit one that an earlier executor started, whose records were deleted.
+func forgotten(t *testing.T, u *unit) (pid int) {
+	t.Helper()
+	pid = u.Status().Pid
+	u.Leave()
+	followed.Delete(u.last().Token)
+	if err := os.Remove(u.spec.Record); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestAProcessWhoseRecordIsLostEndsBeforeAnotherStarts(t *testing.T) {
+	s := shell(t, "sleep 60")
+	older, other := s, shell(t, "sleep 60")
+	older.Record = filepath.Join(s.Dir, RecordName("older"))
+	kept := older
+	kept.Record = filepath.Join(s.Dir, RecordName("kept"))
+	var pids []int
+	for _, spec := range []Spec{s, older} {
+		u := startable(t, spec)
+		begin(t, u)
+		pids = append(pids, forgotten(t, u))
+	}
+	elsewhere, recorded := begin(t, startable(t, other)), begin(t, startable(t, kept))
+	again := begin(t, startable(t, s))
+	for _, pid := range pids {
+		if runs(pid) {
+			t.Errorf("process %d runs beside the new one", pid)
+		}
+	}
+	if !runs(again) || !runs(elsewhere) || !runs(recorded) {
+		t.Errorf("the new process runs: %v; another agent's: %v; one that is recorded: %v",
+			runs(again), runs(elsewhere), runs(recorded))
+	}
+}
+
+func TestStopEndsAProcessWhoseRecordIsLost(t *testing.T) {
+	u := startable(t, shell(t, "sleep 60"))
+	begin(t, u)
+	pid := forgotten(t, u)
+	if err := startable(t, u.spec).Stop(); err != nil || runs(pid) {
+		t.Errorf("process %d runs: %v; %v", pid, runs(pid), err)
+	}
+}
+
+func TestTheRecordOfARunningProcessIsWrittenAgain(t *testing.T) {
+	u := startable(t, shell(t, "sleep 60"))
+	pid := begin(t, u)
+	if err := os.Remove(u.spec.Record); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, u)
+	next := startable(t, u.spec)
+	if adopted, err := next.Start(); err != nil || !adopted || next.Status().Pid != pid {
+		t.Errorf("adopted %v, pid %d, want %d: %v", adopted, next.Status().Pid, pid, err)
+	}
+}

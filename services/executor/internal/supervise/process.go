@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -64,14 +65,17 @@ func open(s Spec, log zerolog.Logger) (p *process, adopted bool, err error) {
 			log.Warn().Err(err).Msg("agent started beside processes that its last start left")
 		}
 	}
-	p, err = start(s, r.Left)
+	p, err = start(s, r.Left, log)
 	return p, false, err
 }
 
 // start starts a process. left are the tokens of earlier starts that left processes. A process that runs and could not
 // be recorded is returned with the error.
-func start(s Spec, left []string) (*process, error) {
-	r := record{Token: proctree.NewToken(), Boot: proctree.BootID(), StartedAt: time.Now(), Left: left}
+func start(s Spec, left []string, log zerolog.Logger) (*process, error) {
+	if err := endLost(s); err != nil {
+		log.Warn().Err(err).Msg("agent started beside processes of which nothing is recorded")
+	}
+	r := record{Token: proctree.NewTokenIn(filepath.Dir(s.Record)), Boot: proctree.BootID(), StartedAt: time.Now(), Left: left}
 	if err := r.write(s.Record); err != nil { // before the process exists: a crash never leaves one unrecorded
 		return nil, err
 	}
@@ -96,7 +100,7 @@ func start(s Spec, left []string) (*process, error) {
 	}
 	r.Pid = cmd.Process.Pid
 	r.Start, _ = proctree.StartTime(r.Pid)
-	p := &process{record: r, exited: make(chan struct{})}
+	p := follow(r)
 	go p.reap(cmd)
 	return p, r.write(s.Record)
 }
@@ -110,6 +114,18 @@ func (p *process) reap(cmd *exec.Cmd) {
 	if err := cmd.Wait(); err != nil {
 		p.how = err.Error()
 	}
+	p.end()
+}
+
+// follow returns the process of a record.
+func follow(r record) *process {
+	followed.Store(r.Token, true)
+	return &process{record: r, exited: make(chan struct{})}
+}
+
+// end notes that the process has ended.
+func (p *process) end() {
+	followed.Delete(p.Token)
 	close(p.exited)
 }
 
@@ -117,7 +133,7 @@ func (p *process) reap(cmd *exec.Cmd) {
 const ExitedWell = "exit status 0"
 
 func adopt(r record) *process {
-	p := &process{record: r, exited: make(chan struct{})}
+	p := follow(r)
 	p.ready.Store(r.Ready)
 	go p.watch()
 	return p
@@ -132,7 +148,7 @@ func (p *process) watch() {
 	// It is a child after all if this executor replaced, by exec, the one that started it.
 	_, _ = unix.Wait4(p.Pid, nil, unix.WNOHANG, nil)
 	p.how = "ended (its exit status went to another process)"
-	close(p.exited)
+	p.end()
 }
 
 // endLeft kills what an ended process left in its group and outside of it, before the next start. What does not end is
@@ -207,7 +223,7 @@ func runOnce(s Spec, interrupted <-chan struct{}) error {
 	if err := (&unit{spec: s}).Stop(); err != nil {
 		return err
 	}
-	p, err := start(s, nil)
+	p, err := start(s, nil, zerolog.Nop()) // the stop has ended what was not recorded
 	if err != nil {
 		if p != nil { // it runs, and could not be recorded
 			err = errors.Join(err, p.stop(s.StopWithin()))

@@ -8,7 +8,8 @@
 //
 // Guarantees of Direct:
 //
-//  1. A slot has at most one process, also across crashes of the executor.
+//  1. A slot has at most one process, also across crashes of the executor. An agent's process whose record was lost is
+//     ended before another one starts.
 //  2. A process is identified by its id, its start time and the boot. A reused id is neither adopted nor signalled.
 //  3. Stop ends the whole process group and the orphans that left the group or the session: SIGTERM, and SIGKILL after
 //     the time-out. When a process ends by itself, what it left is killed before the next start. A process that the

@@ -38,8 +38,8 @@ func newUnit(s Spec, p Policy, log zerolog.Logger, changed func()) *unit {
 func (u *unit) Start() (adopted bool, err error) {
 	u.changing.Lock()
 	defer u.changing.Unlock()
-	if u.last().alive() {
-		return true, nil
+	if p := u.last(); p.alive() {
+		return true, p.recordAgain(u.spec.Record)
 	}
 	p, adopted, err := open(u.spec, u.log)
 	if p != nil {
@@ -197,15 +197,18 @@ func (u *unit) Stop() error {
 	return removeRecord(u.spec.Record)
 }
 
-// find returns the process, and adopts one that runs and was not looked for yet. Without one it kills what is left of
-// the recorded start.
+// find returns the process, and adopts one that runs and was not looked for yet. Without one it ends what is left of
+// the recorded start, or what runs without a record.
 func (u *unit) find() (*process, error) {
 	if p := u.last(); p != nil {
 		return p, nil
 	}
 	r, ok, err := readRecord(u.spec.Record)
-	if !ok || err != nil {
+	if err != nil {
 		return nil, err
+	}
+	if !ok {
+		return nil, endLost(u.spec)
 	}
 	found, runs := r.find()
 	if !runs {
