@@ -11,9 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/regular"
@@ -27,9 +30,14 @@ const long = `Files declare channels, applications, agents, environments with th
 YAML; garrison export prints the form. An apply changes only fields that its files have, and removes those that they
 had at the last apply and no longer have. What other operators set stays. Each file may name its owner (key
 owner); a field that another owner declares with another value is refused. Objects that the files do not have any
-more are deleted with --prune only. An apply orders no change of a server's agents; a default that it sets, and a
-server that it moves to another environment, have what the defaults say installed where it is missing, and the plan
+more are deleted with --prune only. The key wanted of an environment says which versions of agents its servers have:
+where something else is wanted, the apply starts a rollout for the environment, with the strategy of its key rollout,
+or to one server first. Nothing else orders a change of a server's agents; but a default that it sets, and a server that
+it moves to another environment, have what the defaults say installed where it is missing, and the plan
 counts it.`
+
+// longestWatch is how long an apply watches its rollouts unless it says.
+const longestWatch = 24 * time.Hour
 
 // Command returns the command apply.
 func Command(env *cli.Env) *cobra.Command {
@@ -57,6 +65,10 @@ func Command(env *cli.Env) *cobra.Command {
 		"no longer have")
 	c.Flags().BoolVar(&o.Force, "force", false, "take fields over from other owners")
 	s.Add(c)
+	cli.NoteVar(c.Flags(), &s.Note)
+	c.Flags().BoolVar(&s.Watch, "watch", false, "watch the rollouts until they end; the exit code is theirs")
+	cli.TimeVar(c.Flags(), &s.Timeout, "timeout", longestWatch, 0,
+		"stop watching after this `DURATION`, with exit code 7; the rollouts go on")
 	inv.Add(c.Flags(), "invite")
 	return c
 }
@@ -133,7 +145,8 @@ func Compare(ctx context.Context, env *cli.Env, set *declare.Set, o declare.Opti
 	if err != nil {
 		return nil, err
 	}
-	return declare.Compare(set, live, o), nil
+	plan := declare.Compare(set, live, o)
+	return plan, compareWanted(ctx, env, set, plan)
 }
 
 // refusal returns the error for a problem.
@@ -144,6 +157,11 @@ func refusal(p declare.Problem) error {
 		at = fmt.Sprintf("%s:%d: ", p.At.File, p.At.Line)
 	case p.At.File != "":
 		at = p.At.File + ": "
+	}
+	if p.Refusal != nil {
+		refused := proto.CloneOf(p.Refusal)
+		refused.Message = fmt.Sprintf("%s%s %s: %s", at, p.Kind.Word, p.Name, refused.GetMessage())
+		return client.Refused(refused)
 	}
 	if p.Fixed {
 		return fault.Refusef(fault.Invalid, code.FieldFixed, "%s%s", at, p.Text)

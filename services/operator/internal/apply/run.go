@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,13 @@ import (
 )
 
 // Asking are the flags of a command that shows, asks and then writes.
-type Asking struct{ Yes, DryRun, AtOnce bool }
+type Asking struct {
+	Yes, DryRun, AtOnce bool
+
+	Note    string        // of the rollouts
+	Watch   bool          // until they end
+	Timeout time.Duration // of that
+}
 
 // Add adds the flags.
 func (s *Asking) Add(c *cobra.Command) {
@@ -41,11 +48,11 @@ func Run(
 	if err := inventory.Show(env, plan); err != nil {
 		return err
 	}
-	if len(plan.Changes) == 0 {
+	if len(plan.Changes)+len(plan.Rollouts) == 0 {
 		env.Say("nothing to do")
 		return nil
 	}
-	what := summary(plan.Changes)
+	what := summary(plan)
 	if s.DryRun {
 		env.Say("dry run: %s; nothing changed", what)
 		return nil
@@ -57,7 +64,10 @@ func Run(
 	if err != nil {
 		return err
 	}
-	return conclude(ctx, env, result)
+	if err := conclude(ctx, env, result); err != nil {
+		return err
+	}
+	return startRollouts(ctx, env, plan, len(result.Done) > 0, s)
 }
 
 // conclude prints what was done and what was not.
@@ -66,7 +76,7 @@ func conclude(ctx context.Context, env *cli.Env, r inventory.Result) error {
 		env.Say("%s: %s", f.Change, cli.LineOf(f.Err))
 	}
 	if len(r.Done) > 0 {
-		env.Say("done: %s", summary(r.Done))
+		env.Say("done: %s", summary(&declare.Plan{Changes: r.Done}))
 	}
 	switch {
 	case len(r.Failed) == 0:
@@ -80,14 +90,17 @@ func conclude(ctx context.Context, env *cli.Env, r inventory.Result) error {
 	return cli.Ended(cli.ExitPartly)
 }
 
-// summary counts changes in words.
-func summary(changes []declare.Change) string {
-	n := (&declare.Plan{Changes: changes}).Counts()
+// summary counts what a plan does in words.
+func summary(plan *declare.Plan) string {
+	n := plan.Counts()
 	var parts []string
 	for _, a := range declare.Actions {
 		if n[a] > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", a, output.Plural(n[a], "object")))
 		}
+	}
+	if n := len(plan.Rollouts); n > 0 {
+		parts = append(parts, "start "+output.Plural(n, "rollout"))
 	}
 	return strings.Join(parts, ", ")
 }

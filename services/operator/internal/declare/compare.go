@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 )
 
@@ -55,6 +57,14 @@ type Problem struct {
 	Text  string
 	Kind  *Kind
 	Name  string
+
+	Refusal *apiv1.Refusal // of a rollout, by the registry; then there is no text
+}
+
+// Rollout brings what an environment wants to its servers.
+type Rollout struct {
+	Environment string
+	Intent      *intentv1.Intent
 }
 
 // Plan is what an apply does.
@@ -64,7 +74,8 @@ type Plan struct {
 	Kept     []string // values that are left as they are, although the owner set them once, and why
 	Dropped  []string // objects that the files no longer have; --prune deletes them
 	Skipped  []Skipped
-	Shown    []Shown // what an import shows besides
+	Shown    []Shown // what else is shown: of an import, and of rollouts
+	Rollouts []Rollout
 }
 
 // Shown is a line of a plan that is no change of a record.
@@ -188,9 +199,9 @@ func (p *Plan) Counts() map[Action]int {
 	return out
 }
 
-// Differs reports whether a record differs from what is declared.
+// Differs reports whether a record, or what is wanted of servers, differs from what is declared.
 func (p *Plan) Differs() bool {
-	return len(p.Visible()) > 0 || len(p.Problems) > 0
+	return len(p.Visible()) > 0 || len(p.Problems) > 0 || len(p.Rollouts) > 0
 }
 
 // String returns the object in words.

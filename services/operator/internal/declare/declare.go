@@ -129,6 +129,7 @@ type Position struct {
 type Set struct {
 	Owner   string
 	Objects []*Object
+	Wanted  []Wanted // what runs in environments; the rest is what is recorded
 }
 
 // DefaultOwner is the owner of files that name none.

@@ -94,12 +94,12 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if app.Metadata["port"] != "8080" {
 		t.Errorf("%v", app)
 	}
-	data, err := declare.Write(declare.Objects(all))
+	data, err := declare.Write(&declare.Set{Objects: declare.Objects(all)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := declare.Write(declare.Objects(live(declare.Live{},
-		declare.Compare(read(t, string(data)), declare.Live{}, declare.Options{}))))
+	again, err := declare.Write(&declare.Set{Objects: declare.Objects(live(declare.Live{},
+		declare.Compare(read(t, string(data)), declare.Live{}, declare.Options{})))})
 	if err != nil || string(again) != string(data) {
 		t.Errorf("%v\n%s\nthen\n%s", err, data, again)
 	}
@@ -116,7 +116,7 @@ func TestAFrozenEnvironmentIsWrittenWithItsWindows(t *testing.T) {
 		Freezes: []*environmentv1.Freeze{{Until: timestamppb.New(time.Unix(1000, 0)), Reason: "year end"}},
 	}
 	have := declare.Live{declare.Environments: {"prod": e}}
-	data, err := declare.Write(declare.Objects(have))
+	data, err := declare.Write(&declare.Set{Objects: declare.Objects(have)})
 	if err != nil || strings.Contains(string(data), "year end") {
 		t.Fatalf("written: %s, %v", data, err)
 	}
@@ -345,7 +345,7 @@ environments:
 	if values["text"] != "5" {
 		t.Errorf("text is %q", values["text"])
 	}
-	if again, err := declare.Write(set.Objects); err != nil || string(again) != file {
+	if again, err := declare.Write(set); err != nil || string(again) != file {
 		t.Errorf("it is written as\n%s\nwant\n%s(%v)", again, file, err)
 	}
 }
@@ -360,7 +360,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		data, err := declare.Write(set.Objects)
+		data, err := declare.Write(set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +368,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, data)
 		}
-		if same, err := declare.Write(again.Objects); err != nil || string(same) != string(data) {
+		if same, err := declare.Write(again); err != nil || string(same) != string(data) {
 			t.Fatalf("%v\n%q\n%q", err, data, same)
 		}
 	})

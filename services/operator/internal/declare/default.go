@@ -18,18 +18,28 @@ func DefaultOf(name string) (environment, agent string) {
 	return environment, agent
 }
 
-// environment reads an environment: its own fields, and its defaults as objects of their own.
+// environment reads an environment: its own fields, its defaults as objects of their own, and what it wants.
 func (r *reader) environment(o *Object, n *yaml.Node) error {
 	own := *n
 	own.Content = nil
+	var wanted, rollout *yaml.Node
 	err := r.pairs(n, o.Kind.Word+" "+strconv.Quote(o.Name), func(key, value *yaml.Node) error {
-		if key.Value == Defaults.Section {
+		switch key.Value {
+		case Defaults.Section:
 			return r.defaults(o.Name, value)
+		case wantedKey:
+			wanted = value
+		case rolloutKey:
+			rollout = value
+		default:
+			own.Content = append(own.Content, key, value)
 		}
-		own.Content = append(own.Content, key, value)
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := r.wanted(o.Name, wanted, rollout); err != nil {
 		return err
 	}
 	return r.object(o, &own)

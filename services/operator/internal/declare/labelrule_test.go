@@ -27,7 +27,7 @@ func TestALabelRuleIsWrittenAsItIsSet(t *testing.T) {
 	if len(rule.When) != 3 || rule.When[1].Field != "memory" || rule.Labels["size"] != "large" {
 		t.Errorf("%v", rule)
 	}
-	data, err := declare.Write(declare.Objects(all))
+	data, err := declare.Write(&declare.Set{Objects: declare.Objects(all)})
 	if err != nil || string(data) != rules {
 		t.Errorf("%v\n%s\nwant\n%s", err, data, rules)
 	}

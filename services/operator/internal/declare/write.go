@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,9 +21,9 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
-// Write returns objects as one file: the sections in the order of Kinds, the objects by name.
-func Write(objects []*Object) ([]byte, error) {
-	sorted := slices.SortedFunc(slices.Values(objects), func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
+// Write returns a set as one file: the sections in the order of Kinds, the objects by name.
+func Write(set *Set) ([]byte, error) {
+	sorted := slices.SortedFunc(slices.Values(set.Objects), func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
 	file := mapping()
 	add(file, "format", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: format})
 	for _, k := range Kinds {
@@ -36,7 +37,7 @@ func Write(objects []*Object) ([]byte, error) {
 				return nil, fmt.Errorf("%s %q: %w", k.Word, o.Name, err)
 			}
 			if k == Environments {
-				err = environmentNode(n, o.Name, sorted)
+				err = errors.Join(environmentNode(n, o.Name, sorted), addWanted(n, o.Name, set.Wanted))
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s %q: %w", k.Word, o.Name, err)

@@ -17,22 +17,25 @@ import (
 // Command returns the command export.
 func Command(env *cli.Env) *cobra.Command {
 	var file string
+	var wanted bool
 	c := &cobra.Command{
 		Use:   "export [-o FILE]",
 		Short: "Write applications, agents, environments, defaults, channels and labels as YAML for garrison apply.",
 		Long: `The same inventory has the same bytes. Secrets stay sealed: only the control plane that sealed
-them takes them back. Images, versions on servers and states are no part of it.`,
-		Example: "  garrison export -o fleet.yaml",
+them takes them back. Images and states are no part of it. With --wanted, each environment has the key wanted: the
+agents of which the same version is wanted on all of its servers. Where that is not so, a note says it.`,
+		Example: "  garrison export -o fleet.yaml\n  garrison export --wanted | garrison diff -f -",
 		Args:    cli.Exactly(), PreRunE: cli.NoTable(env),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := onlyYAML(c, file); err != nil {
 				return err
 			}
-			return export(c.Context(), env, file)
+			return export(c.Context(), env, file, wanted)
 		},
 	}
 	c.Flags().StringVarP(&file, "output", "o", "", "write to this `FILE`, replacing it whole (default: "+
 		"standard output)")
+	c.Flags().BoolVar(&wanted, "wanted", false, "also the versions that all servers of an environment want alike")
 	return c
 }
 
@@ -47,7 +50,7 @@ func onlyYAML(c *cobra.Command, file string) error {
 	return nil
 }
 
-func export(ctx context.Context, env *cli.Env, file string) error {
+func export(ctx context.Context, env *cli.Env, file string, wanted bool) error {
 	if err := cli.CheckTarget(file); err != nil {
 		return err
 	}
@@ -55,7 +58,13 @@ func export(ctx context.Context, env *cli.Env, file string) error {
 	if err != nil {
 		return err
 	}
-	data, err := declare.Write(declare.Objects(live))
+	set := &declare.Set{Objects: declare.Objects(live)}
+	if wanted {
+		if err := addWanted(ctx, env, set); err != nil {
+			return err
+		}
+	}
+	data, err := declare.Write(set)
 	if err != nil {
 		return err
 	}

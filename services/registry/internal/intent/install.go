@@ -88,7 +88,8 @@ func (o *outcome) selected(on *intentv1.Selector) (selector.Found, *apiv1.Refusa
 	return found, nil
 }
 
-// install wants the agent on every selected server that does not have it.
+// install wants the agent on every selected server that does not have it, and its image on the others if the intent says
+// so.
 func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal == nil {
@@ -98,8 +99,12 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 		return refusal
 	}
 	choose, merge := o.chooser(agent, q.Image), merger(o, agent)
-	other := alreadyInstalled(agent.Name)
+	upgrade, other := o.upgrader(agent, q.Image), alreadyInstalled(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
+		if q.AlsoUpgrade && have.GetWanted() != nil {
+			upgrade(s, have)
+			return
+		}
 		chosen, why := choose(s)
 		if why != nil {
 			o.leaveOut(s, agent.Name, have, why)
@@ -179,13 +184,22 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	choose, merge, path := o.chooser(agent, q.Image), merger(o, agent), o.pather(agent.Name, q.Image)
-	lacks := lacksAgent(agent.Name)
+	upgrade, lacks := o.upgrader(agent, q.Image), lacksAgent(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if have.GetWanted() == nil {
 			o.passOver(s, agent.Name, have, lacks) // it lacks the agent, or the agent is leaving
 			return
 		}
+		upgrade(s, have)
+	})
+}
+
+// upgrader returns a function that brings a server's instance to the chosen image, with its metadata as it is now.
+func (o *outcome) upgrader(
+	agent *agentv1.Agent, choice *intentv1.ImageChoice,
+) func(*serverv1.Server, *instancev1.Instance) {
+	choose, merge, path := o.chooser(agent, choice), merger(o, agent), o.pather(agent.Name, choice)
+	return func(s *serverv1.Server, have *instancev1.Instance) {
 		chosen, why := choose(s)
 		if why != nil {
 			o.leaveOut(s, agent.Name, have, why)
@@ -203,13 +217,13 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 		}
 		if placed := instance.Placed(have); placed != nil && !image.Same(placed, next.image) {
 			next.hops, why = path(s, placed, chosen.manifest)
-			if why != nil && movesTo(placed, next, o.named(q.Image)) {
+			if why != nil && movesTo(placed, next, o.named(choice)) {
 				o.leaveOut(s, agent.Name, have, why)
 				return
 			}
 		}
-		move(o, have, next, chosen.manifest, o.named(q.Image))
-	})
+		move(o, have, next, chosen.manifest, o.named(choice))
+	}
 }
 
 // move brings an instance to a chosen image. Unless the image was named, it never goes to a

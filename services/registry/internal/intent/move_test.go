@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
@@ -249,5 +250,32 @@ func TestAnImageChangesNoServerByItself(t *testing.T) {
 	w.promote("image")
 	if !proto.Equal(before, w.on(0)) {
 		t.Errorf("the instance became %v; want it as it was, %v", w.on(0), before)
+	}
+}
+
+func TestAnInstallUpgradesWhatIsThereIfItSaysSo(t *testing.T) {
+	w := fleet(3)
+	first := installAll().Intent
+	first.GetInstall().On = &intentv1.Selector{Servers: []string{ident.From("server", "0")}}
+	w.decide("install", first)
+	w.task(w.on(0), &taskv1.Succeeded{})
+	w.image("two", "2.0.0")
+	ask := installAll().Intent
+	ask.GetInstall().Image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: "2.0.0"}}
+	if p := w.plan(ask); p.GetChanged() != 2 || p.GetPassedOver() != 1 {
+		t.Errorf("alone it changes %d servers and passes over %d; want 2 and 1", p.GetChanged(), p.GetPassedOver())
+	}
+	ask.GetInstall().AlsoUpgrade = true
+	if d := w.decide("install", ask); counted(d)[0] != 3 {
+		t.Fatalf("it changes %d servers (%v); want 3", counted(d)[0], d.Refusal)
+	}
+	for n := range 3 {
+		if i := w.on(n); i.GetWanted().GetVersion() != "2.0.0" {
+			t.Errorf("server %d wants %v", n, i.GetWanted())
+		}
+		w.task(w.on(n), &taskv1.Succeeded{})
+	}
+	if p := w.plan(ask); p.GetChanged() != 0 || p.GetAlready() != 3 {
+		t.Errorf("again it changes %d servers; %d are as asked", p.GetChanged(), p.GetAlready())
 	}
 }

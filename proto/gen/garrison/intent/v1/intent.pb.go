@@ -562,7 +562,8 @@ func (*ImageChoice_ImageId) isImageChoice_By() {}
 
 func (*ImageChoice_Channel) isImageChoice_By() {}
 
-// Install asks that an agent comes to servers that do not have it.
+// Install asks that an agent comes to servers that do not have it. Those that have another image of it are passed over,
+// unless also_upgrade is set.
 type Install struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent.
@@ -575,7 +576,9 @@ type Install struct {
 	// origin of the instance on a server that gets the agent.
 	Origins map[string]string `protobuf:"bytes,40,rep,name=origins,proto3" json:"origins,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Own values of its instances, by the id of the server, for servers that get the agent: the agent starts with them.
-	Own           map[string]*OwnValues `protobuf:"bytes,41,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Own map[string]*OwnValues `protobuf:"bytes,41,rep,name=own,proto3" json:"own,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// True: servers that have the agent get the image too, as with Upgrade.
+	AlsoUpgrade   bool `protobuf:"varint,42,opt,name=also_upgrade,json=alsoUpgrade,proto3" json:"also_upgrade,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -643,6 +646,13 @@ func (x *Install) GetOwn() map[string]*OwnValues {
 		return x.Own
 	}
 	return nil
+}
+
+func (x *Install) GetAlsoUpgrade() bool {
+	if x != nil {
+		return x.AlsoUpgrade
+	}
+	return false
 }
 
 // OwnValues are values of one instance. They win over those of its application, agent and environment.
@@ -2795,13 +2805,14 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\tH\x00R\aversion\x12\x1b\n" +
 	"\bimage_id\x18\x02 \x01(\tH\x00R\aimageId\x12\x1a\n" +
 	"\achannel\x18\x03 \x01(\tH\x00R\achannelB\x04\n" +
-	"\x02by\"\x93\x03\n" +
+	"\x02by\"\xb6\x03\n" +
 	"\aInstall\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x125\n" +
 	"\x05image\x18\x02 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\x12,\n" +
 	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12B\n" +
 	"\aorigins\x18( \x03(\v2(.garrison.intent.v1.Install.OriginsEntryR\aorigins\x126\n" +
-	"\x03own\x18) \x03(\v2$.garrison.intent.v1.Install.OwnEntryR\x03own\x1a:\n" +
+	"\x03own\x18) \x03(\v2$.garrison.intent.v1.Install.OwnEntryR\x03own\x12!\n" +
+	"\falso_upgrade\x18* \x01(\bR\valsoUpgrade\x1a:\n" +
 	"\fOriginsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aU\n" +

@@ -1,0 +1,106 @@
+package declare
+
+import (
+	"cmp"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/ident"
+)
+
+// The keys of an environment that say what runs on its servers, and in which waves it comes there.
+const (
+	wantedKey  = "wanted"
+	rolloutKey = "rollout"
+)
+
+// Wanted is which images of agents the servers of an environment have.
+type Wanted struct {
+	Environment string
+	Agents      []WantedAgent       // by name
+	Strategy    *rolloutv1.Strategy // nil means that of a rollout without flags
+	At          Position
+}
+
+// WantedAgent is an agent that every server of the environment has.
+type WantedAgent struct {
+	Agent string
+	Image *intentv1.ImageChoice
+}
+
+// wanted reads what an environment wants: a version, or an image by version, id or channel, by agent.
+func (r *reader) wanted(environment string, wanted, rollout *yaml.Node) error {
+	if wanted == nil {
+		if rollout != nil {
+			return r.wrong(rollout, "environment %q has the key %s, and no key %s that it is for", environment,
+				rolloutKey, wantedKey)
+		}
+		return nil
+	}
+	w := Wanted{Environment: environment, At: Position{r.file, wanted.Line}}
+	what := "environment " + environment + " "
+	err := r.pairs(wanted, what+wantedKey, func(key, value *yaml.Node) error {
+		if err := ident.CheckName("agent", key.Value); err != nil {
+			return r.wrong(key, "%v", err)
+		}
+		choice := &intentv1.ImageChoice{}
+		w.Agents = append(w.Agents, WantedAgent{key.Value, choice})
+		if value.Kind == yaml.ScalarNode && value.Tag != "!!null" {
+			choice.By = &intentv1.ImageChoice_Version{Version: value.Value}
+			return nil
+		}
+		err := r.nested(value, what+wantedKey+"."+key.Value, choice.ProtoReflect())
+		if err == nil && choice.By == nil {
+			return r.wrong(key, "%s%s.%s names no image. Write a version, such as %s: 1.6.0, or {channel: stable}", what,
+				wantedKey, key.Value, key.Value)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(w.Agents) == 0 {
+		return r.wrong(wanted, "%s%s names no agent", what, wantedKey)
+	}
+	slices.SortFunc(w.Agents, func(a, b WantedAgent) int { return cmp.Compare(a.Agent, b.Agent) })
+	if rollout != nil {
+		w.Strategy = &rolloutv1.Strategy{}
+		if err := r.nested(rollout, what+rolloutKey, w.Strategy.ProtoReflect()); err != nil {
+			return err
+		}
+	}
+	r.set.Wanted = append(r.set.Wanted, w)
+	return nil
+}
+
+// addWanted adds what an environment wants to its node.
+func addWanted(to *yaml.Node, environment string, all []Wanted) error {
+	for _, w := range all {
+		if w.Environment != environment {
+			continue
+		}
+		agents := mapping()
+		for _, a := range w.Agents {
+			n, err := imageNode(a.Image.ProtoReflect())
+			if err != nil {
+				return err
+			}
+			add(agents, a.Agent, n)
+		}
+		add(to, wantedKey, agents)
+	}
+	return nil
+}
+
+// imageNode returns a version as text, and any other choice as a mapping.
+func imageNode(choice protoreflect.Message) (*yaml.Node, error) {
+	if v := choice.Interface().(*intentv1.ImageChoice).GetVersion(); v != "" {
+		return text(v), nil
+	}
+	return messageNode(choice, fieldsOf(choice))
+}
