@@ -75,7 +75,9 @@ func start(s Spec, left []string, log zerolog.Logger) (*process, error) {
 	if err := endLost(s); err != nil {
 		log.Warn().Err(err).Msg("agent started beside processes of which nothing is recorded")
 	}
-	r := record{Token: proctree.NewTokenIn(filepath.Dir(s.Record)), Boot: proctree.BootID(), StartedAt: time.Now(), Left: left}
+	r := record{
+		Token: proctree.NewTokenIn(filepath.Dir(s.Record)), Boot: proctree.BootID(), StartedAt: time.Now(), Left: left,
+	}
 	if err := r.write(s.Record); err != nil { // before the process exists: a crash never leaves one unrecorded
 		return nil, err
 	}

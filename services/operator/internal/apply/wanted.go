@@ -83,13 +83,11 @@ func compareOne(ctx context.Context, env *cli.Env, w declare.Wanted, title strin
 	return nil
 }
 
-// refuseWanted notes why nothing is rolled out in an environment. What the same apply makes possible waits for the next.
+// refuseWanted notes why nothing is rolled out in an environment. What this apply makes possible waits for the next.
 func refuseWanted(w declare.Wanted, refused *apiv1.Refusal, plan *declare.Plan) {
-	created := func(k *declare.Kind) bool {
-		return slices.ContainsFunc(plan.Changes, func(c declare.Change) bool {
-			return c.Kind == k && c.Action == declare.Create
-		})
-	}
+	newAgents := slices.ContainsFunc(plan.Changes, func(c declare.Change) bool {
+		return c.Kind == declare.Agents && c.Action == declare.Create
+	})
 	waits := ""
 	switch refused.GetCode() {
 	case code.NothingLeft:
@@ -97,13 +95,13 @@ func refuseWanted(w declare.Wanted, refused *apiv1.Refusal, plan *declare.Plan) 
 	case code.NoServers, code.UnknownEnvironment:
 		waits = "it has no server yet"
 	case code.UnknownAgent:
-		if created(declare.Agents) {
+		if newAgents {
 			waits = "its agents are created now"
 		}
 	}
 	if waits != "" {
-		plan.Kept = append(plan.Kept, fmt.Sprintf("environment %s: %s; the next apply brings what it wants", w.Environment,
-			waits))
+		plan.Kept = append(plan.Kept, fmt.Sprintf("environment %s: %s; the next apply brings what it wants",
+			w.Environment, waits))
 		return
 	}
 	plan.Problems = append(plan.Problems, declare.Problem{

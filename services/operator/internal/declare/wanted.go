@@ -56,8 +56,8 @@ func (r *reader) wanted(environment string, wanted, rollout *yaml.Node) error {
 		}
 		err := r.nested(value, what+wantedKey+"."+key.Value, choice.ProtoReflect())
 		if err == nil && choice.By == nil {
-			return r.wrong(key, "%s%s.%s names no image. Write a version, such as %s: 1.6.0, or {channel: stable}", what,
-				wantedKey, key.Value, key.Value)
+			return r.wrong(key, "%s%s.%s names no image. Write a version, such as %s: 1.6.0, or {channel: stable}",
+				what, wantedKey, key.Value, key.Value)
 		}
 		return err
 	})

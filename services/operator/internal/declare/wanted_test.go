@@ -59,17 +59,17 @@ environments:
 func TestWhatAnEnvironmentCannotWantIsRefusedWithItsLine(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"{wanted: {Beacon: 1.0.0}}":                      "f.yaml:3: ",
-		"{wanted: {}}":                                   "f.yaml:3: environment prod wanted names no agent",
-		"{wanted: {beacon: {}}}":                         "beacon: 1.6.0, or {channel: stable}",
-		"{wanted: {beacon: }}":                           "f.yaml:3: ",
-		"{wanted: [beacon]}":                             "is not a mapping",
-		"{wanted: {beacon: {chanel: a}}}":                "channel",
-		"{wanted: {beacon: {channel: a, version: b}}}":   "only one of them",
-		"{wanted: {beacon: 1.0.0, beacon: 2.0.0}}":       "twice",
-		"{rollout: {approve: true}}":                     "no key wanted",
+		"{wanted: {Beacon: 1.0.0}}":                       "f.yaml:3: ",
+		"{wanted: {}}":                                    "f.yaml:3: environment prod wanted names no agent",
+		"{wanted: {beacon: {}}}":                          "beacon: 1.6.0, or {channel: stable}",
+		"{wanted: {beacon: }}":                            "f.yaml:3: ",
+		"{wanted: [beacon]}":                              "is not a mapping",
+		"{wanted: {beacon: {chanel: a}}}":                 "channel",
+		"{wanted: {beacon: {channel: a, version: b}}}":    "only one of them",
+		"{wanted: {beacon: 1.0.0, beacon: 2.0.0}}":        "twice",
+		"{rollout: {approve: true}}":                      "no key wanted",
 		"{wanted: {beacon: 1.0.0}, rollout: {soakk: 1m}}": "soak",
-		"{wanted: {beacon: 1.0.0}, rollout: {soak: 1}}":  "is not a duration",
+		"{wanted: {beacon: 1.0.0}, rollout: {soak: 1}}":   "is not a duration",
 	} {
 		_, err := declare.Read([]declare.File{{Name: "f.yaml", Data: []byte(
 			"format: 1\nenvironments:\n  prod: " + in + "\n")}})

@@ -23,7 +23,8 @@ import (
 
 // Write returns a set as one file: the sections in the order of Kinds, the objects by name.
 func Write(set *Set) ([]byte, error) {
-	sorted := slices.SortedFunc(slices.Values(set.Objects), func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
+	sorted := slices.Clone(set.Objects)
+	slices.SortStableFunc(sorted, func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
 	file := mapping()
 	add(file, "format", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: format})
 	for _, k := range Kinds {

@@ -88,8 +88,8 @@ func (o *outcome) selected(on *intentv1.Selector) (selector.Found, *apiv1.Refusa
 	return found, nil
 }
 
-// install wants the agent on every selected server that does not have it, and its image on the others if the intent says
-// so.
+// install wants the agent on every selected server that does not have it, and its image on the others if the intent
+// says so.
 func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 	agent, refusal := o.agent(q.GetAgent())
 	if refusal == nil {
@@ -99,7 +99,7 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 		return refusal
 	}
 	choose, merge := o.chooser(agent, q.Image), merger(o, agent)
-	upgrade, other := o.upgrader(agent, q.Image), alreadyInstalled(agent.Name)
+	upgrade, other := upgrader(o, agent, q.Image), alreadyInstalled(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if q.AlsoUpgrade && have.GetWanted() != nil {
 			upgrade(s, have)
@@ -184,7 +184,7 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	upgrade, lacks := o.upgrader(agent, q.Image), lacksAgent(agent.Name)
+	upgrade, lacks := upgrader(o, agent, q.Image), lacksAgent(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if have.GetWanted() == nil {
 			o.passOver(s, agent.Name, have, lacks) // it lacks the agent, or the agent is leaving
@@ -195,8 +195,8 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 }
 
 // upgrader returns a function that brings a server's instance to the chosen image, with its metadata as it is now.
-func (o *outcome) upgrader(
-	agent *agentv1.Agent, choice *intentv1.ImageChoice,
+func upgrader(
+	o *outcome, agent *agentv1.Agent, choice *intentv1.ImageChoice,
 ) func(*serverv1.Server, *instancev1.Instance) {
 	choose, merge, path := o.chooser(agent, choice), merger(o, agent), o.pather(agent.Name, choice)
 	return func(s *serverv1.Server, have *instancev1.Instance) {
