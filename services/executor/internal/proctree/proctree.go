@@ -15,7 +15,8 @@
 //  1. Only a process that carries the token is signalled. The token is checked again while a pidfd holds the process
 //     (pidfd_open(2)), so a reused process id is never signalled. Where pidfd_open is not available, the token is
 //     checked right before the signal, with the start time before and after.
-//  2. End returns nil when no process that can be found carries the token.
+//  2. End returns nil when no process that can be found carries the token, and those that it killed have ended: a
+//     process that exits shows no environment, and may still hold a port.
 //  3. No hanging process blocks a caller: a process that is older than the token is skipped, and any other has half a
 //     second to show its environment.
 //
@@ -29,6 +30,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,17 +198,30 @@ func Await(token string, within time.Duration) {
 	}
 }
 
-// End kills the processes that carry a token, and those that they start meanwhile. It returns an error when some have
-// not ended within the time.
+// End kills the processes that carry a token, and those that they start meanwhile, and returns when they have ended. It
+// returns an error when some have not ended within the time.
 func End(token string, within time.Duration) error {
 	end := time.Now().Add(within)
+	killed := map[int]uint64{} // the start times of processes that may still be about to end
 	for wait := pollOften; ; wait = min(2*wait, pollSeldom) {
-		n, err := Signal(token, unix.SIGKILL, nil)
-		if n == 0 && err == nil {
+		pids, err := Of(token)
+		for _, pid := range pids {
+			start, runs := StartTime(pid)
+			is, failed := signal(pid, token, unix.SIGKILL)
+			if is && runs {
+				killed[pid] = start
+			}
+			err = errors.Join(err, failed)
+		}
+		maps.DeleteFunc(killed, func(pid int, start uint64) bool {
+			now, runs := StartTime(pid)
+			return !runs || now != start
+		})
+		if len(pids)+len(killed) == 0 && err == nil {
 			return nil
 		}
 		if time.Now().After(end) {
-			late := fmt.Errorf("%d processes that it left did not end within %s after SIGKILL", n, within)
+			late := fmt.Errorf("%d processes that it left did not end within %s after SIGKILL", len(killed), within)
 			return errors.Join(late, err)
 		}
 		time.Sleep(wait)
