@@ -1797,7 +1797,7 @@ var entries = []Entry{
 	},
 	{
 		StaleReport, []string{"registry"},
-		"The server is online, and has not confirmed what it reported for more than twelve beats: its reports are not acknowledged. Of an external instance: no report of its reporter listed it in time.",
+		"The server is online, and has not confirmed what it reported for more than twelve beats: its reports are not acknowledged. Of an external instance: no report of its reporter listed it in time, or ever.",
 		"garrison server refresh --on SERVER; executor status there; garrison external show AGENT NAME",
 	},
 	{

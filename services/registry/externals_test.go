@@ -193,6 +193,15 @@ func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T)
 			t.Errorf("%s is listed with %q as wanted", name, row.Wanted)
 		}
 	}
+	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
+		s.want(map[string]string{"all": "1", "env=prod": "1", "lost": "1"}))
+	missing := must[*registryv1.CheckFleetResponse](s, "CheckFleet", &registryv1.CheckFleetRequest{Agent: "vm"}).Differences
+	if len(missing) != 1 || missing[0].Cause != code.StaleReport || missing[0].Observed != "never reported" ||
+		missing[0].Reason != "lost: it is wanted, and no report lists it" {
+		t.Errorf("an instance that nobody reports: %v", missing)
+	}
+	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
+		s.want(map[string]string{"all": "2", "env=prod": "3", "own": "1"}))
 	upgraded := proto.CloneOf(there)
 	upgraded.Version = "3"
 	s.reportVMs(nil, upgraded)

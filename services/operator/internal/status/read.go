@@ -38,6 +38,7 @@ type answers struct {
 	lobby                  *registryv1.ListLobbyResponse
 	environments           *registryv1.ListEnvironmentsResponse
 	blocks                 *registryv1.ListBlocksResponse
+	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
 	halted, running        *registryv1.ListRolloutsResponse
 	paused                 *registryv1.ListRolloutsResponse
 	immovable              []string // names of environments in which a keep budget lets no server change
@@ -80,6 +81,7 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"state", "health", "presence"}, Top: 1000,
 	})
+	collect(ctx, g, env, &a.stale, &registryv1.ListExternalsRequest{Stale: true, On: on})
 	collect(ctx, g, env, &a.holds, &registryv1.ListHoldsRequest{On: on})
 	collect(ctx, g, env, &a.ahead, &registryv1.GetRestoreStatusRequest{On: on})
 }

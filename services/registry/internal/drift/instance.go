@@ -181,6 +181,7 @@ func (s Situation) metadata(i *instancev1.Instance) *registryv1.Difference {
 type External struct {
 	Instance *externalv1.External // with the time of the last report, where that is known
 	Stale    bool                 // no report listed it in time
+	Missing  bool                 // it is wanted by its name, and no report lists it
 	Within   time.Duration        // that time
 	Wanted   string               // the version that it should have; empty for none
 }
@@ -195,6 +196,11 @@ func (x External) Difference() *registryv1.Difference {
 		Cure: fmt.Sprintf("garrison external show %s %s", x.Instance.Agent, f.GetName()),
 	}
 	switch {
+	case x.Missing:
+		d.Cause, d.Wanted, d.Observed = code.StaleReport, x.Wanted, "never reported"
+		d.Reason = fmt.Sprintf("%s: it is wanted, and no report lists it", f.GetName())
+		d.Cure = fmt.Sprintf("garrison external want %s --unset --name %s, unless it should be there", x.Instance.Agent,
+			f.GetName())
 	case x.Stale:
 		d.Cause, d.Wanted = code.StaleReport, fmt.Sprintf("reported within %v", x.Within)
 		d.Reason = fmt.Sprintf("%s: no report of %s lists it", f.GetName(), x.Instance.Reporter)

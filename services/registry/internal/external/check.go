@@ -134,6 +134,9 @@ func Wanted(a *agentv1.Agent, x *externalv1.External, environment string) string
 	return ""
 }
 
+// OfMany reports whether a key of the versions that an agent wants is of several instances.
+func OfMany(key string) bool { return key == wantedOfAll || strings.HasPrefix(key, wantedIn) }
+
 // checkWanted refuses versions for what is neither all, an environment nor the name of an instance. An environment
 // and an instance may come later.
 func checkWanted(a *agentv1.Agent) *apiv1.Refusal {

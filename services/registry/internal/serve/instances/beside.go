@@ -2,9 +2,12 @@ package instances
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -81,11 +84,45 @@ func (e *Externals) on(server string) iter.Seq[drift.External] {
 	}
 }
 
+// each returns the values of two sequences.
+func each[V any](a, b iter.Seq[V]) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		for v := range a {
+			if !yield(v) {
+				return
+			}
+		}
+		b(yield)
+	}
+}
+
+// unreported returns, by agent and name, the external instances that are wanted by their names and that no report lists.
+// It must run inside Read.
+func (e *Externals) unreported() iter.Seq[drift.External] {
+	return func(yield func(drift.External) bool) {
+		for _, a := range e.records.View.Agents("") {
+			if a.Kind != agentv1.Kind_KIND_EXTERNAL {
+				continue
+			}
+			for _, name := range slices.Sorted(maps.Keys(a.Wanted)) {
+				_, there := e.records.View.External(a.Name, name)
+				if there || external.OfMany(name) {
+					continue
+				}
+				missing := &externalv1.External{Agent: a.Name, Found: &externalv1.Found{Name: name}}
+				if !yield(drift.External{Instance: missing, Missing: true, Wanted: a.Wanted[name]}) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // unplaced stands in a cursor for the external instances that are on no server. It sorts behind every server's id.
 const unplaced = "~"
 
 // addUnplaced adds, behind the last server of a check of the whole fleet, the differences of the external instances
-// that are on no server.
+// that are on no server, or that no report lists.
 func (c *checking) addUnplaced() {
 	if c.ask.On != nil || c.ask.Scope == registryv1.CheckScope_CHECK_SCOPE_SERVERS {
 		return
@@ -94,7 +131,7 @@ func (c *checking) addUnplaced() {
 	if c.from.server == unplaced {
 		first = c.from.row
 	}
-	for x := range c.api.Externals.on("") {
+	for x := range each(c.api.Externals.on(""), c.api.Externals.unreported()) {
 		if c.ask.Agent != "" && x.Instance.Agent != c.ask.Agent {
 			continue
 		}
