@@ -195,7 +195,7 @@ func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T)
 	}
 	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
 		s.want(map[string]string{"all": "1", "env=prod": "1", "lost": "1"}))
-	missing := must[*registryv1.CheckFleetResponse](s, "CheckFleet", &registryv1.CheckFleetRequest{Agent: "vm"}).Differences
+	missing := s.check(&registryv1.CheckFleetRequest{Agent: "vm"}).Differences
 	if len(missing) != 1 || missing[0].Cause != code.StaleReport || missing[0].Observed != "never reported" ||
 		missing[0].Reason != "lost: it is wanted, and no report lists it" {
 		t.Errorf("an instance that nobody reports: %v", missing)

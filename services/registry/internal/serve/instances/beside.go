@@ -96,8 +96,8 @@ func each[V any](a, b iter.Seq[V]) iter.Seq[V] {
 	}
 }
 
-// unreported returns, by agent and name, the external instances that are wanted by their names and that no report lists.
-// It must run inside Read.
+// unreported returns, by agent and name, the external instances that are wanted by their names and that no report
+// lists. It must run inside Read.
 func (e *Externals) unreported() iter.Seq[drift.External] {
 	return func(yield func(drift.External) bool) {
 		for _, a := range e.records.View.Agents("") {
