@@ -19,6 +19,8 @@ import (
 // Log reads the output of an agent on a server, in a session that the registry recorded and the server opened. It is
 // not safe for concurrent use. The server ends the session a minute after the last Read; nothing has to be closed.
 type Log struct {
+	Marks bool // parts say when they were written
+
 	client   *Client
 	subject  string
 	server   string
@@ -32,6 +34,8 @@ type LogPart struct {
 	Cut  bool   // output before it was discarded unread
 	// Version is what the server says was started last before the output; empty when it does not know.
 	Version string
+	// Marks say when the output was written, if that was asked for.
+	Marks []*logv1.Mark
 }
 
 // OpenLog opens a session. The ledger then has the caller's name, the server, the agent and the time.
@@ -62,7 +66,7 @@ func (l *Log) Read(ctx context.Context, wait time.Duration) (LogPart, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+bus.DefaultTimeout)
 	defer cancel()
 	r, err := bus.Ask[*logv1.ReadResponse](ctx, l.client.conn, l.subject,
-		&logv1.ReadRequest{Position: l.position, Wait: durationpb.New(wait)})
+		&logv1.ReadRequest{Position: l.position, Wait: durationpb.New(wait), Marks: l.Marks})
 	if err != nil {
 		return LogPart{}, l.refused(err)
 	}
@@ -70,7 +74,7 @@ func (l *Log) Read(ctx context.Context, wait time.Duration) (LogPart, error) {
 		return LogPart{}, fault.New(fault.Internal, "server %s answered with output from before the position", l.server)
 	}
 	l.position = r.GetPosition()
-	return LogPart{Data: r.GetData(), Cut: r.GetCut(), Version: r.GetVersion()}, nil
+	return LogPart{Data: r.GetData(), Cut: r.GetCut(), Version: r.GetVersion(), Marks: r.GetMarks()}, nil
 }
 
 // refused returns an error in words of this side. A server is not believed: of its refusal only a known code counts.

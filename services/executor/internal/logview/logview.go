@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -38,6 +39,7 @@ const (
 	IdleFor      = time.Minute
 	LastsFor     = time.Hour
 	PartBytes    = 128 << 10
+	marksAPart   = 512
 	LongestWait  = 10 * time.Second
 
 	partsASecond = 10
@@ -260,10 +262,25 @@ func (v *View) read(ctx context.Context, subject string, q *logv1.ReadRequest) (
 	if until < next {
 		data, next = data[:int64(len(data))-(next-until)], until
 	}
+	from := next - int64(len(data))
+	var marks []*logv1.Mark
+	if q.GetMarks() && len(data) > 0 {
+		marks, next = s.marks(from, next, v.cfg.Now())
+		data = data[:next-from]
+	}
 	if err := v.bytes.WaitN(ctx, len(data)); err != nil {
 		return nil, fault.New(fault.Unavailable, "read output: %w", err)
 	}
-	return &logv1.ReadResponse{Data: data, Position: uint64(next), Cut: cut, Version: version}, nil
+	return &logv1.ReadResponse{Data: data, Position: uint64(next), Cut: cut, Version: version, Marks: marks}, nil
+}
+
+// marks returns by when the bytes between two positions were written, and where the last mark ends.
+func (s *session) marks(from, to int64, now time.Time) (marks []*logv1.Mark, until int64) {
+	written, until := s.output.WrittenBy(from, to, now, marksAPart)
+	for _, k := range written {
+		marks = append(marks, &logv1.Mark{End: uint32(k.Position - from), By: timestamppb.New(k.At)})
+	}
+	return marks, until
 }
 
 // await waits for the turn of the next part, and up to wait for output behind a position.

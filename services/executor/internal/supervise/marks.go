@@ -23,7 +23,7 @@ import (
 type outputMarks struct {
 	base   int64 // the position of the first byte of the output file
 	starts []versionStart
-	marks  []mark
+	marks  []Mark
 }
 
 // versionStart is where a version of the agent was started after another one.
@@ -32,10 +32,10 @@ type versionStart struct {
 	version  string
 }
 
-// mark is one line of the file.
-type mark struct {
-	at       time.Time
-	position int64
+// Mark is one line of the file: at a time, an output had this length.
+type Mark struct {
+	At       time.Time
+	Position int64
 }
 
 const (
@@ -77,7 +77,7 @@ func readMarksIn(output string, most int64) outputMarks {
 		} else if s, ok := startIn(lines.Text()); ok {
 			m.starts = append(m.starts, s)
 		} else if n, _ := fmt.Sscanf(lines.Text(), "%d %d", &at, &position); n == 2 && sound(position) {
-			m.marks = append(m.marks, mark{time.UnixMilli(at), position})
+			m.marks = append(m.marks, Mark{time.UnixMilli(at), position})
 		}
 	}
 	return m
@@ -127,12 +127,12 @@ func (m outputMarks) write(output string) error {
 	return writeOutput(OutputMarks(output), b.Bytes())
 }
 
-func (k mark) line() string { return fmt.Sprintf("%d %d\n", k.at.UnixMilli(), k.position) }
+func (k Mark) line() string { return fmt.Sprintf("%d %d\n", k.At.UnixMilli(), k.Position) }
 
 // thin drops every second mark of the older half.
 func (m *outputMarks) thin() {
 	half := len(m.marks) / 2
-	var kept []mark
+	var kept []Mark
 	for n, k := range m.marks {
 		if n >= half || n%2 == 0 {
 			kept = append(kept, k)
@@ -145,8 +145,8 @@ func (m *outputMarks) thin() {
 func (m outputMarks) since(at time.Time) int64 {
 	var position int64
 	for _, k := range m.marks {
-		if !k.at.After(at) {
-			position = max(position, k.position)
+		if !k.At.After(at) {
+			position = max(position, k.Position)
 		}
 	}
 	return position
@@ -166,9 +166,9 @@ func (m *marker) mark(size int64, now time.Time) error {
 		return nil
 	}
 	have := readMarks(m.path)
-	k := mark{now, have.base + size}
+	k := Mark{now, have.base + size}
 	m.known, m.size, m.at = true, size, now
-	if n := len(have.marks); n > 0 && have.marks[n-1].position == k.position {
+	if n := len(have.marks); n > 0 && have.marks[n-1].Position == k.Position {
 		return nil // nothing was written since
 	}
 	if have.marks = append(have.marks, k); len(have.marks) > mostMarks {
@@ -178,7 +178,7 @@ func (m *marker) mark(size int64, now time.Time) error {
 	return appendMark(m.path, have, k)
 }
 
-func appendMark(output string, have outputMarks, k mark) error {
+func appendMark(output string, have outputMarks, k Mark) error {
 	f, err := openOutput(OutputMarks(output), os.O_WRONLY|os.O_APPEND)
 	if errors.Is(err, fs.ErrNotExist) {
 		return have.write(output)
@@ -195,7 +195,7 @@ func appendMark(output string, have outputMarks, k mark) error {
 func moveMarks(output string, size, kept int64) error {
 	m := readMarks(output)
 	m.base += size
-	m.marks = slices.DeleteFunc(m.marks, func(k mark) bool { return k.position < m.base-kept })
+	m.marks = slices.DeleteFunc(m.marks, func(k Mark) bool { return k.Position < m.base-kept })
 	for len(m.starts) > 1 && m.starts[1].position <= m.base-kept {
 		m.starts = m.starts[1:]
 	}
@@ -232,6 +232,26 @@ func (o Output) VersionAt(position int64) (version string, until int64) {
 		}
 	}
 	return version, until
+}
+
+// WrittenBy returns, in order, by when the bytes between two positions were written: each mark is of those before its
+// position that the mark before it is not of. What is not marked yet was written by now. A part of an output that has
+// more than most marks ends with the last of them, and the position of that is returned.
+func (o Output) WrittenBy(from, to int64, now time.Time, most int) (marks []Mark, until int64) {
+	cutting.Lock()
+	defer cutting.Unlock()
+	last := from
+	for _, k := range readMarks(string(o)).marks {
+		if k.Position <= last { // before the part, or of a broken file
+			continue
+		}
+		last = k.Position
+		marks = append(marks, Mark{k.At, min(k.Position, to)})
+		if k.Position >= to || len(marks) == most {
+			return marks, min(k.Position, to)
+		}
+	}
+	return append(marks, Mark{now, to}), to
 }
 
 // MoveTo moves an output to another place on the disk, in place of the one there. A rerun after a crash loses nothing:

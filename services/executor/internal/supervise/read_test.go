@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -252,13 +253,44 @@ func TestOutputSinceATimeHasEverythingThatWasWrittenAfterIt(t *testing.T) {
 	}
 }
 
+func TestOutputHasTheTimesByWhichItWasWritten(t *testing.T) {
+	w := newWritten(t)
+	noon := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	at := func(minute int) time.Time { return noon.Add(time.Duration(minute) * time.Minute) }
+	for n := range 3 {
+		w.add("0123456789")
+		if err := w.m.mark(int64(10*(n+1)), at(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := at(60)
+	for name, c := range map[string]struct {
+		from, to int64
+		most     int
+		want     []Mark
+	}{
+		"all":                {0, 30, 9, []Mark{{at(0), 10}, {at(1), 20}, {at(2), 30}}},
+		"from within a mark": {5, 15, 9, []Mark{{at(0), 10}, {at(1), 15}}},
+		"what is not marked": {15, 40, 9, []Mark{{at(1), 20}, {at(2), 30}, {now, 40}}},
+		"too many marks":     {0, 30, 2, []Mark{{at(0), 10}, {at(1), 20}}},
+	} {
+		have, until := Output(w.path).WrittenBy(c.from, c.to, now, c.most)
+		for n := range have {
+			have[n].At = have[n].At.UTC()
+		}
+		if !reflect.DeepEqual(have, c.want) || until != c.want[len(c.want)-1].Position {
+			t.Errorf("%s: %v until %d; want %v", name, have, until, c.want)
+		}
+	}
+}
+
 func TestMarksAreBounded(t *testing.T) {
 	w := newWritten(t)
 	w.add("x")
 	noon := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	m := outputMarks{base: 5}
 	for n := range mostMarks {
-		m.marks = append(m.marks, mark{noon.Add(time.Duration(n) * time.Second), int64(n)})
+		m.marks = append(m.marks, Mark{noon.Add(time.Duration(n) * time.Second), int64(n)})
 	}
 	if err := m.write(w.path); err != nil {
 		t.Fatal(err)
@@ -270,8 +302,8 @@ func TestMarksAreBounded(t *testing.T) {
 	if len(have.marks) > mostMarks || len(have.marks) < mostMarks/2 || have.base != 5 {
 		t.Errorf("%d marks, base %d", len(have.marks), have.base)
 	}
-	if last := have.marks[len(have.marks)-1]; last.position != 5+1<<20 {
-		t.Errorf("the last mark is at %d", last.position)
+	if last := have.marks[len(have.marks)-1]; last.Position != 5+1<<20 {
+		t.Errorf("the last mark is at %d", last.Position)
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 )
 
 // read prints the output from the start of a request on.
-func read(ctx context.Context, env *cli.Env, f logFlags, q *registryv1.OpenLogRequest) error {
+func read(ctx context.Context, env *cli.Env, f logFlags, q *registryv1.OpenLogRequest, p *printer) error {
 	c, err := env.Client(ctx)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func read(ctx context.Context, env *cli.Env, f logFlags, q *registryv1.OpenLogRe
 	if err != nil {
 		return ended(ctx, err)
 	}
-	p := newPrinter(env, f.raw)
+	l.Marks = f.times
 	if !f.follow {
 		return ended(ctx, readKept(ctx, env, c, q, l, p))
 	}
@@ -121,6 +121,7 @@ func reopen(
 	env.Say("the session with %s ended (%s); opening another one, which goes on where it ended", was.Server(),
 		reason(why))
 	q.Start = &logv1.Start{Position: was.Position()}
+	marks := was.Marks
 	until, cancel := context.WithTimeout(ctx, reopenWithin)
 	defer cancel()
 	for {
@@ -128,6 +129,9 @@ func reopen(
 			return nil, err
 		}
 		l, err := c.OpenLog(ctx, q)
+		if err == nil {
+			l.Marks = marks
+		}
 		if err == nil || !fault.Is(err, fault.Unavailable) || until.Err() != nil {
 			return l, err
 		}

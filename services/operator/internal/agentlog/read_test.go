@@ -78,7 +78,7 @@ func reads(t *testing.T, parts int) (k *keeper, out string, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = readKept(t.Context(), env, c, q, l, newPrinter(env, false))
+	err = readKept(t.Context(), env, c, q, l, newPrinter(env, logFlags{}))
 	return k, to.String(), err
 }
 

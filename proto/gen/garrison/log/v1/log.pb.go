@@ -226,7 +226,9 @@ type ReadRequest struct {
 	// Where to read.
 	Position uint64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
 	// How long to wait for output, ten seconds at most; unset means not at all.
-	Wait          *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	Wait *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
+	// True: the answer has marks.
+	Marks         bool `protobuf:"varint,3,opt,name=marks,proto3" json:"marks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -275,6 +277,13 @@ func (x *ReadRequest) GetWait() *durationpb.Duration {
 	return nil
 }
 
+func (x *ReadRequest) GetMarks() bool {
+	if x != nil {
+		return x.Marks
+	}
+	return false
+}
+
 // ReadResponse is a part of the output.
 type ReadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -286,7 +295,9 @@ type ReadResponse struct {
 	Cut bool `protobuf:"varint,3,opt,name=cut,proto3" json:"cut,omitempty"`
 	// The version of the agent that was started last before the bytes were written; they are of one alone. Empty when the
 	// server did not note it.
-	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// When the bytes were written, if that was asked for, in order; the last mark ends with the part.
+	Marks         []*Mark `protobuf:"bytes,5,rep,name=marks,proto3" json:"marks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +360,69 @@ func (x *ReadResponse) GetVersion() string {
 	return ""
 }
 
+func (x *ReadResponse) GetMarks() []*Mark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+// Mark says when bytes of a part were written: those before its end, and behind the end of the mark before it.
+type Mark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the bytes end, counted from the begin of the part.
+	End uint32 `protobuf:"varint,1,opt,name=end,proto3" json:"end,omitempty"`
+	// By when they were written, by the server's clock: about 2 s before this at the earliest, and earlier where the
+	// executor did not run.
+	By            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mark) Reset() {
+	*x = Mark{}
+	mi := &file_garrison_log_v1_log_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mark) ProtoMessage() {}
+
+func (x *Mark) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_log_v1_log_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mark.ProtoReflect.Descriptor instead.
+func (*Mark) Descriptor() ([]byte, []int) {
+	return file_garrison_log_v1_log_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Mark) GetEnd() uint32 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *Mark) GetBy() *timestamppb.Timestamp {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
 var File_garrison_log_v1_log_proto protoreflect.FileDescriptor
 
 const file_garrison_log_v1_log_proto_rawDesc = "" +
@@ -366,15 +440,20 @@ const file_garrison_log_v1_log_proto_rawDesc = "" +
 	"\x05start\x18\x04 \x01(\v2\x16.garrison.log.v1.StartR\x05start\"<\n" +
 	"\fOpenResponse\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x04R\bposition\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\x04R\x03end\"X\n" +
+	"\x03end\x18\x02 \x01(\x04R\x03end\"n\n" +
 	"\vReadRequest\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x04R\bposition\x12-\n" +
-	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"j\n" +
+	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x14\n" +
+	"\x05marks\x18\x03 \x01(\bR\x05marks\"\x97\x01\n" +
 	"\fReadResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x04R\bposition\x12\x10\n" +
 	"\x03cut\x18\x03 \x01(\bR\x03cut\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversionBDZBgithub.com/garrison-fleet/garrison/proto/gen/garrison/log/v1;logv1b\x06proto3"
+	"\aversion\x18\x04 \x01(\tR\aversion\x12+\n" +
+	"\x05marks\x18\x05 \x03(\v2\x15.garrison.log.v1.MarkR\x05marks\"D\n" +
+	"\x04Mark\x12\x10\n" +
+	"\x03end\x18\x01 \x01(\rR\x03end\x12*\n" +
+	"\x02by\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02byBDZBgithub.com/garrison-fleet/garrison/proto/gen/garrison/log/v1;logv1b\x06proto3"
 
 var (
 	file_garrison_log_v1_log_proto_rawDescOnce sync.Once
@@ -388,25 +467,28 @@ func file_garrison_log_v1_log_proto_rawDescGZIP() []byte {
 	return file_garrison_log_v1_log_proto_rawDescData
 }
 
-var file_garrison_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_garrison_log_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_garrison_log_v1_log_proto_goTypes = []any{
 	(*Start)(nil),                 // 0: garrison.log.v1.Start
 	(*OpenRequest)(nil),           // 1: garrison.log.v1.OpenRequest
 	(*OpenResponse)(nil),          // 2: garrison.log.v1.OpenResponse
 	(*ReadRequest)(nil),           // 3: garrison.log.v1.ReadRequest
 	(*ReadResponse)(nil),          // 4: garrison.log.v1.ReadResponse
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 6: google.protobuf.Duration
+	(*Mark)(nil),                  // 5: garrison.log.v1.Mark
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
 }
 var file_garrison_log_v1_log_proto_depIdxs = []int32{
-	5, // 0: garrison.log.v1.Start.since:type_name -> google.protobuf.Timestamp
+	6, // 0: garrison.log.v1.Start.since:type_name -> google.protobuf.Timestamp
 	0, // 1: garrison.log.v1.OpenRequest.start:type_name -> garrison.log.v1.Start
-	6, // 2: garrison.log.v1.ReadRequest.wait:type_name -> google.protobuf.Duration
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	7, // 2: garrison.log.v1.ReadRequest.wait:type_name -> google.protobuf.Duration
+	5, // 3: garrison.log.v1.ReadResponse.marks:type_name -> garrison.log.v1.Mark
+	6, // 4: garrison.log.v1.Mark.by:type_name -> google.protobuf.Timestamp
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_garrison_log_v1_log_proto_init() }
@@ -420,7 +502,7 @@ func file_garrison_log_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_log_v1_log_proto_rawDesc), len(file_garrison_log_v1_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
