@@ -3,6 +3,7 @@ package operator
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -34,6 +35,9 @@ var dryRuns = []string{
 	"up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
 }
 
+// anns is the context file of an operator.
+const anns = `{"url": "nats://here", "actor": "ann", "role": "operator", "jwt": "j", "seed": "SECRET"}`
+
 // elsewhere are commands whose dry run needs more than a bus: the dumps of another system, or another machine.
 var elsewhere = map[string]bool{"triton": true, "clean": true}
 
@@ -41,7 +45,7 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 	t.Parallel()
 	r, dir := startRunner(t), t.TempDir()
 	for name, text := range map[string]string{
-		"ctx.json":   `{"url": "nats://here", "actor": "ann", "role": "operator", "jwt": "j", "seed": "SECRET"}`,
+		"ctx.json":   anns,
 		"fleet.yaml": "format: 1\nenvironments: {prod: {}}\n", "hosts": "[web]\nweb-1\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -49,15 +53,8 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 		}
 	}
 	execute := func(line string) string {
-		var said bytes.Buffer
-		env := cli.NewEnv(strings.NewReader(""), &said, &said, func(name string) string {
-			return map[string]string{"GARRISON_CONTEXT": dir + "/ctx.json", "HOME": dir}[name]
-		})
-		env.Dial = func(o bus.Options) (*bus.Conn, error) { return r.bus.Dial(t, o.Name), nil }
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		run(ctx, env, strings.Fields(line))
-		return said.String()
+		_, said := r.execute(t, dir, line)
+		return said
 	}
 	execute("env create prod")
 	execute("rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json")
@@ -90,6 +87,19 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			t.Errorf("%s has --dry-run and no line here", path)
 		}
 	})
+}
+
+// execute runs a command line with the context file of a directory, and returns what it prints as data, and all of it.
+func (r *runner) execute(t *testing.T, dir, line string) (data, all string) {
+	var out, said bytes.Buffer
+	env := cli.NewEnv(strings.NewReader(""), io.MultiWriter(&out, &said), &said, func(name string) string {
+		return map[string]string{"GARRISON_CONTEXT": dir + "/ctx.json", "HOME": dir}[name]
+	})
+	env.Dial = func(o bus.Options) (*bus.Conn, error) { return r.bus.Dial(t, o.Name), nil }
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	run(ctx, env, strings.Fields(line))
+	return out.String(), said.String()
 }
 
 // recorded returns where the ledger and the stream of intents end.
