@@ -25,7 +25,7 @@ func TestAChangeIsPlannedOnceOrTwice(t *testing.T) {
 			r, dir := startRunner(t), annsDirectory(t)
 			_, said := r.execute(t, dir, line)
 			if got := [2]int{r.asked["PlanIntent"], r.asked["PlanRollout"]}; got != want {
-				t.Errorf("have %d plans of intents and %d of rollouts, want %v; it said:\n%s", got[0], got[1], want, said)
+				t.Errorf("have %v plans of intents and of rollouts, want %v; it said:\n%s", got, want, said)
 			}
 		})
 	}

@@ -70,9 +70,13 @@ func Word[E interface {
 	if !Known(e) {
 		return "unknown-" + e.String()
 	}
-	name := string(e.Descriptor().Values().ByNumber(0).Name())
-	prefix := strings.TrimSuffix(name, "UNSPECIFIED")
-	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(e.String(), prefix)), "_", "-")
+	return WordOf(e.Descriptor(), e.String())
+}
+
+// WordOf returns the word for the name of an enum's value.
+func WordOf(d protoreflect.EnumDescriptor, name string) string {
+	prefix := strings.TrimSuffix(string(d.Values().ByNumber(0).Name()), "UNSPECIFIED")
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
 }
 
 // Words returns the words of all values of an enum.
