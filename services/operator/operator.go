@@ -126,16 +126,13 @@ func newRoot(env *cli.Env) *cobra.Command {
 		"context `FILE` or saved name (default: GARRISON_CONTEXT, else the selected context)")
 	cli.OutputFlags(env.Output, root.PersistentFlags())
 	cli.ColorFlag(env, root.PersistentFlags())
-	root.AddGroup(&cobra.Group{ID: "day", Title: "Daily commands:"}, &cobra.Group{ID: "noun", Title: "Nouns:"},
-		&cobra.Group{ID: "self", Title: "Garrison itself:"})
+	root.AddGroup(&cobra.Group{ID: dayID, Title: "Daily commands:"}, &cobra.Group{ID: "verb", Title: "More verbs:"},
+		&cobra.Group{ID: "noun", Title: "Nouns:"}, &cobra.Group{ID: "self", Title: "Garrison itself:"},
+		&cobra.Group{ID: topicID, Title: "Topics of garrison help:"})
 	addCommands(env, root)
 	addChanges(root)
 	complete.Add(env, root)
-	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText},
-		&cobra.Command{Use: "selectors", Short: "How servers are selected with --on.", Long: cli.SelectorsText},
-		&cobra.Command{
-			Use: "image-references", Short: "How images are named, as in AGENT@VERSION.", Long: cli.ImagesText,
-		})
+	addTopics(root)
 	fitHelp(env, root)
 	root.SetHelpCommandGroupID("self")
 	addCompletion(root)
@@ -152,9 +149,29 @@ func newRoot(env *cli.Env) *cobra.Command {
 	return root
 }
 
-// addCommands adds the commands, in three groups.
+// The groups of commands that more than the list of all shows.
+const (
+	dayID   = "day"
+	topicID = "topic"
+)
+
+// addTopics adds what garrison help prints besides commands.
+func addTopics(root *cobra.Command) {
+	for _, c := range []*cobra.Command{
+		{Use: allTopic, Short: "List every command."},
+		{Use: flagsTopic, Short: "List the flags of every command."},
+		{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText},
+		{Use: "selectors", Short: "How servers are selected with --on.", Long: cli.SelectorsText},
+		{Use: "image-references", Short: "How images are named, as in AGENT@VERSION.", Long: cli.ImagesText},
+	} {
+		c.GroupID = topicID
+		root.AddCommand(c)
+	}
+}
+
+// addCommands adds the commands, in groups.
 func addCommands(env *cli.Env, root *cobra.Command) {
-	day := []*cobra.Command{
+	verbs := []*cobra.Command{
 		change.InstallCommand(env, rollout.Batches(env)),
 		change.UpCommand(env, rollout.Batches(env)),
 		avail.Command(env),
@@ -188,9 +205,12 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		contexts.Commands(env), contexts.WhoamiCommand(env), auth.Commands(env), bus.Commands(env),
 		explain.Command(env), debug.Command(env), manCommand(env),
 	}
-	for id, commands := range map[string][]*cobra.Command{"day": day, "noun": nouns, "self": self} {
+	for id, commands := range map[string][]*cobra.Command{"verb": verbs, "noun": nouns, "self": self} {
 		for _, c := range commands {
 			c.GroupID = id
+			if slices.Contains(daily, c.Name()) {
+				c.GroupID = dayID
+			}
 			watchLists(env, c)
 			root.AddCommand(c)
 		}

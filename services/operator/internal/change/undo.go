@@ -27,7 +27,7 @@ func UndoCommand(env *cli.Env, waves Waves) *cobra.Command {
 	var w work.Flags
 	c := &cobra.Command{
 		Use:        "undo [INTENT | ROLLOUT]",
-		Short:      "Restore the state before a change; without an id, before your last one.",
+		Short:      "Restore what was before a change; without an id, your last one.",
 		SuggestFor: []string{"rollback", "revert"},
 		Long: `Go back to what was there before an intent or a rollout, on every server that it changed. Without an id
 it is your last change that can be undone.

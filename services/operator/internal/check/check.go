@@ -45,7 +45,7 @@ func Command(env *cli.Env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "check [servers|instances] [--on SELECTOR] [--agent AGENT]",
-		Short: "Compare what is wanted with what is there, and show each difference with its cause and its cure.",
+		Short: "Compare what is wanted with what is there: causes and cures.",
 		Long: `Compare what is wanted with what is there, server by server and agent by agent, and show each difference
 with its cause, since when, and its cure. garrison explain CAUSE explains a cause.
 

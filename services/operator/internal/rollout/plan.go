@@ -194,6 +194,7 @@ that it is refused, unless apply has a time of its own.`,
 	q.add(c)
 	q.at.add(c.Flags(), env.Now, "at once")
 	page.Add(c, 100)
+	groupFlags(c.Flags())
 	cli.TextVar(c.Flags(), &file, "save", cli.NotEmpty("file"), "write the plan to this `FILE`")
 	return c
 }

@@ -66,6 +66,7 @@ func startCommand(env *cli.Env) *cobra.Command {
 	q.add(c)
 	q.at.add(c.Flags(), env.Now, "at once")
 	d.add(c)
+	groupFlags(c.Flags())
 	return c
 }
 
@@ -130,6 +131,7 @@ Servers that others changed since stay as they are.`,
 	c.Flags().BoolVar(&atOnce, "at-once", false, "also more than 100 servers in one wave")
 	s.add(c)
 	d.add(c)
+	groupFlags(c.Flags())
 	return c
 }
 
