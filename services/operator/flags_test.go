@@ -147,7 +147,7 @@ var wrongValues = map[string]string{
 	"server list --life undead":                      "want invited, alive",
 	"server label a --env a.b":                       "is not a name",
 	"task list --server ''":                          "is not a host name",
-	"task list --intent 7":                           "is not a UUID",
+	"task list --intent x":                           "is not the id of an intent",
 	"task list --state ''":                           "want queued, assigned",
 	"instance list --image x":                        "is not the id of an image, nor the beginning of one",
 	"events --since -10m":                            "a duration such as 10m",

@@ -20,7 +20,7 @@ type Rollout = *rolloutv1.Rollout
 var Rollouts = output.Listing[Rollout]{
 	Name: Rollout.GetId,
 	Columns: []output.Column[Rollout]{
-		output.Col("ID", Rollout.GetId), // in order of time: those of one minute begin alike
+		{Title: "ID", Value: func(v output.View, r Rollout) string { return output.ShortID(v, r.GetId()) }},
 		output.Col("STATE", RolloutState),
 		output.Since("SINCE", Rollout.GetSince),
 		output.Col("WAVE", waveOf),
