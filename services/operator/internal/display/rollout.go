@@ -21,11 +21,12 @@ var Rollouts = output.Listing[Rollout]{
 	Name: Rollout.GetId,
 	Columns: []output.Column[Rollout]{
 		{Title: "ID", Value: func(v output.View, r Rollout) string { return output.ShortID(v, r.GetId()) }},
+		output.Col("BRINGS", RolloutTitle),
 		output.Col("STATE", RolloutState),
 		output.Since("SINCE", Rollout.GetSince),
 		output.Col("WAVE", waveOf),
 		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }).Numeric(),
-		output.Col("SUCCEEDED", func(r Rollout) string {
+		output.Wide("SUCCEEDED", func(r Rollout) string {
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
 		}).Numeric(),
 		output.Col("BROKEN", func(r Rollout) string {
@@ -36,7 +37,6 @@ var Rollouts = output.Listing[Rollout]{
 		}).Numeric(),
 		{Title: waitsFor, Value: func(v output.View, r Rollout) string { return rollout.NeedText(r, v.At) }},
 		output.Col("BY", Rollout.GetActor),
-		output.Col("BRINGS", RolloutTitle),
 		output.Wide("REASON", func(r Rollout) string { return Reason(r.GetReason()) }),
 	},
 }

@@ -82,8 +82,8 @@ const (
 	roomy = 110
 )
 
-// narrow returns the listing for a narrow terminal. The number of a fact is left out, which -o name prints, and its noun
-// is before its name.
+// narrow returns the listing for a narrow terminal. The number of a fact is left out, which -o name prints, and its
+// noun is before its name.
 func narrow() output.Listing[event] {
 	l := output.Listing[event]{Name: listing.Name}
 	for _, c := range listing.Columns {

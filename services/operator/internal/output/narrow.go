@@ -57,7 +57,10 @@ func widestCut[T any](columns []Column[T], have []int) int {
 	widest := -1
 	for n, c := range columns {
 		least := max(leastCut, text.StringWidth(c.Title))
-		if n > 0 && have[n] > least && !c.Number && !slices.Contains(whole, c.Title) && (widest < 0 || have[n] >= have[widest]) {
+		if n == 0 || have[n] <= least || c.Number || slices.Contains(whole, c.Title) {
+			continue
+		}
+		if widest < 0 || have[n] >= have[widest] {
 			widest = n
 		}
 	}
