@@ -42,7 +42,9 @@ func TestListsOfManyServersHaveALineForEachRow(t *testing.T) {
 	if err := r.Online(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"install beacon@1.0.0 --on all -m CHG-90", "up beacon@2.0.0 --on all --yes --at-once"} {
+	for _, line := range []string{
+		"install beacon@1.0.0 --on all -m CHG-90", "up beacon@2.0.0 --on all --yes --at-once",
+	} {
 		if out, err := f.CLI(t.Context(), strings.Fields(line)...); err != nil {
 			t.Fatalf("garrison %s: %v\n%s", line, err, out)
 		}

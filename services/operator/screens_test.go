@@ -21,7 +21,8 @@ var screens = map[string]string{
 	"help": "", "up": "up beacon@2.0.0 --on all", "up-many": "up many@2.0.0 --on all",
 	"server-list": "server list", "instance-list": "instance list", "image-list": "image list tools",
 	"intent-list": "intent list", "events": "events", "explain": "explain web-1", "check": "check",
-	"rollout-list": "rollout list", "rollout-show": "rollout show " + paused, "task-show": "task show " + ident.From("flaky", web2),
+	"rollout-list": "rollout list", "rollout-show": "rollout show " + paused,
+	"task-show": "task show " + ident.From("flaky", web2),
 }
 
 // made are the ids that differ from run to run.

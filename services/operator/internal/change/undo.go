@@ -114,7 +114,7 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 			return nil, err
 		}
 		if can {
-			env.Say("your last change: %s, %s, %s", display.IntentText(past.GetIntent()),
+			env.Say("your last change: %s, %s, %s", display.BriefText(past.GetIntent()),
 				output.Stamp(past.GetDecidedAt()), past.GetId())
 			return past, nil
 		}

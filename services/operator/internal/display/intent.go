@@ -63,7 +63,7 @@ var Records = output.Listing[Record]{
 			if v.Wide {
 				return IntentText(r.GetIntent())
 			}
-			return briefText(r.GetIntent())
+			return BriefText(r.GetIntent())
 		}},
 		output.Col("STATE", func(r Record) string { return output.Word(r.GetState()) }),
 		output.Since("SINCE", Record.GetDecidedAt),
@@ -101,8 +101,8 @@ func recordReason(r Record) string {
 // mostNamed is how many servers of an intent are named where it has one line.
 const mostNamed = 3
 
-// briefText is IntentText with the number of the servers in place of many, and the handles of other intents.
-func briefText(i *intentv1.Intent) string {
+// BriefText is IntentText with the number of the servers in place of many, and the handles of other intents.
+func BriefText(i *intentv1.Intent) string {
 	brief := proto.CloneOf(i)
 	if u := brief.GetUndo(); u != nil {
 		u.IntentId = ident.Handle(u.IntentId)
