@@ -116,7 +116,8 @@ func (h helper) commands(w io.Writer, c *cobra.Command, g *cobra.Group) {
 		longest = max(longest, len(s.Name()))
 	}
 	for _, s := range c.Commands() {
-		if s.GroupID != g.ID || !s.IsAvailableCommand() && !s.IsAdditionalHelpTopicCommand() {
+		shown := s.IsAvailableCommand() || s.IsAdditionalHelpTopicCommand() || s.Name() == "help"
+		if s.GroupID != g.ID || !shown {
 			continue
 		}
 		fmt.Fprintf(w, "%s  %-*s  %s\n", title, longest, s.Name(),
