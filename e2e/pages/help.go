@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -150,6 +151,13 @@ func (p *Programs) of(ctx context.Context, program string, path []string) (help,
 		return help{}, err
 	}
 	h := help{flags: map[string]bool{}}
+	if program == cliName && len(path) > 0 { // its help does not repeat the flags of every command
+		all, err := p.of(ctx, program, nil)
+		if err != nil {
+			return help{}, err
+		}
+		maps.Copy(h.flags, all.flags)
+	}
 	if len(path) == 0 && slices.Contains(services, program) {
 		h.commands = []string{"health", "view"}
 	}
@@ -176,11 +184,17 @@ func (p *Programs) of(ctx context.Context, program string, path []string) (help,
 	return h, nil
 }
 
+// cliName is the program whose first page of help does not list every command.
+const cliName = "garrison"
+
 // print runs a program with --help.
 func (p *Programs) print(ctx context.Context, program string, path []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	args := append(slices.Clone(path), "--help")
+	if program == cliName && len(path) == 0 {
+		args = []string{"help", "all"}
+	}
 	out, err := exec.CommandContext(ctx, filepath.Join(p.Dir, program), args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, out)

@@ -83,7 +83,7 @@ func TestASessionMarksLinesAndExitCodes(t *testing.T) {
 // A program that prints its help as ours do.
 const program = `#!/bin/sh
 case "$*" in
---help) printf '  %s\n' 'server      Servers.' 'journal show     Print.' '' 'Flags:' '      --context FILE   x' ;;
+'help all') printf '  %s\n' 'server      Servers.' 'journal show     Print.' '' 'Flags:' '      --context FILE   x' ;;
 'server --help') printf '  %s\n' 'list   List.' '' 'Flags:' '  -w, --watch   x' '      --on SELECTOR   x' ;;
 'server list --help') printf '  %s\n' 'Flags:' '      --on SELECTOR   x' '  -m, --message TEXT   x' ;;
 *) exit 9 ;;

@@ -89,6 +89,11 @@ func call[R proto.Message](
 	if have, want := zero.ProtoReflect().Descriptor().FullName(), m.descriptor.Output().FullName(); have != want {
 		return zero, fault.New(fault.Internal, "the answer of %s is a %s, not a %s", m.descriptor.Name(), want, have)
 	}
+	if bus.AccessOf(m.descriptor) != readAccess {
+		if err := c.mayWrite(ctx, string(m.descriptor.Name()), request); err != nil {
+			return zero, err
+		}
+	}
 	r, id := zero, ident.New()
 	subject, timeout := bus.CallSubject(m.service, m.descriptor, c.Actor()), c.callTimeout(request)
 	open, err := c.insist(ctx, within, func() error {

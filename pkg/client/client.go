@@ -48,6 +48,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -79,6 +80,20 @@ type Client struct {
 	bells   bells
 
 	patience patience
+	onWrite  func(ctx context.Context, name string, request proto.Message) error
+}
+
+// OnWrite has a function called before each call that may change something, with the name of the method, and before
+// each intent is published, with its verb. Its error ends the call.
+func (c *Client) OnWrite(may func(ctx context.Context, name string, request proto.Message) error) {
+	c.onWrite = may
+}
+
+func (c *Client) mayWrite(ctx context.Context, name string, request proto.Message) error {
+	if c.onWrite == nil {
+		return nil
+	}
+	return c.onWrite(ctx, name, request)
 }
 
 // Open connects with the context that FindContext finds for name, in the environment of this process.

@@ -54,6 +54,9 @@ func (c *Client) Publish(ctx context.Context, id string, intent *intentv1.Intent
 	if err != nil {
 		return err
 	}
+	if err := c.mayWrite(ctx, verb, intent); err != nil {
+		return err
+	}
 	data, err := proto.Marshal(intent)
 	if err != nil {
 		return fault.New(fault.Invalid, "write intent: %w", err)

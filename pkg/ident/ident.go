@@ -66,5 +66,14 @@ func CheckHostname(what, s string) error {
 	return nil
 }
 
+// Handle returns the first part of an id by which a person names it: eight characters, and thirteen of a time-ordered
+// id, since those that were made within a minute begin alike.
+func Handle(id string) string {
+	if len(id) > 14 && id[14] == '7' {
+		return id[:13]
+	}
+	return Short(id)
+}
+
 // Short returns the first eight characters of an id, for tables.
 func Short(id string) string { return fmt.Sprintf("%.8s", id) }

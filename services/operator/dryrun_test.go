@@ -2,10 +2,14 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +38,60 @@ var dryRuns = []string{
 	"up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
 }
 
+// written is a command line for each command that has the dry run of all others: it says the first call that would
+// change something.
+var written = map[string]string{
+	"agent create a --metadata level=debug":        "would create agent: name=a kind=daemon metadata.level=debug",
+	"agent delete beacon":                          "would delete agent: name=beacon",
+	"agent update beacon --description x":          "description=x",
+	"app create a":                                 "would create application: name=a",
+	"app delete net":                               "would delete application: name=net",
+	"app update net --description x":               "description=x",
+	"block add beacon@1.0.0 -m x":                  "would add blocks: ",
+	"block remove 1a2b3c4d -m x":                   "would remove block: ",
+	"channel create c":                             "would create channel: name=c",
+	"channel delete c":                             "would delete channel: name=c",
+	"channel remove tools@1.0.0 --channel release": "would demote image: ",
+	"env create e":                                 "would create environment: name=e",
+	"env default unset prod beacon":                "would unset default: ",
+	"env delete prod":                              "would delete environment: name=prod",
+	"env freeze prod --until 2d -m x":              "would change environment: ",
+	"env keep prod 2/label.rack":                   "would change environment: ",
+	"env thaw prod":                                "would change environment: ",
+	"env update prod --channel release":            "channel=release",
+	"env window prod --none":                       "would change environment: ",
+	"external report vm --from DIR/found":          "would report external: ",
+	"external want vm 1.0.0":                       "would change agent: ",
+	"hold beacon --on all --until 1h":              "would set hold: agent=beacon ",
+	"image activate beacon@1.0.0":                  "would activate image: ",
+	"image delete tools@1.0.0":                     "would delete image: ",
+	"image disable beacon@1.0.0":                   "would disable image: ",
+	"image import DIR/tools.gimg":                  "would create image: ",
+	"image promote beacon@1.0.0 --channel c":       "would promote image: ",
+	"label-rule set r --when os=linux --label a=b": "would set label rule: ",
+	"label-rule unset r":                           "would unset label rule: ",
+	"lobby accept K7QF-XMZA-3B2T-WE5J-HN4Y":        "would accept lobby: ",
+	"lobby reject K7QF-XMZA-3B2T-WE5J-HN4Y":        "would reject lobby: ",
+	"rollout abort " + paused:                      "would control rollout: ",
+	"rollout approve " + paused:                    "would answer rollout: ",
+	"rollout pause " + paused:                      "would control rollout: ",
+	"rollout reject " + paused + " -m x":           "would answer rollout: ",
+	"rollout resume " + paused:                     "would control rollout: ",
+	"rollout step " + paused:                       "would control rollout: ",
+	"server enroll web-9":                          "would invite server: name=web-9",
+	"server label web-1 a=b":                       "would change server: ",
+	"server rename web-1 web-7":                    "would change server: ",
+	"task cancel TASK":                             "would cancel task: ",
+	"token create t --uses 2":                      "would create token: name=t",
+	"token revoke t":                               "would revoke token: name=t",
+	"unhold beacon --on all":                       "would unset holds: agent=beacon ",
+	"user create bob --role viewer":                "would create user: name=bob ",
+	"user revoke ann":                              "would revoke user: name=ann",
+}
+
+// anns is the context file of an operator.
+const anns = `{"url": "nats://here", "actor": "ann", "role": "operator", "jwt": "j", "seed": "SECRET"}`
+
 // elsewhere are commands whose dry run needs more than a bus: the dumps of another system, or another machine.
 var elsewhere = map[string]bool{"triton": true, "clean": true}
 
@@ -41,25 +99,28 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 	t.Parallel()
 	r, dir := startRunner(t), t.TempDir()
 	for name, text := range map[string]string{
-		"ctx.json":   `{"url": "nats://here", "actor": "ann", "role": "operator", "jwt": "j", "seed": "SECRET"}`,
+		"ctx.json":   anns,
 		"fleet.yaml": "format: 1\nenvironments: {prod: {}}\n", "hosts": "[web]\nweb-1\n",
+		"found":               "{\"name\": \"a\", \"version\": \"1\"}",
+		"tools/hello":         "hello\n",
+		"tools/garrison.yaml": "agent: tools\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		path := filepath.Join(dir, name)
+		if err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	execute := func(line string) string {
-		var said bytes.Buffer
-		env := cli.NewEnv(strings.NewReader(""), &said, &said, func(name string) string {
-			return map[string]string{"GARRISON_CONTEXT": dir + "/ctx.json", "HOME": dir}[name]
-		})
-		env.Dial = func(o bus.Options) (*bus.Conn, error) { return r.bus.Dial(t, o.Name), nil }
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		run(ctx, env, strings.Fields(line))
-		return said.String()
+		_, said := r.execute(t, dir, line)
+		return said
 	}
-	execute("env create prod")
+	for _, line := range []string{
+		"env create prod", "app create net", "agent create beacon --metadata a=b",
+		"agent create vm --kind external --metadata a=b",
+		"image build " + dir + "/tools -o " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
+	} {
+		execute(line)
+	}
 	execute("rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json")
 	said := execute("up beacon@2.0.0 --on all --yes --detach")
 	id := regexp.MustCompile(`intent ([0-9a-f-]{36})`).FindStringSubmatch(said)
@@ -72,7 +133,7 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 		}
 		path := strings.TrimPrefix(c.CommandPath(), "garrison ") + " "
 		known := false
-		for _, line := range dryRuns {
+		for _, line := range slices.Concat(dryRuns, slices.Sorted(maps.Keys(written))) {
 			if !strings.HasPrefix(line, path) {
 				continue
 			}
@@ -82,6 +143,10 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			if after := recorded(t, r.bus); after != before {
 				t.Errorf("%s --dry-run was recorded: %s", line, said)
 			}
+			want := written[line]
+			if !strings.Contains(said, want) || want != "" && !strings.HasPrefix(said, "would ") {
+				t.Errorf("%s --dry-run says %q, want %q", line, said, want)
+			}
 			if failed := strings.Contains(said, "garrison: "); failed && !elsewhere[c.Name()] {
 				t.Errorf("%s --dry-run is refused: %s", line, said)
 			}
@@ -90,6 +155,19 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			t.Errorf("%s has --dry-run and no line here", path)
 		}
 	})
+}
+
+// execute runs a command line with the context file of a directory, and returns what it prints as data, and all of it.
+func (r *runner) execute(t *testing.T, dir, line string) (data, all string) {
+	var out, said bytes.Buffer
+	env := cli.NewEnv(strings.NewReader(""), io.MultiWriter(&out, &said), &said, func(name string) string {
+		return map[string]string{"GARRISON_CONTEXT": dir + "/ctx.json", "HOME": dir}[name]
+	})
+	env.Dial = func(o bus.Options) (*bus.Conn, error) { return r.bus.Dial(t, o.Name), nil }
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	run(ctx, env, strings.Fields(line))
+	return out.String(), said.String()
 }
 
 // recorded returns where the ledger and the stream of intents end.

@@ -54,10 +54,12 @@ type fakes struct {
 	chunks  map[string][]byte
 	cleaned *serverv1.CleanUp // of gone-1
 	rules   []*labelrulev1.LabelRule
+	asked   map[string]int // how often each method was called
 }
 
-func startFakes(t testing.TB, b *bustest.Bus) {
+func startFakes(t testing.TB, b *bustest.Bus) *fakes {
 	f := &fakes{
+		asked:   map[string]int{},
 		intents: map[string]*intentv1.Record{},
 		images:  map[string]*imagev1.Image{},
 		chunks:  map[string][]byte{},
@@ -67,6 +69,7 @@ func startFakes(t testing.TB, b *bustest.Bus) {
 	f.access(t, b.Dial(t, ledger.Access))
 	f.dispatcher(t, b.Dial(t, ledger.Dispatcher))
 	writeLedger(t, b)
+	return f
 }
 
 // handle registers an answer, with the lock held while it is made.
@@ -76,6 +79,7 @@ func handle[Q, R proto.Message](t testing.TB, f *fakes, s *bus.Service, method s
 	err := bus.Handle(s, method, func(_ context.Context, _ bus.Caller, q Q) (R, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		f.asked[method]++
 		return answer(q)
 	})
 	if err != nil {

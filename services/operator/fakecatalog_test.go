@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +24,11 @@ func (f *fakes) catalog(t testing.TB, c *bus.Conn) {
 		return &catalogv1.ListChannelsResponse{Channels: []*channelv1.Channel{{Name: "release", Default: true}}}, nil
 	})
 	handle(t, f, s, "ListImages", func(*catalogv1.ListImagesRequest) (*catalogv1.ListImagesResponse, error) {
-		return &catalogv1.ListImagesResponse{}, nil
+		r := &catalogv1.ListImagesResponse{}
+		for _, id := range slices.Sorted(maps.Keys(f.images)) {
+			r.Images = append(r.Images, f.images[id])
+		}
+		return r, nil
 	})
 	handle(t, f, s, "CreateImage", func(q *catalogv1.CreateImageRequest) (*catalogv1.CreateImageResponse, error) {
 		f.images[q.GetManifest().GetId()] = &imagev1.Image{

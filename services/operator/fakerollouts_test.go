@@ -199,6 +199,10 @@ func (f *fakes) planOf(i *intentv1.Intent) (*intentv1.Plan, []*intentv1.Target) 
 		}
 		targets[1].Effect, targets[1].Reason = intentv1.Effect_EFFECT_LEFT_OUT, why
 		targets[1].Move, targets[1].To = 0, nil
+	case "gone":
+		if i.GetUndo() != nil { // another change came after it
+			p.Changed, targets = 0, nil
+		}
 	case "stale":
 		if f.intents["stale"] != nil { // it was published in between
 			p.Changed, targets = 1, targets[1:]

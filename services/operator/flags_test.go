@@ -78,6 +78,44 @@ func TestEveryCommandHasAnExampleAndAShortHelpThatIsASentence(t *testing.T) {
 	})
 }
 
+// noWhy are the commands that change something and have no -m, since their facts have no place for a reason.
+var noWhy = map[string]bool{
+	"agent create": true, "agent update": true, "agent delete": true, "app create": true, "app update": true,
+	"app delete": true, "apply": true, "channel create": true, "channel delete": true, "channel remove": true,
+	"env create": true, "env update": true, "env delete": true, "env default set": true, "env default unset": true,
+	"env keep": true, "env thaw": true, "env window": true, "external report": true, "external want": true,
+	"image activate": true, "image delete": true, "image import": true, "image promote": true, "image prune": true,
+	"import ansible": true, "import triton": true, "label-rule set": true, "label-rule unset": true,
+	"lobby accept":   true,
+	"restore accept": true, "rollout apply": true, "server clean": true, "server enroll": true, "server forget": true,
+	"server label": true, "server move": true, "server rename": true, "token create": true, "unhold": true,
+	"user create": true,
+}
+
+func TestEveryCommandThatChangesSomethingHasTheFlagsOfChanges(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
+		path := strings.TrimPrefix(c.CommandPath(), "garrison ")
+		seen[path], seen[c.Name()] = true, true
+		group := c.HasSubCommands() && c.Args == nil
+		about := c.Name() == "help" || c.IsAdditionalHelpTopicCommand() || strings.HasPrefix(path, "completion")
+		if !c.HasParent() || group || reads[path] || reads[c.Name()] || about {
+			return
+		}
+		for _, flag := range []string{"yes", "dry-run", "message"} {
+			if has := c.Flags().Lookup(flag) != nil; has == (flag == "message" && noWhy[path]) {
+				t.Errorf("garrison %s has --%s: %t", path, flag, has)
+			}
+		}
+	})
+	for path := range reads {
+		if !seen[path] {
+			t.Errorf("no command is called %s", path)
+		}
+	}
+}
+
 func everyCommand(c *cobra.Command, f func(*cobra.Command)) {
 	f(c)
 	for _, sub := range c.Commands() {
@@ -109,7 +147,7 @@ var wrongValues = map[string]string{
 	"server list --life undead":                      "want invited, alive",
 	"server label a --env a.b":                       "is not a name",
 	"task list --server ''":                          "is not a host name",
-	"task list --intent 7":                           "is not a UUID",
+	"task list --intent x":                           "is not the id of an intent",
 	"task list --state ''":                           "want queued, assigned",
 	"instance list --image x":                        "is not the id of an image, nor the beginning of one",
 	"events --since -10m":                            "a duration such as 10m",

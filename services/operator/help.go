@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -14,20 +15,115 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
-// fitHelp breaks the help of all commands between words where it is printed on a terminal.
+// daily are the commands of the first page of help, in the order of a day.
+var daily = []string{
+	"status", "explain", "install", "up", "undo", "remove", "hold", "configure", "check", "events", "logs", "rollout",
+}
+
+// firstPage ends the first page of help.
+const firstPage = `
+  garrison help all             every command
+  garrison help flags           the flags of every command, such as -o json
+  garrison help selectors       how servers are selected with --on
+  garrison COMMAND --help       a command, its flags and examples
+`
+
+// pipedWidth is the width of help where it is not printed on a terminal.
+const pipedWidth = 100
+
+// fitHelp sets how help is printed: broken between words at the width of the terminal.
 func fitHelp(env *cli.Env, root *cobra.Command) {
 	shown := root.HelpFunc()
-	usage := root.UsageTemplate()
+	h := helper{env: env, root: root}
+	root.SetUsageFunc(h.usage)
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
-		if width := env.Output.Width(); width > 0 {
-			c.Long = output.Reflow(cmp.Or(c.Long, c.Short), width)
-			for _, s := range c.Commands() { // a line of the list has its name first, between spaces
-				s.Short = output.Wrap(s.Short, width, len("  ")+s.NamePadding()+len(" "))
-			}
-			root.SetUsageTemplate(strings.ReplaceAll(usage, ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", width)))
+		c.Long = output.Reflow(cmp.Or(c.Long, c.Short), h.width())
+		switch {
+		case c == root:
+			h.first(c.OutOrStdout())
+		case c.Name() == allTopic && c.Parent() == root:
+			root.SetOut(c.OutOrStdout())
+			shown(root, args)
+		case c.Name() == flagsTopic && c.Parent() == root:
+			fmt.Fprint(c.OutOrStdout(), "Flags of every command:\n", root.PersistentFlags().FlagUsagesWrapped(h.width()))
+		default:
+			shown(c, args)
 		}
-		shown(c, args)
 	})
+}
+
+// The topics of garrison help that are about all commands.
+const (
+	allTopic   = "all"
+	flagsTopic = "flags"
+)
+
+// helper prints help.
+type helper struct {
+	env  *cli.Env
+	root *cobra.Command
+}
+
+func (h helper) width() int { return cmp.Or(h.env.Output.Width(), pipedWidth) }
+
+// first prints the first page: the commands of a day.
+func (h helper) first(w io.Writer) {
+	fmt.Fprintf(w, "%s\n\nUsage: garrison COMMAND [flags]\n\n", h.root.Short)
+	for _, name := range daily {
+		c, _, err := h.root.Find([]string{name})
+		if err == nil {
+			fmt.Fprintf(w, "  %-10s %s\n", name, c.Short)
+		}
+	}
+	fmt.Fprint(w, firstPage)
+}
+
+// usage prints how a command is used: its line, examples, commands and flags.
+func (h helper) usage(c *cobra.Command) error {
+	w := c.OutOrStderr()
+	fmt.Fprint(w, "Usage:\n")
+	if c.Runnable() && c.HasParent() {
+		fmt.Fprintf(w, "  %s\n", output.Wrap(c.UseLine(), h.width(), len("    ")))
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "  %s [command]\n", c.CommandPath())
+	}
+	if len(c.Aliases) > 0 {
+		fmt.Fprintf(w, "\nAliases:\n  %s\n", c.NameAndAliases())
+	}
+	if c.HasExample() {
+		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+	}
+	for _, g := range append(c.Groups(), &cobra.Group{Title: "Commands:"}) {
+		h.commands(w, c, g)
+	}
+	for _, g := range cli.FlagGroups(c.LocalFlags()) {
+		fmt.Fprintf(w, "\n%s:\n%s", g.Title, g.Flags.FlagUsagesWrapped(h.width()))
+	}
+	if c.HasAvailableInheritedFlags() {
+		fmt.Fprint(w, "\nFlags of every command, such as -o json: garrison help flags\n")
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more information about a command.\n", c.CommandPath())
+	}
+	return nil
+}
+
+// commands prints the commands of a group below a command.
+func (h helper) commands(w io.Writer, c *cobra.Command, g *cobra.Group) {
+	title, longest := "\n"+g.Title+"\n", 0
+	for _, s := range c.Commands() {
+		longest = max(longest, len(s.Name()))
+	}
+	for _, s := range c.Commands() {
+		shown := s.IsAvailableCommand() || s.IsAdditionalHelpTopicCommand() || s.Name() == "help"
+		if s.GroupID != g.ID || !shown {
+			continue
+		}
+		fmt.Fprintf(w, "%s  %-*s  %s\n", title, longest, s.Name(),
+			output.Wrap(s.Short, h.width(), len("  ")+longest+len("  ")))
+		title = ""
+	}
 }
 
 func manCommand(env *cli.Env) *cobra.Command {

@@ -17,7 +17,7 @@ import (
 func TestTheListsOfCommandsFitANarrowTerminal(t *testing.T) {
 	t.Parallel()
 	const width = 80
-	for _, args := range [][]string{{"--help"}, {"server", "--help"}, {"rollout", "--help"}, {"image", "--help"}} {
+	for _, args := range [][]string{{"help", "all"}, {"server", "--help"}, {"rollout", "--help"}, {"image", "--help"}} {
 		var said strings.Builder
 		s := cli.NewEnv(strings.NewReader(""), &said, &said, func(string) string { return "" })
 		s.Output.Width = func() int { return width }
@@ -33,9 +33,36 @@ func TestTheListsOfCommandsFitANarrowTerminal(t *testing.T) {
 	}
 }
 
-func TestHelpFitsANarrowTerminal(t *testing.T) {
+func TestTheFirstPageOfHelpIsOneScreen(t *testing.T) {
 	t.Parallel()
-	const width = 80
+	for _, args := range [][]string{nil, {"--help"}, {"help"}} {
+		var said strings.Builder
+		env := cli.NewEnv(strings.NewReader(""), &said, &said, func(string) string { return "" })
+		if code := run(context.Background(), env, args); code != cli.ExitOK {
+			t.Fatalf("%s: exit code %d: %s", args, code, &said)
+		}
+		lines, widest := strings.Count(said.String(), "\n"), text.LongestLineLen(said.String())
+		if lines >= 24 || widest > 80 {
+			t.Errorf("%s: %d lines, the widest of %d columns:\n%s", args, lines, widest, &said)
+		}
+		for _, name := range daily {
+			if !strings.Contains(said.String(), "\n  "+name+" ") {
+				t.Errorf("%s: %s is not on the page", args, name)
+			}
+		}
+	}
+}
+
+func TestHelpFitsATerminal(t *testing.T) {
+	t.Parallel()
+	for shown, width := range map[int]int{80: 80, 0: pipedWidth} {
+		helpFits(t, shown, width)
+	}
+}
+
+// helpFits checks the help of every command, as it is shown on so many columns; 0 is no terminal.
+func helpFits(t *testing.T, shown, width int) {
+	t.Helper()
 	var paths []string
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
 		if c.Runnable() && c.HasParent() && c.Parent().Name() != "completion" {
@@ -45,7 +72,7 @@ func TestHelpFitsANarrowTerminal(t *testing.T) {
 	for _, path := range paths {
 		var said strings.Builder
 		s := cli.NewEnv(strings.NewReader(""), &said, &said, func(string) string { return "" })
-		s.Output.Width = func() int { return width }
+		s.Output.Width = func() int { return shown }
 		if code := run(context.Background(), s, append(strings.Fields(path)[1:], "--help")); code != cli.ExitOK {
 			t.Fatalf("%s: exit code %d: %s", path, code, &said)
 		}

@@ -21,8 +21,10 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,7 +86,7 @@ func run(ctx context.Context, env *cli.Env, args []string) int {
 	root := newRoot(env)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	if err == nil || errors.Is(err, cli.ErrDryRun) {
 		return cli.ExitOK
 	}
 	if !env.Began && cli.CodeOf(err) == cli.ExitError {
@@ -106,12 +108,13 @@ func newRoot(env *cli.Env) *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // RefuseUnknown refuses them and names the nearest
 		RunE:          cli.RefuseUnknown,
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(c *cobra.Command, a []string) error {
 			if err := env.Output.CheckFilter(); err != nil {
 				return cli.Usage("%v", err)
 			}
 			env.Began, env.Output.Context = true, c.Context()
 			env.PaintTables()
+			env.Heed(c, a)
 			return nil
 		},
 	}
@@ -123,15 +126,13 @@ func newRoot(env *cli.Env) *cobra.Command {
 		"context `FILE` or saved name (default: GARRISON_CONTEXT, else the selected context)")
 	cli.OutputFlags(env.Output, root.PersistentFlags())
 	cli.ColorFlag(env, root.PersistentFlags())
-	root.AddGroup(&cobra.Group{ID: "day", Title: "Daily commands:"}, &cobra.Group{ID: "noun", Title: "Nouns:"},
-		&cobra.Group{ID: "self", Title: "Garrison itself:"})
+	root.AddGroup(&cobra.Group{ID: dayID, Title: "Daily commands:"}, &cobra.Group{ID: "verb", Title: "More verbs:"},
+		&cobra.Group{ID: "noun", Title: "Nouns:"}, &cobra.Group{ID: "self", Title: "Garrison itself:"},
+		&cobra.Group{ID: topicID, Title: "Topics of garrison help:"})
 	addCommands(env, root)
+	addChanges(root)
 	complete.Add(env, root)
-	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText},
-		&cobra.Command{Use: "selectors", Short: "How servers are selected with --on.", Long: cli.SelectorsText},
-		&cobra.Command{
-			Use: "image-references", Short: "How images are named, as in AGENT@VERSION.", Long: cli.ImagesText,
-		})
+	addTopics(root)
 	fitHelp(env, root)
 	root.SetHelpCommandGroupID("self")
 	addCompletion(root)
@@ -148,9 +149,29 @@ func newRoot(env *cli.Env) *cobra.Command {
 	return root
 }
 
-// addCommands adds the commands, in three groups.
+// The groups of commands that more than the list of all shows.
+const (
+	dayID   = "day"
+	topicID = "topic"
+)
+
+// addTopics adds what garrison help prints besides commands.
+func addTopics(root *cobra.Command) {
+	for _, c := range []*cobra.Command{
+		{Use: allTopic, Short: "List every command."},
+		{Use: flagsTopic, Short: "List the flags of every command."},
+		{Use: "exit-codes", Short: "List the exit codes.", Long: cli.ExitCodesText},
+		{Use: "selectors", Short: "How servers are selected with --on.", Long: cli.SelectorsText},
+		{Use: "image-references", Short: "How images are named, as in AGENT@VERSION.", Long: cli.ImagesText},
+	} {
+		c.GroupID = topicID
+		root.AddCommand(c)
+	}
+}
+
+// addCommands adds the commands, in groups.
 func addCommands(env *cli.Env, root *cobra.Command) {
-	day := []*cobra.Command{
+	verbs := []*cobra.Command{
 		change.InstallCommand(env, rollout.Batches(env)),
 		change.UpCommand(env, rollout.Batches(env)),
 		avail.Command(env),
@@ -184,12 +205,44 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		contexts.Commands(env), contexts.WhoamiCommand(env), auth.Commands(env), bus.Commands(env),
 		explain.Command(env), debug.Command(env), manCommand(env),
 	}
-	for id, commands := range map[string][]*cobra.Command{"day": day, "noun": nouns, "self": self} {
+	for id, commands := range map[string][]*cobra.Command{"verb": verbs, "noun": nouns, "self": self} {
 		for _, c := range commands {
 			c.GroupID = id
+			if slices.Contains(daily, c.Name()) {
+				c.GroupID = dayID
+			}
 			watchLists(env, c)
 			root.AddCommand(c)
 		}
+	}
+}
+
+// reads are the commands that change nothing on the control plane, by their paths or, for verbs of many nouns, by their
+// last word. Every other command has --yes and --dry-run.
+var reads = map[string]bool{
+	"list": true, "show": true, "avail": true, "status": true, "watch": true, "wait": true, "diff": true,
+	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
+	"man":        true,
+	"auth can-i": true, "bus status": true, "bus streams": true, "restore status": true, "env diff": true,
+	"rollout plan": true, "rollout forecast": true, "rollout servers": true, "rollout replay": true,
+	"server candidates": true, "server tombstone": true,
+	// These change files of the caller only.
+	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,
+	"image from-triton": true, "image key": true, "image sign": true, "image verify": true,
+}
+
+// destroying are the last words of commands that destroy what they name.
+var destroying = []string{"delete", "unset", "remove", "revoke"}
+
+// addChanges adds the flags of changes to every command that is none of reads.
+func addChanges(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		addChanges(sub)
+	}
+	path := strings.TrimPrefix(c.CommandPath(), "garrison ")
+	group := c.HasSubCommands() && c.Args == nil
+	if c.HasParent() && !group && !reads[path] && !reads[c.Name()] {
+		cli.Changes(c, slices.Contains(destroying, c.Name()))
 	}
 }
 

@@ -64,12 +64,12 @@ func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
 type runner struct {
 	t   testing.TB
 	bus *bustest.Bus
+	*fakes
 }
 
 func startRunner(t testing.TB) *runner {
 	b := bustest.Start(t)
-	startFakes(t, b)
-	return &runner{t: t, bus: b}
+	return &runner{t: t, bus: b, fakes: startFakes(t, b)}
 }
 
 func newSession(ts *testscript.TestScript, out, errs io.Writer) *cli.Env {

@@ -21,7 +21,9 @@ import (
 type Waves interface {
 	Add(c *cobra.Command)        // the flags with which a change is a rollout
 	Given(c *cobra.Command) bool // whether one of them is
-	Carry(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags) error
+
+	// Carry carries out a change whose flags are given, or one that was planned as intents and is wide.
+	Carry(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags, wide *work.Planned) error
 	Undo(ctx context.Context, id string, w work.Flags) error
 }
 
@@ -99,9 +101,11 @@ func (q *agents) do(c *cobra.Command, env *cli.Env, w work.Flags, waves Waves) e
 	if err != nil {
 		return err
 	}
-	rollout := func(ctx context.Context) error { return waves.Carry(ctx, q.rollout(on, w), w) }
+	rollout := func(ctx context.Context, wide *work.Planned) error {
+		return waves.Carry(ctx, q.rollout(on, w), w, wide)
+	}
 	if waves.Given(c) {
-		return rollout(c.Context())
+		return rollout(c.Context(), nil)
 	}
 	return work.Propose(c.Context(), env, w, work.Proposal{
 		Verb: q.name, Question: q.question, Asks: q.asks(on), Differs: true, Wide: rollout,

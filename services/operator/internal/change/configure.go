@@ -62,11 +62,11 @@ cancelled or expired. With --bring-wanted the wanted version comes too.
 			i := &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: ask}}
 			p := work.Proposal{Verb: topology.VerbConfigure, Question: "Configure", Asks: asked(i), Differs: true}
 			if ask.IfRevision == nil && !ask.BringWanted {
-				p.Wide = func(ctx context.Context) error {
+				p.Wide = func(ctx context.Context, wide *work.Planned) error {
 					one := proto.CloneOf(ask)
 					one.On = nil
 					step := &intentv1.Step{Change: &intentv1.Step_Configure{Configure: one}}
-					return waves.Carry(ctx, rolloutOf(ask.On, w, step), w)
+					return waves.Carry(ctx, rolloutOf(ask.On, w, step), w, wide)
 				}
 			}
 			return work.Propose(c.Context(), env, w, p)

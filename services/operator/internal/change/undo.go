@@ -27,7 +27,7 @@ func UndoCommand(env *cli.Env, waves Waves) *cobra.Command {
 	var w work.Flags
 	c := &cobra.Command{
 		Use:        "undo [INTENT | ROLLOUT]",
-		Short:      "Restore the state before a change; without an id, before your last one.",
+		Short:      "Restore what was before a change; without an id, your last one.",
 		SuggestFor: []string{"rollback", "revert"},
 		Long: `Go back to what was there before an intent or a rollout, on every server that it changed. Without an id
 it is your last change that can be undone.
@@ -82,8 +82,12 @@ func undoOf(id string) *intentv1.Intent {
 	return &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: id}}}
 }
 
-// mostLooked is how many of the caller's last intents are looked at for one that can be undone.
-const mostLooked = 20
+const (
+	// mostLooked is how many of the caller's last intents are looked at for one that can be undone.
+	mostLooked = 20
+	// mostAsked is how many of them the registry is asked about, each of which costs it a plan.
+	mostAsked = 5
+)
 
 // lastChange returns the last change of the caller that can be undone, and says which it is.
 func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
@@ -97,31 +101,42 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked := 0
 	for _, past := range r.GetIntents() {
+		if !undoes(past) {
+			continue
+		}
+		if asked++; asked > mostAsked {
+			break
+		}
 		can, err := undoable(ctx, env, past)
 		if err != nil {
 			return nil, err
 		}
 		if can {
-			env.Say("your last change: %s, %s, %s", display.IntentText(past.GetIntent()),
+			env.Say("your last change: %s, %s, %s", display.BriefText(past.GetIntent()),
 				output.Stamp(past.GetDecidedAt()), past.GetId())
 			return past, nil
 		}
 	}
-	return nil, cli.Usage("no change of yours can be undone: %s of %s looked at. Try: garrison undo --list, or "+
-		"garrison intent list", output.Plural(len(r.GetIntents()), "intent"), c.Actor())
+	return nil, cli.Usage("no change of yours can be undone: of %s, the last %s were looked at. Try: garrison undo "+
+		"--list, or garrison intent list", c.Actor(), output.Plural(min(asked, mostAsked), "change"))
+}
+
+// undoes reports whether there is an undo of what an intent did, as the list of intents alone knows it.
+func undoes(past display.Record) bool {
+	in := past.GetIntent()
+	if past.GetChanged() == 0 || in.GetDryRun() || in.GetSource() != nil || in.GetRollout().GetUndoOf() != "" {
+		return false
+	}
+	return in.GetRollout() != nil || in.GetInstall() != nil || in.GetUpgrade() != nil || in.GetConfigure() != nil ||
+		in.GetRemove() != nil
 }
 
 // undoable reports whether an undo of an intent would change a server.
 func undoable(ctx context.Context, env *cli.Env, past display.Record) (bool, error) {
-	in := past.GetIntent()
-	switch {
-	case past.GetChanged() == 0 || in.GetDryRun() || in.GetSource() != nil:
-		return false, nil
-	case in.GetRollout() != nil:
+	if past.GetIntent().GetRollout() != nil {
 		return undoableRollout(ctx, env, past)
-	case in.GetInstall() == nil && in.GetUpgrade() == nil && in.GetConfigure() == nil && in.GetRemove() == nil:
-		return false, nil
 	}
 	r, err := cli.Call[*registryv1.PlanIntentResponse](ctx, env, &registryv1.PlanIntentRequest{
 		Intent: undoOf(past.GetId()), Page: &apiv1.Page{Limit: 1},
@@ -133,11 +148,8 @@ func undoable(ctx context.Context, env *cli.Env, past display.Record) (bool, err
 	return plan.GetChanged() > 0 && (plan.GetRefusal() == nil || plan.GetRefusal().Code == code.TooWide), nil
 }
 
-// undoableRollout reports whether a rollout that undoes none changed servers and was not undone.
+// undoableRollout reports whether a rollout changed servers and was not undone.
 func undoableRollout(ctx context.Context, env *cli.Env, past display.Record) (bool, error) {
-	if past.GetIntent().GetRollout().GetUndoOf() != "" {
-		return false, nil
-	}
 	q := &registryv1.GetRolloutRequest{RolloutId: past.GetId()}
 	r, err := cli.Call[*registryv1.GetRolloutResponse](ctx, env, q)
 	if fault.Is(err, fault.NotFound) {

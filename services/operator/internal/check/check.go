@@ -45,7 +45,7 @@ func Command(env *cli.Env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "check [servers|instances] [--on SELECTOR] [--agent AGENT]",
-		Short: "Compare what is wanted with what is there, and show each difference with its cause and its cure.",
+		Short: "Compare what is wanted with what is there: causes and cures.",
 		Long: `Compare what is wanted with what is there, server by server and agent by agent, and show each difference
 with its cause, since when, and its cure. garrison explain CAUSE explains a cause.
 
@@ -73,6 +73,7 @@ nothing is.`,
 	c.Flags().BoolVar(&f.fix, "fix", false, "cure what commands cure")
 	c.Flags().BoolVar(&f.work.DryRun, "dry-run", false, "with --fix: show the commands and do nothing")
 	f.work.AddYes(c)
+	cli.NoteVar(c.Flags(), &f.work.Note)
 	f.work.AddAtOnce(c)
 	cli.TimeVar(c.Flags(), &f.work.Timeout, "timeout", time.Hour, 0,
 		"with --fix: stop watching after this `DURATION`, with exit code 7; the work continues")
@@ -97,8 +98,8 @@ func (f *flags) request(args []string) (*registryv1.CheckFleetRequest, error) {
 		}
 		q.Scope = scope
 	}
-	if !f.fix && (f.work.Yes || f.work.DryRun) {
-		return nil, cli.Usage("--yes and --dry-run require --fix")
+	if !f.fix && (f.work.Yes || f.work.DryRun || f.work.Note != "") {
+		return nil, cli.Usage("--yes, --message and --dry-run require --fix")
 	}
 	if f.fix && f.count {
 		return nil, cli.Usage("--fix and --count exclude each other")

@@ -141,6 +141,7 @@ func (g *group) do(ctx context.Context, env *cli.Env, w work.Flags) error {
 	switch g.remedy {
 	case registryv1.Remedy_REMEDY_REFRESH:
 		ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: g.selector()}}}
+		ask.Note = w.Note
 		return work.Publish(ctx, env, w, watch.Order{Verb: topology.VerbRefresh, Intent: ask})
 	case registryv1.Remedy_REMEDY_REMOVE:
 		return work.Propose(ctx, env, w, work.Proposal{Verb: topology.VerbRemove, Asks: g.asks()})

@@ -57,7 +57,7 @@ func (env *Env) Client(ctx context.Context) (*client.Client, error) {
 		return env.client, nil
 	}
 	if env.Conn != nil {
-		env.client = client.New(env.Conn, env.Patience)
+		env.client = env.guarded(client.New(env.Conn, env.Patience))
 		env.client.OnWait(env.sayWaits)
 		return env.client, nil
 	}
@@ -73,7 +73,7 @@ func (env *Env) Client(ctx context.Context) (*client.Client, error) {
 	}
 	env.client = c
 	env.renew(ctx, who)
-	return c, nil
+	return env.guarded(c), nil
 }
 
 // sayWaits prints what is waited for.

@@ -15,7 +15,7 @@ import (
 
 // Confirm asks for confirmation. When standard input is not a terminal, only --yes confirms.
 func (env *Env) Confirm(ctx context.Context, yes bool, question string) error {
-	if yes {
+	if yes || env.DryRun {
 		return nil
 	}
 	if !IsTerminal(env.In) {

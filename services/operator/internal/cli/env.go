@@ -38,6 +38,8 @@ type Env struct {
 	SayEvery time.Duration // interval of progress lines without a terminal; 0 means 30 s
 
 	Began       bool   // the command line was parsed
+	DryRun      bool   // --dry-run
+	question    string // what is asked before something is destroyed
 	ContextName string // --context
 	Color       string // --color
 	Output      *output.Printer

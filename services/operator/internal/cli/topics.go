@@ -8,7 +8,8 @@ const SelectorsText = `Servers are selected with --on SELECTOR, which means the 
   env=NAME                     the servers of an environment
   LABEL=VALUE, LABEL!=VALUE    by label
   'LABEL in (A,B)'             one of several values; not in (A,B) is none of them
-  FIELD=VALUE                  by platform, os, arch, hostname, kernel, distribution, presence or cell
+  FIELD=VALUE                  by platform, os, arch, hostname, kernel, distribution, presence or cell;
+                               presence is online or offline, and a late server is still online
   memory>=16GiB, cpus>4        by an ordered field: memory, cpus, executor; =, >, >=, <, <=
 
 Terms with commas between them, and repeated --on, must all match. --not SELECTOR excludes servers. A label that has the

@@ -73,7 +73,7 @@ func intents(ctx context.Context, env *cli.Env) (out []string, err error) {
 		&registryv1.ListIntentsRequest{Page: &apiv1.Page{Limit: newestIntents}})
 	for _, i := range r.GetIntents() {
 		out = append(out, cobra.CompletionWithDesc(i.GetId(), fmt.Sprintf("%s, by %s at %s",
-			display.IntentText(i.GetIntent()), i.GetActor(), output.Stamp(i.GetDecidedAt()))))
+			display.BriefText(i.GetIntent()), i.GetActor(), output.Stamp(i.GetDecidedAt()))))
 	}
 	return out, err
 }

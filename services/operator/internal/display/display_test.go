@@ -19,6 +19,21 @@ import (
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
+func TestAnIntentOfManyServersHasOneLine(t *testing.T) {
+	many := &intentv1.Intent{
+		Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
+			Agent: "beacon", On: &intentv1.Selector{Servers: make([]string, 209)},
+		}},
+		Source: &intentv1.Source{RolloutId: "01a21d54-86bd-7000-8000-000000000001"},
+	}
+	if got, want := BriefText(many), "up beacon on 209 servers by rollout 01a21d54-86bd"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+	if n := len(many.GetUpgrade().GetOn().GetServers()); n != 209 {
+		t.Errorf("the intent has %d servers afterwards", n)
+	}
+}
+
 func TestTheStateOfAServerNamesWhatIsExceptional(t *testing.T) {
 	online := func(s *serverv1.Server) *serverv1.Server {
 		s.Life, s.Presence = serverv1.Life_LIFE_ALIVE, serverv1.Presence_PRESENCE_ONLINE

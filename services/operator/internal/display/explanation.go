@@ -70,7 +70,8 @@ type ExplanationList struct {
 
 // Explanations lists explanations.
 var Explanations = output.Listing[Explanation]{
-	Name: func(w Explanation) string { return w.What + "/" + w.Name },
+	Tells: true,
+	Name:  func(w Explanation) string { return w.What + "/" + w.Name },
 	Columns: []output.Column[Explanation]{
 		output.Col("WHAT", func(w Explanation) string { return w.What }),
 		output.Col("NAME", func(w Explanation) string { return w.Name }),

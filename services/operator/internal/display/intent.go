@@ -7,10 +7,13 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 
@@ -54,16 +57,21 @@ type Record = *intentv1.Record
 var Records = output.Listing[Record]{
 	Name: func(r Record) string { return r.GetId() },
 	Columns: []output.Column[Record]{
-		output.Col("ID", Record.GetId),
+		{Title: "ID", Value: func(v output.View, r Record) string { return output.ShortID(v, r.GetId()) }},
 		output.Col("ACTOR", Record.GetActor),
-		output.Col("ASKED", func(r Record) string { return IntentText(r.GetIntent()) }),
+		{Title: "ASKED", Value: func(v output.View, r Record) string {
+			if v.Wide {
+				return IntentText(r.GetIntent())
+			}
+			return BriefText(r.GetIntent())
+		}},
 		output.Col("STATE", func(r Record) string { return output.Word(r.GetState()) }),
 		output.Since("SINCE", Record.GetDecidedAt),
-		{Title: "NEXT", Value: recordNext},
+		{Title: "NEXT", Wide: true, Value: recordNext},
 		output.Col("REASON", recordReason),
 		output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }).Numeric(),
-		output.Col("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }).Numeric(),
-		output.Col("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }).Numeric(),
+		output.Wide("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }).Numeric(),
+		output.Wide("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }).Numeric(),
 		output.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }).Numeric(),
 	},
 }
@@ -88,6 +96,42 @@ func recordReason(r Record) string {
 		return ""
 	}
 	return fault.Line(r.GetRefusal())
+}
+
+// mostNamed is how many servers of an intent are named where it has one line.
+const mostNamed = 3
+
+// BriefText is IntentText with the number of the servers in place of many, and the handles of other intents.
+func BriefText(i *intentv1.Intent) string {
+	brief := proto.CloneOf(i)
+	if u := brief.GetUndo(); u != nil {
+		u.IntentId = ident.Handle(u.IntentId)
+	}
+	if r := brief.GetRollout(); r != nil {
+		r.UndoOf = ident.Handle(r.UndoOf)
+	}
+	if s := brief.GetSource(); s != nil {
+		s.RolloutId = ident.Handle(s.RolloutId)
+	}
+	on := selectorOf(brief)
+	servers := len(on.GetServers())
+	if servers <= mostNamed {
+		return IntentText(brief)
+	}
+	on.Servers = []string{"MANY"}
+	return strings.Replace(IntentText(brief), "--on MANY", fmt.Sprintf("on %d servers", servers), 1)
+}
+
+// selectorOf returns the selector of an intent; nil without one.
+func selectorOf(i *intentv1.Intent) *intentv1.Selector {
+	m := i.ProtoReflect()
+	ask := m.WhichOneof(m.Descriptor().Oneofs().ByName("ask"))
+	if ask == nil || ask.Message().Fields().ByName("on") == nil {
+		return nil
+	}
+	asked := m.Get(ask).Message()
+	on, _ := asked.Get(ask.Message().Fields().ByName("on")).Message().Interface().(*intentv1.Selector)
+	return on
 }
 
 // IntentText returns the command line that asks for an intent.

@@ -24,16 +24,16 @@ func ExplainWanted(r Instance, by Record) Explanation {
 	i := r.GetInstance()
 	row := Explanation{
 		What: "wanted", Name: i.GetAgent(), Is: cmp.Or(i.GetWanted().GetVersion(), "nothing"),
-		State: "by " + cmp.Or(by.GetActor(), "intent "+ident.Short(i.GetIntentId())),
+		State: "by " + cmp.Or(by.GetActor(), "intent "+ident.Handle(i.GetIntentId())),
 		Since: output.Stamp(by.GetDecidedAt()),
-		Next:  "garrison intent show " + i.GetIntentId(),
+		Next:  "garrison intent show " + ident.Handle(i.GetIntentId()),
 	}
 	if by == nil {
 		row.Next = "garrison events --id " + i.GetIntentId()
 		row.Reason = "the registry no longer keeps that intent"
 		return row
 	}
-	row.Reason = IntentText(by.GetIntent())
+	row.Reason = BriefText(by.GetIntent())
 	return row
 }
 

@@ -113,7 +113,8 @@ type PlanTarget = *intentv1.Target
 
 // Plan lists the servers of a plan, as the registry computed it.
 var Plan = output.Listing[PlanTarget]{
-	Name: func(t PlanTarget) string { return t.GetServerName() + "/" + t.GetAgent() },
+	Tells: true,
+	Name:  func(t PlanTarget) string { return t.GetServerName() + "/" + t.GetAgent() },
 	Columns: []output.Column[PlanTarget]{
 		output.Col("SERVER", PlanTarget.GetServerName),
 		output.Col("AGENT", PlanTarget.GetAgent),

@@ -20,12 +20,13 @@ type Rollout = *rolloutv1.Rollout
 var Rollouts = output.Listing[Rollout]{
 	Name: Rollout.GetId,
 	Columns: []output.Column[Rollout]{
-		output.Col("ID", Rollout.GetId), // in order of time: those of one minute begin alike
+		{Title: "ID", Value: func(v output.View, r Rollout) string { return output.ShortID(v, r.GetId()) }},
+		output.Col("BRINGS", RolloutTitle),
 		output.Col("STATE", RolloutState),
 		output.Since("SINCE", Rollout.GetSince),
 		output.Col("WAVE", waveOf),
 		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }).Numeric(),
-		output.Col("SUCCEEDED", func(r Rollout) string {
+		output.Wide("SUCCEEDED", func(r Rollout) string {
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
 		}).Numeric(),
 		output.Col("BROKEN", func(r Rollout) string {
@@ -36,7 +37,6 @@ var Rollouts = output.Listing[Rollout]{
 		}).Numeric(),
 		{Title: waitsFor, Value: func(v output.View, r Rollout) string { return rollout.NeedText(r, v.At) }},
 		output.Col("BY", Rollout.GetActor),
-		output.Col("BRINGS", RolloutTitle),
 		output.Wide("REASON", func(r Rollout) string { return Reason(r.GetReason()) }),
 	},
 }
@@ -217,7 +217,7 @@ func undoneBy(r, undo Rollout) string {
 		}
 		return text
 	case rolloutv1.State_STATE_ABORTED:
-		return text + ", which was aborted; to take back what is left: garrison rollout undo " + r.GetId()
+		return text + ", which was aborted; to take back what is left: garrison undo " + r.GetId()
 	case rolloutv1.State_STATE_UNDONE:
 		return text + ", which was undone"
 	}

@@ -140,7 +140,7 @@ var functions = template.FuncMap{
 	},
 	"stamp": output.Stamp, "pairs": output.Pairs, "size": output.Size, "short": ident.Short, "refusal": fault.Line,
 	"choice": display.ChoiceText, "reach": display.ReachText, "platform": display.Platform, "reason": display.Reason,
-	"sightings": display.Sightings, "intent": display.IntentText, "steps": display.Steps, "lane": display.InLane,
+	"sightings": display.Sightings, "intent": display.BriefText, "steps": display.Steps, "lane": display.InLane,
 	"then": display.ThenText, "args": selector.Args, "build": block.Words,
 	"verb":    func(b *taskv1.Queued) string { return display.VerbText(b) },
 	"outcome": func(o *taskv1.Outcome) string { return display.TaskReason(&taskv1.Task{Outcome: o}) },

@@ -76,26 +76,25 @@ var listing = output.Listing[event]{
 	},
 }
 
-// least and roomy bound the width of terminals on which a fact has a line for its detail.
+// least and roomy bound the width of terminals on which facts have short times and no number.
 const (
 	least = 80
 	roomy = 110
 )
 
-// narrow returns the listing for a terminal of a width: a line with a short time, and one with the detail below it.
-// The number of a fact is left out; -o name prints it.
-func narrow(width int) output.Listing[event] {
-	columns := slices.Clone(listing.Columns)
+// narrow returns the listing for a narrow terminal. The number of a fact is left out, which -o name prints, and its
+// noun is before its name.
+func narrow() output.Listing[event] {
 	l := output.Listing[event]{Name: listing.Name}
-	for _, c := range columns {
+	for _, c := range listing.Columns {
 		switch c.Title {
-		case "SEQ":
+		case "SEQ", "NOUN":
 			continue
+		case "FACT":
+			c.Min, c.Value = 0, func(_ output.View, e event) string { return e.Noun + " " + e.Fact }
 		case "TIME":
 			c.Min, c.Value = len("01-02 15:04:05"), func(v output.View, e event) string { return e.dayTime(v) }
-		case "DETAIL":
-			c.Below = width
-		case "KEY", "FACT":
+		default:
 			c.Min = 0
 		}
 		l.Columns = append(l.Columns, c)
@@ -247,7 +246,7 @@ func (p *eventPrinter) listing() output.Listing[event] {
 	o := p.env.Output
 	if width := o.Width; width != nil && o.Format == output.FormatTable && len(o.Columns) == 0 {
 		if w := width(); w >= least && w < roomy {
-			return narrow(w)
+			return narrow()
 		}
 	}
 	return listing

@@ -23,7 +23,7 @@ func Command(env *cli.Env) *cobra.Command {
 	q := &registryv1.SetHoldRequest{}
 	c := &cobra.Command{
 		Use:   "hold AGENT --on SELECTOR",
-		Short: "Hold an agent on servers: nothing changes it there until the hold ends.",
+		Short: "Hold an agent on servers: nothing changes it until the hold ends.",
 		Long: `Hold an agent on servers: no install, upgrade, configuration, removal, undo, rollout or default changes
 it there until the hold ends. Plans leave these servers out with the code HELD, and lists show the hold with its owner.
 It is about every server that the selector matches, also later. A process that ends is still restarted, and drift is

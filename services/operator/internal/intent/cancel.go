@@ -69,7 +69,7 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 	if waits > 0 {
 		text += "; " + output.Plural(waits, "deferred change")
 	}
-	env.Say("intent %s (%s, by %s): %s", id, display.IntentText(r.GetIntent()), r.GetActor(), text)
+	env.Say("intent %s (%s, by %s): %s", id, display.BriefText(r.GetIntent()), r.GetActor(), text)
 	switch {
 	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
 		env.Say("nothing to withdraw: every change has begun or ended")

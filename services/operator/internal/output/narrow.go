@@ -13,6 +13,79 @@ const gap = 2
 // indent is the space before a cell that is printed below its row.
 const indent = 4
 
+// leastCut is the width to which a cell is cut at most, so that something of it can be read.
+const leastCut = 8
+
+// The titles of columns of which a part is of no use: those with commands, which are left out at last, and others.
+var (
+	commands = []string{"NEXT", "CURE", "TRY"}
+	whole    = append([]string{"ID", "TIME", "SINCE"}, commands...)
+)
+
+// cutTo returns the columns of a list as they fit into a width with one line for a row. Columns that are empty in all
+// rows are left out, but for the first; then the widest cells are cut; and where that is not enough, the last columns
+// are left out, those with commands at last.
+func cutTo[T any](v View, columns []Column[T], rows []T, headers bool, width int) []Column[T] {
+	if width <= 0 || len(rows) == 0 || total(widths(v, columns, rows, headers)) <= width {
+		return columns
+	}
+	kept := slices.Clone(columns[:1])
+	for _, c := range columns[1:] {
+		if slices.ContainsFunc(rows, func(r T) bool { return Cell(c.Value(v, r)) != "-" }) {
+			kept = append(kept, c)
+		}
+	}
+	for {
+		have := widths(v, kept, rows, headers)
+		for total(have) > width {
+			widest := widestCut(kept, have)
+			if widest < 0 {
+				break
+			}
+			have[widest]--
+			kept[widest].Cut = have[widest]
+		}
+		if total(have) <= width || len(kept) < 2 {
+			return kept
+		}
+		kept = slices.Delete(kept, lastLess(kept), lastLess(kept)+1)
+	}
+}
+
+// widestCut returns the widest column whose cells can be cut further; -1 without one.
+func widestCut[T any](columns []Column[T], have []int) int {
+	widest := -1
+	for n, c := range columns {
+		least := max(leastCut, text.StringWidth(c.Title))
+		if n == 0 || have[n] <= least || c.Number || slices.Contains(whole, c.Title) {
+			continue
+		}
+		if widest < 0 || have[n] >= have[widest] {
+			widest = n
+		}
+	}
+	return widest
+}
+
+// lastLess returns the column that is left out first: the last one, before those with commands.
+func lastLess[T any](columns []Column[T]) int {
+	for n := len(columns) - 1; n > 1; n-- {
+		if !slices.Contains(commands, columns[n].Title) {
+			return n
+		}
+	}
+	return len(columns) - 1
+}
+
+// cell returns the value of a column in a row, cut where it has to fit.
+func (c Column[T]) cell(v View, row T) string {
+	value := Cell(c.Value(v, row))
+	if c.Cut > 0 && text.StringWidth(value) > c.Cut {
+		return text.Trim(value, c.Cut-1) + "…"
+	}
+	return value
+}
+
 // fit returns the columns of a table as they fit into a width. Columns that are empty in all rows, but for the first,
 // and then the widest ones are printed below their rows, those behind the second first. Nothing is left out: an empty
 // cell needs no line, and a later part of the list may have a value.
@@ -52,7 +125,7 @@ func widths[T any](v View, columns []Column[T], rows []T, headers bool) []int {
 			out[n] = max(out[n], text.StringWidth(c.Title))
 		}
 		for _, r := range rows {
-			out[n] = max(out[n], text.StringWidth(Cell(c.Value(v, r))))
+			out[n] = max(out[n], text.StringWidth(c.cell(v, r)))
 		}
 	}
 	return out

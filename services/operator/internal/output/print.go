@@ -194,7 +194,11 @@ func (s *Parts[T]) Show(rows []T) error {
 		}
 		s.columns = columns
 		if len(s.printer.Columns) == 0 && !s.view.Wide {
-			s.columns = fit(s.view, columns, rows, headers, s.printer.width())
+			as := cutTo[T]
+			if s.listing.Tells {
+				as = fit[T]
+			}
+			s.columns = as(s.view, columns, rows, headers, s.printer.width())
 		}
 	}
 	if err := printTable(s.printer, s.view, s.columns, rows, headers); err != nil {

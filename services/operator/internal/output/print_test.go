@@ -12,7 +12,7 @@ func TestTheColumnsOfAListKeepTheirWidthsFromPartToPart(t *testing.T) {
 	columns := []Column[[2]string]{
 		Col("NAME", func(r [2]string) string { return r[0] }), Col("STATE", func(r [2]string) string { return r[1] }),
 	}
-	parts := NewParts(p, p.View(), Listing[[2]string]{Columns: columns})
+	parts := NewParts(p, p.View(), Listing[[2]string]{Tells: true, Columns: columns})
 	for _, rows := range [][][2]string{{{"a-long-name", "good"}}, {{"b", "bad"}}, nil} {
 		if err := parts.Show(rows); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestANarrowListShowsAColumnThatIsEmptyInItsFirstPart(t *testing.T) {
 	columns := []Column[[2]string]{
 		Col("NAME", func(r [2]string) string { return r[0] }), Col("REASON", func(r [2]string) string { return r[1] }),
 	}
-	parts := NewParts(p, p.View(), Listing[[2]string]{Columns: columns})
+	parts := NewParts(p, p.View(), Listing[[2]string]{Tells: true, Columns: columns})
 	for _, rows := range [][][2]string{{{"a-long-name", ""}}, {{"b", "bad"}}} {
 		if err := parts.Show(rows); err != nil {
 			t.Fatal(err)

@@ -23,6 +23,7 @@ type Column[T any] struct {
 	Key    func(T) string // sort key; nil sorts by the printed value
 	Number bool           // its values are whole numbers; an empty one is 0
 	Min    int            // minimum width, for listings that are printed in parts
+	Cut    int            // the width to which its cells are cut; 0 means that they are whole
 	Below  int            // the width of the lines below a row that its cells are printed on; 0 means in the row
 }
 
@@ -57,6 +58,7 @@ func Since[T any](title string, at func(T) *timestamppb.Timestamp) Column[T] {
 type Listing[T any] struct {
 	Name    func(T) string // what -o name prints
 	Columns []Column[T]
+	Tells   bool // its texts are what is asked for: what does not fit beside a row is printed below it, and never cut
 }
 
 // Chosen returns the columns of --columns, or the default ones.
@@ -163,7 +165,7 @@ func printTable[T any](p *Printer, v View, columns []Column[T], rows []T, header
 	for _, r := range rows {
 		var cells table.Row
 		for _, c := range beside {
-			cells = append(cells, p.Paint.Cell(c.Title, Cell(c.Value(v, r))))
+			cells = append(cells, p.Paint.Cell(c.Title, c.cell(v, r)))
 		}
 		t.AppendRow(cells)
 	}

@@ -102,8 +102,36 @@ func TestNumbersSortAsNumbers(t *testing.T) {
 	}
 }
 
-func TestATableFitsIntoItsTerminal(t *testing.T) {
+func TestAListHasOneLineForEachRow(t *testing.T) {
 	wide := Listing[row]{Name: row.GetName, Columns: []Column[row]{
+		Col("NAME", row.GetName), Col("LABELS", func(row) string { return "rack=abc,size=large" }),
+		Col("ENV", func(row) string { return "" }), Col("NEXT", func(row) string { return "see it" }),
+		Col("REASON", func(r row) string { return "the agent of " + r.GetName() + " ended" }),
+	}}
+	for width, want := range map[int]string{
+		0: "NAME   LABELS               ENV  NEXT    REASON\n" +
+			"web-2  rack=abc,size=large  -    see it  the agent of web-2 ended\n" +
+			"web-1  rack=abc,size=large  -    see it  the agent of web-1 ended\n",
+		50: "NAME   LABELS             NEXT    REASON\n" +
+			"web-2  rack=abc,size=la…  see it  the agent of we…\n" +
+			"web-1  rack=abc,size=la…  see it  the agent of we…\n",
+		30: "NAME   LABELS    NEXT\nweb-2  rack=ab…  see it\nweb-1  rack=ab…  see it\n",
+		10: "NAME\nweb-2\nweb-1\n",
+	} {
+		var out strings.Builder
+		p := printer(&out, FormatTable)
+		p.Width = func() int { return width }
+		if err := Show(p, wide, nil, servers()); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, out.String()); d != "" {
+			t.Errorf("%d columns (-want +have):\n%s", width, d)
+		}
+	}
+}
+
+func TestATableFitsIntoItsTerminal(t *testing.T) {
+	wide := Listing[row]{Name: row.GetName, Tells: true, Columns: []Column[row]{
 		Col("NAME", row.GetName), Col("LABELS", func(row) string { return "rack=abc,size=large" }),
 		Col("NEXT", func(row) string { return "" }), Col("ENV", func(row) string { return "" }),
 		Col("REASON", func(r row) string { return "the agent of " + r.GetName() + " ended: unknown flag" }),

@@ -19,12 +19,12 @@ import (
 // OneLine replaces every run of white space, line breaks included, by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// ShortID returns the first part of a computed id, which is unique in practice; in the wide view the whole id.
+// ShortID returns the first part of an id, which is unique in practice; in the wide view the whole id.
 func ShortID(v View, id string) string {
 	if v.Wide {
 		return id
 	}
-	return ident.Short(id)
+	return ident.Handle(id)
 }
 
 // Lines formats a map as k=v, one pair per line. It shows of a secret only that it is one.
@@ -70,9 +70,13 @@ func Word[E interface {
 	if !Known(e) {
 		return "unknown-" + e.String()
 	}
-	name := string(e.Descriptor().Values().ByNumber(0).Name())
-	prefix := strings.TrimSuffix(name, "UNSPECIFIED")
-	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(e.String(), prefix)), "_", "-")
+	return WordOf(e.Descriptor(), e.String())
+}
+
+// WordOf returns the word for the name of an enum's value.
+func WordOf(d protoreflect.EnumDescriptor, name string) string {
+	prefix := strings.TrimSuffix(string(d.Values().ByNumber(0).Name()), "UNSPECIFIED")
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
 }
 
 // Words returns the words of all values of an enum.

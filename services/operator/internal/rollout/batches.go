@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 
@@ -54,31 +54,54 @@ func (b *batches) Given(c *cobra.Command) bool {
 }
 
 // Carry implements change.Waves. Without a batch, one server comes first where there are more than a handful.
-func (b *batches) Carry(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags) error {
+func (b *batches) Carry(
+	ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags, wide *work.Planned,
+) error {
 	s := &rolloutv1.Strategy{Soak: cli.Within(b.soak), Override: w.Override}
 	if b.stopAfter > 0 {
 		s.MaxBroken = &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: b.stopAfter - 1}}
 	}
 	q.Intent.GetRollout().Strategy = s
-	q.Intent.AtOnce = true // the batches are made of what this plan counts
-	servers, err := b.servers(ctx, q)
-	q.Intent.AtOnce = w.AtOnce
-	if err != nil {
-		return err
+	d, err := doingOf(w), error(nil)
+	if d.wide = wide; wide != nil {
+		s.Stages = oneFirst()
+	} else {
+		s.Stages, err = b.stages(ctx, q)
 	}
-	if servers == 0 {
+	if err == nil {
+		err = propose(ctx, b.env, d, q, "Start this rollout?")
+	}
+	if fault.RefusalOf(err).GetCode() == code.NothingLeft {
 		b.env.Say("nothing to do")
 		return nil
 	}
-	switch {
-	case b.batch != nil:
-		if s.Stages, err = stages(b.batch, servers); err != nil {
-			return err
-		}
-	case !w.AtOnce && servers > work.Handful:
-		s.Stages = []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}}
+	return err
+}
+
+// stages returns the waves that the flags ask for. The plan is made once more to count its servers, where they depend
+// on how many there are.
+func (b *batches) stages(ctx context.Context, q *registryv1.PlanRolloutRequest) ([]*rolloutv1.Stage, error) {
+	if b.batch.GetPercent() > 0 {
+		return stages(b.batch, 0)
 	}
-	return propose(ctx, b.env, doingOf(w), q, "Start this rollout?")
+	atOnce := q.Intent.AtOnce
+	q.Intent.AtOnce = true // no batch is too large yet
+	servers, err := b.servers(ctx, q)
+	q.Intent.AtOnce = atOnce
+	switch {
+	case err != nil:
+		return nil, err
+	case b.batch != nil:
+		return stages(b.batch, servers)
+	case !atOnce && servers > work.Handful:
+		return oneFirst(), nil
+	}
+	return nil, nil
+}
+
+// oneFirst returns a wave of one server, before the wave of all others.
+func oneFirst() []*rolloutv1.Stage {
+	return []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}}
 }
 
 // Undo implements change.Waves.
@@ -96,20 +119,9 @@ func doingOf(w work.Flags) doing {
 }
 
 // servers returns how many servers a change reaches in waves. The sizes of batches depend on it.
-func (b *batches) servers(ctx context.Context, q *registryv1.PlanRolloutRequest) (n uint32, err error) {
+func (b *batches) servers(ctx context.Context, q *registryv1.PlanRolloutRequest) (uint32, error) {
 	p, err := planned(ctx, b.env, cli.PageFlags{Limit: 1}, q)
-	switch {
-	case fault.RefusalOf(err).GetCode() == code.NothingLeft, p.GetRefusal().GetCode() == code.NothingLeft:
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case p.GetRefusal() != nil:
-		return 0, client.Refused(p.GetRefusal())
-	}
-	for _, wave := range p.GetWaves() {
-		n += wave
-	}
-	return n + p.GetOwed(), nil
+	return serversOf(p), cmp.Or(err, refusedPlan(p))
 }
 
 // stages returns the waves of a batch size; what is left over is the last wave.

@@ -61,7 +61,7 @@ func nextOf(r display.Rollout, at time.Time) string {
 	case r.GetState() != rolloutv1.State_STATE_ABORTED:
 		return "to follow: garrison rollout watch " + r.GetId()
 	case rollout.Changed(r) > 0:
-		return "to take it back: garrison rollout undo " + r.GetId()
+		return "to take it back: garrison undo " + r.GetId()
 	}
 	return "to see it: garrison rollout show " + r.GetId()
 }

@@ -15,6 +15,17 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
+// groupFlags has the help of a rollout begin with the flags that most rollouts need.
+func groupFlags(flags *pflag.FlagSet) {
+	cli.GroupFlags(flags, "Flags of the change", "all", "exclude", "install", "remove", "repair", "configure", "set",
+		"set-json", "set-secret", "unset", "from", "replace", "strict", "title")
+	cli.GroupFlags(flags, "Flags of the gates", "approve", "approval", "success", "silence", "keep", "override",
+		"emergency", "join-for")
+	cli.GroupFlags(flags, "Flags of the end", "done-percent", "done-after", "then-default", "then-promote", "detach",
+		"timeout")
+	cli.GroupFlags(flags, "Flags of the waves", "cover", "spread", "concurrency", "at", "at-once", "compare")
+}
+
 // thenFlags say what is recorded for servers that come later, once every wave passed.
 type thenFlags struct{ defaults, channels []string }
 

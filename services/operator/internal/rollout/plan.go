@@ -18,10 +18,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
-
-// planRows is how many servers of a plan are shown before the confirmation.
-const planRows = 20
 
 // asked is what the flags of plan and start ask for.
 type asked struct {
@@ -196,6 +194,7 @@ that it is refused, unless apply has a time of its own.`,
 	q.add(c)
 	q.at.add(c.Flags(), env.Now, "at once")
 	page.Add(c, 100)
+	groupFlags(c.Flags())
 	cli.TextVar(c.Flags(), &file, "save", cli.NotEmpty("file"), "write the plan to this `FILE`")
 	return c
 }
@@ -226,54 +225,50 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 	if p.GetRefusal() != nil && len(p.GetWaves()) == 0 {
 		return
 	}
-	env.Say("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(serversOf(p)), "server"), wavesText(p))
-	env.Say("  %s", strategyText(p.GetStrategy()))
-	if at := p.GetIntent().GetRollout().GetStartAt(); at != nil {
-		env.Say("  begins %s; servers and versions are those of this plan", output.Stamp(at))
-	}
-	for _, line := range strategyLines(p) {
-		env.Say("  %s", line)
-	}
-	if p.GetBytes() > 0 {
-		env.Say("  fetches at most %s of images", output.Size(p.GetBytes()))
-	}
-	if text := display.TakesText(p.GetForecast()); text != "" {
-		env.Say("  %s", text)
-	}
-	if n := p.GetClosed(); n > 0 {
-		until := "with no end"
-		if p.GetClosedUntil() != nil {
-			until = "the last of them until " + output.Stamp(p.GetClosedUntil())
-		}
-		env.Say("  %s cannot be changed now, %s: %s", output.Plural(int(n), "server"), until, p.GetClosedBecause())
-		if ahead := p.GetPrimed(); ahead > 0 {
-			env.Say("  while it waits, %s may fetch ahead what it brings", output.Plural(int(ahead), "server"))
-		}
-	}
-	sayOthers(env, p)
-	sayUnchanged(env, p)
-	for _, v := range p.GetValues() {
-		env.Say("  %s", display.ValueChange(v))
-	}
-	if n := p.GetMoreValues(); n > 0 {
-		env.Say("  … and %d more changes of values", n)
-	}
+	work.Summary{
+		Whole: planLines(p), Plans: p.GetSteps(), Values: p.GetValues(), More: p.GetMoreValues(),
+	}.Say(env)
 }
 
-// sayUnchanged prints why servers do not change, and the labels that none of those that do has.
-func sayUnchanged(env *cli.Env, p *registryv1.PlanRolloutResponse) {
+// planLines returns what is said of a rollout as a whole: its waves, its limits, how long it takes, what it waits for.
+func planLines(p *registryv1.PlanRolloutResponse) []string {
+	lines := []string{strategyText(p.GetStrategy())}
+	if at := p.GetIntent().GetRollout().GetStartAt(); at != nil {
+		lines = append(lines, "begins "+output.Stamp(at)+"; servers and versions are those of this plan")
+	}
+	lines = append(lines, strategyLines(p)...)
+	if p.GetBytes() > 0 {
+		lines = append(lines, "fetches at most "+output.Size(p.GetBytes())+" of images")
+	}
+	if text := display.TakesText(p.GetForecast()); text != "" {
+		lines = append(lines, text)
+	}
+	lines = append(append(lines, closedLines(p)...), otherLines(p)...)
 	for _, field := range p.GetUnlabelled() {
-		env.Say("  note: none of these servers has %s", field)
+		lines = append(lines, "note: none of these servers has "+field)
 	}
-	for _, step := range p.GetSteps() {
-		if n := step.GetAlready(); n > 0 {
-			env.Say("  %s: %d up to date", step.GetAgent(), n)
-		}
-		for _, r := range step.GetReasons() {
-			env.Say("  %s: %d %s: %s", step.GetAgent(), r.GetCount(), output.Word(r.GetEffect()),
-				display.Reason(r.GetFirst()))
-		}
+	for n := range lines {
+		lines[n] = "  " + lines[n]
 	}
+	first := fmt.Sprintf("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(serversOf(p)), "server"), wavesText(p))
+	return append([]string{first}, lines...)
+}
+
+// closedLines returns which servers of a plan cannot be changed now, and until when.
+func closedLines(p *registryv1.PlanRolloutResponse) (lines []string) {
+	if p.GetClosed() == 0 {
+		return nil
+	}
+	until := "with no end"
+	if p.GetClosedUntil() != nil {
+		until = "the last of them until " + output.Stamp(p.GetClosedUntil())
+	}
+	lines = append(lines, fmt.Sprintf("%s cannot be changed now, %s: %s", output.Plural(int(p.GetClosed()), "server"),
+		until, p.GetClosedBecause()))
+	if ahead := int(p.GetPrimed()); ahead > 0 {
+		lines = append(lines, "while it waits, "+output.Plural(ahead, "server")+" may fetch ahead what it brings")
+	}
+	return lines
 }
 
 // serversOf returns how many servers a plan changes, with those that are owed.
@@ -285,15 +280,16 @@ func serversOf(p *registryv1.PlanRolloutResponse) uint32 {
 	return servers
 }
 
-// sayOthers prints what a plan shares with other rollouts, and the keep budgets that hold part of it back.
-func sayOthers(env *cli.Env, p *registryv1.PlanRolloutResponse) {
+// otherLines returns what a plan shares with other rollouts, and the keep budgets that hold part of it back.
+func otherLines(p *registryv1.PlanRolloutResponse) (lines []string) {
 	for _, o := range p.GetBeside() {
-		env.Say("  beside it: rollout %s (%s), with %s left, %d of them in this plan too", o.GetRolloutId(),
-			o.GetTitle(), output.Plural(int(o.GetLeft()), "server"), o.GetServers())
+		lines = append(lines, fmt.Sprintf("beside it: rollout %s (%s), with %s left, %d of them in this plan too",
+			o.GetRolloutId(), o.GetTitle(), output.Plural(int(o.GetLeft()), "server"), o.GetServers()))
 	}
 	for _, b := range p.GetBudgets() {
-		env.Say("  %s", display.TightBudget(b))
+		lines = append(lines, display.TightBudget(b))
 	}
+	return lines
 }
 
 func wavesText(p *registryv1.PlanRolloutResponse) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
 // mostSaved is how many servers the file of a plan lists at most: each part of a plan costs the registry a whole one.
@@ -71,7 +72,7 @@ func load(file string) (*registryv1.PlanRolloutResponse, error) {
 func sayMoved(ctx context.Context, env *cli.Env, in *intentv1.Intent, saved []display.RolloutTarget) {
 	then := in.GetGuard().GetChanged()
 	in.Guard = nil
-	page := cli.PageFlags{Limit: planRows}
+	page := cli.PageFlags{Limit: work.PlanRows}
 	if len(saved) > 0 {
 		page.Limit = mostSaved
 	}

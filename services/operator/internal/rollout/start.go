@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
 // longestWatch is how long a command watches a rollout unless it says.
@@ -28,7 +29,14 @@ type doing struct {
 	yes, detach, dryRun bool
 	timeout             time.Duration
 	saved               []display.RolloutTarget // the servers of a saved plan; nil means that they are not known
+
+	// wide is the plan of the intents in whose place the rollout is; nil for one that was asked for. Other formats than
+	// tables show then what a change of few servers shows.
+	wide *work.Planned
 }
+
+// asFew reports whether what is printed has the shape of a change of few servers.
+func (d doing) asFew(env *cli.Env) bool { return d.wide != nil && !env.Output.IsTable() }
 
 func (d *doing) add(c *cobra.Command) {
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation")
@@ -58,6 +66,7 @@ func startCommand(env *cli.Env) *cobra.Command {
 	q.add(c)
 	q.at.add(c.Flags(), env.Now, "at once")
 	d.add(c)
+	groupFlags(c.Flags())
 	return c
 }
 
@@ -122,6 +131,7 @@ Servers that others changed since stay as they are.`,
 	c.Flags().BoolVar(&atOnce, "at-once", false, "also more than 100 servers in one wave")
 	s.add(c)
 	d.add(c)
+	groupFlags(c.Flags())
 	return c
 }
 
@@ -173,19 +183,18 @@ func propose(
 	if d.dryRun {
 		return preview(ctx, env, d, q)
 	}
-	p, err := said(ctx, env, d, cli.PageFlags{Limit: planRows}, q)
+	p, err := said(ctx, env, d, cli.PageFlags{Limit: work.PlanRows}, q)
 	if err != nil {
 		return err
 	}
-	columns, _ := output.Chosen(nil, false, display.RolloutTargets.Columns)
-	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, p.GetTargets()); err != nil {
+	rows := p.GetTargets()
+	if err := work.SayRows(env, display.RolloutTargets, rows, int(serversOf(p))-len(rows)); err != nil {
 		return err
 	}
-	sayUnlisted(env, p)
 	if err := env.Confirm(ctx, d.yes, question); err != nil {
 		return err
 	}
-	id, _, err := env.Decide(ctx, p.GetIntent(), "garrison rollout watch")
+	id, record, err := env.Decide(ctx, p.GetIntent(), "garrison rollout watch")
 	if err != nil {
 		return err
 	}
@@ -198,6 +207,9 @@ func propose(
 	}
 	env.Say("to stop it: garrison rollout pause %s", id)
 	env.Say("to end it:  garrison rollout abort %s", id)
+	if d.detach && d.asFew(env) {
+		return output.ShowOne(env.Output, env.Output.View(), display.Records, record)
+	}
 	if d.detach || at != nil {
 		r, err := get(ctx, env, id)
 		if err != nil {
@@ -205,11 +217,17 @@ func propose(
 		}
 		return output.ShowOne(env.Output, env.Output.View(), display.Rollouts, r.GetRollout())
 	}
-	return Follow(ctx, env, id, d.timeout, false)
+	return d.follow(ctx, env, id)
 }
 
 // preview lists every server of the plan of a rollout, and returns the exit code for differences.
 func preview(ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest) error {
+	if d.asFew(env) {
+		if _, err := said(ctx, env, d, cli.PageFlags{Limit: 1}, q); err != nil {
+			return err
+		}
+		return cli.FirstError(d.wide.List(env), cli.Ended(cli.ExitDifferent))
+	}
 	if err := cli.Prints(env, display.RolloutTargets)(nil, nil); err != nil {
 		return err
 	}
@@ -238,11 +256,4 @@ func said(
 	}
 	sayPlan(env, p)
 	return p, refusedPlan(p)
-}
-
-// sayUnlisted prints how many servers of a plan are not shown.
-func sayUnlisted(env *cli.Env, p *registryv1.PlanRolloutResponse) {
-	if more := int(serversOf(p)) - len(p.GetTargets()); p.GetNextCursor() != "" && more > 0 {
-		env.Say("… and %s; --dry-run lists all", output.Plural(more, "more server"))
-	}
 }

@@ -59,17 +59,63 @@ type watcher struct {
 	ahead  time.Time                      // when it was last asked how long the rollout goes on
 	left   *registryv1.GetRolloutResponse // the answer
 	pace   pace
+	page   func(context.Context, *registryv1.GetRolloutResponse) error // prints it at the end
 }
 
 // Follow follows a rollout until it ends or halts, and prints how it went. A quiet one shows nothing before.
 func Follow(ctx context.Context, env *cli.Env, id string, timeout time.Duration, quiet bool) error {
+	w := &watcher{env: env, id: id, line: env.Live(), said: map[string]bool{}}
+	w.page = func(ctx context.Context, r *registryv1.GetRolloutResponse) error { return showPage(ctx, env, r) }
+	return w.follow(ctx, timeout, quiet)
+}
+
+// follow follows the rollout that it began.
+func (d doing) follow(ctx context.Context, env *cli.Env, id string) error {
+	if !d.asFew(env) {
+		return Follow(ctx, env, id, d.timeout, false)
+	}
+	w := &watcher{env: env, id: id, line: env.Live(), said: map[string]bool{}}
+	w.page = func(ctx context.Context, r *registryv1.GetRolloutResponse) error { return showTasks(ctx, env, id) }
+	return w.follow(ctx, d.timeout, false)
+}
+
+// mostIntents is how many intents a request for their tasks names at most.
+const mostIntents = 10_000
+
+// showTasks prints the tasks of a rollout, as a change of few servers does.
+func showTasks(ctx context.Context, env *cli.Env, id string) error {
+	r, err := cli.Collect(ctx, cli.PageFlags{},
+		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutTargetsResponse, error) {
+			return cli.Call[*registryv1.ListRolloutTargetsResponse](ctx, env,
+				&registryv1.ListRolloutTargetsRequest{RolloutId: id, Page: p})
+		})
+	if err != nil {
+		return err
+	}
+	var intents []string
+	for _, t := range r.GetTargets() {
+		intents = append(intents, t.GetTarget().GetIntentIds()...)
+	}
+	intents = slices.Compact(slices.Sorted(slices.Values(intents)))
+	whole := &dispatcherv1.ListTasksResponse{}
+	for part := range slices.Chunk(intents, mostIntents) {
+		tasks, err := fleet.Tasks(ctx, env, cli.PageFlags{}, &dispatcherv1.ListTasksRequest{IntentIds: part})
+		if err != nil {
+			return err
+		}
+		whole.Tasks = append(whole.Tasks, tasks.GetTasks()...)
+	}
+	return output.ShowIn(env.Output, env.Output.View(), display.Tasks, whole, whole.GetTasks())
+}
+
+func (w *watcher) follow(ctx context.Context, timeout time.Duration, quiet bool) error {
+	env, id := w.env, w.id
 	once, cancel := context.WithTimeoutCause(ctx, timeout, cli.ErrWaited)
 	defer cancel()
 	c, err := env.Client(once)
 	if err != nil {
 		return err
 	}
-	w := &watcher{env: env, id: id, line: env.Live(), said: map[string]bool{}}
 	w.line.On = w.line.On && !quiet
 	defer w.line.End()
 	err = c.Await(once, func(ctx context.Context) (bool, error) {
@@ -256,7 +302,7 @@ func (w *watcher) once(text string) {
 // conclude prints the rollout and what can be done now, and returns the exit code.
 func (w *watcher) conclude(ctx context.Context) error {
 	r := w.last.GetRollout()
-	if err := showPage(ctx, w.env, w.last); err != nil {
+	if err := w.page(ctx, w.last); err != nil {
 		return err
 	}
 	switch r.GetState() {
@@ -265,7 +311,7 @@ func (w *watcher) conclude(ctx context.Context) error {
 		w.env.Say("its broken servers were asked to go back; whether they are: garrison rollout show %s", r.GetId())
 		w.env.Say("to end it: garrison rollout abort %s", r.GetId())
 		if rollout.Changed(r) > 0 {
-			w.env.Say("to take the others back, too: garrison rollout undo %s", r.GetId())
+			w.env.Say("to take the others back, too: garrison undo %s", r.GetId())
 		}
 		if id := w.blocked(ctx); id != "" {
 			w.env.Say("what it brings was blocked; before it can go on: garrison block remove %s -m WHY", id)
@@ -274,7 +320,7 @@ func (w *watcher) conclude(ctx context.Context) error {
 		return cli.Ended(cli.ExitHalted)
 	case rolloutv1.State_STATE_SUCCEEDED:
 		if rollout.Changed(r) > 0 {
-			w.env.Say("to undo it: garrison rollout undo %s", r.GetId())
+			w.env.Say("to undo: garrison undo %s", r.GetId())
 		}
 		if display.Broken(r) > 0 {
 			return cli.Ended(cli.ExitPartly)

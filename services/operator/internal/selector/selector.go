@@ -132,10 +132,7 @@ func conditionWords(c *intentv1.Condition) string {
 }
 
 // Help is the help text of --on.
-const Help = "`SELECTOR`: all, SERVER[,SERVER] (id, unique prefix or name), env=NAME, LABEL=VALUE, " +
-	"LABEL!=VALUE, 'LABEL in (A,B)', or the same of platform, os, arch, hostname, kernel, distribution, " +
-	"presence (online or offline; a late server is still online), cpus, memory, executor (memory>=16GiB); " +
-	"repeatable, or with commas; all must match"
+const Help = "`SELECTOR`: all, SERVER[,SERVER], env=NAME, LABEL=VALUE and more: garrison help selectors"
 
 // Flags are --on and --not, which select servers.
 type Flags struct{ On, not []string }

@@ -34,6 +34,9 @@ func listCommand(env *cli.Env) *cobra.Command {
 			if err == nil && !some {
 				env.Say("no server matches --on, so there is no task to list: garrison server list")
 			}
+			if err == nil && q.IntentId != "" {
+				q.IntentId, err = fleet.WholeIntent(c.Context(), env, q.IntentId)
+			}
 			if err == nil && some && rollout != "" {
 				some, err = ofRollout(c.Context(), env, q, rollout)
 			}
@@ -47,7 +50,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	page.Add(c, 100)
-	cli.TextVar(c.Flags(), &q.IntentId, "intent", cli.ID("intent"), "only tasks of this intent, by `ID`")
+	cli.TextVar(c.Flags(), &q.IntentId, "intent", cli.IDPrefix("an intent"), "only tasks of this `INTENT`")
 	cli.TextVar(c.Flags(), &rollout, "rollout", cli.IDPrefix("a rollout"), "only tasks of this `ROLLOUT`")
 	cli.TextVar(c.Flags(), &server, "server", cli.ServerName, "only tasks on this `SERVER`")
 	on.Add(c)

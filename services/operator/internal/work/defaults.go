@@ -15,7 +15,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // largestPart is how many targets of a plan one answer holds at most.
@@ -52,16 +51,12 @@ func ProposeDefaults(ctx context.Context, env *cli.Env, f DefaultsFlags, d Defau
 		return err
 	}
 	env.Say("%s", d.Summary(r))
-	p := &planned{plans: r.GetPlans(), targets: r.GetTargets()}
+	p := &Planned{plans: r.GetPlans(), targets: r.GetTargets()}
 	if f.DryRun {
-		sayPlans(env, p)
-		if len(p.targets) == 0 && env.Output.IsTable() {
-			return nil
-		}
-		whole := &registryv1.PlanIntentResponse{Plans: p.plans, Targets: p.targets}
-		return output.Show(env.Output, display.Plan, whole, p.targets)
+		p.say(env)
+		return p.List(env)
 	}
-	if err := previewPlan(env, p); err != nil {
+	if err := p.preview(env); err != nil {
 		return err
 	}
 	if err := env.Confirm(ctx, f.Yes, d.Question); err != nil {
@@ -75,7 +70,7 @@ func ProposeDefaults(ctx context.Context, env *cli.Env, f DefaultsFlags, d Defau
 }
 
 // sayStaleDefaults prints what changed since a plan was shown.
-func sayStaleDefaults(ctx context.Context, env *cli.Env, d Defaults, before *planned) {
+func sayStaleDefaults(ctx context.Context, env *cli.Env, d Defaults, before *Planned) {
 	now, err := planDefaults(ctx, env, d.Ask, PlanRows)
 	if err != nil {
 		return // the refusal is printed without it

@@ -13,8 +13,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 )
 
-// planned is the registry's plan of one or more intents.
-type planned struct {
+// Planned is the registry's plan of one or more intents.
+type Planned struct {
 	asks    []*registryv1.PlanIntentRequest
 	plans   []*intentv1.Plan
 	targets []display.PlanTarget // up to the requested number
@@ -26,12 +26,12 @@ type planned struct {
 // plan returns the plans of intents, with at most limit targets of each; 0 means all.
 func plan(
 	ctx context.Context, env *cli.Env, limit uint32, effects []intentv1.Effect, asks ...*registryv1.PlanIntentRequest,
-) (*planned, error) {
+) (*Planned, error) {
 	c, err := env.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &planned{asks: asks}
+	p := &Planned{asks: asks}
 	for _, q := range asks {
 		q.Effects = effects
 		r, err := c.Plan(ctx, q, int(limit))
@@ -47,14 +47,14 @@ func plan(
 }
 
 // document returns the plan as JSON prints it.
-func (p *planned) document() *registryv1.PlanIntentResponse {
+func (p *Planned) document() *registryv1.PlanIntentResponse {
 	return &registryv1.PlanIntentResponse{
 		Plans: p.plans, Targets: p.targets, Values: p.values, MoreValues: p.more,
 	}
 }
 
 // changed returns the number of changes of the plans.
-func (p *planned) changed() int {
+func (p *Planned) changed() int {
 	n := 0
 	for _, one := range p.plans {
 		if one.GetRefusal() == nil {
@@ -64,8 +64,8 @@ func (p *planned) changed() int {
 	return n
 }
 
-// widest returns how many servers one of the plans changes, also when it is refused because there are many.
-func (p *planned) widest() (most uint32) {
+// Widest returns how many servers one of the plans changes, also when it is refused because there are many.
+func (p *Planned) Widest() (most uint32) {
 	for _, one := range p.plans {
 		if why := one.GetRefusal(); why == nil || why.Code == code.TooWide {
 			most = max(most, one.GetChanged())
@@ -75,7 +75,7 @@ func (p *planned) widest() (most uint32) {
 }
 
 // refusal returns why nothing is done: the first refused plan; for plans of every agent only if all are refused.
-func (p *planned) refusal() error {
+func (p *Planned) refusal() error {
 	for _, one := range p.plans {
 		r := one.GetRefusal()
 		if r != nil && (!p.many || p.refused() == len(p.plans)) {
@@ -86,7 +86,7 @@ func (p *planned) refusal() error {
 }
 
 // refused returns the number of refused plans.
-func (p *planned) refused() int {
+func (p *Planned) refused() int {
 	n := 0
 	for _, one := range p.plans {
 		if one.GetRefusal() != nil {

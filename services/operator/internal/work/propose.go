@@ -23,7 +23,7 @@ type Proposal struct {
 	Differs  bool // with --dry-run, exit with 3 when a server would change
 
 	// Wide carries out the change when it reaches more servers than a handful, unless --at-once; nil: as any other.
-	Wide func(context.Context) error
+	Wide func(context.Context, *Planned) error
 }
 
 // Handful is how many servers change at once where neither a strategy nor --at-once says how.
@@ -46,12 +46,12 @@ func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 		return err
 	}
 	if p.wide(w, shown) {
-		return p.Wide(ctx)
+		return p.Wide(ctx, shown)
 	}
 	if err := shown.refusal(); err != nil {
 		return err
 	}
-	if err := previewPlan(env, shown); err != nil {
+	if err := shown.preview(env); err != nil {
 		return err
 	}
 	if shown.changed() == 0 {
@@ -77,21 +77,22 @@ func (p Proposal) preview(ctx context.Context, env *cli.Env, w Flags) error {
 		return err
 	}
 	if p.wide(w, shown) {
-		return p.Wide(ctx)
+		return p.Wide(ctx, shown)
 	}
-	if err := cli.FirstError(showPlan(env, shown), shown.outcome()); err != nil || !p.Differs || shown.changed() == 0 {
+	shown.say(env)
+	if err := cli.FirstError(shown.List(env), shown.outcome()); err != nil || !p.Differs || shown.changed() == 0 {
 		return err
 	}
 	return cli.Ended(cli.ExitDifferent)
 }
 
 // wide reports whether a plan reaches more servers than a handful.
-func (p Proposal) wide(w Flags, shown *planned) bool {
-	return p.Wide != nil && !w.AtOnce && shown.widest() > Handful
+func (p Proposal) wide(w Flags, shown *Planned) bool {
+	return p.Wide != nil && !w.AtOnce && shown.Widest() > Handful
 }
 
 // do publishes the plans that were shown. Of several intents, a refused one does not end the others.
-func do(ctx context.Context, env *cli.Env, w Flags, verb string, p *planned) error {
+func do(ctx context.Context, env *cli.Env, w Flags, verb string, p *Planned) error {
 	var orders []watch.Order
 	var failed error
 	for _, one := range p.plans {
@@ -127,7 +128,7 @@ func do(ctx context.Context, env *cli.Env, w Flags, verb string, p *planned) err
 }
 
 // outcome returns the error of a plan that is not carried out: refused as a whole, or in part.
-func (p *planned) outcome() error {
+func (p *Planned) outcome() error {
 	if p == nil {
 		return nil
 	}

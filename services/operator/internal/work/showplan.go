@@ -3,11 +3,11 @@ package work
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -15,7 +15,7 @@ import (
 )
 
 // PlanRows is the number of servers of a plan that are shown before the confirmation.
-const PlanRows = 50
+const PlanRows = 20
 
 // offlineNamed is the number of offline servers that the summary of a plan names.
 const offlineNamed = 3
@@ -31,63 +31,100 @@ func previewed(env *cli.Env) []intentv1.Effect {
 	return shownEffects
 }
 
-// showPlan prints plans as data, with every server.
-func showPlan(env *cli.Env, p *planned) error {
-	sayPlans(env, p)
+// List prints plans as data, with the servers that were asked for.
+func (p *Planned) List(env *cli.Env) error {
 	if len(p.targets) == 0 && env.Output.IsTable() {
 		return nil
 	}
 	return output.Show(env.Output, display.Plan, p.document(), p.targets)
 }
 
-// previewPlan prints plans to standard error: the first servers, and the number of the others.
-func previewPlan(env *cli.Env, p *planned) error {
-	sayPlans(env, p)
-	rows := slices.Clone(p.targets)
-	if len(rows) > PlanRows {
-		rows = rows[:PlanRows]
-	}
-	if len(rows) > 0 {
-		columns, _ := output.Chosen(nil, env.Output.Format == output.FormatWide, display.Plan.Columns)
-		if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, rows); err != nil {
-			return err
-		}
-	}
+// preview prints plans to standard error: the first servers, and the number of the others.
+func (p *Planned) preview(env *cli.Env) error {
+	p.say(env)
+	rows := p.targets[:min(PlanRows, len(p.targets))]
 	shown := 0
 	for _, t := range rows {
 		if t.GetEffect() == intentv1.Effect_EFFECT_CHANGE {
 			shown++
 		}
 	}
-	if n := p.changed() - shown; n > 0 {
-		env.Say("… and %d more; --dry-run lists all", n)
+	return SayRows(env, display.Plan, rows, p.changed()-shown)
+}
+
+// SayRows prints the first servers of a plan to standard error, and the number of the others.
+func SayRows[T any](env *cli.Env, l output.Listing[T], rows []T, more int) error {
+	if len(rows) > 0 {
+		columns, _ := output.Chosen(nil, env.Output.Format == output.FormatWide, l.Columns)
+		if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, rows); err != nil {
+			return err
+		}
+	}
+	if more > 0 {
+		env.Say("… and %d more; --dry-run lists all", more)
 	}
 	return nil
 }
 
-// sayPlans prints a summary of each plan and why servers do not change.
-func sayPlans(env *cli.Env, p *planned) {
-	alone := len(p.plans) == 1 && p.refused() == 1 // the error says why
-	for _, one := range p.plans {
-		if !alone {
-			env.Say("%s", planText(one))
+// say prints a summary of each plan.
+func (p *Planned) say(env *cli.Env) {
+	Summary{Plans: p.plans, Values: p.values, More: p.more}.Say(env)
+}
+
+// Summary is what is said of plans besides their servers.
+type Summary struct {
+	Whole  []string // what is said of all plans together, in place of each; nil for plans that are separate intents
+	Plans  []*intentv1.Plan
+	Values []*registryv1.ValueChange
+	More   uint32 // how many more changes of values there are
+}
+
+// Say prints a summary of each plan, why servers do not change, and which values differ.
+func (s Summary) Say(env *cli.Env) {
+	for _, line := range s.Whole {
+		env.Say("%s", line)
+	}
+	for _, one := range s.Plans {
+		if text := s.headOf(one); text != "" {
+			env.Say("%s", text)
 		}
 		for _, r := range one.GetReasons() {
 			if why := one.GetRefusal(); why != nil && strings.HasSuffix(why.GetMessage(), r.GetFirst().GetMessage()) {
 				continue
 			}
-			env.Say("  %d %s: %s", r.GetCount(), output.Word(r.GetEffect()), display.Reason(r.GetFirst()))
+			env.Say("  %s%d %s: %s", s.whose(one), r.GetCount(), output.Word(r.GetEffect()), display.Reason(r.GetFirst()))
 		}
 		if text := offlineText(one); text != "" {
 			env.Say("  %s", text)
 		}
 	}
-	for _, v := range p.values {
+	for _, v := range s.Values {
 		env.Say("  %s", display.ValueChange(v))
 	}
-	if p.more > 0 {
-		env.Say("  … and %d more changes of values", p.more)
+	if s.More > 0 {
+		env.Say("  … and %d more changes of values", s.More)
 	}
+}
+
+// headOf returns what is said of a plan before its reasons; "" for nothing.
+func (s Summary) headOf(p *intentv1.Plan) string {
+	switch {
+	case s.Whole == nil && len(s.Plans) == 1 && p.GetRefusal() != nil: // the error says why
+		return ""
+	case s.Whole == nil:
+		return planText(p)
+	case p.GetAlready() > 0:
+		return fmt.Sprintf("  %s%d up to date", s.whose(p), p.GetAlready())
+	}
+	return ""
+}
+
+// whose returns the agent of a plan where it stands among the others of a whole.
+func (s Summary) whose(p *intentv1.Plan) string {
+	if s.Whole == nil {
+		return ""
+	}
+	return p.GetAgent() + ": "
 }
 
 // offlineText names the servers of a plan that are offline, and says when they change; empty without any.
@@ -117,7 +154,7 @@ func planText(p *intentv1.Plan) string {
 }
 
 // sayStale prints what changed since a plan was shown: the counts and the first servers.
-func sayStale(ctx context.Context, env *cli.Env, before *planned) {
+func sayStale(ctx context.Context, env *cli.Env, before *Planned) {
 	now, err := plan(ctx, env, PlanRows, shownEffects, before.asks...)
 	if err != nil {
 		return // the refusal is printed without them
