@@ -57,12 +57,14 @@ Characters that would control the terminal are left out; --raw keeps them, where
 			if err := f.check(env, c.Flags().Changed("lines")); err != nil {
 				return err
 			}
-			several := c.Flags().Changed("on")
-			switch {
-			case several && len(a) == 1:
+			if c.Flags().Changed("on") {
+				if len(a) != 1 {
+					return cli.Usage("--on selects the servers, so only AGENT is named. Try: %s --help", c.CommandPath())
+				}
 				return readSeveral(c.Context(), env, f, a[0])
-			case several || len(a) != 2:
-				return cli.Usage("want SERVER AGENT, or AGENT --on SELECTOR. Try: %s --help", c.CommandPath())
+			}
+			if err := cli.Exactly("SERVER", "AGENT")(c, a); err != nil {
+				return err
 			}
 			q := &registryv1.OpenLogRequest{Server: a[0], Agent: a[1], Start: f.start()}
 			return read(c.Context(), env, f, q, newPrinter(env, f))
