@@ -73,6 +73,7 @@ type flags struct {
 	imageKeys                seal.Keys
 	advertise, changeCA      string
 	handOut, file, keys      string
+	present                  string
 	withoutKeys              bool
 	tls                      allinone.TLS
 	tuning                   allinone.Tuning
@@ -142,6 +143,8 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 	case "restore":
 		config.Checked(fs, &f.keys, "keys", "", "the data `DIRECTORY` with the keys of a backup without keys",
 			config.Text)
+		config.Checked(fs, &f.present, "present", "", "the data `DIRECTORY` until now; what its bus refuses stays "+
+			"refused (default: that of --keys)", config.Text)
 	default:
 		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as tls://bus:4222", config.BusURL)
 		replicas := 1
@@ -193,6 +196,12 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"interval between two beats of a server", config.Lasting(time.Millisecond))
 	config.Checked(fs, &f.tuning.ServerBudget, "server-budget", registry.DefaultServerBudget,
 		"how many `BYTES` of facts one server may cause in a day; beyond, it is quarantined",
+		config.From[uint64](registry.LeastServerBudget))
+	config.Checked(fs, &f.tuning.UserBudgets.User, "user-budget", registry.DefaultUserBudget,
+		"how many `BYTES` of facts one user may cause in a day; beyond, requests and intents are refused",
+		config.From[uint64](registry.LeastServerBudget))
+	config.Checked(fs, &f.tuning.UserBudgets.Reporter, "reporter-budget", registry.DefaultReporterBudget,
+		"how many `BYTES` of facts one reporter of external instances may cause in a day",
 		config.From[uint64](registry.LeastServerBudget))
 	config.Checked(fs, &f.tuning.BlockAfter, "block-after", registry.DefaultBlockAfter,
 		"on how many `SERVERS` an image or a configuration fails before it is blocked on all others; 0 means never",
@@ -311,7 +320,9 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 			Log: stdout,
 		})
 	case "restore":
-		return allinone.Restore(ctx, allinone.Restoring{File: f.file, Data: f.data, Keys: f.keys, Log: stdout})
+		return allinone.Restore(ctx, allinone.Restoring{
+			File: f.file, Data: f.data, Keys: f.keys, Present: f.present, Log: stdout,
+		})
 	case "export-keys":
 		return allinone.ExportKeys(allinone.Sharing{Data: f.data, File: f.file, Log: stdout})
 	case "import-keys":
