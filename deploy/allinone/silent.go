@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/logs"
 )
@@ -24,28 +25,27 @@ const (
 
 // closeSilent closes connections that do not log in when one address has many of them, until ctx is done. nats-server
 // bounds only how long each may take, which is long, so that a whole fleet can log in at once.
-func (g *Garrison) closeSilent(ctx context.Context) error {
+func closeSilent(ctx context.Context, s *server.Server, log zerolog.Logger) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(silentLook):
 		}
-		// Who has not logged in is in the global account, in which nobody else ever is.
-		waiting, err := g.server.LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT)
+		// Who has not logged in is in the global account, which has no users.
+		waiting, err := s.LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT)
 		if err != nil || waiting.NumLocalConnections() <= silentOfOne {
 			continue
 		}
-		is, err := g.server.Connz(&server.ConnzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Limit: silentMost})
+		is, err := s.Connz(&server.ConnzOptions{Account: server.DEFAULT_GLOBAL_ACCOUNT, Limit: silentMost})
 		if err != nil {
 			continue
 		}
 		for address, ids := range tooSilent(is.Conns, time.Now()) {
-			log := g.logger("bus")
 			log.Warn().Str("address", address).Int(logs.Count, len(ids)).
 				Msg("too many connections of one address that do not log in; some are closed")
 			for _, id := range ids {
-				_ = g.server.DisconnectClientByID(id) // it may have closed meanwhile
+				_ = s.DisconnectClientByID(id) // it may have closed meanwhile
 			}
 		}
 	}

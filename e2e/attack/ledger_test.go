@@ -136,7 +136,7 @@ func (t *trial) reportMany() string {
 			q.Found = append(q.Found, f)
 		}
 		var r registryv1.ReportExternalResponse
-		if err := t.ask(c, topology.APISubject(topology.UserRegistry, "report", "report-external", who.name), q, &r); err != nil {
+		if err := t.ask(c, t.api(who, "report", "report-external"), q, &r); err != nil {
 			t.Fatal(err)
 		}
 		changed += int(r.Changed)

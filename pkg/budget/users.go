@@ -59,7 +59,8 @@ func NewUsers() Users { return Users{fold.NewTable[*serverv1.Intake]("writer")} 
 // Apply charges a fact to the user whose request, intent or report led to it. Facts that a server or a service caused
 // are not charged to users. The first fact of a user on a day forgets those who wrote on earlier days only.
 func (u Users) Apply(f ledger.Fact) {
-	if _, caused := ledger.ServerOfCause(f.Cause); caused || f.Actor == "" || slices.Contains(topology.Services, f.Actor) {
+	_, caused := ledger.ServerOfCause(f.Cause)
+	if caused || f.Actor == "" || slices.Contains(topology.Services, f.Actor) {
 		return
 	}
 	key := account(f.Actor, f.Noun)
@@ -116,7 +117,8 @@ func (u Users) Refusal(l Limits, actor string, noun ledger.Noun, bytes uint64, n
 	return &apiv1.Refusal{
 		Code: code.UserBudget, Try: "garrison events --actor " + actor,
 		Message: fmt.Sprintf("what %s requested wrote %s in %d facts on %s (UTC), and the budget is %s a day (%s); "+
-			"it is renewed in %s", actor, MiB(in.GetBytes()), in.GetFacts(), now.UTC().Format(time.DateOnly), MiB(l.of(key)), flag,
+			"it is renewed in %s", actor, MiB(in.GetBytes()), in.GetFacts(), now.UTC().Format(time.DateOnly),
+			MiB(l.of(key)), flag,
 			midnight.Sub(now).Round(time.Minute)),
 	}
 }

@@ -191,9 +191,9 @@ func TestLargeMessagesOfOneSenderAreHandledAFewAtATime(t *testing.T) {
 	q := newQueues[delivered](0)
 	const large = bytesOfOne / 4
 	for n := range 8 {
-		q.put(delivered{subject: "garrison.intent.install.eve." + fmt.Sprint(n), size: large})
+		q.put(delivered{subject: topology.IntentSubject("install", "eve", fmt.Sprint(n)), size: large})
 	}
-	q.put(delivered{subject: "garrison.intent.install.ann.1", size: large})
+	q.put(delivered{subject: topology.IntentSubject("install", "ann", "1"), size: large})
 	var taken []delivered
 	for len(q.turns) > 0 {
 		m, _ := q.take(t.Context())
@@ -214,7 +214,7 @@ func TestNoMoreIsRequestedThanCanBeHeld(t *testing.T) {
 	for kept, want := range map[int]bool{0: true, 64: false} {
 		q := newQueues[delivered](kept)
 		for n := range 5 {
-			q.put(delivered{subject: "garrison.intent.install.eve." + fmt.Sprint(n), size: bytesOfAll / 4})
+			q.put(delivered{subject: topology.IntentSubject("install", "eve", fmt.Sprint(n)), size: bytesOfAll / 4})
 		}
 		if q.full() != want {
 			t.Errorf("of a stream that keeps %d of a sender it is full: %v", kept, !want)

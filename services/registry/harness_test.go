@@ -111,7 +111,8 @@ func (s *site) registry() (*Registry, func()) {
 	r, err := New(Config{
 		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{&s.unsigned}, JoinURL: "nats://bus:4222",
 		CA:           func() ([]byte, error) { return s.ca, nil },
-		BeatInterval: s.beats, ServerBudget: s.budget, UserBudgets: s.limits, ImageKeys: []string{"image key"}, BlockAfter: DefaultBlockAfter,
+		BeatInterval: s.beats, ServerBudget: s.budget, UserBudgets: s.limits,
+		ImageKeys: []string{"image key"}, BlockAfter: DefaultBlockAfter,
 		Log:     zerolog.Nop(),
 		Metrics: s.metrics,
 		Secrets: key, Lobby: true,

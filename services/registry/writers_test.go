@@ -63,7 +63,8 @@ func TestAUserThatUsedUpTheBudgetIsRefusedAndNamed(t *testing.T) {
 	if len(over) != 1 || over[0].Actor != "alice" || over[0].Bytes < s.limits.User {
 		t.Errorf("over the budget are %v; want alice", over)
 	}
-	if have := s.code("QuarantineServer", &registryv1.QuarantineServerRequest{Server: id, Reason: "mad"}); have != "none" {
+	stop := &registryv1.QuarantineServerRequest{Server: id, Reason: "mad"}
+	if have := s.code("QuarantineServer", stop); have != "none" {
 		t.Errorf("a quarantine is refused: %s", have)
 	}
 	again, _ := s.registry() // a restart forgets nothing, and replicas agree

@@ -194,15 +194,7 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"maximum number of concurrent tasks", config.From(1))
 	config.Checked(fs, &f.tuning.BeatInterval, "beat-interval", registry.DefaultBeatInterval,
 		"interval between two beats of a server", config.Lasting(time.Millisecond))
-	config.Checked(fs, &f.tuning.ServerBudget, "server-budget", registry.DefaultServerBudget,
-		"how many `BYTES` of facts one server may cause in a day; beyond, it is quarantined",
-		config.From[uint64](registry.LeastServerBudget))
-	config.Checked(fs, &f.tuning.UserBudgets.User, "user-budget", registry.DefaultUserBudget,
-		"how many `BYTES` of facts one user may cause in a day; beyond, requests and intents are refused",
-		config.From[uint64](registry.LeastServerBudget))
-	config.Checked(fs, &f.tuning.UserBudgets.Reporter, "reporter-budget", registry.DefaultReporterBudget,
-		"how many `BYTES` of facts one reporter of external instances may cause in a day",
-		config.From[uint64](registry.LeastServerBudget))
+	f.budgets(fs)
 	config.Checked(fs, &f.tuning.BlockAfter, "block-after", registry.DefaultBlockAfter,
 		"on how many `SERVERS` an image or a configuration fails before it is blocked on all others; 0 means never",
 		config.From(0))

@@ -24,8 +24,8 @@ func main() {
 				"accept only images signed by the public `KEY` (repeatable: by one of them; "+
 					"default: no signature is needed)")
 			config.Checked(fs, &cfg.Limits.User, "user-budget", uint64(budget.DefaultUser),
-				"how many `BYTES` of facts one user may cause in a day; beyond, requests are refused; the same as of the "+
-					"registry", config.From[uint64](64<<10))
+				"how many `BYTES` of facts one user may cause in a day; beyond, requests are refused; the same "+
+					"as of the registry", config.From[uint64](64<<10))
 		},
 		Run: func(ctx context.Context, e process.Env) error {
 			cfg.Conn, cfg.Store, cfg.AcceptLedger = e.Conn, e.Store, e.AcceptLedger

@@ -117,7 +117,8 @@ func (d *Decision) found(r Reader, agent string, f *externalv1.Found, now time.T
 	case !budget.MayChange(have.GetChangedUntil(), now):
 		d.leaveOut(f.Name, &apiv1.Refusal{
 			Code: code.Busy, RetryAfterMs: uint32(budget.Due(have.ChangedUntil).Sub(now).Milliseconds()),
-			Message: fmt.Sprintf("it changed %d times in a row, and may change once in %v now", budget.Burst, budget.Every),
+			Message: fmt.Sprintf("it changed %d times in a row, and may change once in %v now", budget.Burst,
+				budget.Every),
 		})
 		return
 	}

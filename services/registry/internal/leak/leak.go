@@ -36,7 +36,8 @@ func Leaks(s *serverv1.Server) (leaks []*serverv1.Duty) {
 	case s.Ownership == serverv1.Ownership_OWNERSHIP_MANUAL:
 		leak(serverv1.DutyKind_DUTY_KIND_RECEIPT, strings.TrimPrefix(s.Reason+"; "+farewell(s), "; "))
 	default:
-		leak(serverv1.DutyKind_DUTY_KIND_OWNERSHIP, "ownership is unknown, so its executor does not remove itself; "+farewell(s))
+		leak(serverv1.DutyKind_DUTY_KIND_OWNERSHIP,
+			"ownership is unknown, so its executor does not remove itself; "+farewell(s))
 	}
 	if s.LeftOwn > 0 {
 		leak(serverv1.DutyKind_DUTY_KIND_PATHS,

@@ -80,10 +80,6 @@ func (v *View) Tables() []fold.Stored {
 // Apply folds a fact and reports whether it fit. One that did not fit takes room in the ledger as well.
 func (v *View) Apply(f ledger.Fact) bool {
 	v.Writers.Apply(f)
-	return v.apply(f)
-}
-
-func (v *View) apply(f ledger.Fact) bool {
 	switch f.Noun {
 	case ledger.Agent:
 		return v.applyAgent(f)

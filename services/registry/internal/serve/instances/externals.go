@@ -133,7 +133,8 @@ func refuseReport(r *apiv1.Refusal) error {
 
 func busy(actor string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: code.Busy, Message: fmt.Sprintf("reporter %s sent more than %d reports within an hour", actor, reportsAnHour),
+		Code:         code.Busy,
+		Message:      fmt.Sprintf("reporter %s sent more than %d reports within an hour", actor, reportsAnHour),
 		RetryAfterMs: uint32(time.Minute.Milliseconds()),
 	}
 }

@@ -53,7 +53,8 @@ func (r *Records) Believed(s *serverv1.Server) bool {
 	return server.Believed(s) && !intake.Over(s, r.Budget, r.Now())
 }
 
-// OverBudget returns why a user may cause no facts of a noun that take that many bytes, or nil. It must run inside Read.
+// OverBudget returns why a user may cause no facts of a noun that take that many bytes, or nil. It must run inside
+// Read.
 func (r *Records) OverBudget(actor string, noun ledger.Noun, bytes uint64) *apiv1.Refusal {
 	return r.View.Writers.Refusal(r.Limits, actor, noun, bytes, r.Now())
 }
