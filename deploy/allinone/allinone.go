@@ -219,7 +219,8 @@ func (g *Garrison) Run(ctx context.Context) error {
 	g.measure()
 	parts := append(slices.Clone(g.parts),
 		rungroup.Part{Name: "bus", Run: g.store.run}, rungroup.Part{Name: "certificates", Run: g.certs.run},
-		rungroup.Part{Name: "listener", Run: g.listen}, rungroup.Part{Name: "silent connections", Run: func(ctx context.Context) error {
+		rungroup.Part{Name: "listener", Run: g.listen},
+		rungroup.Part{Name: "silent connections", Run: func(ctx context.Context) error {
 			return closeSilent(ctx, g.server, g.logger("bus"))
 		}})
 	if g.routeCerts != nil {
