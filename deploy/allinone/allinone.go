@@ -30,6 +30,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/debug"
@@ -74,6 +75,7 @@ type Tuning struct {
 	MostDeadline      time.Duration // how long at most once it is
 	Concurrency       int           // how many tasks are under way at once
 	ServerBudget      uint64        // how many bytes of facts one server may cause in a day
+	UserBudgets       budget.Limits // how many one user may
 	BlockAfter        int           // on how many servers a build fails before it is blocked; 0 means never
 }
 
@@ -217,7 +219,10 @@ func (g *Garrison) Run(ctx context.Context) error {
 	g.measure()
 	parts := append(slices.Clone(g.parts),
 		rungroup.Part{Name: "bus", Run: g.store.run}, rungroup.Part{Name: "certificates", Run: g.certs.run},
-		rungroup.Part{Name: "listener", Run: g.listen})
+		rungroup.Part{Name: "listener", Run: g.listen},
+		rungroup.Part{Name: "silent connections", Run: func(ctx context.Context) error {
+			return closeSilent(ctx, g.server, g.logger("bus"))
+		}})
 	if g.routeCerts != nil {
 		parts = append(parts, rungroup.Part{Name: "certificates of routes", Run: g.routeCerts.run})
 	}

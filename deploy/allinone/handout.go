@@ -39,7 +39,8 @@ var parts = []part{
 	{topology.UserDispatcher, []string{credentialsOf(topology.UserDispatcher), busCA, "trust/secrets.key"}},
 	{topology.UserAccess, []string{
 		credentialsOf(topology.UserAccess), credentialsOf(topology.UserAccessSystem), busCA, authorityFile,
-		"trust/keys/operator.seed", "trust/keys/" + topology.AccountOps + "-*.seed", "trust/people/*.json",
+		"trust/restored*.json", "trust/keys/operator.seed", "trust/keys/" + topology.AccountOps + "-*.seed",
+		"trust/people/*.json",
 	}},
 	{"provision", []string{
 		credentialsOf(topology.UserProvision), credentialsOf(topology.UserSystem), busCA, authorityFile,

@@ -3,6 +3,7 @@ package allinone
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/rs/zerolog"
@@ -23,6 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
 // Restoring describes how a backup becomes a data directory.
@@ -30,7 +33,9 @@ type Restoring struct {
 	File string
 	Data string // is created; may exist when it is empty
 	Keys string // a data directory with the keys of a backup without them
-	Log  io.Writer
+	// Present is the data directory until now; what its bus refuses stays refused. Empty means that of Keys, or none.
+	Present string
+	Log     io.Writer
 }
 
 // Restore makes a data directory of a backup, which it checks as a whole first. The directory appears when it is
@@ -320,10 +325,33 @@ func (x *restore) finish(ctx context.Context) error {
 	if err := x.close(); err != nil {
 		return err
 	}
+	if err := x.record(); err != nil {
+		return err
+	}
 	if x.address == nil {
 		return os.Remove(filepath.Join(x.dir, "address"))
 	}
 	return renameio.WriteFile(filepath.Join(x.dir, "address"), x.address, 0o600)
+}
+
+// record notes the restore for the service access, with the keys that the control plane until now refuses.
+func (x *restore) record() error {
+	present := cmp.Or(x.Present, x.Keys)
+	if present != "" {
+		present = filepath.Join(present, "trust")
+	}
+	refused, err := trust.RecordRestore(filepath.Join(x.dir, "trust"), present, x.head.Made, time.Now())
+	if err != nil {
+		return err
+	}
+	if present != "" {
+		fmt.Fprintf(x.Log, "%d keys stay refused, as in %s\n", refused, filepath.Dir(present))
+	} else {
+		fmt.Fprintln(x.Log, "who was revoked after the backup is let in again; --present DIR, with the data directory "+
+			"until now, keeps them out")
+	}
+	fmt.Fprintf(x.Log, "revocations after %s may be lost: garrison restore status\n", x.head.Made.Format(time.RFC3339))
+	return nil
 }
 
 // close ends what is under way. It returns an error when the bus did not stop.

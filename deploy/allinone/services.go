@@ -36,6 +36,7 @@ func (g *Garrison) addService(name string) error {
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Signer: signer,
 			JoinURL: g.joinURL, Lobby: g.config.Lobby, CA: g.certs.Bundle, ImageKeys: g.config.ImageKeys,
 			BeatInterval: g.config.Tuning.BeatInterval, ServerBudget: g.config.Tuning.ServerBudget,
+			UserBudgets:       g.config.Tuning.UserBudgets,
 			ServerCredentials: g.config.Tuning.ServerCredentials, BlockAfter: g.config.Tuning.BlockAfter,
 			Secrets: g.secrets, TaskConcurrency: g.config.Tuning.Concurrency,
 			Metrics: g.config.Metrics.Under(name),
@@ -48,8 +49,8 @@ func (g *Garrison) addService(name string) error {
 	case topology.UserCatalog:
 		s, err := catalog.New(catalog.Config{
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Keys: g.config.ImageKeys,
-			Metrics: g.config.Metrics.Under(name),
-			Debug:   g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
+			Limits: g.config.Tuning.UserBudgets, Metrics: g.config.Metrics.Under(name),
+			Debug: g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
 		if err != nil {
 			return err

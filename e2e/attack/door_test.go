@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,6 +48,10 @@ func init() {
 		name: "fill the memory by nesting and empty elements", as: "operator",
 		tried:   "requests with 10,000 levels and with 500,000 empty names",
 		stopped: "levels and elements are counted before anything is decoded", run: fillByElements,
+	})
+	add(attack{
+		name: "take the bus's connections by silence", as: "the network", tried: "1,000 connections that never log in",
+		stopped: "garrisond closes those beyond 256 of one address", run: staySilent,
 	})
 	add(attack{
 		name: "own what root executes", as: "a local user",
@@ -213,6 +220,33 @@ func fillByElements(t *trial) string {
 		t.Errorf("the bus disconnected a service %d times", n)
 	}
 	return fmt.Sprintf("memory %d → %d MiB", before, most)
+}
+
+// staySilent opens connections and says nothing.
+func staySilent(t *trial) string {
+	if len(t.Services) > 0 {
+		return "not bounded by a nats-server of its own"
+	}
+	const many, left = 1000, 256
+	var closed atomic.Int64
+	address := t.URL()[strings.Index(t.URL(), "//")+2:]
+	for range many {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		go func() { _, _ = io.Copy(io.Discard, c); closed.Add(1) }()
+	}
+	began := time.Now()
+	t.eventually("most are closed", func() error {
+		if n := closed.Load(); n < many-left {
+			return fmt.Errorf("%d are closed", n)
+		}
+		return nil
+	})
+	t.ok(t.T, "server", "list")
+	return fmt.Sprintf("%d of %d closed after %.1f s", closed.Load(), many, time.Since(began).Seconds())
 }
 
 func ownTheRoot(t *trial) string {

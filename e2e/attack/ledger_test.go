@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -74,6 +75,12 @@ func init() {
 		return flood(t)
 	}
 	add(attack{
+		name: "fill the ledger by external instances", as: "reporter",
+		tried:   "reports of 500 instances of 5 KB that differ each time",
+		stopped: "ten changes of an instance in a row, then one a minute; a budget of bytes a day",
+		run:     (*trial).reportMany,
+	})
+	add(attack{
 		name: "break lists by an enrolment", as: "guest", tried: "an enrolment with a sysinfo as large as can be sent",
 		stopped: "16 KiB for each sysinfo", run: (*trial).enrolLarge,
 	})
@@ -108,6 +115,41 @@ func fill(
 			float64(wrote)/1024/took, took, t.lists())
 	}
 	add(a)
+}
+
+// reportMany reports 20 instances, each time with other values, until no change is recorded.
+func (t *trial) reportMany() string {
+	who, agent := t.person(topology.Reporter), t.unused("vm")
+	t.ok(t.T, "agent", "create", agent, "--kind", "external", "--reporter", who.name)
+	c := t.connect(who)
+	before, changed, sent := t.ledgerBytes(), 0, 0
+	for ctx, cancel := context.WithTimeout(t.Context(), floodFor()); ; sent++ {
+		q := &registryv1.ReportExternalRequest{Agent: agent}
+		for n := range 20 {
+			f := &externalv1.Found{
+				Name: fmt.Sprint("vm-", n), Health: instancev1.Health_HEALTH_BAD, Reason: words(512),
+				Properties: map[string]string{},
+			}
+			for p := range 16 {
+				f.Properties[fmt.Sprint(p)] = words(256)
+			}
+			q.Found = append(q.Found, f)
+		}
+		var r registryv1.ReportExternalResponse
+		if err := t.ask(c, t.api(who, "report", "report-external"), q, &r); err != nil {
+			t.Fatal(err)
+		}
+		changed += int(r.Changed)
+		if ctx.Err() != nil || r.Changed == 0 {
+			cancel()
+			break
+		}
+	}
+	const most = 20 * (10 + 1) // one more each minute
+	if wrote := t.ledgerBytes() - before; changed > most || wrote > most*8<<10 {
+		t.Errorf("%d reports led to %d facts and %d bytes; want %d facts at most", sent, changed, wrote, most)
+	}
+	return fmt.Sprintf("%d facts of %d reports", changed, sent+1)
 }
 
 // install makes the sample agent wanted on the attacker, where it never comes, and returns the task.

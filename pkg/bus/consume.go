@@ -34,6 +34,8 @@ const (
 	// messages that the stream keeps of each sender.
 	pushedOutPause  = time.Millisecond
 	pushedOutAtOnce = 8
+	// fullPause is the pause between two looks whether further messages can be held.
+	fullPause = 10 * time.Millisecond
 )
 
 // Handler handles one message. It must be safe to run twice on the same message. Its
@@ -111,7 +113,14 @@ func (w *consuming) pull(ctx context.Context) error {
 	}
 	pushedOut := 0
 	return w.pullEach(ctx, w.from.Stream, w.from.Durable, func(m *delivery) {
-		if !w.held.take(m) || !w.put(m) {
+		if !w.held.take(m) {
+			return
+		}
+		out := w.put(m)
+		for w.waiting.full() && ctx.Err() == nil {
+			sleep(ctx, fullPause)
+		}
+		if !out {
 			return
 		}
 		if pushedOut++; pushedOut%pushedOutAtOnce == 0 {

@@ -190,6 +190,8 @@ func (p *puller) newDelivery(m *nats.Msg) (*delivery, error) {
 // Subject returns the subject on which the message was published.
 func (d *delivery) Subject() string { return d.msg.Subject }
 
+func (d *delivery) Size() int { return len(d.msg.Data) }
+
 func (d *delivery) message() Message {
 	return Message{
 		Subject: d.msg.Subject, Header: d.msg.Header, Data: d.msg.Data,

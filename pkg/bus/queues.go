@@ -14,6 +14,11 @@ import (
 const (
 	// workersOfOne bounds how many messages of one sender are handled at a time.
 	workersOfOne = workers / 2
+	// bytesOfOne bounds how many bytes these have together, as bytesPerActor does with requests.
+	bytesOfOne = bytesPerActor
+	// bytesOfAll bounds how many bytes are held of a stream that keeps all messages: MaxAckPending alone would allow
+	// 256 MiB of the largest intents.
+	bytesOfAll = 32 << 20
 	// burstOfOne and rateOfOne bound how many messages of a server are handled: that many at once,
 	// and then that many a second. No server has that much to report.
 	burstOfOne = 1000
@@ -23,7 +28,10 @@ const (
 )
 
 // queued is a message as far as queues look at it.
-type queued interface{ Subject() string }
+type queued interface {
+	Subject() string
+	Size() int // of its body
+}
 
 // queues holds the messages of a consumer that wait for a worker: a queue for each sender, which are
 // served in turn, so that a message waits for its own sender's messages and not for all others'.
@@ -42,12 +50,14 @@ type queues[M queued] struct {
 	turns   []*sender[M]    // those with a message that a worker may take, the next one first
 	busy    map[string]bool // subjects of which a message is being handled
 
+	bytes    int // of all that waits or is handled
 	forgetAt int // how many senders there are when idle ones are forgotten
 }
 
 type sender[M queued] struct {
 	waiting []M           // in the order in which they were delivered
 	running int           // workers that handle one of its messages
+	bytes   int           // of these messages
 	inTurn  bool          // it is in turns
 	paced   bool          // it is not in turns until it may go on
 	pace    *rate.Limiter // nil for a sender that is not paced
@@ -75,8 +85,10 @@ func (q *queues[M]) put(m M) (pushedOut M) {
 		q.senders[name] = s
 	}
 	s.waiting = append(s.waiting, m)
+	q.bytes += m.Size()
 	if q.kept > 0 && len(s.waiting) > q.kept {
 		pushedOut, s.waiting = s.waiting[0], s.waiting[1:]
+		q.bytes -= pushedOut.Size()
 	}
 	q.line(s)
 	return pushedOut
@@ -96,7 +108,8 @@ func (q *queues[M]) newSender() *sender[M] {
 
 // line puts a sender behind all others in turn, when a worker may take its next message.
 func (q *queues[M]) line(s *sender[M]) {
-	if s.inTurn || s.paced || len(s.waiting) == 0 || s.running >= workersOfOne || q.busy[s.waiting[0].Subject()] {
+	if s.inTurn || s.paced || len(s.waiting) == 0 || s.running >= workersOfOne || q.busy[s.waiting[0].Subject()] ||
+		s.bytes > 0 && s.bytes+s.waiting[0].Size() > bytesOfOne {
 		return
 	}
 	if s.pace != nil && s.pace.Tokens() < 1 {
@@ -134,6 +147,7 @@ func (q *queues[M]) take(ctx context.Context) (M, bool) {
 	s.waiting = s.waiting[1:]
 	q.busy[m.Subject()] = true
 	s.running++
+	s.bytes += m.Size()
 	if s.pace != nil {
 		s.pace.Allow()
 	}
@@ -150,10 +164,20 @@ func (q *queues[M]) done(m M) {
 	name := topology.SenderOf(m.Subject())
 	s := q.senders[name]
 	s.running--
+	s.bytes -= m.Size()
+	q.bytes -= m.Size()
 	if s.idle() {
 		delete(q.senders, name)
 	}
 	q.line(s)
+}
+
+// full reports whether so much is held that no further message should be requested. A stream that keeps little of a
+// sender never fills it: there one sender would hold up the others.
+func (q *queues[M]) full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.kept == 0 && q.bytes > bytesOfAll
 }
 
 // interrupt wakes everything that waits in take, after its context is done.
@@ -168,6 +192,9 @@ func (q *queues[M]) empty() (all []M) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, s := range q.senders {
+		for _, m := range s.waiting {
+			q.bytes -= m.Size()
+		}
 		all = append(all, s.waiting...)
 		s.waiting, s.inTurn = nil, false
 	}

@@ -16,9 +16,12 @@ import (
 type delivered struct {
 	subject string
 	number  int
+	size    int
 }
 
 func (m delivered) Subject() string { return m.subject }
+
+func (m delivered) Size() int { return m.size }
 
 func reportOf(server string, n int) delivered {
 	return delivered{subject: topology.ReportSubject(topology.ServerAddress{Cell: "c", Server: server},
@@ -181,5 +184,43 @@ func TestQueuesLoseNothing(t *testing.T) {
 	working.Wait()
 	if len(q.turns)+len(q.busy) != 0 || len(q.empty()) != 0 {
 		t.Errorf("left: %d turns, %d busy", len(q.turns), len(q.busy))
+	}
+}
+
+func TestLargeMessagesOfOneSenderAreHandledAFewAtATime(t *testing.T) {
+	q := newQueues[delivered](0)
+	const large = bytesOfOne / 4
+	for n := range 8 {
+		q.put(delivered{subject: topology.IntentSubject("install", "eve", fmt.Sprint(n)), size: large})
+	}
+	q.put(delivered{subject: topology.IntentSubject("install", "ann", "1"), size: large})
+	var taken []delivered
+	for len(q.turns) > 0 {
+		m, _ := q.take(t.Context())
+		taken = append(taken, m)
+	}
+	if len(taken) != 5 {
+		t.Errorf("%d messages are handled at a time; want 4 of one sender, and 1 of another", len(taken))
+	}
+	for _, m := range taken {
+		q.done(m)
+	}
+	if len(q.turns) == 0 {
+		t.Error("nothing follows when those are done")
+	}
+}
+
+func TestNoMoreIsRequestedThanCanBeHeld(t *testing.T) {
+	for kept, want := range map[int]bool{0: true, 64: false} {
+		q := newQueues[delivered](kept)
+		for n := range 5 {
+			q.put(delivered{subject: topology.IntentSubject("install", "eve", fmt.Sprint(n)), size: bytesOfAll / 4})
+		}
+		if q.full() != want {
+			t.Errorf("of a stream that keeps %d of a sender it is full: %v", kept, !want)
+		}
+		if q.empty(); q.bytes != 0 {
+			t.Errorf("%d bytes are held of nothing", q.bytes)
+		}
 	}
 }

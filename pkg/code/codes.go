@@ -174,6 +174,7 @@ const (
 	ImpossibleDocument = "IMPOSSIBLE_DOCUMENT"
 	NotAhead           = "NOT_AHEAD"
 	StaleLoss          = "STALE_LOSS"
+	NothingRestored    = "NOTHING_RESTORED"
 	DuplicateIdentity  = "DUPLICATE_IDENTITY"
 	NotEnrolled        = "NOT_ENROLLED"
 	StillRuns          = "STILL_RUNS"
@@ -193,6 +194,7 @@ const (
 
 // Users.
 const (
+	UserBudget  = "USER_BUDGET"
 	UnknownUser = "UNKNOWN_USER"
 	BadRole     = "BAD_ROLE"
 	BadKey      = "BAD_KEY"
@@ -1266,6 +1268,11 @@ var entries = []Entry{
 		"the same with --dry-run, which lists every server with its reason",
 	},
 	{
+		NothingRestored, []string{"garrison"},
+		"No restore of a backup waits for a confirmation. Nothing was changed.",
+		"garrison restore status",
+	},
+	{
 		NotAccepted, []string{"registry"},
 		"The intent changes nothing. There is nothing to withdraw.",
 		"garrison intent show INTENT",
@@ -1791,7 +1798,7 @@ var entries = []Entry{
 		"ssh USER@HOST, with the same --ssh-command",
 	},
 	{
-		StaleLoss, []string{"registry"},
+		StaleLoss, []string{"registry", "access"},
 		"The loss to accept differs from the one that was shown. Nothing was changed.",
 		"garrison restore status, then garrison restore accept --on SERVER",
 	},
@@ -2074,6 +2081,11 @@ var entries = []Entry{
 		UsedToken, []string{"registry"},
 		"The token was already used with another key: by this machine before it lost its key, or by another one. Void that key and create a new token; the server keeps its id and its agents. Five minutes after its use the bus rejects the token itself, as LOGIN_REFUSED.",
 		"garrison server revoke NAME, then garrison server enroll NAME",
+	},
+	{
+		UserBudget, []string{"registry", "image-catalog"},
+		"What the user requested wrote more into the ledger in a day than a user may. Requests that pause or abort a rollout, or shut out a server, are still taken. The budget is renewed at midnight, UTC.",
+		"garrison events --actor USER, to find out what is repeated; or another user; or start the registry with a larger --user-budget or --reporter-budget",
 	},
 	{
 		VersionExists, []string{"image-catalog"},

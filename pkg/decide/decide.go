@@ -70,6 +70,8 @@ type Config struct {
 	Writer  Writer
 	Now     func() time.Time // nil means time.Now
 	NewID   func() string    // nil means ident.New
+	// Allow refuses what a decision of Do would record, while the view stands still; nil means that all is allowed.
+	Allow func([]ledger.Draft) error
 }
 
 // Decider takes and records decisions for one service.
@@ -97,7 +99,7 @@ func (d *Decider) Do(ctx context.Context, decision Decision) (sequence uint64, e
 	var final error // of the decision itself, so it is not retried whatever its kind
 	err = d.Retry(ctx, func(ctx context.Context) error {
 		var drafts []ledger.Draft
-		final = d.Query(ctx, func() (e error) { drafts, e = decision(); return e })
+		final = d.Query(ctx, func() (e error) { drafts, e = d.allowed(decision); return e })
 		if final != nil || len(drafts) == 0 {
 			return nil
 		}
@@ -112,6 +114,15 @@ func (d *Decider) Do(ctx context.Context, decision Decision) (sequence uint64, e
 		return 0, err
 	}
 	return sequence, nil
+}
+
+// allowed takes a decision, and refuses what may not be recorded.
+func (d *Decider) allowed(decision Decision) ([]ledger.Draft, error) {
+	drafts, err := decision()
+	if err == nil && d.cfg.Allow != nil {
+		err = d.cfg.Allow(drafts)
+	}
+	return drafts, err
 }
 
 // Query calls question while the view stands still. An error is believed only on a view that is up

@@ -17,7 +17,7 @@ import (
 // Number is the number of the topology that this package describes: streams, consumers,
 // exports and permissions. It is raised with each change of them, and Steps names the
 // change. A bus from before there were numbers has number 0.
-const Number = 11
+const Number = 12
 
 // Floor is the oldest number whose programs may use a bus of this topology. It is raised
 // when an older program would lose or misread something.
@@ -51,6 +51,7 @@ var Steps = []Step{
 	{10, "stream-beats", "beats leave the account of servers as a stream, without a header for each"},
 	{10, "stream-chunk-requests", "requests for chunks leave the account of servers as a stream, without a reply"},
 	{11, "refuse-beats", "the registry tells a server why its beats do not count"},
+	{12, "close-logs-to-viewers", "only operators and admins send requests for the output of agents"},
 }
 
 // The metadata of the stream LEDGER. It is written last, so a bus that has a number has

@@ -177,14 +177,14 @@ func RolePermissions(r Role) Permissions {
 	p := Permissions{
 		Publish: []string{
 			APISubject(anyToken, "read", anyToken, ownName),
-			LogReadSubject(ServerAddress{anyToken, anyToken}, LogReader{ownName, anyToken}),
 		},
 		Subscribe: []string{Inbox(ownName) + ".>", TailSubject, LiveSubjects},
 		Payload:   DefaultPayload,
 	}
 	if r == Operator || r == Admin {
 		p.Publish = append(p.Publish, APISubject(anyToken, "write", anyToken, ownName),
-			APISubject(anyToken, "answer", anyToken, ownName), IntentSubject(anyToken, ownName, anyToken))
+			APISubject(anyToken, "answer", anyToken, ownName), IntentSubject(anyToken, ownName, anyToken),
+			LogReadSubject(ServerAddress{anyToken, anyToken}, LogReader{ownName, anyToken}))
 	}
 	if r == Admin {
 		p.Publish = append(p.Publish, APISubject(anyToken, "admin", anyToken, ownName))

@@ -69,11 +69,17 @@ func TestNoOtherUserReadsOpensOrAnswersALog(t *testing.T) {
 		}
 		cancel()
 	}
-	ann := g.Person(t, "ann", topology.Viewer)
+	viewer := g.RawPerson(t, "ann", topology.Viewer)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if m, err := viewer.RequestWithContext(ctx, topology.LogReadSubject(logHere, r), read); err == nil {
+		t.Errorf("a viewer reads: answered with %q", m.Data)
+	}
+	ann := g.Person(t, "ann", topology.Operator)
 	subject := topology.LogReadSubject(logHere, r)
 	got, err := bus.Ask[*logv1.ReadResponse](t.Context(), ann, subject, &logv1.ReadRequest{})
 	if err != nil || string(got.GetData()) != "for ann" {
-		t.Errorf("the viewer reads %q, %v", got.GetData(), err)
+		t.Errorf("the operator reads %q, %v", got.GetData(), err)
 	}
 	_ = other.Flush()
 	_ = admin.Flush()
@@ -87,7 +93,7 @@ func TestAHostileServerAnswersAReaderOnceAndNoOtherPerson(t *testing.T) {
 	t.Parallel()
 	g := bustest.StartGuarded(t)
 	hostile := g.Raw(t, logThere.Server, logThere.Cell)
-	ann := g.RawPerson(t, "ann", topology.Viewer)
+	ann := g.RawPerson(t, "ann", topology.Operator)
 	victim := g.RawPerson(t, "victim", topology.Viewer)
 	var toAnn, toVictim atomic.Int64
 	if _, err := victim.Subscribe(topology.Inbox("victim")+".>", func(*nats.Msg) { toVictim.Add(1) }); err != nil {
@@ -122,6 +128,6 @@ func TestAHostileServerAnswersAReaderOnceAndNoOtherPerson(t *testing.T) {
 	polltest.Eventually(t, "the answer arrives", func() bool { return toAnn.Load() > 0 })
 	_ = ann.Flush()
 	if toAnn.Load() != 1 || toVictim.Load() != 0 {
-		t.Errorf("%d answers reached the viewer, and %d another one", toAnn.Load(), toVictim.Load())
+		t.Errorf("%d answers reached the reader, and %d another one", toAnn.Load(), toVictim.Load())
 	}
 }

@@ -69,6 +69,7 @@ type Access struct {
 	pusher      *pusher
 	connections *connections
 	floods      *floods
+	restored    *trust.Restored // the last restore of a backup, or nil
 }
 
 // New returns the service. Nothing happens until Run.
@@ -82,7 +83,11 @@ func New(cfg Config) (*Access, error) {
 	if cfg.NewID == nil {
 		cfg.NewID = ident.New
 	}
-	a := &Access{cfg: cfg, view: view.New()}
+	restored, err := cfg.Issuer.Restored()
+	if err != nil {
+		return nil, err
+	}
+	a := &Access{cfg: cfg, view: view.New(), restored: restored}
 	a.follower = fold.New(cfg.Conn, a.view, fold.Options{
 		Service: ledger.Access, Layout: view.Layout, Store: cfg.Store, Nouns: view.Nouns,
 		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: func([]ledger.Fact) { a.pusher.wake() },
@@ -94,7 +99,8 @@ func New(cfg Config) (*Access, error) {
 	a.floods = newFloods(cfg, a.view, a.follower)
 	a.pusher = newPusher(cfg, a.view, a.follower)
 	a.connections = newConnections(cfg, a.view, a.follower)
-	a.pusher.suspended, a.floods.wake, a.floods.userOf = a.floods.add, a.pusher.wake, a.connections.userOf
+	a.pusher.restored, a.pusher.suspended = a.refuseRestored, a.floods.add
+	a.floods.wake, a.floods.userOf = a.pusher.wake, a.connections.userOf
 	a.follower.Show(cfg.Debug)
 	cfg.Debug.Set("queues", func() any { return a.queues() })
 	a.measure(cfg.Metrics)
@@ -136,5 +142,7 @@ func (a *Access) handle(s *bus.Service) error {
 		bus.Handle(s, "RenewSelf", a.renewSelf),
 		bus.Handle(s, "ListSessions", a.listSessions),
 		bus.Handle(s, "GetBus", a.getBus),
+		bus.Handle(s, "GetRestored", a.getRestored),
+		bus.Handle(s, "ConfirmRestored", a.confirmRestored),
 	)
 }

@@ -41,6 +41,7 @@ type pusher struct {
 	cfg      Config
 	view     *view.View
 	follower *fold.Follower
+	restored func(want map[string]view.Revoked) // adds the keys that a restore must not let in again
 	// suspended adds the keys that are refused for a while, and returns when that changes
 	suspended func(want map[string]view.Revoked, next time.Time) time.Time
 	changed   chan struct{}
@@ -139,6 +140,7 @@ func (p *pusher) push(ctx context.Context, check bool) (next time.Time, err erro
 	position := p.follower.Position() // what follows is read at this fact or later
 	var want map[string]view.Revoked
 	p.follower.Read(func() { want, next = p.view.Revocations(p.cfg.Now(), trust.MaxRevoked) })
+	p.restored(want)
 	next = p.suspended(want, next)
 	var servers []bus.Server
 	late := false

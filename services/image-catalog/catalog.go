@@ -27,6 +27,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/decide"
@@ -55,6 +56,7 @@ type Config struct {
 	Log          zerolog.Logger
 	Now          func() time.Time // nil means time.Now
 	NewID        func() string    // nil means ident.New
+	Limits       budget.Limits    // how many bytes of facts one user may cause in a day
 	Keys         seal.Keys        // an image must be signed by one of them; empty means that signatures are optional
 }
 
@@ -98,6 +100,7 @@ func New(cfg Config) (*Catalog, error) {
 	c.download = newDownloads(cfg.Conn, c.content, cfg.Log)
 	c.decider = decide.New(decide.Config{
 		Service: ledger.Catalog, Ledger: cfg.Conn, View: c.follower, Writer: c.writer, Now: cfg.Now, NewID: cfg.NewID,
+		Allow: func(drafts []ledger.Draft) error { return c.view.Writers.Allow(cfg.Limits, drafts, cfg.Now()) },
 	})
 	c.follower.Show(cfg.Debug)
 	cfg.Debug.Set("queues", func() any { return c.queues() })

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -73,6 +74,7 @@ type site struct {
 	stop     func()        // stops the first registry
 	beats    time.Duration // how often servers are expected to beat
 	budget   uint64        // of each server; 0 means the default
+	limits   budget.Limits // of users
 	ca       []byte        // the CAs of the bus; none means those of the operating system
 	unsigned atomic.Bool   // the tombstone key cannot be read
 	skew     atomic.Int64  // how far ahead the registries' clocks are, in nanoseconds
@@ -109,7 +111,8 @@ func (s *site) registry() (*Registry, func()) {
 	r, err := New(Config{
 		Conn: s.bus.Dial(s.t, ledger.Registry), Signer: signer{&s.unsigned}, JoinURL: "nats://bus:4222",
 		CA:           func() ([]byte, error) { return s.ca, nil },
-		BeatInterval: s.beats, ServerBudget: s.budget, ImageKeys: []string{"image key"}, BlockAfter: DefaultBlockAfter,
+		BeatInterval: s.beats, ServerBudget: s.budget, UserBudgets: s.limits,
+		ImageKeys: []string{"image key"}, BlockAfter: DefaultBlockAfter,
 		Log:     zerolog.Nop(),
 		Metrics: s.metrics,
 		Secrets: key, Lobby: true,

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
@@ -19,7 +20,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
@@ -44,7 +44,7 @@ func (m *model) settle() {
 		}
 	}
 	m.settled(m.replicas[0].Registry, m.replicas[1].Registry)
-	m.skew.Add(int64(intake.ObservedBurst * intake.ObservedEvery)) // what changed too often is looked at again
+	m.skew.Add(int64(budget.Burst * budget.Every)) // what changed too often is looked at again
 	polltest.Eventually(m.t, "every change ends, and the servers list what is recorded", func() bool {
 		quiet := true
 		for _, h := range m.servers {

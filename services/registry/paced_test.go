@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -87,10 +88,10 @@ func TestAReasonThatKeepsChangingIsRecordedAtALimitedRate(t *testing.T) {
 		s.health(id, 100+n, word(n))
 		s.untilHandled(id, topology.ReportAgents, topology.RegistryAgents)
 	}
-	if n := s.count(ledger.Instance, ledger.Key(id, "web"), "observed"); n > intake.ObservedBurst+1 {
-		t.Errorf("recorded %d times; want %d at most", n, intake.ObservedBurst+1)
+	if n := s.count(ledger.Instance, ledger.Key(id, "web"), "observed"); n > budget.Burst+1 {
+		t.Errorf("recorded %d times; want %d at most", n, budget.Burst+1)
 	}
-	s.skew.Store(int64(intake.ObservedEvery))
+	s.skew.Store(int64(budget.Every))
 	polltest.Eventually(t, "the last one is recorded",
 		func() bool { return s.instance("web").ObservedReason == word(19) })
 }

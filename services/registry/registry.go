@@ -31,6 +31,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/decide"
@@ -45,7 +46,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/admission"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/blocks"
@@ -69,10 +69,16 @@ const DefaultBeatInterval = 5 * time.Second
 const DefaultServerCredentials = 90 * 24 * time.Hour
 
 // DefaultServerBudget is how many bytes of facts one server may cause in a day when nothing else is configured.
-const DefaultServerBudget uint64 = intake.DefaultBudget
+const DefaultServerBudget uint64 = budget.DefaultServer
 
 // LeastServerBudget is the smallest budget: a server that enrols, starts and is refreshed stays within it.
 const LeastServerBudget = 64 << 10
+
+// DefaultUserBudget is how many bytes of facts one user may cause in a day when nothing else is configured.
+const DefaultUserBudget uint64 = budget.DefaultUser
+
+// DefaultReporterBudget is the same for the reports of external instances.
+const DefaultReporterBudget uint64 = budget.DefaultReporter
 
 // DefaultBlockAfter is on how many servers a build fails before it is blocked when nothing else is configured.
 const DefaultBlockAfter = blocks.DefaultBlockAfter
@@ -101,6 +107,9 @@ type Config struct {
 	ServerCredentials time.Duration
 	// ServerBudget is how many bytes of facts one server may cause in a day; 0 means DefaultServerBudget.
 	ServerBudget uint64
+	// UserBudgets is how many bytes of facts one user may cause in a day; 0 means DefaultUserBudget and
+	// DefaultReporterBudget.
+	UserBudgets budget.Limits
 	// TaskConcurrency is how many tasks the task-dispatcher has under way at once, on which forecasts rest; 0 means
 	// tasknoun.DefaultConcurrency.
 	TaskConcurrency int
@@ -189,10 +198,11 @@ func (r *Registry) compose(v *view.View) {
 	log, signer := r.cfg.Log, signing.Tombstones{Signer: r.cfg.Signer}
 	r.records = &records.Records{
 		View: v, Follower: r.follower, Now: r.cfg.Now, NewID: r.cfg.NewID, Budget: r.cfg.ServerBudget,
-		Secrets: r.cfg.Secrets,
+		Secrets: r.cfg.Secrets, Limits: r.cfg.UserBudgets,
 		Decider: decide.New(decide.Config{
 			Service: ledger.Registry, Ledger: r.cfg.Conn, View: r.follower, Writer: r.writer,
 			Now: r.cfg.Now, NewID: r.cfg.NewID,
+			Allow: func(drafts []ledger.Draft) error { return v.Writers.Allow(r.cfg.UserBudgets, drafts, r.cfg.Now()) },
 		}),
 	}
 	r.lookup = intents.NewLookup(r.records, r.cfg.Conn)

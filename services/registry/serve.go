@@ -89,6 +89,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListTokens", tokens.List),
 		bus.Handle(api, "RevokeToken", tokens.Revoke),
 		bus.Handle(api, "ListUnknownServers", r.unknown.List),
+		bus.Handle(api, "ListWriters", r.listWriters),
 		bus.Handle(api, "GetRestoreStatus", restore.Status),
 		bus.Handle(api, "AcceptRestore", restore.Accept),
 		bus.Handle(api, "ListInstances", rows.List, instances.Reuse),

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/declared"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
@@ -45,6 +46,7 @@ func reported(have *externalv1.External, f ledger.Fact, found *externalv1.Found)
 	at := timestamppb.New(f.At)
 	next := &externalv1.External{
 		Agent: agent, Found: proto.CloneOf(found), Reporter: f.Actor, CreatedAt: at, ChangedAt: at, Since: at,
+		ChangedUntil: budget.Until(have.GetChangedUntil(), f.At),
 	}
 	if have != nil {
 		next.CreatedAt = have.CreatedAt

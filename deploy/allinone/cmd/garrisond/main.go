@@ -73,6 +73,7 @@ type flags struct {
 	imageKeys                seal.Keys
 	advertise, changeCA      string
 	handOut, file, keys      string
+	present                  string
 	withoutKeys              bool
 	tls                      allinone.TLS
 	tuning                   allinone.Tuning
@@ -142,6 +143,8 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 	case "restore":
 		config.Checked(fs, &f.keys, "keys", "", "the data `DIRECTORY` with the keys of a backup without keys",
 			config.Text)
+		config.Checked(fs, &f.present, "present", "", "the data `DIRECTORY` until now; what its bus refuses stays "+
+			"refused (default: that of --keys)", config.Text)
 	default:
 		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus, such as tls://bus:4222", config.BusURL)
 		replicas := 1
@@ -191,9 +194,7 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"maximum number of concurrent tasks", config.From(1))
 	config.Checked(fs, &f.tuning.BeatInterval, "beat-interval", registry.DefaultBeatInterval,
 		"interval between two beats of a server", config.Lasting(time.Millisecond))
-	config.Checked(fs, &f.tuning.ServerBudget, "server-budget", registry.DefaultServerBudget,
-		"how many `BYTES` of facts one server may cause in a day; beyond, it is quarantined",
-		config.From[uint64](registry.LeastServerBudget))
+	f.budgets(fs)
 	config.Checked(fs, &f.tuning.BlockAfter, "block-after", registry.DefaultBlockAfter,
 		"on how many `SERVERS` an image or a configuration fails before it is blocked on all others; 0 means never",
 		config.From(0))
@@ -311,7 +312,9 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 			Log: stdout,
 		})
 	case "restore":
-		return allinone.Restore(ctx, allinone.Restoring{File: f.file, Data: f.data, Keys: f.keys, Log: stdout})
+		return allinone.Restore(ctx, allinone.Restoring{
+			File: f.file, Data: f.data, Keys: f.keys, Present: f.present, Log: stdout,
+		})
 	case "export-keys":
 		return allinone.ExportKeys(allinone.Sharing{Data: f.data, File: f.file, Log: stdout})
 	case "import-keys":

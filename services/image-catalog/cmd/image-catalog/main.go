@@ -6,6 +6,8 @@ import (
 	"context"
 	"flag"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
+	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/process"
@@ -14,18 +16,21 @@ import (
 )
 
 func main() {
-	var config catalog.Config
+	var cfg catalog.Config
 	process.Main(process.Spec{
 		Name: ledger.Catalog, View: func() fold.View { return view.New() }, Layout: view.Layout, Nouns: view.Nouns,
 		Flags: func(fs *flag.FlagSet) {
-			fs.Var(&config.Keys, "image-key",
+			fs.Var(&cfg.Keys, "image-key",
 				"accept only images signed by the public `KEY` (repeatable: by one of them; "+
 					"default: no signature is needed)")
+			config.Checked(fs, &cfg.Limits.User, "user-budget", uint64(budget.DefaultUser),
+				"how many `BYTES` of facts one user may cause in a day; beyond, requests are refused; the same "+
+					"as of the registry", config.From[uint64](64<<10))
 		},
 		Run: func(ctx context.Context, e process.Env) error {
-			config.Conn, config.Store, config.AcceptLedger = e.Conn, e.Store, e.AcceptLedger
-			config.Debug, config.Metrics, config.Log = e.Debug, e.Metrics, e.Log
-			c, err := catalog.New(config)
+			cfg.Conn, cfg.Store, cfg.AcceptLedger = e.Conn, e.Store, e.AcceptLedger
+			cfg.Debug, cfg.Metrics, cfg.Log = e.Debug, e.Metrics, e.Log
+			c, err := catalog.New(cfg)
 			if err != nil {
 				return err
 			}

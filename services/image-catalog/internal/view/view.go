@@ -13,6 +13,7 @@ package view
 import (
 	"slices"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/channel"
@@ -23,7 +24,7 @@ import (
 )
 
 // Layout is the version of the tables; raise it when they or the fold change.
-const Layout = 6
+const Layout = 7
 
 // Nouns are the nouns that the view folds.
 var Nouns = []ledger.Noun{ledger.Image, ledger.Channel, ledger.Rollout}
@@ -39,6 +40,8 @@ type View struct {
 	marks    *fold.Table[*imagev1.Ref] // sequences only
 	index    *index
 
+	Writers budget.Users
+
 	promotions, demotions *fold.Table[*rolloutv1.StandingPromotion] // due, by rollout and channel
 }
 
@@ -49,6 +52,7 @@ func New() *View {
 		channels: fold.NewTable[*channelv1.Channel]("channel"),
 		marks:    fold.NewTable[*imagev1.Ref]("mark"),
 		index:    newIndex(),
+		Writers:  budget.NewUsers(),
 
 		promotions: fold.NewTable[*rolloutv1.StandingPromotion]("promotion"),
 		demotions:  fold.NewTable[*rolloutv1.StandingPromotion]("demotion"),
@@ -57,7 +61,7 @@ func New() *View {
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.images, v.channels, v.marks, v.promotions, v.demotions}
+	return []fold.Stored{v.images, v.channels, v.marks, v.promotions, v.demotions, v.Writers}
 }
 
 // Loaded builds the indexes from the tables.
@@ -77,6 +81,7 @@ func (v *View) Loaded() {
 
 // Apply folds one fact.
 func (v *View) Apply(f ledger.Fact) (fit bool) {
+	v.Writers.Apply(f)
 	switch f.Noun {
 	case ledger.Image:
 		if fit = v.applyImage(f); !fit {

@@ -31,7 +31,7 @@ type (
 // Commands returns the command restore with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("restore", "Reconcile servers after the restore of a backup.",
-		statusCommand(env), acceptCommand(env))
+		statusCommand(env), acceptCommand(env), confirmCommand(env))
 }
 
 // optionalSelector parses the values of --on; without one it returns nil, which selects every server.

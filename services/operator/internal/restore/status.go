@@ -25,13 +25,13 @@ func statusCommand(env *cli.Env) *cobra.Command {
 		Use:     "status",
 		Example: "  garrison restore status --on env=prod",
 		Args:    cli.Exactly(),
-		Short:   "Show what the ledger lost: servers ahead of it, unknown servers and offline servers.",
+		Short:   "Show what the ledger lost: servers ahead of it, unknown and offline servers, revocations.",
 		Long: "Show three kinds of servers, and change nothing: servers that applied documents which the ledger " +
 			"lacks, with what\n" +
 			"accepting the loss does to each agent that differs; servers that beat and are unknown to the ledger, " +
 			"as after a\n" +
 			"lost enrolment; and servers that are alive in the ledger and offline, as after a lost\n" +
-			"decommission.",
+			"decommission. Messages name the revocations that may be lost, until garrison restore confirm.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			servers, err := optionalSelector(on)
 			if err != nil {
@@ -42,6 +42,9 @@ func statusCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			if err := show(env, status); err != nil {
+				return err
+			}
+			if err := sayRestored(c.Context(), env); err != nil {
 				return err
 			}
 			return sayUnheard(c.Context(), env, servers)

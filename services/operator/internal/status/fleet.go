@@ -127,6 +127,12 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 		"servers are silent at once, so presence is held", "garrison bus status")
 	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
 		"garrison restore status")
+	if a.restored.GetRestored() != nil {
+		add(1, "restore of a backup may have lost revocations", "", "garrison restore status")
+	}
+	over := overBudget(a.writers.GetWriters())
+	add(len(over), "user is over the budget of the ledger: "+strings.Join(over, ", "),
+		"users are over the budget of the ledger: "+strings.Join(over, ", "), "garrison explain USER_BUDGET")
 	add(f.Servers.Presence["offline"], "server is offline", "servers are offline",
 		"garrison server list --presence offline")
 	add(f.Instances.State["failed"], "instance failed to change", "instances failed to change",
@@ -180,6 +186,14 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(int(a.found.GetCounts().GetTotal()), "server has agents that Garrison did not install",
 		"servers have agents that Garrison did not install",
 		"garrison server list --found")
+}
+
+// overBudget returns the names of writers.
+func overBudget(all []*registryv1.Writer) (names []string) {
+	for _, w := range all {
+		names = append(names, w.GetActor())
+	}
+	return names
 }
 
 // needing returns the ids of the rollouts that run and wait for a person to do one thing.

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -30,6 +31,8 @@ type answers struct {
 	busy                   *registryv1.CountServersResponse // those in a critical section
 	defaults               *registryv1.CountServersResponse // those on which a default waits
 	presence               *registryv1.ListServersResponse
+	writers                *registryv1.ListWritersResponse // users over their budget of the ledger
+	restored               *accessv1.GetRestoredResponse
 	versions, states       *registryv1.CountInstancesResponse
 	tasks, slow            *dispatcherv1.CountTasksResponse
 	holds                  *registryv1.ListHoldsResponse
@@ -93,6 +96,8 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 		Filter: &dispatcherv1.ListTasksRequest{States: under}, By: []string{"state"},
 	})
 	ask(ctx, g, env, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
+	collect(ctx, g, env, &a.writers, &registryv1.ListWritersRequest{Over: true})
+	ask(ctx, g, env, &a.restored, &accessv1.GetRestoredRequest{})
 	ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
 	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
 	collect(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{})

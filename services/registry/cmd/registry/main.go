@@ -39,6 +39,12 @@ func main() {
 			config.Checked(fs, &c.ServerBudget, "server-budget", registry.DefaultServerBudget,
 				"how many `BYTES` the facts may have that one server causes in a day; beyond, it is quarantined",
 				config.From[uint64](registry.LeastServerBudget))
+			config.Checked(fs, &c.UserBudgets.User, "user-budget", registry.DefaultUserBudget,
+				"how many `BYTES` of facts one user may cause in a day; beyond, requests and intents are refused",
+				config.From[uint64](registry.LeastServerBudget))
+			config.Checked(fs, &c.UserBudgets.Reporter, "reporter-budget", registry.DefaultReporterBudget,
+				"how many `BYTES` of facts one reporter of external instances may cause in a day",
+				config.From[uint64](registry.LeastServerBudget))
 			config.Checked(fs, &c.BlockAfter, "block-after", registry.DefaultBlockAfter,
 				"on how many `SERVERS` an image or a configuration fails before it is blocked on all others; "+
 					"0 means never", config.From(0))

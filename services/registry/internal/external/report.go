@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
@@ -50,7 +52,7 @@ type Decision struct {
 }
 
 // Report decides on a report. A refusal is about all of it.
-func Report(r Reader, caller string, q *registryv1.ReportExternalRequest) (Decision, *apiv1.Refusal) {
+func Report(r Reader, caller string, q *registryv1.ReportExternalRequest, now time.Time) (Decision, *apiv1.Refusal) {
 	if refusal := mayReport(r, caller, q.Agent); refusal != nil {
 		return Decision{}, refusal
 	}
@@ -62,7 +64,7 @@ func Report(r Reader, caller string, q *registryv1.ReportExternalRequest) (Decis
 			continue
 		}
 		listed[f.Name] = true
-		d.found(r, q.Agent, f)
+		d.found(r, q.Agent, f, now)
 	}
 	if q.Complete != nil {
 		d.missing(r, q, listed)
@@ -90,7 +92,7 @@ func mayReport(r Reader, caller, agent string) *apiv1.Refusal {
 }
 
 // found decides on one instance of a report.
-func (d *Decision) found(r Reader, agent string, f *externalv1.Found) {
+func (d *Decision) found(r Reader, agent string, f *externalv1.Found, now time.Time) {
 	if problem := check(f); problem != "" {
 		d.leaveOut(f.Name, bad(problem))
 		return
@@ -107,8 +109,17 @@ func (d *Decision) found(r Reader, agent string, f *externalv1.Found) {
 		}
 		f.Server = s.Id
 	}
-	if have, ok := r.External(agent, f.Name); ok && same(have.Found, f) {
+	have, _ := r.External(agent, f.Name)
+	switch {
+	case have != nil && same(have.Found, f):
 		d.Confirmed = append(d.Confirmed, f.Name)
+		return
+	case !budget.MayChange(have.GetChangedUntil(), now):
+		d.leaveOut(f.Name, &apiv1.Refusal{
+			Code: code.Busy, RetryAfterMs: uint32(budget.Due(have.ChangedUntil).Sub(now).Milliseconds()),
+			Message: fmt.Sprintf("it changed %d times in a row, and may change once in %v now", budget.Burst,
+				budget.Every),
+		})
 		return
 	}
 	d.Changes = append(d.Changes, Change{f.Name, &externalv1.Reported{Found: f}})

@@ -13,9 +13,9 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
@@ -49,7 +49,7 @@ func Server(s *serverv1.Server, bootBefore string, f ledger.Fact) {
 		of(s).BootAt = timestamppb.New(f.At)
 	}
 	if charged {
-		charge(of(s), f)
+		s.Intake = budget.Charge(s.Intake, f)
 	}
 }
 
@@ -57,9 +57,13 @@ func Server(s *serverv1.Server, bootBefore string, f ledger.Fact) {
 // generationBefore is the generation that was observed before.
 func Observed(i *instancev1.Instance, s *serverv1.Server, generationBefore uint64, f ledger.Fact) {
 	newer := i.ObservedGeneration > generationBefore
-	i.ObservedUntil = observedUntil(i, newer, f.At)
+	before := i.ObservedUntil
+	if newer { // it starts anew
+		before = nil
+	}
+	i.ObservedUntil = budget.Until(before, f.At)
 	if _, caused := ledger.ServerOfCause(f.Cause); caused && !newer && server.Managed(s) {
-		charge(of(s), f)
+		s.Intake = budget.Charge(s.Intake, f)
 	}
 }
 
@@ -82,56 +86,27 @@ func of(s *serverv1.Server) *serverv1.Intake {
 	return s.Intake
 }
 
-// DefaultBudget is how many bytes of facts one server may cause in a day. A healthy server causes one fact of some 600
-// bytes each time it comes online, a few kilobytes a day; one whose agent fails and recovers all day causes 1 MiB, and
-// one whose network does 2 MiB.
-const DefaultBudget = 8 << 20
-
-// overhead is what a fact takes in the ledger beside its body: subject, headers and framing, rounded up.
-const overhead = 600
-
-// charge adds a fact to the counts of the server that caused it.
-func charge(in *serverv1.Intake, f ledger.Fact) {
-	if day := dayOf(f.At); in.Day != day {
-		in.Day, in.Bytes, in.Facts = day, 0, 0
-	}
-	in.Bytes += uint64(overhead + proto.Size(f.Body))
-	in.Facts++
-}
-
 // Over reports whether a server caused more than its budget today.
-func Over(s *serverv1.Server, budget uint64, now time.Time) bool {
-	in := s.GetIntake()
-	return in.GetBytes() >= budget && in.GetDay() == dayOf(now)
+func Over(s *serverv1.Server, most uint64, now time.Time) bool {
+	return budget.Over(s.GetIntake(), most, now)
 }
 
 // Quarantine returns the fact that shuts out a server that is over its budget, or nil.
-func Quarantine(s *serverv1.Server, budget uint64, now time.Time) *serverv1.Quarantined {
-	if !server.Believed(s) || !Over(s, budget, now) {
+func Quarantine(s *serverv1.Server, most uint64, now time.Time) *serverv1.Quarantined {
+	if !server.Believed(s) || !Over(s, most, now) {
 		return nil
 	}
 	return &serverv1.Quarantined{Code: code.LedgerBudget, Reason: fmt.Sprintf(
 		"its reports and beats wrote %s in %d facts on %s (UTC), and the budget of a server is %s a day; "+
 			"find out what it repeats, then: garrison server release %s",
-		mib(s.Intake.Bytes), s.Intake.Facts, now.UTC().Format(time.DateOnly), mib(budget), s.Name)}
+		budget.MiB(s.Intake.Bytes), s.Intake.Facts, now.UTC().Format(time.DateOnly), budget.MiB(most), s.Name)}
 }
-
-func mib(bytes uint64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
-
-// dayOf returns the number of a time's day in UTC.
-func dayOf(t time.Time) uint32 { return uint32(t.Unix() / (24 * 60 * 60)) }
 
 const (
 	// SysinfoEvery is how often the sysinfo of one server may change.
 	SysinfoEvery = 10 * time.Second
 	// bootBeats is how many beat intervals lie between two changes of one server's boot.
 	bootBeats = 2
-	// ObservedBurst is how often what is observed of one instance may change in a row.
-	ObservedBurst = 10
-	// ObservedEvery is how often it may change after that.
-	ObservedEvery = time.Minute
-	// longest is how far ahead the observations of an instance count at most.
-	longest = ObservedBurst * ObservedEvery
 )
 
 // BootMayChange reports whether a beat of another boot may be recorded. interval is that of beats.
@@ -158,30 +133,17 @@ func Answers(s *serverv1.Server, taskID string) bool {
 // ObservedMayChange reports whether another observation of an instance may be recorded. One of a newer generation
 // always may; intents bound how many of those there are.
 func ObservedMayChange(i *instancev1.Instance, next *instancev1.Observed, now time.Time) bool {
-	if min(next.GetGeneration(), i.GetGeneration()) > i.GetObservedGeneration() || i.GetObservedUntil() == nil {
+	if min(next.GetGeneration(), i.GetGeneration()) > i.GetObservedGeneration() {
 		return true
 	}
-	due := ObservedDue(i)
-	return !now.Before(due) || due.Sub(now) > ObservedEvery
+	return budget.MayChange(i.GetObservedUntil(), now)
 }
 
 // ObservedDue returns when the next observation of an instance may be recorded.
-func ObservedDue(i *instancev1.Instance) time.Time {
-	return i.GetObservedUntil().AsTime().Add(ObservedEvery - longest)
-}
+func ObservedDue(i *instancev1.Instance) time.Time { return budget.Due(i.GetObservedUntil()) }
 
 // Held reports whether an instance changed so often that further changes had to wait.
 func Held(i *instancev1.Instance) bool { return ObservedDue(i).After(i.GetObservedAt().AsTime()) }
-
-// observedUntil returns the next value of an instance's observed_until, after an observation: each one counts for
-// ObservedEvery, and one of a newer generation starts anew.
-func observedUntil(i *instancev1.Instance, newer bool, at time.Time) *timestamppb.Timestamp {
-	from := at
-	if before := i.GetObservedUntil().AsTime(); !newer && before.After(at) && before.Sub(at) <= longest {
-		from = before
-	}
-	return timestamppb.New(from.Add(ObservedEvery))
-}
 
 // passed reports whether something is at least a while ago, or not known, or in the future.
 func passed(since *timestamppb.Timestamp, while time.Duration, now time.Time) bool {

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -88,13 +89,13 @@ func play(i *instancev1.Instance, s *serverv1.Server, every, during time.Duratio
 
 func TestWhatIsObservedChangesInABurstAndThenNowAndThen(t *testing.T) {
 	for during, want := range map[time.Duration]int{
-		time.Second: ObservedBurst, 10 * ObservedEvery: ObservedBurst + 9, 100 * ObservedEvery: ObservedBurst + 99,
+		time.Second: budget.Burst, 10 * budget.Every: budget.Burst + 9, 100 * budget.Every: budget.Burst + 99,
 	} {
 		if n := play(&instancev1.Instance{}, alive(), 100*time.Millisecond, during); n != want {
 			t.Errorf("%d changes in %v; want %d", n, during, want)
 		}
 	}
-	if n := play(&instancev1.Instance{}, alive(), ObservedEvery, 10*ObservedEvery); n != 10 {
+	if n := play(&instancev1.Instance{}, alive(), budget.Every, 10*budget.Every); n != 10 {
 		t.Errorf("%d of 10 changes that are far apart", n)
 	}
 }
@@ -124,33 +125,33 @@ func TestAClockThatWasSetBackDelaysNothing(t *testing.T) {
 		t.Fatal("it waits an hour")
 	}
 	Observed(i, nil, 0, caused(&instancev1.Observed{}, long))
-	if want := long.Add(ObservedEvery); !i.ObservedUntil.AsTime().Equal(want) {
+	if want := long.Add(budget.Every); !i.ObservedUntil.AsTime().Equal(want) {
 		t.Errorf("until %v, want %v", i.ObservedUntil.AsTime(), want)
 	}
 }
 
 func TestAServerOverItsBudgetIsQuarantinedAndAReleaseIsTheWayBack(t *testing.T) {
-	const budget = 10_000
+	const most = 10_000
 	s, now := alive(), start
-	for n := 0; !Over(s, budget, now); n++ {
+	for n := 0; !Over(s, most, now); n++ {
 		if n > 20 {
 			t.Fatal("twenty facts of 600 bytes and more are within a budget of 10,000")
 		}
-		if Quarantine(s, budget, now) != nil {
+		if Quarantine(s, most, now) != nil {
 			t.Fatal("quarantined within its budget")
 		}
 		now = now.Add(time.Second)
 		Server(s, "", caused(&serverv1.Online{}, now))
 	}
-	q := Quarantine(s, budget, now)
+	q := Quarantine(s, most, now)
 	if q.GetCode() != code.LedgerBudget || !strings.Contains(q.GetReason(), "garrison server release web-1") {
 		t.Errorf("quarantined by %v", q)
 	}
-	if tomorrow := now.Add(24 * time.Hour); Over(s, budget, tomorrow) {
+	if tomorrow := now.Add(24 * time.Hour); Over(s, most, tomorrow) {
 		t.Error("it is over the budget of the next day")
 	}
 	Server(s, "", ledger.Fact{Body: &serverv1.Released{}, At: now, Cause: ledger.CausedByRequest("r")})
-	if Over(s, budget, now) {
+	if Over(s, most, now) {
 		t.Error("after a release it is over its budget at once")
 	}
 }

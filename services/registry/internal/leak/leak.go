@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
@@ -33,9 +34,10 @@ func Leaks(s *serverv1.Server) (leaks []*serverv1.Duty) {
 	switch {
 	case s.UninstalledAt != nil:
 	case s.Ownership == serverv1.Ownership_OWNERSHIP_MANUAL:
-		leak(serverv1.DutyKind_DUTY_KIND_RECEIPT, s.Reason)
+		leak(serverv1.DutyKind_DUTY_KIND_RECEIPT, strings.TrimPrefix(s.Reason+"; "+farewell(s), "; "))
 	default:
-		leak(serverv1.DutyKind_DUTY_KIND_OWNERSHIP, "ownership is unknown, so its executor does not remove itself")
+		leak(serverv1.DutyKind_DUTY_KIND_OWNERSHIP,
+			"ownership is unknown, so its executor does not remove itself; "+farewell(s))
 	}
 	if s.LeftOwn > 0 {
 		leak(serverv1.DutyKind_DUTY_KIND_PATHS,
@@ -45,6 +47,13 @@ func Leaks(s *serverv1.Server) (leaks []*serverv1.Duty) {
 		leak(serverv1.DutyKind_DUTY_KIND_FOUND, "unmanaged at its death: "+found)
 	}
 	return leaks
+}
+
+// farewell tells until when the executor of a dead server is let in to confirm that it removed itself. After that only
+// an operator can have the machine cleaned.
+func farewell(s *serverv1.Server) string {
+	end := s.GetSince().AsTime().Add(server.FarewellPeriod)
+	return "its login ends on " + end.UTC().Format("2006-01-02 15:04") + " UTC"
 }
 
 // cleaned reports whether an operator cleaned the machine, which leaves no agent.

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -46,6 +47,7 @@ type records struct {
 	suspects     *fold.Table[*blockv1.Suspect] // builds that failed and are not blocked, by the id of their block
 	rollouts     *fold.Table[*rolloutv1.Rollout]
 	targets      *fold.Table[*rolloutv1.Target] // by rollout and server
+	Writers      budget.Users
 
 	indexes
 	shared shared
@@ -72,6 +74,7 @@ func newRecords() *records {
 		suspects:     fold.NewTable[*blockv1.Suspect]("suspect"),
 		rollouts:     fold.NewTable[*rolloutv1.Rollout]("rollout"),
 		targets:      fold.NewTable[*rolloutv1.Target]("target"),
+		Writers:      budget.NewUsers(),
 
 		indexes: newIndexes(),
 		shared:  newShared(),

@@ -42,7 +42,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 39
+const Layout = 40
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{
@@ -73,12 +73,13 @@ func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{
 		v.agents, v.applications, v.blocks, v.channels, v.environments, v.externals, v.holds, v.images,
 		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.rollouts, v.servers, v.suspects, v.targets,
-		v.tasks, v.tokens,
+		v.tasks, v.tokens, v.Writers,
 	}
 }
 
-// Apply folds a fact and reports whether it fit.
+// Apply folds a fact and reports whether it fit. One that did not fit takes room in the ledger as well.
 func (v *View) Apply(f ledger.Fact) bool {
+	v.Writers.Apply(f)
 	switch f.Noun {
 	case ledger.Agent:
 		return v.applyAgent(f)

@@ -27,6 +27,264 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Restored is the last restore of a backup, as far as it concerns who may connect.
+type Restored struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the backup was made. Revocations after that are not in its ledger.
+	BackupAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=backup_at,json=backupAt,proto3" json:"backup_at,omitempty"`
+	// When it was restored.
+	RestoredAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=restored_at,json=restoredAt,proto3" json:"restored_at,omitempty"`
+	// True when the bus refuses what the control plane before the restore refused.
+	Adopted bool `protobuf:"varint,3,opt,name=adopted,proto3" json:"adopted,omitempty"`
+	// How many keys that are.
+	Refused uint32 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Those that were revoked, used or shut out after the backup, as far as the control plane before the restore shows
+	// it, such as "user ann", "server web-1" and "token lab"; a hundred at most.
+	Lost []string `protobuf:"bytes,5,rep,name=lost,proto3" json:"lost,omitempty"`
+	// How many more there are.
+	LostMore      uint32 `protobuf:"varint,6,opt,name=lost_more,json=lostMore,proto3" json:"lost_more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Restored) Reset() {
+	*x = Restored{}
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Restored) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Restored) ProtoMessage() {}
+
+func (x *Restored) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Restored.ProtoReflect.Descriptor instead.
+func (*Restored) Descriptor() ([]byte, []int) {
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Restored) GetBackupAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BackupAt
+	}
+	return nil
+}
+
+func (x *Restored) GetRestoredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RestoredAt
+	}
+	return nil
+}
+
+func (x *Restored) GetAdopted() bool {
+	if x != nil {
+		return x.Adopted
+	}
+	return false
+}
+
+func (x *Restored) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *Restored) GetLost() []string {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+func (x *Restored) GetLostMore() uint32 {
+	if x != nil {
+		return x.LostMore
+	}
+	return 0
+}
+
+// GetRestoredRequest asks for the last restore.
+type GetRestoredRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRestoredRequest) Reset() {
+	*x = GetRestoredRequest{}
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRestoredRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRestoredRequest) ProtoMessage() {}
+
+func (x *GetRestoredRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRestoredRequest.ProtoReflect.Descriptor instead.
+func (*GetRestoredRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{1}
+}
+
+// GetRestoredResponse is the last restore.
+type GetRestoredResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The restore; unset when there was none, or when a person confirmed it.
+	Restored      *Restored `protobuf:"bytes,1,opt,name=restored,proto3" json:"restored,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRestoredResponse) Reset() {
+	*x = GetRestoredResponse{}
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRestoredResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRestoredResponse) ProtoMessage() {}
+
+func (x *GetRestoredResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRestoredResponse.ProtoReflect.Descriptor instead.
+func (*GetRestoredResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GetRestoredResponse) GetRestored() *Restored {
+	if x != nil {
+		return x.Restored
+	}
+	return nil
+}
+
+// ConfirmRestoredRequest confirms a restore.
+type ConfirmRestoredRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was made, as GetRestored said it.
+	RestoredAt    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=restored_at,json=restoredAt,proto3" json:"restored_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmRestoredRequest) Reset() {
+	*x = ConfirmRestoredRequest{}
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmRestoredRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmRestoredRequest) ProtoMessage() {}
+
+func (x *ConfirmRestoredRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmRestoredRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmRestoredRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ConfirmRestoredRequest) GetRestoredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RestoredAt
+	}
+	return nil
+}
+
+// ConfirmRestoredResponse is the answer to it.
+type ConfirmRestoredResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmRestoredResponse) Reset() {
+	*x = ConfirmRestoredResponse{}
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmRestoredResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmRestoredResponse) ProtoMessage() {}
+
+func (x *ConfirmRestoredResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmRestoredResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmRestoredResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{4}
+}
+
 // CreateUserRequest describes a user.
 type CreateUserRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -44,7 +302,7 @@ type CreateUserRequest struct {
 
 func (x *CreateUserRequest) Reset() {
 	*x = CreateUserRequest{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[0]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -56,7 +314,7 @@ func (x *CreateUserRequest) String() string {
 func (*CreateUserRequest) ProtoMessage() {}
 
 func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[0]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -69,7 +327,7 @@ func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserRequest.ProtoReflect.Descriptor instead.
 func (*CreateUserRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{0}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateUserRequest) GetName() string {
@@ -113,7 +371,7 @@ type CreateUserResponse struct {
 
 func (x *CreateUserResponse) Reset() {
 	*x = CreateUserResponse{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[1]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -125,7 +383,7 @@ func (x *CreateUserResponse) String() string {
 func (*CreateUserResponse) ProtoMessage() {}
 
 func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[1]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -138,7 +396,7 @@ func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserResponse.ProtoReflect.Descriptor instead.
 func (*CreateUserResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{1}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreateUserResponse) GetUser() *v1.User {
@@ -166,7 +424,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[2]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -178,7 +436,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[2]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -191,7 +449,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{2}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListUsersRequest) GetPage() *v11.Page {
@@ -214,7 +472,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[3]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -226,7 +484,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[3]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -239,7 +497,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{3}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListUsersResponse) GetUsers() []*v1.User {
@@ -269,7 +527,7 @@ type RevokeUserRequest struct {
 
 func (x *RevokeUserRequest) Reset() {
 	*x = RevokeUserRequest{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[4]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -281,7 +539,7 @@ func (x *RevokeUserRequest) String() string {
 func (*RevokeUserRequest) ProtoMessage() {}
 
 func (x *RevokeUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[4]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -294,7 +552,7 @@ func (x *RevokeUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserRequest.ProtoReflect.Descriptor instead.
 func (*RevokeUserRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{4}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RevokeUserRequest) GetName() string {
@@ -325,7 +583,7 @@ type RevokeUserResponse struct {
 
 func (x *RevokeUserResponse) Reset() {
 	*x = RevokeUserResponse{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[5]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +595,7 @@ func (x *RevokeUserResponse) String() string {
 func (*RevokeUserResponse) ProtoMessage() {}
 
 func (x *RevokeUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[5]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +608,7 @@ func (x *RevokeUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserResponse.ProtoReflect.Descriptor instead.
 func (*RevokeUserResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{5}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RevokeUserResponse) GetUser() *v1.User {
@@ -378,7 +636,7 @@ type RenewSelfRequest struct {
 
 func (x *RenewSelfRequest) Reset() {
 	*x = RenewSelfRequest{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[6]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +648,7 @@ func (x *RenewSelfRequest) String() string {
 func (*RenewSelfRequest) ProtoMessage() {}
 
 func (x *RenewSelfRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[6]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +661,7 @@ func (x *RenewSelfRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewSelfRequest.ProtoReflect.Descriptor instead.
 func (*RenewSelfRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{6}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RenewSelfRequest) GetPublicKey() string {
@@ -428,7 +686,7 @@ type RenewSelfResponse struct {
 
 func (x *RenewSelfResponse) Reset() {
 	*x = RenewSelfResponse{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[7]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +698,7 @@ func (x *RenewSelfResponse) String() string {
 func (*RenewSelfResponse) ProtoMessage() {}
 
 func (x *RenewSelfResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[7]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +711,7 @@ func (x *RenewSelfResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewSelfResponse.ProtoReflect.Descriptor instead.
 func (*RenewSelfResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{7}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RenewSelfResponse) GetJwt() string {
@@ -490,7 +748,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[8]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +760,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[8]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +773,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{8}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListSessionsRequest) GetServerId() string {
@@ -545,7 +803,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[9]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +815,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[9]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +828,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{9}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListSessionsResponse) GetServers() []*ServerSessions {
@@ -602,7 +860,7 @@ type ServerSessions struct {
 
 func (x *ServerSessions) Reset() {
 	*x = ServerSessions{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[10]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +872,7 @@ func (x *ServerSessions) String() string {
 func (*ServerSessions) ProtoMessage() {}
 
 func (x *ServerSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[10]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +885,7 @@ func (x *ServerSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerSessions.ProtoReflect.Descriptor instead.
 func (*ServerSessions) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{10}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ServerSessions) GetServerId() string {
@@ -666,7 +924,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[11]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +936,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[11]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +949,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{11}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Session) GetAddress() string {
@@ -724,7 +982,7 @@ type GetBusRequest struct {
 
 func (x *GetBusRequest) Reset() {
 	*x = GetBusRequest{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[12]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +994,7 @@ func (x *GetBusRequest) String() string {
 func (*GetBusRequest) ProtoMessage() {}
 
 func (x *GetBusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[12]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +1007,7 @@ func (x *GetBusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBusRequest.ProtoReflect.Descriptor instead.
 func (*GetBusRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{12}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{17}
 }
 
 // GetBusResponse is the state of the bus.
@@ -767,7 +1025,7 @@ type GetBusResponse struct {
 
 func (x *GetBusResponse) Reset() {
 	*x = GetBusResponse{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[13]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +1037,7 @@ func (x *GetBusResponse) String() string {
 func (*GetBusResponse) ProtoMessage() {}
 
 func (x *GetBusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[13]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +1050,7 @@ func (x *GetBusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBusResponse.ProtoReflect.Descriptor instead.
 func (*GetBusResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{13}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetBusResponse) GetServers() []*BusServer {
@@ -839,7 +1097,7 @@ type BusServer struct {
 
 func (x *BusServer) Reset() {
 	*x = BusServer{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[14]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1109,7 @@ func (x *BusServer) String() string {
 func (*BusServer) ProtoMessage() {}
 
 func (x *BusServer) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[14]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1122,7 @@ func (x *BusServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BusServer.ProtoReflect.Descriptor instead.
 func (*BusServer) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{14}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BusServer) GetName() string {
@@ -941,7 +1199,7 @@ type BusStream struct {
 
 func (x *BusStream) Reset() {
 	*x = BusStream{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[15]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1211,7 @@ func (x *BusStream) String() string {
 func (*BusStream) ProtoMessage() {}
 
 func (x *BusStream) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[15]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1224,7 @@ func (x *BusStream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BusStream.ProtoReflect.Descriptor instead.
 func (*BusStream) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{15}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BusStream) GetName() string {
@@ -1044,7 +1302,7 @@ type BusReplica struct {
 
 func (x *BusReplica) Reset() {
 	*x = BusReplica{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[16]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1314,7 @@ func (x *BusReplica) String() string {
 func (*BusReplica) ProtoMessage() {}
 
 func (x *BusReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[16]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1327,7 @@ func (x *BusReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BusReplica.ProtoReflect.Descriptor instead.
 func (*BusReplica) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{16}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BusReplica) GetServer() string {
@@ -1124,7 +1382,7 @@ type BusAlarm struct {
 
 func (x *BusAlarm) Reset() {
 	*x = BusAlarm{}
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[17]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1394,7 @@ func (x *BusAlarm) String() string {
 func (*BusAlarm) ProtoMessage() {}
 
 func (x *BusAlarm) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_access_v1_access_service_proto_msgTypes[17]
+	mi := &file_garrison_access_v1_access_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1407,7 @@ func (x *BusAlarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BusAlarm.ProtoReflect.Descriptor instead.
 func (*BusAlarm) Descriptor() ([]byte, []int) {
-	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{17}
+	return file_garrison_access_v1_access_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BusAlarm) GetCause() string {
@@ -1184,7 +1442,22 @@ var File_garrison_access_v1_access_service_proto protoreflect.FileDescriptor
 
 const file_garrison_access_v1_access_service_proto_rawDesc = "" +
 	"\n" +
-	"'garrison/access/v1/access_service.proto\x12\x12garrison.access.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1bgarrison/user/v1/user.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x01\n" +
+	"'garrison/access/v1/access_service.proto\x12\x12garrison.access.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1bgarrison/user/v1/user.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe5\x01\n" +
+	"\bRestored\x127\n" +
+	"\tbackup_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bbackupAt\x12;\n" +
+	"\vrestored_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"restoredAt\x12\x18\n" +
+	"\aadopted\x18\x03 \x01(\bR\aadopted\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\rR\arefused\x12\x12\n" +
+	"\x04lost\x18\x05 \x03(\tR\x04lost\x12\x1b\n" +
+	"\tlost_more\x18\x06 \x01(\rR\blostMore\"\x14\n" +
+	"\x12GetRestoredRequest\"O\n" +
+	"\x13GetRestoredResponse\x128\n" +
+	"\brestored\x18\x01 \x01(\v2\x1c.garrison.access.v1.RestoredR\brestored\"U\n" +
+	"\x16ConfirmRestoredRequest\x12;\n" +
+	"\vrestored_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"restoredAt\"\x19\n" +
+	"\x17ConfirmRestoredResponse\"\xaa\x01\n" +
 	"\x11CreateUserRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x16.garrison.user.v1.RoleR\x04role\x12\x1d\n" +
@@ -1267,7 +1540,7 @@ const file_garrison_access_v1_access_service_proto_rawDesc = "" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
-	"\x04cure\x18\x04 \x01(\tR\x04cure2\xd5\x04\n" +
+	"\x04cure\x18\x04 \x01(\tR\x04cure2\xad\x06\n" +
 	"\rAccessService\x12a\n" +
 	"\n" +
 	"CreateUser\x12%.garrison.access.v1.CreateUserRequest\x1a&.garrison.access.v1.CreateUserResponse\"\x04\x88\xb5\x18\x03\x12^\n" +
@@ -1276,7 +1549,9 @@ const file_garrison_access_v1_access_service_proto_rawDesc = "" +
 	"RevokeUser\x12%.garrison.access.v1.RevokeUserRequest\x1a&.garrison.access.v1.RevokeUserResponse\"\x04\x88\xb5\x18\x03\x12^\n" +
 	"\tRenewSelf\x12$.garrison.access.v1.RenewSelfRequest\x1a%.garrison.access.v1.RenewSelfResponse\"\x04\x88\xb5\x18\x01\x12g\n" +
 	"\fListSessions\x12'.garrison.access.v1.ListSessionsRequest\x1a(.garrison.access.v1.ListSessionsResponse\"\x04\x88\xb5\x18\x01\x12U\n" +
-	"\x06GetBus\x12!.garrison.access.v1.GetBusRequest\x1a\".garrison.access.v1.GetBusResponse\"\x04\x88\xb5\x18\x01BJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/access/v1;accessv1b\x06proto3"
+	"\x06GetBus\x12!.garrison.access.v1.GetBusRequest\x1a\".garrison.access.v1.GetBusResponse\"\x04\x88\xb5\x18\x01\x12d\n" +
+	"\vGetRestored\x12&.garrison.access.v1.GetRestoredRequest\x1a'.garrison.access.v1.GetRestoredResponse\"\x04\x88\xb5\x18\x01\x12p\n" +
+	"\x0fConfirmRestored\x12*.garrison.access.v1.ConfirmRestoredRequest\x1a+.garrison.access.v1.ConfirmRestoredResponse\"\x04\x88\xb5\x18\x03BJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/access/v1;accessv1b\x06proto3"
 
 var (
 	file_garrison_access_v1_access_service_proto_rawDescOnce sync.Once
@@ -1290,65 +1565,78 @@ func file_garrison_access_v1_access_service_proto_rawDescGZIP() []byte {
 	return file_garrison_access_v1_access_service_proto_rawDescData
 }
 
-var file_garrison_access_v1_access_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_garrison_access_v1_access_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_garrison_access_v1_access_service_proto_goTypes = []any{
-	(*CreateUserRequest)(nil),     // 0: garrison.access.v1.CreateUserRequest
-	(*CreateUserResponse)(nil),    // 1: garrison.access.v1.CreateUserResponse
-	(*ListUsersRequest)(nil),      // 2: garrison.access.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),     // 3: garrison.access.v1.ListUsersResponse
-	(*RevokeUserRequest)(nil),     // 4: garrison.access.v1.RevokeUserRequest
-	(*RevokeUserResponse)(nil),    // 5: garrison.access.v1.RevokeUserResponse
-	(*RenewSelfRequest)(nil),      // 6: garrison.access.v1.RenewSelfRequest
-	(*RenewSelfResponse)(nil),     // 7: garrison.access.v1.RenewSelfResponse
-	(*ListSessionsRequest)(nil),   // 8: garrison.access.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 9: garrison.access.v1.ListSessionsResponse
-	(*ServerSessions)(nil),        // 10: garrison.access.v1.ServerSessions
-	(*Session)(nil),               // 11: garrison.access.v1.Session
-	(*GetBusRequest)(nil),         // 12: garrison.access.v1.GetBusRequest
-	(*GetBusResponse)(nil),        // 13: garrison.access.v1.GetBusResponse
-	(*BusServer)(nil),             // 14: garrison.access.v1.BusServer
-	(*BusStream)(nil),             // 15: garrison.access.v1.BusStream
-	(*BusReplica)(nil),            // 16: garrison.access.v1.BusReplica
-	(*BusAlarm)(nil),              // 17: garrison.access.v1.BusAlarm
-	(v1.Role)(0),                  // 18: garrison.user.v1.Role
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(*v1.User)(nil),               // 20: garrison.user.v1.User
-	(*v11.Page)(nil),              // 21: garrison.api.v1.Page
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*Restored)(nil),                // 0: garrison.access.v1.Restored
+	(*GetRestoredRequest)(nil),      // 1: garrison.access.v1.GetRestoredRequest
+	(*GetRestoredResponse)(nil),     // 2: garrison.access.v1.GetRestoredResponse
+	(*ConfirmRestoredRequest)(nil),  // 3: garrison.access.v1.ConfirmRestoredRequest
+	(*ConfirmRestoredResponse)(nil), // 4: garrison.access.v1.ConfirmRestoredResponse
+	(*CreateUserRequest)(nil),       // 5: garrison.access.v1.CreateUserRequest
+	(*CreateUserResponse)(nil),      // 6: garrison.access.v1.CreateUserResponse
+	(*ListUsersRequest)(nil),        // 7: garrison.access.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),       // 8: garrison.access.v1.ListUsersResponse
+	(*RevokeUserRequest)(nil),       // 9: garrison.access.v1.RevokeUserRequest
+	(*RevokeUserResponse)(nil),      // 10: garrison.access.v1.RevokeUserResponse
+	(*RenewSelfRequest)(nil),        // 11: garrison.access.v1.RenewSelfRequest
+	(*RenewSelfResponse)(nil),       // 12: garrison.access.v1.RenewSelfResponse
+	(*ListSessionsRequest)(nil),     // 13: garrison.access.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),    // 14: garrison.access.v1.ListSessionsResponse
+	(*ServerSessions)(nil),          // 15: garrison.access.v1.ServerSessions
+	(*Session)(nil),                 // 16: garrison.access.v1.Session
+	(*GetBusRequest)(nil),           // 17: garrison.access.v1.GetBusRequest
+	(*GetBusResponse)(nil),          // 18: garrison.access.v1.GetBusResponse
+	(*BusServer)(nil),               // 19: garrison.access.v1.BusServer
+	(*BusStream)(nil),               // 20: garrison.access.v1.BusStream
+	(*BusReplica)(nil),              // 21: garrison.access.v1.BusReplica
+	(*BusAlarm)(nil),                // 22: garrison.access.v1.BusAlarm
+	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
+	(v1.Role)(0),                    // 24: garrison.user.v1.Role
+	(*durationpb.Duration)(nil),     // 25: google.protobuf.Duration
+	(*v1.User)(nil),                 // 26: garrison.user.v1.User
+	(*v11.Page)(nil),                // 27: garrison.api.v1.Page
 }
 var file_garrison_access_v1_access_service_proto_depIdxs = []int32{
-	18, // 0: garrison.access.v1.CreateUserRequest.role:type_name -> garrison.user.v1.Role
-	19, // 1: garrison.access.v1.CreateUserRequest.valid_for:type_name -> google.protobuf.Duration
-	20, // 2: garrison.access.v1.CreateUserResponse.user:type_name -> garrison.user.v1.User
-	21, // 3: garrison.access.v1.ListUsersRequest.page:type_name -> garrison.api.v1.Page
-	20, // 4: garrison.access.v1.ListUsersResponse.users:type_name -> garrison.user.v1.User
-	20, // 5: garrison.access.v1.RevokeUserResponse.user:type_name -> garrison.user.v1.User
-	22, // 6: garrison.access.v1.RenewSelfResponse.expires_at:type_name -> google.protobuf.Timestamp
-	21, // 7: garrison.access.v1.ListSessionsRequest.page:type_name -> garrison.api.v1.Page
-	10, // 8: garrison.access.v1.ListSessionsResponse.servers:type_name -> garrison.access.v1.ServerSessions
-	11, // 9: garrison.access.v1.ServerSessions.sessions:type_name -> garrison.access.v1.Session
-	22, // 10: garrison.access.v1.Session.since:type_name -> google.protobuf.Timestamp
-	14, // 11: garrison.access.v1.GetBusResponse.servers:type_name -> garrison.access.v1.BusServer
-	15, // 12: garrison.access.v1.GetBusResponse.streams:type_name -> garrison.access.v1.BusStream
-	17, // 13: garrison.access.v1.GetBusResponse.alarms:type_name -> garrison.access.v1.BusAlarm
-	16, // 14: garrison.access.v1.BusStream.copies:type_name -> garrison.access.v1.BusReplica
-	0,  // 15: garrison.access.v1.AccessService.CreateUser:input_type -> garrison.access.v1.CreateUserRequest
-	2,  // 16: garrison.access.v1.AccessService.ListUsers:input_type -> garrison.access.v1.ListUsersRequest
-	4,  // 17: garrison.access.v1.AccessService.RevokeUser:input_type -> garrison.access.v1.RevokeUserRequest
-	6,  // 18: garrison.access.v1.AccessService.RenewSelf:input_type -> garrison.access.v1.RenewSelfRequest
-	8,  // 19: garrison.access.v1.AccessService.ListSessions:input_type -> garrison.access.v1.ListSessionsRequest
-	12, // 20: garrison.access.v1.AccessService.GetBus:input_type -> garrison.access.v1.GetBusRequest
-	1,  // 21: garrison.access.v1.AccessService.CreateUser:output_type -> garrison.access.v1.CreateUserResponse
-	3,  // 22: garrison.access.v1.AccessService.ListUsers:output_type -> garrison.access.v1.ListUsersResponse
-	5,  // 23: garrison.access.v1.AccessService.RevokeUser:output_type -> garrison.access.v1.RevokeUserResponse
-	7,  // 24: garrison.access.v1.AccessService.RenewSelf:output_type -> garrison.access.v1.RenewSelfResponse
-	9,  // 25: garrison.access.v1.AccessService.ListSessions:output_type -> garrison.access.v1.ListSessionsResponse
-	13, // 26: garrison.access.v1.AccessService.GetBus:output_type -> garrison.access.v1.GetBusResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	23, // 0: garrison.access.v1.Restored.backup_at:type_name -> google.protobuf.Timestamp
+	23, // 1: garrison.access.v1.Restored.restored_at:type_name -> google.protobuf.Timestamp
+	0,  // 2: garrison.access.v1.GetRestoredResponse.restored:type_name -> garrison.access.v1.Restored
+	23, // 3: garrison.access.v1.ConfirmRestoredRequest.restored_at:type_name -> google.protobuf.Timestamp
+	24, // 4: garrison.access.v1.CreateUserRequest.role:type_name -> garrison.user.v1.Role
+	25, // 5: garrison.access.v1.CreateUserRequest.valid_for:type_name -> google.protobuf.Duration
+	26, // 6: garrison.access.v1.CreateUserResponse.user:type_name -> garrison.user.v1.User
+	27, // 7: garrison.access.v1.ListUsersRequest.page:type_name -> garrison.api.v1.Page
+	26, // 8: garrison.access.v1.ListUsersResponse.users:type_name -> garrison.user.v1.User
+	26, // 9: garrison.access.v1.RevokeUserResponse.user:type_name -> garrison.user.v1.User
+	23, // 10: garrison.access.v1.RenewSelfResponse.expires_at:type_name -> google.protobuf.Timestamp
+	27, // 11: garrison.access.v1.ListSessionsRequest.page:type_name -> garrison.api.v1.Page
+	15, // 12: garrison.access.v1.ListSessionsResponse.servers:type_name -> garrison.access.v1.ServerSessions
+	16, // 13: garrison.access.v1.ServerSessions.sessions:type_name -> garrison.access.v1.Session
+	23, // 14: garrison.access.v1.Session.since:type_name -> google.protobuf.Timestamp
+	19, // 15: garrison.access.v1.GetBusResponse.servers:type_name -> garrison.access.v1.BusServer
+	20, // 16: garrison.access.v1.GetBusResponse.streams:type_name -> garrison.access.v1.BusStream
+	22, // 17: garrison.access.v1.GetBusResponse.alarms:type_name -> garrison.access.v1.BusAlarm
+	21, // 18: garrison.access.v1.BusStream.copies:type_name -> garrison.access.v1.BusReplica
+	5,  // 19: garrison.access.v1.AccessService.CreateUser:input_type -> garrison.access.v1.CreateUserRequest
+	7,  // 20: garrison.access.v1.AccessService.ListUsers:input_type -> garrison.access.v1.ListUsersRequest
+	9,  // 21: garrison.access.v1.AccessService.RevokeUser:input_type -> garrison.access.v1.RevokeUserRequest
+	11, // 22: garrison.access.v1.AccessService.RenewSelf:input_type -> garrison.access.v1.RenewSelfRequest
+	13, // 23: garrison.access.v1.AccessService.ListSessions:input_type -> garrison.access.v1.ListSessionsRequest
+	17, // 24: garrison.access.v1.AccessService.GetBus:input_type -> garrison.access.v1.GetBusRequest
+	1,  // 25: garrison.access.v1.AccessService.GetRestored:input_type -> garrison.access.v1.GetRestoredRequest
+	3,  // 26: garrison.access.v1.AccessService.ConfirmRestored:input_type -> garrison.access.v1.ConfirmRestoredRequest
+	6,  // 27: garrison.access.v1.AccessService.CreateUser:output_type -> garrison.access.v1.CreateUserResponse
+	8,  // 28: garrison.access.v1.AccessService.ListUsers:output_type -> garrison.access.v1.ListUsersResponse
+	10, // 29: garrison.access.v1.AccessService.RevokeUser:output_type -> garrison.access.v1.RevokeUserResponse
+	12, // 30: garrison.access.v1.AccessService.RenewSelf:output_type -> garrison.access.v1.RenewSelfResponse
+	14, // 31: garrison.access.v1.AccessService.ListSessions:output_type -> garrison.access.v1.ListSessionsResponse
+	18, // 32: garrison.access.v1.AccessService.GetBus:output_type -> garrison.access.v1.GetBusResponse
+	2,  // 33: garrison.access.v1.AccessService.GetRestored:output_type -> garrison.access.v1.GetRestoredResponse
+	4,  // 34: garrison.access.v1.AccessService.ConfirmRestored:output_type -> garrison.access.v1.ConfirmRestoredResponse
+	27, // [27:35] is the sub-list for method output_type
+	19, // [19:27] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_garrison_access_v1_access_service_proto_init() }
@@ -1356,14 +1644,14 @@ func file_garrison_access_v1_access_service_proto_init() {
 	if File_garrison_access_v1_access_service_proto != nil {
 		return
 	}
-	file_garrison_access_v1_access_service_proto_msgTypes[14].OneofWrappers = []any{}
+	file_garrison_access_v1_access_service_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_access_v1_access_service_proto_rawDesc), len(file_garrison_access_v1_access_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -229,7 +229,9 @@ type External struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
 	// When a report last listed it, changed or not. Only in answers of the registry; unset when none did since the
 	// registry started.
-	ConfirmedAt   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
+	ConfirmedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
+	// Until when its changes count against its pace: each one counts for a minute, and ten minutes are the most.
+	ChangedUntil  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=changed_until,json=changedUntil,proto3" json:"changed_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +315,13 @@ func (x *External) GetConfirmedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *External) GetChangedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedUntil
+	}
+	return nil
+}
+
 var File_garrison_external_v1_external_proto protoreflect.FileDescriptor
 
 const file_garrison_external_v1_external_proto_rawDesc = "" +
@@ -333,7 +342,7 @@ const file_garrison_external_v1_external_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"=\n" +
 	"\bReported\x121\n" +
 	"\x05found\x18\x01 \x01(\v2\x1b.garrison.external.v1.FoundR\x05found\"\x06\n" +
-	"\x04Gone\"\xd6\x02\n" +
+	"\x04Gone\"\x97\x03\n" +
 	"\bExternal\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x121\n" +
 	"\x05found\x18\x02 \x01(\v2\x1b.garrison.external.v1.FoundR\x05found\x12\x1a\n" +
@@ -343,7 +352,8 @@ const file_garrison_external_v1_external_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x120\n" +
 	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12=\n" +
-	"\fconfirmed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAtBNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/external/v1;externalv1b\x06proto3"
+	"\fconfirmed_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAt\x12?\n" +
+	"\rchanged_until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fchangedUntilBNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/external/v1;externalv1b\x06proto3"
 
 var (
 	file_garrison_external_v1_external_proto_rawDescOnce sync.Once
@@ -376,11 +386,12 @@ var file_garrison_external_v1_external_proto_depIdxs = []int32{
 	6, // 5: garrison.external.v1.External.changed_at:type_name -> google.protobuf.Timestamp
 	6, // 6: garrison.external.v1.External.since:type_name -> google.protobuf.Timestamp
 	6, // 7: garrison.external.v1.External.confirmed_at:type_name -> google.protobuf.Timestamp
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	6, // 8: garrison.external.v1.External.changed_until:type_name -> google.protobuf.Timestamp
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_garrison_external_v1_external_proto_init() }

@@ -3251,6 +3251,207 @@ func (x *GetRestoreStatusResponse) GetLeftOut() []*v11.LeftOut {
 	return nil
 }
 
+// Writer is what one user wrote to the ledger on one day, UTC.
+type Writer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user.
+	Actor string `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
+	// How many bytes the facts have to which requests, intents and reports of the user led.
+	Bytes uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// How many facts those are.
+	Facts uint32 `protobuf:"varint,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	// How many bytes the user may cause in a day.
+	BudgetBytes uint64 `protobuf:"varint,4,opt,name=budget_bytes,json=budgetBytes,proto3" json:"budget_bytes,omitempty"`
+	// True when further requests, intents and reports of the user are refused today.
+	Over          bool `protobuf:"varint,5,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Writer) Reset() {
+	*x = Writer{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Writer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Writer) ProtoMessage() {}
+
+func (x *Writer) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Writer.ProtoReflect.Descriptor instead.
+func (*Writer) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Writer) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Writer) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Writer) GetFacts() uint32 {
+	if x != nil {
+		return x.Facts
+	}
+	return 0
+}
+
+func (x *Writer) GetBudgetBytes() uint64 {
+	if x != nil {
+		return x.BudgetBytes
+	}
+	return 0
+}
+
+func (x *Writer) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
+// ListWritersRequest filters writers.
+type ListWritersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part; by name.
+	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Only those that are over their budget.
+	Over          bool `protobuf:"varint,2,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWritersRequest) Reset() {
+	*x = ListWritersRequest{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWritersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWritersRequest) ProtoMessage() {}
+
+func (x *ListWritersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWritersRequest.ProtoReflect.Descriptor instead.
+func (*ListWritersRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ListWritersRequest) GetPage() *v11.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+func (x *ListWritersRequest) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
+// ListWritersResponse is one part of the writers.
+type ListWritersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The writers.
+	Writers []*Writer `protobuf:"bytes,1,rep,name=writers,proto3" json:"writers,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWritersResponse) Reset() {
+	*x = ListWritersResponse{}
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWritersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWritersResponse) ProtoMessage() {}
+
+func (x *ListWritersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWritersResponse.ProtoReflect.Descriptor instead.
+func (*ListWritersResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListWritersResponse) GetWriters() []*Writer {
+	if x != nil {
+		return x.Writers
+	}
+	return nil
+}
+
+func (x *ListWritersResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListWritersResponse) GetLeftOut() []*v11.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
 // AcceptedLoss is a loss as the operator saw it.
 type AcceptedLoss struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3264,7 +3465,7 @@ type AcceptedLoss struct {
 
 func (x *AcceptedLoss) Reset() {
 	*x = AcceptedLoss{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3477,7 @@ func (x *AcceptedLoss) String() string {
 func (*AcceptedLoss) ProtoMessage() {}
 
 func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[44]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3490,7 @@ func (x *AcceptedLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptedLoss.ProtoReflect.Descriptor instead.
 func (*AcceptedLoss) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{44}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AcceptedLoss) GetServerId() string {
@@ -3317,7 +3518,7 @@ type AcceptRestoreRequest struct {
 
 func (x *AcceptRestoreRequest) Reset() {
 	*x = AcceptRestoreRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3329,7 +3530,7 @@ func (x *AcceptRestoreRequest) String() string {
 func (*AcceptRestoreRequest) ProtoMessage() {}
 
 func (x *AcceptRestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[45]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3342,7 +3543,7 @@ func (x *AcceptRestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptRestoreRequest.ProtoReflect.Descriptor instead.
 func (*AcceptRestoreRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{45}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AcceptRestoreRequest) GetLosses() []*AcceptedLoss {
@@ -3363,7 +3564,7 @@ type AcceptRestoreResponse struct {
 
 func (x *AcceptRestoreResponse) Reset() {
 	*x = AcceptRestoreResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +3576,7 @@ func (x *AcceptRestoreResponse) String() string {
 func (*AcceptRestoreResponse) ProtoMessage() {}
 
 func (x *AcceptRestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[46]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +3589,7 @@ func (x *AcceptRestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptRestoreResponse.ProtoReflect.Descriptor instead.
 func (*AcceptRestoreResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{46}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AcceptRestoreResponse) GetServers() []*v1.Server {
@@ -3440,7 +3641,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3452,7 +3653,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[47]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3465,7 +3666,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{47}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListInstancesRequest) GetPage() *v11.Page {
@@ -3589,7 +3790,7 @@ type CountServersRequest struct {
 
 func (x *CountServersRequest) Reset() {
 	*x = CountServersRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3601,7 +3802,7 @@ func (x *CountServersRequest) String() string {
 func (*CountServersRequest) ProtoMessage() {}
 
 func (x *CountServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[48]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3614,7 +3815,7 @@ func (x *CountServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountServersRequest.ProtoReflect.Descriptor instead.
 func (*CountServersRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{48}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CountServersRequest) GetFilter() *ListServersRequest {
@@ -3649,7 +3850,7 @@ type CountServersResponse struct {
 
 func (x *CountServersResponse) Reset() {
 	*x = CountServersResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3862,7 @@ func (x *CountServersResponse) String() string {
 func (*CountServersResponse) ProtoMessage() {}
 
 func (x *CountServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[49]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3875,7 @@ func (x *CountServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountServersResponse.ProtoReflect.Descriptor instead.
 func (*CountServersResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{49}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CountServersResponse) GetCounts() *Counts {
@@ -3702,7 +3903,7 @@ type CountInstancesRequest struct {
 
 func (x *CountInstancesRequest) Reset() {
 	*x = CountInstancesRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +3915,7 @@ func (x *CountInstancesRequest) String() string {
 func (*CountInstancesRequest) ProtoMessage() {}
 
 func (x *CountInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[50]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +3928,7 @@ func (x *CountInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountInstancesRequest.ProtoReflect.Descriptor instead.
 func (*CountInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{50}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CountInstancesRequest) GetFilter() *ListInstancesRequest {
@@ -3762,7 +3963,7 @@ type CountInstancesResponse struct {
 
 func (x *CountInstancesResponse) Reset() {
 	*x = CountInstancesResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3975,7 @@ func (x *CountInstancesResponse) String() string {
 func (*CountInstancesResponse) ProtoMessage() {}
 
 func (x *CountInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[51]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3988,7 @@ func (x *CountInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountInstancesResponse.ProtoReflect.Descriptor instead.
 func (*CountInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{51}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CountInstancesResponse) GetCounts() *Counts {
@@ -3816,7 +4017,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3828,7 +4029,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[52]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3841,7 +4042,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{52}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Counts) GetTotal() uint64 {
@@ -3892,7 +4093,7 @@ type CountGroup struct {
 
 func (x *CountGroup) Reset() {
 	*x = CountGroup{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3904,7 +4105,7 @@ func (x *CountGroup) String() string {
 func (*CountGroup) ProtoMessage() {}
 
 func (x *CountGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[53]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3917,7 +4118,7 @@ func (x *CountGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountGroup.ProtoReflect.Descriptor instead.
 func (*CountGroup) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{53}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CountGroup) GetValues() []string {
@@ -3960,7 +4161,7 @@ type InstanceRow struct {
 
 func (x *InstanceRow) Reset() {
 	*x = InstanceRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3972,7 +4173,7 @@ func (x *InstanceRow) String() string {
 func (*InstanceRow) ProtoMessage() {}
 
 func (x *InstanceRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[54]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3985,7 +4186,7 @@ func (x *InstanceRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceRow.ProtoReflect.Descriptor instead.
 func (*InstanceRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{54}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *InstanceRow) GetInstance() *v17.Instance {
@@ -4059,7 +4260,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4071,7 +4272,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[55]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4084,7 +4285,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{55}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceRow {
@@ -4127,7 +4328,7 @@ type CheckFleetRequest struct {
 
 func (x *CheckFleetRequest) Reset() {
 	*x = CheckFleetRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4340,7 @@ func (x *CheckFleetRequest) String() string {
 func (*CheckFleetRequest) ProtoMessage() {}
 
 func (x *CheckFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[56]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4353,7 @@ func (x *CheckFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckFleetRequest.ProtoReflect.Descriptor instead.
 func (*CheckFleetRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{56}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CheckFleetRequest) GetPage() *v11.Page {
@@ -4227,7 +4428,7 @@ type Difference struct {
 
 func (x *Difference) Reset() {
 	*x = Difference{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4239,7 +4440,7 @@ func (x *Difference) String() string {
 func (*Difference) ProtoMessage() {}
 
 func (x *Difference) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[57]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4252,7 +4453,7 @@ func (x *Difference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Difference.ProtoReflect.Descriptor instead.
 func (*Difference) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{57}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Difference) GetServerId() string {
@@ -4366,7 +4567,7 @@ type CauseCount struct {
 
 func (x *CauseCount) Reset() {
 	*x = CauseCount{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4378,7 +4579,7 @@ func (x *CauseCount) String() string {
 func (*CauseCount) ProtoMessage() {}
 
 func (x *CauseCount) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[58]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4391,7 +4592,7 @@ func (x *CauseCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CauseCount.ProtoReflect.Descriptor instead.
 func (*CauseCount) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{58}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CauseCount) GetCause() string {
@@ -4431,7 +4632,7 @@ type CheckFleetResponse struct {
 
 func (x *CheckFleetResponse) Reset() {
 	*x = CheckFleetResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4443,7 +4644,7 @@ func (x *CheckFleetResponse) String() string {
 func (*CheckFleetResponse) ProtoMessage() {}
 
 func (x *CheckFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[59]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4456,7 +4657,7 @@ func (x *CheckFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckFleetResponse.ProtoReflect.Descriptor instead.
 func (*CheckFleetResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{59}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CheckFleetResponse) GetServers() uint32 {
@@ -4525,7 +4726,7 @@ type EnvironmentDrift struct {
 
 func (x *EnvironmentDrift) Reset() {
 	*x = EnvironmentDrift{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4537,7 +4738,7 @@ func (x *EnvironmentDrift) String() string {
 func (*EnvironmentDrift) ProtoMessage() {}
 
 func (x *EnvironmentDrift) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[60]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4550,7 +4751,7 @@ func (x *EnvironmentDrift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvironmentDrift.ProtoReflect.Descriptor instead.
 func (*EnvironmentDrift) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{60}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *EnvironmentDrift) GetEnvironment() string {
@@ -4592,7 +4793,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4604,7 +4805,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[61]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4617,7 +4818,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{61}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListAgentsRequest) GetPage() *v11.Page {
@@ -4642,7 +4843,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4654,7 +4855,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[62]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4667,7 +4868,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{62}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*v18.Agent {
@@ -4702,7 +4903,7 @@ type CreateAgentRequest struct {
 
 func (x *CreateAgentRequest) Reset() {
 	*x = CreateAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +4915,7 @@ func (x *CreateAgentRequest) String() string {
 func (*CreateAgentRequest) ProtoMessage() {}
 
 func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[63]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +4928,7 @@ func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentRequest.ProtoReflect.Descriptor instead.
 func (*CreateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{63}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CreateAgentRequest) GetAgent() *v18.Agent {
@@ -4748,7 +4949,7 @@ type CreateAgentResponse struct {
 
 func (x *CreateAgentResponse) Reset() {
 	*x = CreateAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +4961,7 @@ func (x *CreateAgentResponse) String() string {
 func (*CreateAgentResponse) ProtoMessage() {}
 
 func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +4974,7 @@ func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentResponse.ProtoReflect.Descriptor instead.
 func (*CreateAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{64}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CreateAgentResponse) GetAgent() *v18.Agent {
@@ -4800,7 +5001,7 @@ type Outdated struct {
 
 func (x *Outdated) Reset() {
 	*x = Outdated{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4812,7 +5013,7 @@ func (x *Outdated) String() string {
 func (*Outdated) ProtoMessage() {}
 
 func (x *Outdated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4825,7 +5026,7 @@ func (x *Outdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outdated.ProtoReflect.Descriptor instead.
 func (*Outdated) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{65}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Outdated) GetAgent() string {
@@ -4867,7 +5068,7 @@ type ChangeAgentRequest struct {
 
 func (x *ChangeAgentRequest) Reset() {
 	*x = ChangeAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4879,7 +5080,7 @@ func (x *ChangeAgentRequest) String() string {
 func (*ChangeAgentRequest) ProtoMessage() {}
 
 func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4892,7 +5093,7 @@ func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{66}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ChangeAgentRequest) GetAgent() *v18.Agent {
@@ -4915,7 +5116,7 @@ type ChangeAgentResponse struct {
 
 func (x *ChangeAgentResponse) Reset() {
 	*x = ChangeAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4927,7 +5128,7 @@ func (x *ChangeAgentResponse) String() string {
 func (*ChangeAgentResponse) ProtoMessage() {}
 
 func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4940,7 +5141,7 @@ func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeAgentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{67}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ChangeAgentResponse) GetAgent() *v18.Agent {
@@ -4970,7 +5171,7 @@ type DeleteAgentRequest struct {
 
 func (x *DeleteAgentRequest) Reset() {
 	*x = DeleteAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4982,7 +5183,7 @@ func (x *DeleteAgentRequest) String() string {
 func (*DeleteAgentRequest) ProtoMessage() {}
 
 func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4995,7 +5196,7 @@ func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{68}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *DeleteAgentRequest) GetName() string {
@@ -5021,7 +5222,7 @@ type DeleteAgentResponse struct {
 
 func (x *DeleteAgentResponse) Reset() {
 	*x = DeleteAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5033,7 +5234,7 @@ func (x *DeleteAgentResponse) String() string {
 func (*DeleteAgentResponse) ProtoMessage() {}
 
 func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5046,7 +5247,7 @@ func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAgentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{69}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{72}
 }
 
 // ListApplicationsRequest asks for applications.
@@ -5060,7 +5261,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5072,7 +5273,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5085,7 +5286,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{70}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListApplicationsRequest) GetPage() *v11.Page {
@@ -5110,7 +5311,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5122,7 +5323,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5135,7 +5336,7 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{71}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ListApplicationsResponse) GetApplications() []*v112.Application {
@@ -5170,7 +5371,7 @@ type CreateApplicationRequest struct {
 
 func (x *CreateApplicationRequest) Reset() {
 	*x = CreateApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5182,7 +5383,7 @@ func (x *CreateApplicationRequest) String() string {
 func (*CreateApplicationRequest) ProtoMessage() {}
 
 func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5195,7 +5396,7 @@ func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationRequest.ProtoReflect.Descriptor instead.
 func (*CreateApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{72}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CreateApplicationRequest) GetApplication() *v112.Application {
@@ -5216,7 +5417,7 @@ type CreateApplicationResponse struct {
 
 func (x *CreateApplicationResponse) Reset() {
 	*x = CreateApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5228,7 +5429,7 @@ func (x *CreateApplicationResponse) String() string {
 func (*CreateApplicationResponse) ProtoMessage() {}
 
 func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5241,7 +5442,7 @@ func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateApplicationResponse.ProtoReflect.Descriptor instead.
 func (*CreateApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{73}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CreateApplicationResponse) GetApplication() *v112.Application {
@@ -5262,7 +5463,7 @@ type ChangeApplicationRequest struct {
 
 func (x *ChangeApplicationRequest) Reset() {
 	*x = ChangeApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5274,7 +5475,7 @@ func (x *ChangeApplicationRequest) String() string {
 func (*ChangeApplicationRequest) ProtoMessage() {}
 
 func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5287,7 +5488,7 @@ func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{74}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ChangeApplicationRequest) GetApplication() *v112.Application {
@@ -5310,7 +5511,7 @@ type ChangeApplicationResponse struct {
 
 func (x *ChangeApplicationResponse) Reset() {
 	*x = ChangeApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5322,7 +5523,7 @@ func (x *ChangeApplicationResponse) String() string {
 func (*ChangeApplicationResponse) ProtoMessage() {}
 
 func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5335,7 +5536,7 @@ func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{75}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ChangeApplicationResponse) GetApplication() *v112.Application {
@@ -5365,7 +5566,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5377,7 +5578,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5390,7 +5591,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{76}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *DeleteApplicationRequest) GetName() string {
@@ -5416,7 +5617,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5428,7 +5629,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5441,7 +5642,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{77}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{80}
 }
 
 // ListEnvironmentsRequest asks for environments.
@@ -5455,7 +5656,7 @@ type ListEnvironmentsRequest struct {
 
 func (x *ListEnvironmentsRequest) Reset() {
 	*x = ListEnvironmentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5467,7 +5668,7 @@ func (x *ListEnvironmentsRequest) String() string {
 func (*ListEnvironmentsRequest) ProtoMessage() {}
 
 func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5480,7 +5681,7 @@ func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsRequest.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{78}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
@@ -5505,7 +5706,7 @@ type ListEnvironmentsResponse struct {
 
 func (x *ListEnvironmentsResponse) Reset() {
 	*x = ListEnvironmentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5517,7 +5718,7 @@ func (x *ListEnvironmentsResponse) String() string {
 func (*ListEnvironmentsResponse) ProtoMessage() {}
 
 func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5530,7 +5731,7 @@ func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEnvironmentsResponse.ProtoReflect.Descriptor instead.
 func (*ListEnvironmentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{79}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListEnvironmentsResponse) GetEnvironments() []*v111.Environment {
@@ -5565,7 +5766,7 @@ type CreateEnvironmentRequest struct {
 
 func (x *CreateEnvironmentRequest) Reset() {
 	*x = CreateEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5577,7 +5778,7 @@ func (x *CreateEnvironmentRequest) String() string {
 func (*CreateEnvironmentRequest) ProtoMessage() {}
 
 func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5590,7 +5791,7 @@ func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{80}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CreateEnvironmentRequest) GetEnvironment() *v111.Environment {
@@ -5611,7 +5812,7 @@ type CreateEnvironmentResponse struct {
 
 func (x *CreateEnvironmentResponse) Reset() {
 	*x = CreateEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5623,7 +5824,7 @@ func (x *CreateEnvironmentResponse) String() string {
 func (*CreateEnvironmentResponse) ProtoMessage() {}
 
 func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5636,7 +5837,7 @@ func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*CreateEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *CreateEnvironmentResponse) GetEnvironment() *v111.Environment {
@@ -5657,7 +5858,7 @@ type ChangeEnvironmentRequest struct {
 
 func (x *ChangeEnvironmentRequest) Reset() {
 	*x = ChangeEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5669,7 +5870,7 @@ func (x *ChangeEnvironmentRequest) String() string {
 func (*ChangeEnvironmentRequest) ProtoMessage() {}
 
 func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5682,7 +5883,7 @@ func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*ChangeEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ChangeEnvironmentRequest) GetEnvironment() *v111.Environment {
@@ -5705,7 +5906,7 @@ type ChangeEnvironmentResponse struct {
 
 func (x *ChangeEnvironmentResponse) Reset() {
 	*x = ChangeEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5717,7 +5918,7 @@ func (x *ChangeEnvironmentResponse) String() string {
 func (*ChangeEnvironmentResponse) ProtoMessage() {}
 
 func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5730,7 +5931,7 @@ func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*ChangeEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{83}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ChangeEnvironmentResponse) GetEnvironment() *v111.Environment {
@@ -5760,7 +5961,7 @@ type DeleteEnvironmentRequest struct {
 
 func (x *DeleteEnvironmentRequest) Reset() {
 	*x = DeleteEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5772,7 +5973,7 @@ func (x *DeleteEnvironmentRequest) String() string {
 func (*DeleteEnvironmentRequest) ProtoMessage() {}
 
 func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5785,7 +5986,7 @@ func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{84}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DeleteEnvironmentRequest) GetName() string {
@@ -5811,7 +6012,7 @@ type DeleteEnvironmentResponse struct {
 
 func (x *DeleteEnvironmentResponse) Reset() {
 	*x = DeleteEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5823,7 +6024,7 @@ func (x *DeleteEnvironmentResponse) String() string {
 func (*DeleteEnvironmentResponse) ProtoMessage() {}
 
 func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5836,7 +6037,7 @@ func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEnvironmentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{85}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{88}
 }
 
 // GetIntentRequest names an intent.
@@ -5852,7 +6053,7 @@ type GetIntentRequest struct {
 
 func (x *GetIntentRequest) Reset() {
 	*x = GetIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5864,7 +6065,7 @@ func (x *GetIntentRequest) String() string {
 func (*GetIntentRequest) ProtoMessage() {}
 
 func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5877,7 +6078,7 @@ func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentRequest.ProtoReflect.Descriptor instead.
 func (*GetIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{86}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *GetIntentRequest) GetIntentId() string {
@@ -5905,7 +6106,7 @@ type GetIntentResponse struct {
 
 func (x *GetIntentResponse) Reset() {
 	*x = GetIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5917,7 +6118,7 @@ func (x *GetIntentResponse) String() string {
 func (*GetIntentResponse) ProtoMessage() {}
 
 func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5930,7 +6131,7 @@ func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentResponse.ProtoReflect.Descriptor instead.
 func (*GetIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{87}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *GetIntentResponse) GetIntent() *v12.Record {
@@ -5959,7 +6160,7 @@ type PlanIntentRequest struct {
 
 func (x *PlanIntentRequest) Reset() {
 	*x = PlanIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5971,7 +6172,7 @@ func (x *PlanIntentRequest) String() string {
 func (*PlanIntentRequest) ProtoMessage() {}
 
 func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5984,7 +6185,7 @@ func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentRequest.ProtoReflect.Descriptor instead.
 func (*PlanIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{88}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *PlanIntentRequest) GetPage() *v11.Page {
@@ -6042,7 +6243,7 @@ type PlanIntentResponse struct {
 
 func (x *PlanIntentResponse) Reset() {
 	*x = PlanIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6054,7 +6255,7 @@ func (x *PlanIntentResponse) String() string {
 func (*PlanIntentResponse) ProtoMessage() {}
 
 func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6067,7 +6268,7 @@ func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentResponse.ProtoReflect.Descriptor instead.
 func (*PlanIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{89}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *PlanIntentResponse) GetPlans() []*v12.Plan {
@@ -6126,7 +6327,7 @@ type ListIntentsRequest struct {
 
 func (x *ListIntentsRequest) Reset() {
 	*x = ListIntentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6138,7 +6339,7 @@ func (x *ListIntentsRequest) String() string {
 func (*ListIntentsRequest) ProtoMessage() {}
 
 func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6151,7 +6352,7 @@ func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsRequest.ProtoReflect.Descriptor instead.
 func (*ListIntentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{90}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ListIntentsRequest) GetPage() *v11.Page {
@@ -6213,7 +6414,7 @@ type ListIntentsResponse struct {
 
 func (x *ListIntentsResponse) Reset() {
 	*x = ListIntentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6225,7 +6426,7 @@ func (x *ListIntentsResponse) String() string {
 func (*ListIntentsResponse) ProtoMessage() {}
 
 func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6238,7 +6439,7 @@ func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsResponse.ProtoReflect.Descriptor instead.
 func (*ListIntentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{91}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ListIntentsResponse) GetIntents() []*v12.Record {
@@ -6282,7 +6483,7 @@ type WithdrawIntentRequest struct {
 
 func (x *WithdrawIntentRequest) Reset() {
 	*x = WithdrawIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6294,7 +6495,7 @@ func (x *WithdrawIntentRequest) String() string {
 func (*WithdrawIntentRequest) ProtoMessage() {}
 
 func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6307,7 +6508,7 @@ func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{92}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *WithdrawIntentRequest) GetIntentId() string {
@@ -6335,7 +6536,7 @@ type WithdrawIntentResponse struct {
 
 func (x *WithdrawIntentResponse) Reset() {
 	*x = WithdrawIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6347,7 +6548,7 @@ func (x *WithdrawIntentResponse) String() string {
 func (*WithdrawIntentResponse) ProtoMessage() {}
 
 func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6360,7 +6561,7 @@ func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{93}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *WithdrawIntentResponse) GetIntent() *v12.Record {
@@ -6381,7 +6582,7 @@ type SealSecretsRequest struct {
 
 func (x *SealSecretsRequest) Reset() {
 	*x = SealSecretsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6393,7 +6594,7 @@ func (x *SealSecretsRequest) String() string {
 func (*SealSecretsRequest) ProtoMessage() {}
 
 func (x *SealSecretsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6406,7 +6607,7 @@ func (x *SealSecretsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealSecretsRequest.ProtoReflect.Descriptor instead.
 func (*SealSecretsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{94}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *SealSecretsRequest) GetValues() map[string]string {
@@ -6427,7 +6628,7 @@ type SealSecretsResponse struct {
 
 func (x *SealSecretsResponse) Reset() {
 	*x = SealSecretsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6439,7 +6640,7 @@ func (x *SealSecretsResponse) String() string {
 func (*SealSecretsResponse) ProtoMessage() {}
 
 func (x *SealSecretsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6452,7 +6653,7 @@ func (x *SealSecretsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealSecretsResponse.ProtoReflect.Descriptor instead.
 func (*SealSecretsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{95}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *SealSecretsResponse) GetSealed() map[string]string {
@@ -6485,7 +6686,7 @@ type ReadFactsRequest struct {
 
 func (x *ReadFactsRequest) Reset() {
 	*x = ReadFactsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6497,7 +6698,7 @@ func (x *ReadFactsRequest) String() string {
 func (*ReadFactsRequest) ProtoMessage() {}
 
 func (x *ReadFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6510,7 +6711,7 @@ func (x *ReadFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFactsRequest.ProtoReflect.Descriptor instead.
 func (*ReadFactsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{96}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ReadFactsRequest) GetFrom() uint64 {
@@ -6577,7 +6778,7 @@ type ReadFactsResponse struct {
 
 func (x *ReadFactsResponse) Reset() {
 	*x = ReadFactsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6589,7 +6790,7 @@ func (x *ReadFactsResponse) String() string {
 func (*ReadFactsResponse) ProtoMessage() {}
 
 func (x *ReadFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6602,7 +6803,7 @@ func (x *ReadFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFactsResponse.ProtoReflect.Descriptor instead.
 func (*ReadFactsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{97}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ReadFactsResponse) GetFacts() []*StoredFact {
@@ -6650,7 +6851,7 @@ type StoredFact struct {
 
 func (x *StoredFact) Reset() {
 	*x = StoredFact{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6662,7 +6863,7 @@ func (x *StoredFact) String() string {
 func (*StoredFact) ProtoMessage() {}
 
 func (x *StoredFact) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6675,7 +6876,7 @@ func (x *StoredFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredFact.ProtoReflect.Descriptor instead.
 func (*StoredFact) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{98}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *StoredFact) GetSequence() uint64 {
@@ -6743,7 +6944,7 @@ type ReportExternalRequest struct {
 
 func (x *ReportExternalRequest) Reset() {
 	*x = ReportExternalRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6755,7 +6956,7 @@ func (x *ReportExternalRequest) String() string {
 func (*ReportExternalRequest) ProtoMessage() {}
 
 func (x *ReportExternalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6768,7 +6969,7 @@ func (x *ReportExternalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExternalRequest.ProtoReflect.Descriptor instead.
 func (*ReportExternalRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{99}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ReportExternalRequest) GetAgent() string {
@@ -6805,7 +7006,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6817,7 +7018,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6830,7 +7031,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{100}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Range) GetFrom() string {
@@ -6864,7 +7065,7 @@ type ReportExternalResponse struct {
 
 func (x *ReportExternalResponse) Reset() {
 	*x = ReportExternalResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6876,7 +7077,7 @@ func (x *ReportExternalResponse) String() string {
 func (*ReportExternalResponse) ProtoMessage() {}
 
 func (x *ReportExternalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6889,7 +7090,7 @@ func (x *ReportExternalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExternalResponse.ProtoReflect.Descriptor instead.
 func (*ReportExternalResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{101}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ReportExternalResponse) GetChanged() uint32 {
@@ -6933,7 +7134,7 @@ type LeftOutExternal struct {
 
 func (x *LeftOutExternal) Reset() {
 	*x = LeftOutExternal{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6945,7 +7146,7 @@ func (x *LeftOutExternal) String() string {
 func (*LeftOutExternal) ProtoMessage() {}
 
 func (x *LeftOutExternal) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6958,7 +7159,7 @@ func (x *LeftOutExternal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOutExternal.ProtoReflect.Descriptor instead.
 func (*LeftOutExternal) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{102}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *LeftOutExternal) GetName() string {
@@ -7000,7 +7201,7 @@ type ListExternalsRequest struct {
 
 func (x *ListExternalsRequest) Reset() {
 	*x = ListExternalsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7012,7 +7213,7 @@ func (x *ListExternalsRequest) String() string {
 func (*ListExternalsRequest) ProtoMessage() {}
 
 func (x *ListExternalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7025,7 +7226,7 @@ func (x *ListExternalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExternalsRequest.ProtoReflect.Descriptor instead.
 func (*ListExternalsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{103}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *ListExternalsRequest) GetPage() *v11.Page {
@@ -7099,7 +7300,7 @@ type ListExternalsResponse struct {
 
 func (x *ListExternalsResponse) Reset() {
 	*x = ListExternalsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7111,7 +7312,7 @@ func (x *ListExternalsResponse) String() string {
 func (*ListExternalsResponse) ProtoMessage() {}
 
 func (x *ListExternalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7124,7 +7325,7 @@ func (x *ListExternalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExternalsResponse.ProtoReflect.Descriptor instead.
 func (*ListExternalsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{104}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ListExternalsResponse) GetExternals() []*ExternalRow {
@@ -7165,7 +7366,7 @@ type ExternalRow struct {
 
 func (x *ExternalRow) Reset() {
 	*x = ExternalRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[105]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7177,7 +7378,7 @@ func (x *ExternalRow) String() string {
 func (*ExternalRow) ProtoMessage() {}
 
 func (x *ExternalRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[105]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7190,7 +7391,7 @@ func (x *ExternalRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalRow.ProtoReflect.Descriptor instead.
 func (*ExternalRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{105}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ExternalRow) GetExternal() *v113.External {
@@ -7458,6 +7659,20 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\aunknown\x18\x04 \x03(\v2#.garrison.registry.v1.UnknownServerR\aunknown\x124\n" +
 	"\aoffline\x18\x05 \x03(\v2\x1a.garrison.server.v1.ServerR\aoffline\x12!\n" +
 	"\foffline_more\x18\x06 \x01(\rR\vofflineMore\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"\x81\x01\n" +
+	"\x06Writer\x12\x14\n" +
+	"\x05actor\x18\x01 \x01(\tR\x05actor\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x14\n" +
+	"\x05facts\x18\x03 \x01(\rR\x05facts\x12!\n" +
+	"\fbudget_bytes\x18\x04 \x01(\x04R\vbudgetBytes\x12\x12\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"S\n" +
+	"\x12ListWritersRequest\x12)\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x12\n" +
+	"\x04over\x18\x02 \x01(\bR\x04over\"\xa3\x01\n" +
+	"\x13ListWritersResponse\x126\n" +
+	"\awriters\x18\x01 \x03(\v2\x1c.garrison.registry.v1.WriterR\awriters\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x123\n" +
 	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"d\n" +
 	"\fAcceptedLoss\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x127\n" +
@@ -7755,7 +7970,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
 	"\rREMEDY_PERSON\x10\x05\x12\x14\n" +
-	"\x10REMEDY_CONFIGURE\x10\x062\xc6;\n" +
+	"\x10REMEDY_CONFIGURE\x10\x062\xb0<\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -7788,7 +8003,8 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rListInstances\x12*.garrison.registry.v1.ListInstancesRequest\x1a+.garrison.registry.v1.ListInstancesResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
 	"\n" +
 	"CheckFleet\x12'.garrison.registry.v1.CheckFleetRequest\x1a(.garrison.registry.v1.CheckFleetResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
-	"\x0eReportExternal\x12+.garrison.registry.v1.ReportExternalRequest\x1a,.garrison.registry.v1.ReportExternalResponse\"\x04\x88\xb5\x18\x04\x12n\n" +
+	"\x0eReportExternal\x12+.garrison.registry.v1.ReportExternalRequest\x1a,.garrison.registry.v1.ReportExternalResponse\"\x04\x88\xb5\x18\x04\x12h\n" +
+	"\vListWriters\x12(.garrison.registry.v1.ListWritersRequest\x1a).garrison.registry.v1.ListWritersResponse\"\x04\x88\xb5\x18\x01\x12n\n" +
 	"\rListExternals\x12*.garrison.registry.v1.ListExternalsRequest\x1a+.garrison.registry.v1.ListExternalsResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
 	"\n" +
 	"ListAgents\x12'.garrison.registry.v1.ListAgentsRequest\x1a(.garrison.registry.v1.ListAgentsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
@@ -7832,7 +8048,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rReplayRollout\x12*.garrison.registry.v1.ReplayRolloutRequest\x1a+.garrison.registry.v1.ReplayRolloutResponse\"\x04\x88\xb5\x18\x01\x12t\n" +
 	"\x0fForecastRollout\x12,.garrison.registry.v1.ForecastRolloutRequest\x1a-.garrison.registry.v1.ForecastRolloutResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vSealSecrets\x12(.garrison.registry.v1.SealSecretsRequest\x1a).garrison.registry.v1.SealSecretsResponse\"\x04\x88\xb5\x18\x02\x12\\\n" +
-	"\aOpenLog\x12$.garrison.registry.v1.OpenLogRequest\x1a%.garrison.registry.v1.OpenLogResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
+	"\aOpenLog\x12$.garrison.registry.v1.OpenLogRequest\x1a%.garrison.registry.v1.OpenLogResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
 	"\tReadFacts\x12&.garrison.registry.v1.ReadFactsRequest\x1a'.garrison.registry.v1.ReadFactsResponse\"\x04\x88\xb5\x18\x01BNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
 var (
@@ -7848,7 +8064,7 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_registry_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 113)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(LossChange)(0),                    // 0: garrison.registry.v1.LossChange
 	(CheckScope)(0),                    // 1: garrison.registry.v1.CheckScope
@@ -7897,476 +8113,484 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*ServerLoss)(nil),                 // 44: garrison.registry.v1.ServerLoss
 	(*GetRestoreStatusRequest)(nil),    // 45: garrison.registry.v1.GetRestoreStatusRequest
 	(*GetRestoreStatusResponse)(nil),   // 46: garrison.registry.v1.GetRestoreStatusResponse
-	(*AcceptedLoss)(nil),               // 47: garrison.registry.v1.AcceptedLoss
-	(*AcceptRestoreRequest)(nil),       // 48: garrison.registry.v1.AcceptRestoreRequest
-	(*AcceptRestoreResponse)(nil),      // 49: garrison.registry.v1.AcceptRestoreResponse
-	(*ListInstancesRequest)(nil),       // 50: garrison.registry.v1.ListInstancesRequest
-	(*CountServersRequest)(nil),        // 51: garrison.registry.v1.CountServersRequest
-	(*CountServersResponse)(nil),       // 52: garrison.registry.v1.CountServersResponse
-	(*CountInstancesRequest)(nil),      // 53: garrison.registry.v1.CountInstancesRequest
-	(*CountInstancesResponse)(nil),     // 54: garrison.registry.v1.CountInstancesResponse
-	(*Counts)(nil),                     // 55: garrison.registry.v1.Counts
-	(*CountGroup)(nil),                 // 56: garrison.registry.v1.CountGroup
-	(*InstanceRow)(nil),                // 57: garrison.registry.v1.InstanceRow
-	(*ListInstancesResponse)(nil),      // 58: garrison.registry.v1.ListInstancesResponse
-	(*CheckFleetRequest)(nil),          // 59: garrison.registry.v1.CheckFleetRequest
-	(*Difference)(nil),                 // 60: garrison.registry.v1.Difference
-	(*CauseCount)(nil),                 // 61: garrison.registry.v1.CauseCount
-	(*CheckFleetResponse)(nil),         // 62: garrison.registry.v1.CheckFleetResponse
-	(*EnvironmentDrift)(nil),           // 63: garrison.registry.v1.EnvironmentDrift
-	(*ListAgentsRequest)(nil),          // 64: garrison.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),         // 65: garrison.registry.v1.ListAgentsResponse
-	(*CreateAgentRequest)(nil),         // 66: garrison.registry.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),        // 67: garrison.registry.v1.CreateAgentResponse
-	(*Outdated)(nil),                   // 68: garrison.registry.v1.Outdated
-	(*ChangeAgentRequest)(nil),         // 69: garrison.registry.v1.ChangeAgentRequest
-	(*ChangeAgentResponse)(nil),        // 70: garrison.registry.v1.ChangeAgentResponse
-	(*DeleteAgentRequest)(nil),         // 71: garrison.registry.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),        // 72: garrison.registry.v1.DeleteAgentResponse
-	(*ListApplicationsRequest)(nil),    // 73: garrison.registry.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),   // 74: garrison.registry.v1.ListApplicationsResponse
-	(*CreateApplicationRequest)(nil),   // 75: garrison.registry.v1.CreateApplicationRequest
-	(*CreateApplicationResponse)(nil),  // 76: garrison.registry.v1.CreateApplicationResponse
-	(*ChangeApplicationRequest)(nil),   // 77: garrison.registry.v1.ChangeApplicationRequest
-	(*ChangeApplicationResponse)(nil),  // 78: garrison.registry.v1.ChangeApplicationResponse
-	(*DeleteApplicationRequest)(nil),   // 79: garrison.registry.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),  // 80: garrison.registry.v1.DeleteApplicationResponse
-	(*ListEnvironmentsRequest)(nil),    // 81: garrison.registry.v1.ListEnvironmentsRequest
-	(*ListEnvironmentsResponse)(nil),   // 82: garrison.registry.v1.ListEnvironmentsResponse
-	(*CreateEnvironmentRequest)(nil),   // 83: garrison.registry.v1.CreateEnvironmentRequest
-	(*CreateEnvironmentResponse)(nil),  // 84: garrison.registry.v1.CreateEnvironmentResponse
-	(*ChangeEnvironmentRequest)(nil),   // 85: garrison.registry.v1.ChangeEnvironmentRequest
-	(*ChangeEnvironmentResponse)(nil),  // 86: garrison.registry.v1.ChangeEnvironmentResponse
-	(*DeleteEnvironmentRequest)(nil),   // 87: garrison.registry.v1.DeleteEnvironmentRequest
-	(*DeleteEnvironmentResponse)(nil),  // 88: garrison.registry.v1.DeleteEnvironmentResponse
-	(*GetIntentRequest)(nil),           // 89: garrison.registry.v1.GetIntentRequest
-	(*GetIntentResponse)(nil),          // 90: garrison.registry.v1.GetIntentResponse
-	(*PlanIntentRequest)(nil),          // 91: garrison.registry.v1.PlanIntentRequest
-	(*PlanIntentResponse)(nil),         // 92: garrison.registry.v1.PlanIntentResponse
-	(*ListIntentsRequest)(nil),         // 93: garrison.registry.v1.ListIntentsRequest
-	(*ListIntentsResponse)(nil),        // 94: garrison.registry.v1.ListIntentsResponse
-	(*WithdrawIntentRequest)(nil),      // 95: garrison.registry.v1.WithdrawIntentRequest
-	(*WithdrawIntentResponse)(nil),     // 96: garrison.registry.v1.WithdrawIntentResponse
-	(*SealSecretsRequest)(nil),         // 97: garrison.registry.v1.SealSecretsRequest
-	(*SealSecretsResponse)(nil),        // 98: garrison.registry.v1.SealSecretsResponse
-	(*ReadFactsRequest)(nil),           // 99: garrison.registry.v1.ReadFactsRequest
-	(*ReadFactsResponse)(nil),          // 100: garrison.registry.v1.ReadFactsResponse
-	(*StoredFact)(nil),                 // 101: garrison.registry.v1.StoredFact
-	(*ReportExternalRequest)(nil),      // 102: garrison.registry.v1.ReportExternalRequest
-	(*Range)(nil),                      // 103: garrison.registry.v1.Range
-	(*ReportExternalResponse)(nil),     // 104: garrison.registry.v1.ReportExternalResponse
-	(*LeftOutExternal)(nil),            // 105: garrison.registry.v1.LeftOutExternal
-	(*ListExternalsRequest)(nil),       // 106: garrison.registry.v1.ListExternalsRequest
-	(*ListExternalsResponse)(nil),      // 107: garrison.registry.v1.ListExternalsResponse
-	(*ExternalRow)(nil),                // 108: garrison.registry.v1.ExternalRow
-	nil,                                // 109: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                                // 110: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                                // 111: garrison.registry.v1.CreateTokenRequest.LabelsEntry
-	nil,                                // 112: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	nil,                                // 113: garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	nil,                                // 114: garrison.registry.v1.SealSecretsResponse.SealedEntry
-	nil,                                // 115: garrison.registry.v1.StoredFact.HeadersEntry
-	(*v1.Sysinfo)(nil),                 // 116: garrison.server.v1.Sysinfo
-	(v1.Ownership)(0),                  // 117: garrison.server.v1.Ownership
-	(*v11.Page)(nil),                   // 118: garrison.api.v1.Page
-	(v1.Life)(0),                       // 119: garrison.server.v1.Life
-	(v1.Presence)(0),                   // 120: garrison.server.v1.Presence
-	(*v12.Selector)(nil),               // 121: garrison.intent.v1.Selector
-	(v1.Standing)(0),                   // 122: garrison.server.v1.Standing
-	(v1.ExecutorState)(0),              // 123: garrison.server.v1.ExecutorState
-	(*durationpb.Duration)(nil),        // 124: google.protobuf.Duration
-	(*v1.Server)(nil),                  // 125: garrison.server.v1.Server
-	(*v11.LeftOut)(nil),                // 126: garrison.api.v1.LeftOut
-	(*timestamppb.Timestamp)(nil),      // 127: google.protobuf.Timestamp
-	(*v13.FieldOwner)(nil),             // 128: garrison.owner.v1.FieldOwner
-	(v14.NameFrom)(0),                  // 129: garrison.token.v1.NameFrom
-	(*v14.Token)(nil),                  // 130: garrison.token.v1.Token
-	(*v1.Duty)(nil),                    // 131: garrison.server.v1.Duty
-	(*v15.CleanUpOutcome)(nil),         // 132: garrison.report.v1.CleanUpOutcome
-	(*v1.Detection)(nil),               // 133: garrison.server.v1.Detection
-	(*v1.Candidate)(nil),               // 134: garrison.server.v1.Candidate
-	(*v16.Ref)(nil),                    // 135: garrison.image.v1.Ref
-	(*v1.DocumentPlace)(nil),           // 136: garrison.server.v1.DocumentPlace
-	(v17.State)(0),                     // 137: garrison.instance.v1.State
-	(v18.Kind)(0),                      // 138: garrison.agent.v1.Kind
-	(v17.Health)(0),                    // 139: garrison.instance.v1.Health
-	(*v17.Instance)(nil),               // 140: garrison.instance.v1.Instance
-	(*v19.Hold)(nil),                   // 141: garrison.hold.v1.Hold
-	(*v110.Block)(nil),                 // 142: garrison.block.v1.Block
-	(v111.DriftPolicy)(0),              // 143: garrison.environment.v1.DriftPolicy
-	(*v111.Brake)(nil),                 // 144: garrison.environment.v1.Brake
-	(*v18.Agent)(nil),                  // 145: garrison.agent.v1.Agent
-	(*v11.Refusal)(nil),                // 146: garrison.api.v1.Refusal
-	(*v112.Application)(nil),           // 147: garrison.application.v1.Application
-	(*v111.Environment)(nil),           // 148: garrison.environment.v1.Environment
-	(*v12.Record)(nil),                 // 149: garrison.intent.v1.Record
-	(*v12.Intent)(nil),                 // 150: garrison.intent.v1.Intent
-	(v12.Effect)(0),                    // 151: garrison.intent.v1.Effect
-	(*v12.Plan)(nil),                   // 152: garrison.intent.v1.Plan
-	(*ValueChange)(nil),                // 153: garrison.registry.v1.ValueChange
-	(*v12.Target)(nil),                 // 154: garrison.intent.v1.Target
-	(v12.State)(0),                     // 155: garrison.intent.v1.State
-	(*anypb.Any)(nil),                  // 156: google.protobuf.Any
-	(*v113.Found)(nil),                 // 157: garrison.external.v1.Found
-	(*v113.External)(nil),              // 158: garrison.external.v1.External
-	(*ListLobbyRequest)(nil),           // 159: garrison.registry.v1.ListLobbyRequest
-	(*AcceptLobbyRequest)(nil),         // 160: garrison.registry.v1.AcceptLobbyRequest
-	(*RejectLobbyRequest)(nil),         // 161: garrison.registry.v1.RejectLobbyRequest
-	(*SetLabelRuleRequest)(nil),        // 162: garrison.registry.v1.SetLabelRuleRequest
-	(*UnsetLabelRuleRequest)(nil),      // 163: garrison.registry.v1.UnsetLabelRuleRequest
-	(*ListLabelRulesRequest)(nil),      // 164: garrison.registry.v1.ListLabelRulesRequest
-	(*ListAvailableRequest)(nil),       // 165: garrison.registry.v1.ListAvailableRequest
-	(*PlanDefaultsRequest)(nil),        // 166: garrison.registry.v1.PlanDefaultsRequest
-	(*SetDefaultRequest)(nil),          // 167: garrison.registry.v1.SetDefaultRequest
-	(*UnsetDefaultRequest)(nil),        // 168: garrison.registry.v1.UnsetDefaultRequest
-	(*ListDefaultsRequest)(nil),        // 169: garrison.registry.v1.ListDefaultsRequest
-	(*MoveServersRequest)(nil),         // 170: garrison.registry.v1.MoveServersRequest
-	(*SetHoldRequest)(nil),             // 171: garrison.registry.v1.SetHoldRequest
-	(*UnsetHoldsRequest)(nil),          // 172: garrison.registry.v1.UnsetHoldsRequest
-	(*ListHoldsRequest)(nil),           // 173: garrison.registry.v1.ListHoldsRequest
-	(*AddBlocksRequest)(nil),           // 174: garrison.registry.v1.AddBlocksRequest
-	(*RemoveBlockRequest)(nil),         // 175: garrison.registry.v1.RemoveBlockRequest
-	(*ListBlocksRequest)(nil),          // 176: garrison.registry.v1.ListBlocksRequest
-	(*PlanRolloutRequest)(nil),         // 177: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 178: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 179: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 180: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 181: garrison.registry.v1.ControlRolloutRequest
-	(*AnswerRolloutRequest)(nil),       // 182: garrison.registry.v1.AnswerRolloutRequest
-	(*ReplayRolloutRequest)(nil),       // 183: garrison.registry.v1.ReplayRolloutRequest
-	(*ForecastRolloutRequest)(nil),     // 184: garrison.registry.v1.ForecastRolloutRequest
-	(*OpenLogRequest)(nil),             // 185: garrison.registry.v1.OpenLogRequest
-	(*ListLobbyResponse)(nil),          // 186: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 187: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 188: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 189: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 190: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 191: garrison.registry.v1.ListLabelRulesResponse
-	(*ListAvailableResponse)(nil),      // 192: garrison.registry.v1.ListAvailableResponse
-	(*PlanDefaultsResponse)(nil),       // 193: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 194: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 195: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 196: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 197: garrison.registry.v1.MoveServersResponse
-	(*SetHoldResponse)(nil),            // 198: garrison.registry.v1.SetHoldResponse
-	(*UnsetHoldsResponse)(nil),         // 199: garrison.registry.v1.UnsetHoldsResponse
-	(*ListHoldsResponse)(nil),          // 200: garrison.registry.v1.ListHoldsResponse
-	(*AddBlocksResponse)(nil),          // 201: garrison.registry.v1.AddBlocksResponse
-	(*RemoveBlockResponse)(nil),        // 202: garrison.registry.v1.RemoveBlockResponse
-	(*ListBlocksResponse)(nil),         // 203: garrison.registry.v1.ListBlocksResponse
-	(*PlanRolloutResponse)(nil),        // 204: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 205: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 206: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 207: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 208: garrison.registry.v1.ControlRolloutResponse
-	(*AnswerRolloutResponse)(nil),      // 209: garrison.registry.v1.AnswerRolloutResponse
-	(*ReplayRolloutResponse)(nil),      // 210: garrison.registry.v1.ReplayRolloutResponse
-	(*ForecastRolloutResponse)(nil),    // 211: garrison.registry.v1.ForecastRolloutResponse
-	(*OpenLogResponse)(nil),            // 212: garrison.registry.v1.OpenLogResponse
+	(*Writer)(nil),                     // 47: garrison.registry.v1.Writer
+	(*ListWritersRequest)(nil),         // 48: garrison.registry.v1.ListWritersRequest
+	(*ListWritersResponse)(nil),        // 49: garrison.registry.v1.ListWritersResponse
+	(*AcceptedLoss)(nil),               // 50: garrison.registry.v1.AcceptedLoss
+	(*AcceptRestoreRequest)(nil),       // 51: garrison.registry.v1.AcceptRestoreRequest
+	(*AcceptRestoreResponse)(nil),      // 52: garrison.registry.v1.AcceptRestoreResponse
+	(*ListInstancesRequest)(nil),       // 53: garrison.registry.v1.ListInstancesRequest
+	(*CountServersRequest)(nil),        // 54: garrison.registry.v1.CountServersRequest
+	(*CountServersResponse)(nil),       // 55: garrison.registry.v1.CountServersResponse
+	(*CountInstancesRequest)(nil),      // 56: garrison.registry.v1.CountInstancesRequest
+	(*CountInstancesResponse)(nil),     // 57: garrison.registry.v1.CountInstancesResponse
+	(*Counts)(nil),                     // 58: garrison.registry.v1.Counts
+	(*CountGroup)(nil),                 // 59: garrison.registry.v1.CountGroup
+	(*InstanceRow)(nil),                // 60: garrison.registry.v1.InstanceRow
+	(*ListInstancesResponse)(nil),      // 61: garrison.registry.v1.ListInstancesResponse
+	(*CheckFleetRequest)(nil),          // 62: garrison.registry.v1.CheckFleetRequest
+	(*Difference)(nil),                 // 63: garrison.registry.v1.Difference
+	(*CauseCount)(nil),                 // 64: garrison.registry.v1.CauseCount
+	(*CheckFleetResponse)(nil),         // 65: garrison.registry.v1.CheckFleetResponse
+	(*EnvironmentDrift)(nil),           // 66: garrison.registry.v1.EnvironmentDrift
+	(*ListAgentsRequest)(nil),          // 67: garrison.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),         // 68: garrison.registry.v1.ListAgentsResponse
+	(*CreateAgentRequest)(nil),         // 69: garrison.registry.v1.CreateAgentRequest
+	(*CreateAgentResponse)(nil),        // 70: garrison.registry.v1.CreateAgentResponse
+	(*Outdated)(nil),                   // 71: garrison.registry.v1.Outdated
+	(*ChangeAgentRequest)(nil),         // 72: garrison.registry.v1.ChangeAgentRequest
+	(*ChangeAgentResponse)(nil),        // 73: garrison.registry.v1.ChangeAgentResponse
+	(*DeleteAgentRequest)(nil),         // 74: garrison.registry.v1.DeleteAgentRequest
+	(*DeleteAgentResponse)(nil),        // 75: garrison.registry.v1.DeleteAgentResponse
+	(*ListApplicationsRequest)(nil),    // 76: garrison.registry.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),   // 77: garrison.registry.v1.ListApplicationsResponse
+	(*CreateApplicationRequest)(nil),   // 78: garrison.registry.v1.CreateApplicationRequest
+	(*CreateApplicationResponse)(nil),  // 79: garrison.registry.v1.CreateApplicationResponse
+	(*ChangeApplicationRequest)(nil),   // 80: garrison.registry.v1.ChangeApplicationRequest
+	(*ChangeApplicationResponse)(nil),  // 81: garrison.registry.v1.ChangeApplicationResponse
+	(*DeleteApplicationRequest)(nil),   // 82: garrison.registry.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil),  // 83: garrison.registry.v1.DeleteApplicationResponse
+	(*ListEnvironmentsRequest)(nil),    // 84: garrison.registry.v1.ListEnvironmentsRequest
+	(*ListEnvironmentsResponse)(nil),   // 85: garrison.registry.v1.ListEnvironmentsResponse
+	(*CreateEnvironmentRequest)(nil),   // 86: garrison.registry.v1.CreateEnvironmentRequest
+	(*CreateEnvironmentResponse)(nil),  // 87: garrison.registry.v1.CreateEnvironmentResponse
+	(*ChangeEnvironmentRequest)(nil),   // 88: garrison.registry.v1.ChangeEnvironmentRequest
+	(*ChangeEnvironmentResponse)(nil),  // 89: garrison.registry.v1.ChangeEnvironmentResponse
+	(*DeleteEnvironmentRequest)(nil),   // 90: garrison.registry.v1.DeleteEnvironmentRequest
+	(*DeleteEnvironmentResponse)(nil),  // 91: garrison.registry.v1.DeleteEnvironmentResponse
+	(*GetIntentRequest)(nil),           // 92: garrison.registry.v1.GetIntentRequest
+	(*GetIntentResponse)(nil),          // 93: garrison.registry.v1.GetIntentResponse
+	(*PlanIntentRequest)(nil),          // 94: garrison.registry.v1.PlanIntentRequest
+	(*PlanIntentResponse)(nil),         // 95: garrison.registry.v1.PlanIntentResponse
+	(*ListIntentsRequest)(nil),         // 96: garrison.registry.v1.ListIntentsRequest
+	(*ListIntentsResponse)(nil),        // 97: garrison.registry.v1.ListIntentsResponse
+	(*WithdrawIntentRequest)(nil),      // 98: garrison.registry.v1.WithdrawIntentRequest
+	(*WithdrawIntentResponse)(nil),     // 99: garrison.registry.v1.WithdrawIntentResponse
+	(*SealSecretsRequest)(nil),         // 100: garrison.registry.v1.SealSecretsRequest
+	(*SealSecretsResponse)(nil),        // 101: garrison.registry.v1.SealSecretsResponse
+	(*ReadFactsRequest)(nil),           // 102: garrison.registry.v1.ReadFactsRequest
+	(*ReadFactsResponse)(nil),          // 103: garrison.registry.v1.ReadFactsResponse
+	(*StoredFact)(nil),                 // 104: garrison.registry.v1.StoredFact
+	(*ReportExternalRequest)(nil),      // 105: garrison.registry.v1.ReportExternalRequest
+	(*Range)(nil),                      // 106: garrison.registry.v1.Range
+	(*ReportExternalResponse)(nil),     // 107: garrison.registry.v1.ReportExternalResponse
+	(*LeftOutExternal)(nil),            // 108: garrison.registry.v1.LeftOutExternal
+	(*ListExternalsRequest)(nil),       // 109: garrison.registry.v1.ListExternalsRequest
+	(*ListExternalsResponse)(nil),      // 110: garrison.registry.v1.ListExternalsResponse
+	(*ExternalRow)(nil),                // 111: garrison.registry.v1.ExternalRow
+	nil,                                // 112: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                                // 113: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                                // 114: garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	nil,                                // 115: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	nil,                                // 116: garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	nil,                                // 117: garrison.registry.v1.SealSecretsResponse.SealedEntry
+	nil,                                // 118: garrison.registry.v1.StoredFact.HeadersEntry
+	(*v1.Sysinfo)(nil),                 // 119: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                  // 120: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                   // 121: garrison.api.v1.Page
+	(v1.Life)(0),                       // 122: garrison.server.v1.Life
+	(v1.Presence)(0),                   // 123: garrison.server.v1.Presence
+	(*v12.Selector)(nil),               // 124: garrison.intent.v1.Selector
+	(v1.Standing)(0),                   // 125: garrison.server.v1.Standing
+	(v1.ExecutorState)(0),              // 126: garrison.server.v1.ExecutorState
+	(*durationpb.Duration)(nil),        // 127: google.protobuf.Duration
+	(*v1.Server)(nil),                  // 128: garrison.server.v1.Server
+	(*v11.LeftOut)(nil),                // 129: garrison.api.v1.LeftOut
+	(*timestamppb.Timestamp)(nil),      // 130: google.protobuf.Timestamp
+	(*v13.FieldOwner)(nil),             // 131: garrison.owner.v1.FieldOwner
+	(v14.NameFrom)(0),                  // 132: garrison.token.v1.NameFrom
+	(*v14.Token)(nil),                  // 133: garrison.token.v1.Token
+	(*v1.Duty)(nil),                    // 134: garrison.server.v1.Duty
+	(*v15.CleanUpOutcome)(nil),         // 135: garrison.report.v1.CleanUpOutcome
+	(*v1.Detection)(nil),               // 136: garrison.server.v1.Detection
+	(*v1.Candidate)(nil),               // 137: garrison.server.v1.Candidate
+	(*v16.Ref)(nil),                    // 138: garrison.image.v1.Ref
+	(*v1.DocumentPlace)(nil),           // 139: garrison.server.v1.DocumentPlace
+	(v17.State)(0),                     // 140: garrison.instance.v1.State
+	(v18.Kind)(0),                      // 141: garrison.agent.v1.Kind
+	(v17.Health)(0),                    // 142: garrison.instance.v1.Health
+	(*v17.Instance)(nil),               // 143: garrison.instance.v1.Instance
+	(*v19.Hold)(nil),                   // 144: garrison.hold.v1.Hold
+	(*v110.Block)(nil),                 // 145: garrison.block.v1.Block
+	(v111.DriftPolicy)(0),              // 146: garrison.environment.v1.DriftPolicy
+	(*v111.Brake)(nil),                 // 147: garrison.environment.v1.Brake
+	(*v18.Agent)(nil),                  // 148: garrison.agent.v1.Agent
+	(*v11.Refusal)(nil),                // 149: garrison.api.v1.Refusal
+	(*v112.Application)(nil),           // 150: garrison.application.v1.Application
+	(*v111.Environment)(nil),           // 151: garrison.environment.v1.Environment
+	(*v12.Record)(nil),                 // 152: garrison.intent.v1.Record
+	(*v12.Intent)(nil),                 // 153: garrison.intent.v1.Intent
+	(v12.Effect)(0),                    // 154: garrison.intent.v1.Effect
+	(*v12.Plan)(nil),                   // 155: garrison.intent.v1.Plan
+	(*ValueChange)(nil),                // 156: garrison.registry.v1.ValueChange
+	(*v12.Target)(nil),                 // 157: garrison.intent.v1.Target
+	(v12.State)(0),                     // 158: garrison.intent.v1.State
+	(*anypb.Any)(nil),                  // 159: google.protobuf.Any
+	(*v113.Found)(nil),                 // 160: garrison.external.v1.Found
+	(*v113.External)(nil),              // 161: garrison.external.v1.External
+	(*ListLobbyRequest)(nil),           // 162: garrison.registry.v1.ListLobbyRequest
+	(*AcceptLobbyRequest)(nil),         // 163: garrison.registry.v1.AcceptLobbyRequest
+	(*RejectLobbyRequest)(nil),         // 164: garrison.registry.v1.RejectLobbyRequest
+	(*SetLabelRuleRequest)(nil),        // 165: garrison.registry.v1.SetLabelRuleRequest
+	(*UnsetLabelRuleRequest)(nil),      // 166: garrison.registry.v1.UnsetLabelRuleRequest
+	(*ListLabelRulesRequest)(nil),      // 167: garrison.registry.v1.ListLabelRulesRequest
+	(*ListAvailableRequest)(nil),       // 168: garrison.registry.v1.ListAvailableRequest
+	(*PlanDefaultsRequest)(nil),        // 169: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 170: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 171: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 172: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 173: garrison.registry.v1.MoveServersRequest
+	(*SetHoldRequest)(nil),             // 174: garrison.registry.v1.SetHoldRequest
+	(*UnsetHoldsRequest)(nil),          // 175: garrison.registry.v1.UnsetHoldsRequest
+	(*ListHoldsRequest)(nil),           // 176: garrison.registry.v1.ListHoldsRequest
+	(*AddBlocksRequest)(nil),           // 177: garrison.registry.v1.AddBlocksRequest
+	(*RemoveBlockRequest)(nil),         // 178: garrison.registry.v1.RemoveBlockRequest
+	(*ListBlocksRequest)(nil),          // 179: garrison.registry.v1.ListBlocksRequest
+	(*PlanRolloutRequest)(nil),         // 180: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 181: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 182: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 183: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 184: garrison.registry.v1.ControlRolloutRequest
+	(*AnswerRolloutRequest)(nil),       // 185: garrison.registry.v1.AnswerRolloutRequest
+	(*ReplayRolloutRequest)(nil),       // 186: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 187: garrison.registry.v1.ForecastRolloutRequest
+	(*OpenLogRequest)(nil),             // 188: garrison.registry.v1.OpenLogRequest
+	(*ListLobbyResponse)(nil),          // 189: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 190: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 191: garrison.registry.v1.RejectLobbyResponse
+	(*SetLabelRuleResponse)(nil),       // 192: garrison.registry.v1.SetLabelRuleResponse
+	(*UnsetLabelRuleResponse)(nil),     // 193: garrison.registry.v1.UnsetLabelRuleResponse
+	(*ListLabelRulesResponse)(nil),     // 194: garrison.registry.v1.ListLabelRulesResponse
+	(*ListAvailableResponse)(nil),      // 195: garrison.registry.v1.ListAvailableResponse
+	(*PlanDefaultsResponse)(nil),       // 196: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 197: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 198: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 199: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 200: garrison.registry.v1.MoveServersResponse
+	(*SetHoldResponse)(nil),            // 201: garrison.registry.v1.SetHoldResponse
+	(*UnsetHoldsResponse)(nil),         // 202: garrison.registry.v1.UnsetHoldsResponse
+	(*ListHoldsResponse)(nil),          // 203: garrison.registry.v1.ListHoldsResponse
+	(*AddBlocksResponse)(nil),          // 204: garrison.registry.v1.AddBlocksResponse
+	(*RemoveBlockResponse)(nil),        // 205: garrison.registry.v1.RemoveBlockResponse
+	(*ListBlocksResponse)(nil),         // 206: garrison.registry.v1.ListBlocksResponse
+	(*PlanRolloutResponse)(nil),        // 207: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 208: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 209: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 210: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 211: garrison.registry.v1.ControlRolloutResponse
+	(*AnswerRolloutResponse)(nil),      // 212: garrison.registry.v1.AnswerRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 213: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 214: garrison.registry.v1.ForecastRolloutResponse
+	(*OpenLogResponse)(nil),            // 215: garrison.registry.v1.OpenLogResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	116, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	117, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
-	118, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	109, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	119, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	120, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	121, // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
-	122, // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
-	123, // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
-	124, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
-	125, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	119, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	120, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	121, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	112, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	122, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	123, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	124, // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
+	125, // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
+	126, // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
+	127, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	128, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
 	9,   // 11: garrison.registry.v1.ListServersResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
-	126, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	127, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
-	127, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
-	125, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	129, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	130, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
+	130, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
+	128, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
 	12,  // 16: garrison.registry.v1.GetServerResponse.closed:type_name -> garrison.registry.v1.Closed
-	127, // 17: garrison.registry.v1.Closed.opens_at:type_name -> google.protobuf.Timestamp
-	110, // 18: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	117, // 19: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	124, // 20: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	128, // 21: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
-	127, // 22: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	130, // 17: garrison.registry.v1.Closed.opens_at:type_name -> google.protobuf.Timestamp
+	113, // 18: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	120, // 19: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	127, // 20: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	131, // 21: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	130, // 22: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
 	13,  // 23: garrison.registry.v1.InviteServersRequest.servers:type_name -> garrison.registry.v1.InviteServerRequest
-	127, // 24: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
+	130, // 24: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
 	16,  // 25: garrison.registry.v1.InviteServersResponse.servers:type_name -> garrison.registry.v1.InvitedServer
-	124, // 26: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
-	111, // 27: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
-	117, // 28: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
-	129, // 29: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
-	130, // 30: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
-	118, // 31: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
-	130, // 32: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
-	126, // 33: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	130, // 34: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
-	112, // 35: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	128, // 36: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
-	125, // 37: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	124, // 38: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
-	125, // 39: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
-	127, // 40: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	131, // 41: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
-	125, // 42: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
-	125, // 43: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
-	125, // 44: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
-	132, // 45: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	125, // 46: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	127, // 47: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
-	127, // 48: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
+	127, // 26: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
+	114, // 27: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	120, // 28: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
+	132, // 29: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
+	133, // 30: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
+	121, // 31: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
+	133, // 32: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
+	129, // 33: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	133, // 34: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
+	115, // 35: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	131, // 36: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	128, // 37: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	127, // 38: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
+	128, // 39: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
+	130, // 40: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	134, // 41: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
+	128, // 42: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
+	128, // 43: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
+	128, // 44: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
+	135, // 45: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	128, // 46: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	130, // 47: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
+	130, // 48: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
 	39,  // 49: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
-	118, // 50: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
-	133, // 51: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
-	134, // 52: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
-	126, // 53: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	127, // 54: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
-	135, // 55: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
-	135, // 56: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
+	121, // 50: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
+	136, // 51: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
+	137, // 52: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
+	129, // 53: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	130, // 54: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
+	138, // 55: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
+	138, // 56: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
 	0,   // 57: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
-	127, // 58: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
-	125, // 59: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
+	130, // 58: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
+	128, // 59: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
 	43,  // 60: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
-	118, // 61: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
-	121, // 62: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
+	121, // 61: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
+	124, // 62: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
 	44,  // 63: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
 	39,  // 64: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
-	125, // 65: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
-	126, // 66: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	136, // 67: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
-	47,  // 68: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
-	125, // 69: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
-	118, // 70: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	137, // 71: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	121, // 72: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
-	138, // 73: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
-	139, // 74: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
-	124, // 75: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
-	7,   // 76: garrison.registry.v1.CountServersRequest.filter:type_name -> garrison.registry.v1.ListServersRequest
-	55,  // 77: garrison.registry.v1.CountServersResponse.counts:type_name -> garrison.registry.v1.Counts
-	50,  // 78: garrison.registry.v1.CountInstancesRequest.filter:type_name -> garrison.registry.v1.ListInstancesRequest
-	55,  // 79: garrison.registry.v1.CountInstancesResponse.counts:type_name -> garrison.registry.v1.Counts
-	56,  // 80: garrison.registry.v1.Counts.groups:type_name -> garrison.registry.v1.CountGroup
-	140, // 81: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	120, // 82: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	108, // 83: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
-	141, // 84: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
-	142, // 85: garrison.registry.v1.InstanceRow.block:type_name -> garrison.block.v1.Block
-	127, // 86: garrison.registry.v1.InstanceRow.offline_since:type_name -> google.protobuf.Timestamp
-	57,  // 87: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	126, // 88: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	118, // 89: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
-	121, // 90: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
-	1,   // 91: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
-	127, // 92: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
-	127, // 93: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
-	2,   // 94: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
-	135, // 95: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
-	127, // 96: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
-	61,  // 97: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
-	63,  // 98: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
-	9,   // 99: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
-	60,  // 100: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
-	143, // 101: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
-	144, // 102: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
-	118, // 103: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	145, // 104: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	126, // 105: garrison.registry.v1.ListAgentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	145, // 106: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	145, // 107: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	146, // 108: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
-	145, // 109: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	145, // 110: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	68,  // 111: garrison.registry.v1.ChangeAgentResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	118, // 112: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	147, // 113: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	126, // 114: garrison.registry.v1.ListApplicationsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	147, // 115: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	147, // 116: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	147, // 117: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	147, // 118: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	68,  // 119: garrison.registry.v1.ChangeApplicationResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	118, // 120: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	148, // 121: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	126, // 122: garrison.registry.v1.ListEnvironmentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	148, // 123: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	148, // 124: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	148, // 125: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	148, // 126: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	68,  // 127: garrison.registry.v1.ChangeEnvironmentResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	124, // 128: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	149, // 129: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	118, // 130: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	150, // 131: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	151, // 132: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	152, // 133: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	153, // 134: garrison.registry.v1.PlanIntentResponse.values:type_name -> garrison.registry.v1.ValueChange
-	154, // 135: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	118, // 136: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	155, // 137: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	127, // 138: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	149, // 139: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	126, // 140: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	149, // 141: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	113, // 142: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	114, // 143: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
-	127, // 144: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
-	101, // 145: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
-	127, // 146: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
-	115, // 147: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
-	156, // 148: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
-	157, // 149: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
-	103, // 150: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
-	105, // 151: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
-	146, // 152: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
-	118, // 153: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
-	139, // 154: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
-	121, // 155: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
-	108, // 156: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
-	126, // 157: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	158, // 158: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
-	7,   // 159: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	10,  // 160: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	13,  // 161: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	15,  // 162: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
-	159, // 163: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
-	160, // 164: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
-	161, // 165: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
-	162, // 166: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
-	163, // 167: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
-	164, // 168: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
-	18,  // 169: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
-	20,  // 170: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
-	22,  // 171: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
-	24,  // 172: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	26,  // 173: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
-	28,  // 174: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	30,  // 175: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
-	32,  // 176: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
-	34,  // 177: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
-	51,  // 178: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
-	53,  // 179: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
-	165, // 180: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
-	36,  // 181: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	38,  // 182: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	41,  // 183: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
-	45,  // 184: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	48,  // 185: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	50,  // 186: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	59,  // 187: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
-	102, // 188: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
-	106, // 189: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
-	64,  // 190: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	66,  // 191: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	69,  // 192: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	71,  // 193: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	73,  // 194: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	75,  // 195: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	79,  // 196: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	77,  // 197: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	85,  // 198: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	81,  // 199: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	83,  // 200: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	87,  // 201: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	166, // 202: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
-	167, // 203: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
-	168, // 204: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
-	169, // 205: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
-	170, // 206: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
-	171, // 207: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
-	172, // 208: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
-	173, // 209: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
-	174, // 210: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
-	175, // 211: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
-	176, // 212: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
-	91,  // 213: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	89,  // 214: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	93,  // 215: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	95,  // 216: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	177, // 217: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	178, // 218: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	179, // 219: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	180, // 220: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	181, // 221: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	182, // 222: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
-	183, // 223: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
-	184, // 224: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
-	97,  // 225: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	185, // 226: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
-	99,  // 227: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 228: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 229: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	14,  // 230: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	17,  // 231: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	186, // 232: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	187, // 233: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	188, // 234: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	189, // 235: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	190, // 236: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	191, // 237: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	19,  // 238: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	21,  // 239: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	23,  // 240: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	25,  // 241: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	27,  // 242: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	29,  // 243: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	31,  // 244: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	33,  // 245: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	35,  // 246: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	52,  // 247: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	54,  // 248: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	192, // 249: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
-	37,  // 250: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	40,  // 251: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	42,  // 252: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	46,  // 253: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	49,  // 254: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	58,  // 255: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	62,  // 256: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	104, // 257: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	107, // 258: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	65,  // 259: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	67,  // 260: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	70,  // 261: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	72,  // 262: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	74,  // 263: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	76,  // 264: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	80,  // 265: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	78,  // 266: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	86,  // 267: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	82,  // 268: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	84,  // 269: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	88,  // 270: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	193, // 271: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	194, // 272: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	195, // 273: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	196, // 274: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	197, // 275: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	198, // 276: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
-	199, // 277: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
-	200, // 278: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
-	201, // 279: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
-	202, // 280: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
-	203, // 281: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
-	92,  // 282: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	90,  // 283: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	94,  // 284: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	96,  // 285: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	204, // 286: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	205, // 287: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	206, // 288: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	207, // 289: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	208, // 290: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	209, // 291: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
-	210, // 292: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
-	211, // 293: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
-	98,  // 294: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	212, // 295: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
-	100, // 296: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	228, // [228:297] is the sub-list for method output_type
-	159, // [159:228] is the sub-list for method input_type
-	159, // [159:159] is the sub-list for extension type_name
-	159, // [159:159] is the sub-list for extension extendee
-	0,   // [0:159] is the sub-list for field type_name
+	128, // 65: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
+	129, // 66: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	121, // 67: garrison.registry.v1.ListWritersRequest.page:type_name -> garrison.api.v1.Page
+	47,  // 68: garrison.registry.v1.ListWritersResponse.writers:type_name -> garrison.registry.v1.Writer
+	129, // 69: garrison.registry.v1.ListWritersResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	139, // 70: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
+	50,  // 71: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
+	128, // 72: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
+	121, // 73: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	140, // 74: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	124, // 75: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
+	141, // 76: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
+	142, // 77: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
+	127, // 78: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	7,   // 79: garrison.registry.v1.CountServersRequest.filter:type_name -> garrison.registry.v1.ListServersRequest
+	58,  // 80: garrison.registry.v1.CountServersResponse.counts:type_name -> garrison.registry.v1.Counts
+	53,  // 81: garrison.registry.v1.CountInstancesRequest.filter:type_name -> garrison.registry.v1.ListInstancesRequest
+	58,  // 82: garrison.registry.v1.CountInstancesResponse.counts:type_name -> garrison.registry.v1.Counts
+	59,  // 83: garrison.registry.v1.Counts.groups:type_name -> garrison.registry.v1.CountGroup
+	143, // 84: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	123, // 85: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	111, // 86: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
+	144, // 87: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
+	145, // 88: garrison.registry.v1.InstanceRow.block:type_name -> garrison.block.v1.Block
+	130, // 89: garrison.registry.v1.InstanceRow.offline_since:type_name -> google.protobuf.Timestamp
+	60,  // 90: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
+	129, // 91: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	121, // 92: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
+	124, // 93: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
+	1,   // 94: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
+	130, // 95: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
+	130, // 96: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
+	2,   // 97: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
+	138, // 98: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
+	130, // 99: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
+	64,  // 100: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
+	66,  // 101: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
+	9,   // 102: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
+	63,  // 103: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
+	146, // 104: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
+	147, // 105: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
+	121, // 106: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
+	148, // 107: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
+	129, // 108: garrison.registry.v1.ListAgentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	148, // 109: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	148, // 110: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	149, // 111: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
+	148, // 112: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
+	148, // 113: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
+	71,  // 114: garrison.registry.v1.ChangeAgentResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	121, // 115: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
+	150, // 116: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
+	129, // 117: garrison.registry.v1.ListApplicationsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	150, // 118: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
+	150, // 119: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
+	150, // 120: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
+	150, // 121: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
+	71,  // 122: garrison.registry.v1.ChangeApplicationResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	121, // 123: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
+	151, // 124: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
+	129, // 125: garrison.registry.v1.ListEnvironmentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	151, // 126: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	151, // 127: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	151, // 128: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
+	151, // 129: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
+	71,  // 130: garrison.registry.v1.ChangeEnvironmentResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	127, // 131: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	152, // 132: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	121, // 133: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	153, // 134: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	154, // 135: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	155, // 136: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	156, // 137: garrison.registry.v1.PlanIntentResponse.values:type_name -> garrison.registry.v1.ValueChange
+	157, // 138: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	121, // 139: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	158, // 140: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	130, // 141: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	152, // 142: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	129, // 143: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	152, // 144: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	116, // 145: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	117, // 146: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
+	130, // 147: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
+	104, // 148: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
+	130, // 149: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
+	118, // 150: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
+	159, // 151: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
+	160, // 152: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
+	106, // 153: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
+	108, // 154: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
+	149, // 155: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
+	121, // 156: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
+	142, // 157: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
+	124, // 158: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
+	111, // 159: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
+	129, // 160: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	161, // 161: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
+	7,   // 162: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	10,  // 163: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	13,  // 164: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	15,  // 165: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
+	162, // 166: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
+	163, // 167: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
+	164, // 168: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
+	165, // 169: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
+	166, // 170: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
+	167, // 171: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
+	18,  // 172: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
+	20,  // 173: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
+	22,  // 174: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
+	24,  // 175: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	26,  // 176: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
+	28,  // 177: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	30,  // 178: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
+	32,  // 179: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
+	34,  // 180: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
+	54,  // 181: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
+	56,  // 182: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
+	168, // 183: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
+	36,  // 184: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	38,  // 185: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	41,  // 186: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	45,  // 187: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	51,  // 188: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	53,  // 189: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	62,  // 190: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	105, // 191: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	48,  // 192: garrison.registry.v1.RegistryService.ListWriters:input_type -> garrison.registry.v1.ListWritersRequest
+	109, // 193: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
+	67,  // 194: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
+	69,  // 195: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
+	72,  // 196: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
+	74,  // 197: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
+	76,  // 198: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
+	78,  // 199: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
+	82,  // 200: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
+	80,  // 201: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
+	88,  // 202: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
+	84,  // 203: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
+	86,  // 204: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
+	90,  // 205: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
+	169, // 206: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	170, // 207: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	171, // 208: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	172, // 209: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	173, // 210: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	174, // 211: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
+	175, // 212: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
+	176, // 213: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
+	177, // 214: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
+	178, // 215: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
+	179, // 216: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
+	94,  // 217: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	92,  // 218: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	96,  // 219: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	98,  // 220: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	180, // 221: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	181, // 222: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	182, // 223: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	183, // 224: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	184, // 225: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	185, // 226: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
+	186, // 227: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	187, // 228: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	100, // 229: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	188, // 230: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
+	102, // 231: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 232: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 233: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	14,  // 234: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	17,  // 235: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	189, // 236: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	190, // 237: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	191, // 238: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	192, // 239: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
+	193, // 240: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
+	194, // 241: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
+	19,  // 242: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	21,  // 243: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	23,  // 244: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	25,  // 245: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	27,  // 246: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	29,  // 247: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	31,  // 248: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	33,  // 249: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	35,  // 250: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	55,  // 251: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	57,  // 252: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	195, // 253: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
+	37,  // 254: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	40,  // 255: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	42,  // 256: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	46,  // 257: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	52,  // 258: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	61,  // 259: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	65,  // 260: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	107, // 261: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	49,  // 262: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
+	110, // 263: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	68,  // 264: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
+	70,  // 265: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
+	73,  // 266: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
+	75,  // 267: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
+	77,  // 268: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
+	79,  // 269: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
+	83,  // 270: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
+	81,  // 271: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
+	89,  // 272: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
+	85,  // 273: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
+	87,  // 274: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
+	91,  // 275: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
+	196, // 276: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	197, // 277: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	198, // 278: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	199, // 279: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	200, // 280: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	201, // 281: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
+	202, // 282: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
+	203, // 283: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
+	204, // 284: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
+	205, // 285: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
+	206, // 286: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
+	95,  // 287: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	93,  // 288: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	97,  // 289: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	99,  // 290: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	207, // 291: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	208, // 292: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	209, // 293: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	210, // 294: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	211, // 295: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	212, // 296: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
+	213, // 297: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	214, // 298: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	101, // 299: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	215, // 300: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
+	103, // 301: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	232, // [232:302] is the sub-list for method output_type
+	162, // [162:232] is the sub-list for method input_type
+	162, // [162:162] is the sub-list for extension type_name
+	162, // [162:162] is the sub-list for extension extendee
+	0,   // [0:162] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -8389,7 +8613,7 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   113,
+			NumMessages:   116,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

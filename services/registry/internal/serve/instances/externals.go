@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -35,15 +36,11 @@ import (
 // ten minutes, and half as many again.
 const reportsAnHour = 1800
 
-// changesAnHour is how many facts one reporter may cause in an hour.
-const changesAnHour = 100_000
-
 // Externals takes reports about external instances and lists them. When a report last confirmed an instance is only in
 // memory: it would be a fact for each instance and report.
 type Externals struct {
 	records *records.Records
 	reports *pace.Pace // calls of a reporter
-	changes *pace.Pace // facts of a reporter
 	log     zerolog.Logger
 
 	mu        sync.Mutex
@@ -55,7 +52,7 @@ type Externals struct {
 func NewExternals(r *records.Records, log zerolog.Logger) *Externals {
 	return &Externals{
 		records: r, log: log, started: r.Now(), confirmed: map[string]time.Time{},
-		reports: pace.New(reportsAnHour, time.Hour), changes: pace.New(changesAnHour, time.Hour),
+		reports: pace.New(reportsAnHour, time.Hour),
 	}
 }
 
@@ -70,7 +67,7 @@ func (e *Externals) Report(
 			len(q.Found), external.MaxFound)
 	}
 	if _, ok := e.reports.Take(c.Actor); !ok {
-		return nil, fault.Refuse(fault.Unavailable, busy(c.Actor, "reports", reportsAnHour))
+		return nil, fault.Refuse(fault.Unavailable, busy(c.Actor))
 	}
 	resp := &registryv1.ReportExternalResponse{}
 	for first := true; ; first = false {
@@ -104,15 +101,17 @@ func (e *Externals) record(
 ) (d external.Decision, rest int, err error) {
 	err = e.records.Change(ctx, func() ([]ledger.Draft, error) {
 		var refusal *apiv1.Refusal
-		if d, refusal = external.Report(e.records.View, c.Actor, q); refusal != nil {
+		if d, refusal = external.Report(e.records.View, c.Actor, q, e.records.Now()); refusal != nil {
 			return nil, refuseReport(refusal)
 		}
 		n := min(len(d.Changes), topology.MaxBatch)
 		rest = len(d.Changes) - n
 		var drafts []ledger.Draft
+		var bytes uint64
 		for i, x := range d.Changes[:n] {
-			if _, ok := e.changes.Take(c.Actor); !ok {
-				d.LeaveOut(d.Changes[i:], busy(c.Actor, "changes", changesAnHour))
+			bytes += budget.Size(x.Body)
+			if why := e.records.OverBudget(c.Actor, ledger.External, bytes); why != nil {
+				d.LeaveOut(d.Changes[i:], why)
 				n, rest = i, 0
 				break
 			}
@@ -132,9 +131,10 @@ func refuseReport(r *apiv1.Refusal) error {
 	return request.NotFound(r)
 }
 
-func busy(actor, what string, most int) *apiv1.Refusal {
+func busy(actor string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: code.Busy, Message: fmt.Sprintf("reporter %s sent more than %d %s within an hour", actor, most, what),
+		Code:         code.Busy,
+		Message:      fmt.Sprintf("reporter %s sent more than %d reports within an hour", actor, reportsAnHour),
 		RetryAfterMs: uint32(time.Minute.Milliseconds()),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -104,6 +105,47 @@ func TestALongReportIsRecordedInBatchesAndAnInstanceThatNoReportListsIsStale(t *
 	s.report(nil, good("new"))
 	if have := s.listed(&registryv1.ListExternalsRequest{Stale: true}); !slices.Equal(have, []string{"old"}) {
 		t.Errorf("%v are stale; want old", have)
+	}
+}
+
+func TestAnInstanceThatAlwaysDiffersIsRecordedTenTimesAndThenOnceAMinute(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	mad := good("mad")
+	have := ""
+	for n := range budget.Burst + 2 {
+		mad.Version = fmt.Sprint(n)
+		have += s.report(nil, mad)[:1]
+	}
+	s.At = s.At.Add(budget.Every)
+	for _, version := range []string{"a", "b"} {
+		mad.Version = version
+		have += s.report(nil, mad, good(version))[:1]
+	}
+	if want := "1111111111" + "00" + "21"; have != want {
+		t.Errorf("recorded %s; want %s", have, want)
+	}
+}
+
+func TestAReporterThatUsedUpItsBudgetIsLeftOutUntilMidnight(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.Records.Limits.Reporter = 3 * 800
+	var found []*externalv1.Found
+	for n := range 10 {
+		found = append(found, good(fmt.Sprint("vm-", n)))
+	}
+	q := &registryv1.ReportExternalRequest{Agent: "vm", Found: found}
+	first := recordstest.Call(s.World, s.api.Report, q)
+	if n := int(first.Changed); n != 3 || len(first.LeftOut) != 7 || first.LeftOut[0].Refusal.Code != code.UserBudget {
+		t.Errorf("recorded %d, left out %v; want 3 and 7 with %s", n, first.LeftOut, code.UserBudget)
+	}
+	if again := recordstest.Call(s.World, s.api.Report, q); again.Changed != 0 {
+		t.Errorf("%d more on the same day", again.Changed)
+	}
+	s.At = s.At.Add(24 * time.Hour)
+	if next := recordstest.Call(s.World, s.api.Report, q); next.Changed != 3 {
+		t.Errorf("%d on the next day; want 3", next.Changed)
 	}
 }
 

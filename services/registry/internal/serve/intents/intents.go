@@ -60,6 +60,9 @@ func (i *Handler) Handle(ctx context.Context, m bus.Message) error {
 	if err := i.records.Decider.CatchUp(ctx); err != nil {
 		return err
 	}
+	if err := i.afford(ctx, &ask); err != nil {
+		return err
+	}
 	if ask.Undone, err = i.lookup.Undone(ctx, ask.Intent); err != nil {
 		return err
 	}
@@ -75,6 +78,22 @@ func (i *Handler) Handle(ctx context.Context, m bus.Message) error {
 		err := attempt(ctx, ask)
 		ask.Again, lost = true, true
 		return err
+	})
+}
+
+// afford has an intent refused whose user is over the budget of the ledger. The error is of kind Invalid when so many
+// were refused that further refusals are not recorded.
+func (i *Handler) afford(ctx context.Context, ask *intent.Ask) error {
+	r := i.records
+	return r.Decider.Query(ctx, func() error {
+		why := r.OverBudget(ask.Actor, ledger.Intent, 1)
+		if _, decided := r.View.Intent(ask.ID); why == nil || decided {
+			return nil
+		}
+		if ask.Wrong = why; r.View.Writers.Beyond(r.Limits, ask.Actor, r.Now()) {
+			return fault.Refuse(fault.Invalid, why)
+		}
+		return nil
 	})
 }
 

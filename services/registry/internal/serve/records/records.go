@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/decide"
@@ -43,12 +44,19 @@ type Records struct {
 	NewID    func() string
 	Secrets  *secret.Key // nil without one
 	Budget   uint64      // how many bytes of facts one server may cause in a day
+	Limits   budget.Limits
 }
 
 // Believed reports whether a server's beats and reports count: it is under management, neither quarantined nor revoked,
 // and within its budget.
 func (r *Records) Believed(s *serverv1.Server) bool {
 	return server.Believed(s) && !intake.Over(s, r.Budget, r.Now())
+}
+
+// OverBudget returns why a user may cause no facts of a noun that take that many bytes, or nil. It must run inside
+// Read.
+func (r *Records) OverBudget(actor string, noun ledger.Noun, bytes uint64) *apiv1.Refusal {
+	return r.View.Writers.Refusal(r.Limits, actor, noun, bytes, r.Now())
 }
 
 // Change takes a decision, records it, and waits until the view holds it.

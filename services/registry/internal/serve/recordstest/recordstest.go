@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/decide"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -18,7 +19,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
-	"github.com/garrison-fleet/garrison/services/registry/internal/intake"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
@@ -41,7 +41,7 @@ func New(t testing.TB) *World {
 	w := &World{T: t, At: time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC), ends: map[string]uint64{}}
 	v, now := view.New(), func() time.Time { return w.At }
 	w.Records = &records.Records{
-		View: v, Follower: fold.New(nil, v, fold.Options{}), Now: now, NewID: ident.New, Budget: intake.DefaultBudget,
+		View: v, Follower: fold.New(nil, v, fold.Options{}), Now: now, NewID: ident.New, Budget: budget.DefaultServer,
 		Decider: decide.New(decide.Config{Service: ledger.Registry, Ledger: w, View: w, Writer: w, Now: now}),
 	}
 	return w

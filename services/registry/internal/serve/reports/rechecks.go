@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -24,7 +25,7 @@ const (
 	// recheckTimeout bounds one recheck.
 	recheckTimeout = 30 * time.Second
 	// latestRecheck is how far ahead a recheck is due at most; a later one comes from a clock that was set back.
-	latestRecheck = 2 * intake.ObservedEvery
+	latestRecheck = 2 * budget.Every
 )
 
 // Rechecks are the last reports that are read again once what they say may be recorded. Reports that
