@@ -90,7 +90,7 @@ func call[R proto.Message](
 		return zero, fault.New(fault.Internal, "the answer of %s is a %s, not a %s", m.descriptor.Name(), want, have)
 	}
 	if bus.AccessOf(m.descriptor) != readAccess {
-		if err := c.mayWrite(ctx, string(m.descriptor.Name()), request); err != nil {
+		if err := mayWrite(ctx, c, string(m.descriptor.Name()), request); err != nil {
 			return zero, err
 		}
 	}

@@ -80,20 +80,18 @@ type Client struct {
 	bells   bells
 
 	patience patience
-	onWrite  func(ctx context.Context, name string, request proto.Message) error
+
+	// OnWrite is called before each call that may change something, with the name of the method, and before each intent
+	// is published, with its verb. Its error ends the call. It is set before the first call; nil allows all.
+	OnWrite func(ctx context.Context, name string, request proto.Message) error
 }
 
-// OnWrite has a function called before each call that may change something, with the name of the method, and before
-// each intent is published, with its verb. Its error ends the call.
-func (c *Client) OnWrite(may func(ctx context.Context, name string, request proto.Message) error) {
-	c.onWrite = may
-}
-
-func (c *Client) mayWrite(ctx context.Context, name string, request proto.Message) error {
-	if c.onWrite == nil {
+// mayWrite asks OnWrite.
+func mayWrite(ctx context.Context, c *Client, name string, request proto.Message) error {
+	if c.OnWrite == nil {
 		return nil
 	}
-	return c.onWrite(ctx, name, request)
+	return c.OnWrite(ctx, name, request)
 }
 
 // Open connects with the context that FindContext finds for name, in the environment of this process.

@@ -54,7 +54,7 @@ func (c *Client) Publish(ctx context.Context, id string, intent *intentv1.Intent
 	if err != nil {
 		return err
 	}
-	if err := c.mayWrite(ctx, verb, intent); err != nil {
+	if err := mayWrite(ctx, c, verb, intent); err != nil {
 		return err
 	}
 	data, err := proto.Marshal(intent)

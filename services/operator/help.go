@@ -45,7 +45,8 @@ func fitHelp(env *cli.Env, root *cobra.Command) {
 			root.SetOut(c.OutOrStdout())
 			shown(root, args)
 		case c.Name() == flagsTopic && c.Parent() == root:
-			fmt.Fprint(c.OutOrStdout(), "Flags of every command:\n", root.PersistentFlags().FlagUsagesWrapped(h.width()))
+			fmt.Fprintln(c.OutOrStdout(), "Flags of every command:")
+			fmt.Fprint(c.OutOrStdout(), root.PersistentFlags().FlagUsagesWrapped(h.width()))
 		default:
 			shown(c, args)
 		}

@@ -234,7 +234,7 @@ var reads = map[string]bool{
 // destroying are the last words of commands that destroy what they name.
 var destroying = []string{"delete", "unset", "remove", "revoke"}
 
-// addChanges adds the flags of changes to every command that is none of reads.
+// addChanges adds the flags of changes to every command but those of reads.
 func addChanges(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		addChanges(sub)

@@ -75,7 +75,7 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 
 // guarded has a client ask before it changes something.
 func (env *Env) guarded(c *client.Client) *client.Client {
-	c.OnWrite(env.beforeWrite)
+	c.OnWrite = env.beforeWrite
 	return c
 }
 

@@ -86,7 +86,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		Short:      "Make a token void at once; servers that joined with it stay.",
 		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
-			if quarantine && !yes && !env.DryRun && !cli.IsTerminal(env.In) { // before the token is revoked, and not between the two
+			if quarantine && !yes && !env.DryRun && !cli.IsTerminal(env.In) { // before the token is revoked
 				return cli.Usage("stdin is not a terminal, cannot ask before servers are shut out. Try: --yes")
 			}
 			q.Name = a[0]

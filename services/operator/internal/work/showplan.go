@@ -92,7 +92,8 @@ func (s Summary) Say(env *cli.Env) {
 			if why := one.GetRefusal(); why != nil && strings.HasSuffix(why.GetMessage(), r.GetFirst().GetMessage()) {
 				continue
 			}
-			env.Say("  %s%d %s: %s", s.whose(one), r.GetCount(), output.Word(r.GetEffect()), display.Reason(r.GetFirst()))
+			env.Say("  %s%d %s: %s", s.whose(one), r.GetCount(), output.Word(r.GetEffect()),
+				display.Reason(r.GetFirst()))
 		}
 		if text := offlineText(one); text != "" {
 			env.Say("  %s", text)
