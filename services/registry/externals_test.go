@@ -198,7 +198,7 @@ func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T)
 	missing := s.check(&registryv1.CheckFleetRequest{Agent: "vm"}).Differences
 	if len(missing) != 1 || missing[0].Cause != code.StaleReport || missing[0].Observed != "never reported" ||
 		missing[0].Reason != "lost: it is wanted, and no report lists it" {
-		t.Errorf("an instance that nobody reports: %v", missing)
+		t.Errorf("an instance that no report lists: %v", missing)
 	}
 	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
 		s.want(map[string]string{"all": "2", "env=prod": "3", "own": "1"}))

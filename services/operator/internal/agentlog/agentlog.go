@@ -37,7 +37,8 @@ type logFlags struct {
 func Command(env *cli.Env) *cobra.Command {
 	var f logFlags
 	c := &cobra.Command{
-		Use: "logs SERVER AGENT | AGENT --on SELECTOR", Short: "Print the output of an agent on one or more servers.",
+		Use:   "logs SERVER AGENT | AGENT --on SELECTOR",
+		Short: "Print the output of an agent on one or more servers.",
 		Long: `Print the output of an agent: what its processes wrote to standard output and standard error. With --on,
 that of up to 20 servers, one after the other, or together with -f; each line begins with the server's name.
 
@@ -59,7 +60,8 @@ Characters that would control the terminal are left out; --raw keeps them, where
 			}
 			if c.Flags().Changed("on") {
 				if len(a) != 1 {
-					return cli.Usage("--on selects the servers, so only AGENT is named. Try: %s --help", c.CommandPath())
+					return cli.Usage("--on selects the servers, so only AGENT is named. Try: %s --help",
+						c.CommandPath())
 				}
 				return readSeveral(c.Context(), env, f, a[0])
 			}

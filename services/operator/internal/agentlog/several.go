@@ -33,8 +33,8 @@ func (w *inTurn) Write(data []byte) (int, error) {
 	return w.out.Write(data)
 }
 
-// readSeveral prints the output of an agent on the servers that the flags select: one after the other, or together where
-// it follows. A server whose output cannot be read is named, and the others are read.
+// readSeveral prints the output of an agent on the servers that the flags select: one after the other, or together
+// where it follows. A server whose output cannot be read is named, and the others are read.
 func readSeveral(ctx context.Context, env *cli.Env, f logFlags, agent string) error {
 	rows, err := serversWith(ctx, env, f, agent)
 	if err != nil {
@@ -96,7 +96,8 @@ func serversWith(ctx context.Context, env *cli.Env, f logFlags, agent string) ([
 		return nil, fault.Refusef(fault.NotFound, code.NoServers, "no selected server has agent %q", agent).
 			Try("garrison instance list --agent " + output.Quote(agent))
 	case n > mostServers:
-		return nil, cli.Usage("more than %d of the selected servers have agent %q. Try: a narrower --on", mostServers, agent)
+		return nil, cli.Usage("more than %d of the selected servers have agent %q. Try: a narrower --on", mostServers,
+			agent)
 	}
 	return r.GetInstances(), nil
 }

@@ -150,8 +150,10 @@ func TestAFactThatDoesNotFitMovesOnlyTheSequenceOfItsKey(t *testing.T) {
 	})
 }
 
-// touch moves the sequence of a fact's key as a fact that does not fit may.
+// touch moves the sequence of a fact's key as a fact that does not fit may. It counts for its writer all the same: it
+// takes its place in the ledger.
 func touch(v *View, f ledger.Fact) {
+	v.Writers.Apply(f)
 	switch f.Noun {
 	case ledger.Server:
 		v.servers.Touch(f.Key, f.Sequence)
