@@ -26,9 +26,9 @@ const (
 	// 600 bytes each time it comes online, a few kilobytes a day; one whose agent fails and recovers all day causes
 	// 1 MiB, and one whose network does 2 MiB.
 	DefaultServer = 8 << 20
-	// DefaultUser is how many bytes of facts one user may cause in a day. An install on 10,000 servers takes some
-	// 45 MiB with its tasks.
-	DefaultUser = 1 << 30
+	// DefaultUser is how many bytes of facts one user may cause in a day. An install on 100,000 servers takes some
+	// 450 MiB with its tasks.
+	DefaultUser = 8 << 30
 	// DefaultReporter is the same for reports of external instances. The first one of 100,000 instances takes 90 MiB.
 	DefaultReporter = 128 << 20
 )

@@ -29,7 +29,7 @@ var dryRuns = []string{
 	"env default set prod beacon@1.0.0 --reach all", "image prune beacon --older-than 1ms",
 	"import ansible DIR/hosts", "import triton DIR/dump", "install beacon --on all",
 	"instance adopt web-1 12 --as beacon@1.0.0", "instance release web-1 beacon", "intent cancel ID",
-	"purge-undo --on all", "remove beacon --on all", "restore accept --on all",
+	"purge-undo --on all", "remove beacon --on all", "restore accept --on all", "restore confirm --yes",
 	"rollout apply DIR/plan.json", "rollout start beacon@2.0.0 --on all", "rollout undo " + paused,
 	"server clean gone-1 --ssh root@gone --ssh-command true", "server decommission web-1",
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",

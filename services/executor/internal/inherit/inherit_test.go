@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/garrison-fleet/garrison/services/executor/internal/hangup"
 )
 
 // executorVariable makes a test binary an executor that prints what a program inherits from it.
@@ -20,6 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(executorVariable) == "" {
 		os.Exit(m.Run())
 	}
+	hangup.Handle(func() {}) // as the executor does
 	Process()
 	agent := exec.Command("sh", "-c", `umask; nice; 
 		until grep -qx 0 /proc/$$/oom_score_adj; do sleep 0.01; done; cat /proc/$$/oom_score_adj
@@ -54,7 +57,7 @@ func TestAProgramInheritsTheTableWhateverTheExecutorIsStartedWith(t *testing.T) 
 	want := strings.Join([]string{"0022", "0", "0", "SigBlk: " + none, "SigIgn: " + none, "/dev/null", ""}, "\n")
 	for name, prepare := range map[string]string{
 		"as it is": "",
-		"changed": `umask 000; echo 300 >/proc/$$/oom_score_adj; trap "" INT TSTP TTIN PIPE QUIT;
+		"changed": `umask 000; echo 300 >/proc/$$/oom_score_adj; trap "" HUP INT TSTP TTIN PIPE QUIT;
 			renice 5 $$ >/dev/null;`,
 	} {
 		t.Run(name, func(t *testing.T) {

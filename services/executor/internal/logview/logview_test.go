@@ -43,7 +43,7 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	g := bustest.StartGuarded(t)
 	d := &desk{t: t, bus: g, root: layout.Root(t.TempDir())}
-	d.registry, d.ann = g.Service(t, topology.UserRegistry), g.Person(t, "ann", topology.Viewer)
+	d.registry, d.ann = g.Service(t, topology.UserRegistry), g.Person(t, "ann", topology.Operator)
 	v := logview.New(logview.Config{
 		Conn: g.Server(t, here.Server, here.Cell), Address: here, Root: d.root, Log: zerolog.Nop(),
 		Now: func() time.Time { return time.Now().Add(time.Duration(d.now.Load())) },
@@ -93,7 +93,7 @@ func (d *desk) read(by *bus.Conn, r topology.LogReader, q *logv1.ReadRequest) (*
 	return bus.Ask[*logv1.ReadResponse](d.t.Context(), by, topology.LogReadSubject(here, r), q)
 }
 
-func TestAViewerReadsWhatAnAgentWroteAndThenWhatItWrites(t *testing.T) {
+func TestAReaderSeesWhatAnAgentWroteAndThenWhatItWrites(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "one\ntwo\n")
@@ -206,7 +206,7 @@ func TestOnlyOpenedSessionsAreAnswered(t *testing.T) {
 	}
 }
 
-func TestASessionEndsWithItsViewer(t *testing.T) {
+func TestASessionEndsWithItsReader(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", "x\n")
@@ -233,7 +233,7 @@ func TestASessionEndsWithItsViewer(t *testing.T) {
 	t.Error("a session goes on forever")
 }
 
-func TestViewersAreBounded(t *testing.T) {
+func TestReadersAreBounded(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.write("beacon", strings.Repeat("0123456789abcde\n", logview.PartBytes/8))
@@ -299,7 +299,7 @@ func TestRequestsOfOnePersonAreBoundedWhateverSessionTheyName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flood := d.bus.RawPerson(t, "ann", topology.Viewer)
+	flood := d.bus.RawPerson(t, "ann", topology.Operator)
 	const requests = 10_000
 	answers, err := flood.SubscribeSync(topology.Inbox("ann") + ".flood")
 	if err != nil {
@@ -312,7 +312,7 @@ func TestRequestsOfOnePersonAreBoundedWhateverSessionTheyName(t *testing.T) {
 		}
 	}
 	_ = flood.Flush()
-	bob := d.bus.Person(t, "bob", topology.Viewer)
+	bob := d.bus.Person(t, "bob", topology.Operator)
 	if got, err := d.read(bob, r, &logv1.ReadRequest{}); err != nil || string(got.GetData()) != "x\n" {
 		t.Errorf("another person reads %q, %v", got.GetData(), err)
 	}

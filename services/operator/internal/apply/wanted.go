@@ -22,9 +22,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/rollout"
 )
 
-// oneFirst is the strategy where the file has none.
-var oneFirst = &rolloutv1.Strategy{Stages: []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}}}
-
 // compareWanted adds to a plan what makes the servers of environments run what their files want: one rollout each.
 func compareWanted(ctx context.Context, env *cli.Env, set *declare.Set, plan *declare.Plan) error {
 	if len(set.Wanted) == 0 {
@@ -191,7 +188,7 @@ func intentOf(w declare.Wanted, title string) *intentv1.Intent {
 		On: &intentv1.Selector{Environment: w.Environment}, Title: title, Strategy: w.Strategy,
 	}
 	if w.Strategy == nil {
-		ask.Strategy = oneFirst
+		ask.Strategy = &rolloutv1.Strategy{Stages: rollout.OneFirst()}
 	}
 	for _, a := range w.Agents {
 		ask.Steps = append(ask.Steps, &intentv1.Step{Change: &intentv1.Step_Install{

@@ -64,7 +64,7 @@ func (b *batches) Carry(
 	q.Intent.GetRollout().Strategy = s
 	d, err := doingOf(w), error(nil)
 	if d.wide = wide; wide != nil {
-		s.Stages = oneFirst()
+		s.Stages = OneFirst()
 	} else {
 		s.Stages, err = b.stages(ctx, q)
 	}
@@ -94,13 +94,13 @@ func (b *batches) stages(ctx context.Context, q *registryv1.PlanRolloutRequest) 
 	case b.batch != nil:
 		return stages(b.batch, servers)
 	case !atOnce && servers > work.Handful:
-		return oneFirst(), nil
+		return OneFirst(), nil
 	}
 	return nil, nil
 }
 
-// oneFirst returns a wave of one server, before the wave of all others.
-func oneFirst() []*rolloutv1.Stage {
+// OneFirst returns a wave of one server, before the wave of all others.
+func OneFirst() []*rolloutv1.Stage {
 	return []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}}
 }
 

@@ -95,7 +95,7 @@ func TestADeathNamesWhatItWaitsFor(t *testing.T) {
 		},
 		{
 			"dead, without a receipt", &serverv1.Server{Life: dead, Ownership: manual},
-			[]string{"RECEIPT   "},
+			[]string{"RECEIPT   its login ends on 1970-01-08 00:00 UTC"},
 		},
 		{
 			"dead, with the machine",
