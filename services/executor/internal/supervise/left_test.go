@@ -177,6 +177,7 @@ func forgotten(t *testing.T, u *unit) (pid int) {
 	pid = u.Status().Pid
 	u.Leave()
 	followed.Delete(u.last().Token)
+	looked.Delete(filepath.Dir(u.spec.Record))
 	if err := os.Remove(u.spec.Record); err != nil {
 		t.Fatal(err)
 	}

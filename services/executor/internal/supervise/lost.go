@@ -27,10 +27,18 @@ func (p *process) recordAgain(path string) error {
 	return r.write(path)
 }
 
+// looked has the run directories whose lost processes this executor looked for. It follows those that it started since,
+// so it looks once: that reads the environment of every process of the machine.
+var looked sync.Map
+
 // endLost ends the processes of an agent of which nothing is recorded: its directory was deleted while they ran, and
 // this executor was started since. They are not adopted, because what a process says about itself is no proof.
 func endLost(s Spec) error {
-	lost, err := lostTokens(filepath.Dir(s.Record))
+	dir := filepath.Dir(s.Record)
+	if _, done := looked.LoadOrStore(dir, true); done {
+		return nil
+	}
+	lost, err := lostTokens(dir)
 	for _, token := range lost {
 		_, failed := proctree.Signal(token, unix.SIGTERM, nil)
 		err = errors.Join(err, failed)
@@ -39,6 +47,9 @@ func endLost(s Spec) error {
 	for _, token := range lost {
 		proctree.Await(token, time.Until(end))
 		err = errors.Join(err, proctree.End(token, restWithin))
+	}
+	if err != nil {
+		looked.Delete(dir) // the next start tries again
 	}
 	return err
 }
