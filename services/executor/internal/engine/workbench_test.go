@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/hex"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/polltest"
@@ -26,6 +28,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
@@ -71,11 +74,19 @@ func (b *workbench) killAgents() {
 			b.t.Error(err)
 		}
 	}
+	killed := map[int]uint64{}
 	for _, pid := range b.pids() {
-		if p, err := os.FindProcess(pid); err == nil {
-			_ = p.Kill()
-		}
+		killed[pid], _ = proctree.StartTime(pid)
+		_ = unix.Kill(pid, unix.SIGKILL)
 	}
+	// A machine that is down runs nothing. The next executor would adopt an agent that is about to end.
+	b.eventually("the agents have ended", func() bool {
+		maps.DeleteFunc(killed, func(pid int, start uint64) bool {
+			now, runs := proctree.StartTime(pid)
+			return !runs || now != start
+		})
+		return len(killed) == 0
+	})
 }
 
 // pids lists the processes that were started below the root.
