@@ -116,7 +116,7 @@ func TestAProcessThatLeftTheSessionOfARecordedStartIsEnded(t *testing.T) {
 
 func TestAProcessThatASetUpLeftInAnotherSessionIsEnded(t *testing.T) {
 	s := shell(t, daemonizes(stays)+"while [ ! -s child ]; do sleep 0.01; done")
-	if err := runOnce(s, nil); err != nil {
+	if err := new(starts).runOnce(s, nil); err != nil {
 		t.Fatal(err)
 	}
 	if child := childOf(t, s); runs(child) {
@@ -171,13 +171,11 @@ func TestAProcessThatCannotBeKilledBlocksNoRestart(t *testing.T) {
 	}
 }
 
-// forgotten makes the process of a unit one that an earlier executor started, whose records were deleted.
+// forgotten deletes the record of a running process. What starts later knows nothing of it, as another executor.
 func forgotten(t *testing.T, u *unit) (pid int) {
 	t.Helper()
 	pid = u.Status().Pid
 	u.Leave()
-	followed.Delete(u.last().Token)
-	looked.Delete(filepath.Dir(u.spec.Record))
 	if err := os.Remove(u.spec.Record); err != nil {
 		t.Fatal(err)
 	}

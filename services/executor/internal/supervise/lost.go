@@ -14,8 +14,13 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/proctree"
 )
 
-// followed has the tokens of the processes that this executor follows. Their records may be lost meanwhile.
-var followed sync.Map
+// starts is what a supervisor knows of starts beside their records, which may be lost. The zero value is ready.
+type starts struct {
+	followed sync.Map // the tokens of the processes that it follows
+	// looked has the run directories in which it looked for processes whose records are lost. It looks once, because
+	// that reads the environment of every process of the machine; those that it starts from then on, it follows.
+	looked sync.Map
+}
 
 // recordAgain writes the record of a running process again if it was deleted.
 func (p *process) recordAgain(path string) error {
@@ -27,18 +32,14 @@ func (p *process) recordAgain(path string) error {
 	return r.write(path)
 }
 
-// looked has the run directories whose lost processes this executor looked for. It follows those that it started since,
-// so it looks once: that reads the environment of every process of the machine.
-var looked sync.Map
-
-// endLost ends the processes of an agent of which nothing is recorded: its directory was deleted while they ran, and
-// this executor was started since. They are not adopted, because what a process says about itself is no proof.
-func endLost(s Spec) error {
+// endLost ends the processes of an agent whose records are lost: its directory was deleted while they ran, and this
+// executor was started since. They are not adopted, because what a process says about itself is no proof.
+func (st *starts) endLost(s Spec) error {
 	dir := filepath.Dir(s.Record)
-	if _, done := looked.LoadOrStore(dir, true); done {
+	if _, done := st.looked.LoadOrStore(dir, true); done {
 		return nil
 	}
-	lost, err := lostTokens(dir)
+	lost, err := st.lostTokens(dir)
 	for _, token := range lost {
 		_, failed := proctree.Signal(token, unix.SIGTERM, nil)
 		err = errors.Join(err, failed)
@@ -49,14 +50,14 @@ func endLost(s Spec) error {
 		err = errors.Join(err, proctree.End(token, restWithin))
 	}
 	if err != nil {
-		looked.Delete(dir) // the next start tries again
+		st.looked.Delete(dir) // the next start tries again
 	}
 	return err
 }
 
 // lostTokens returns the tokens of running processes that were recorded in a run directory, and are no longer. The
 // processes are looked for first: a start is recorded before its process exists.
-func lostTokens(dir string) ([]string, error) {
+func (st *starts) lostTokens(dir string) ([]string, error) {
 	running, err := proctree.Recorded(dir)
 	if len(running) == 0 {
 		return nil, err
@@ -72,7 +73,7 @@ func lostTokens(dir string) ([]string, error) {
 		}
 	}
 	return slices.DeleteFunc(running, func(token string) bool {
-		_, follows := followed.Load(token)
+		_, follows := st.followed.Load(token)
 		return follows || slices.Contains(known, token)
 	}), err
 }

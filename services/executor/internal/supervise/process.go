@@ -24,6 +24,7 @@ type process struct {
 	ready    atomic.Bool   // the health check passed after READY=1
 	stopping atomic.Bool   // stop ends what left the group
 	exited   chan struct{} // closed when the process ended
+	starts   *starts
 	how      string        // how the process ended, in a few words; valid after exited
 	failing  Failing
 }
@@ -49,7 +50,7 @@ func (p *process) alive() bool {
 
 // open returns the slot's process: the one that still runs, or a new one. Leftovers of the one before that cannot be
 // killed, as they wait for a disk, do not block a new one.
-func open(s Spec, log zerolog.Logger) (p *process, adopted bool, err error) {
+func (st *starts) open(s Spec, log zerolog.Logger) (p *process, adopted bool, err error) {
 	r, ok, err := readRecord(s.Record)
 	if err != nil {
 		return nil, false, err
@@ -59,21 +60,21 @@ func open(s Spec, log zerolog.Logger) (p *process, adopted bool, err error) {
 			if found.Pid != r.Pid { // an unchanged record needs no room on the disk
 				err = found.write(s.Record)
 			}
-			return adopt(found), true, err
+			return st.adopt(found), true, err
 		}
 		if r.Left, err = r.endRest(restWithin); err != nil {
 			log.Warn().Err(err).Msg("agent started beside processes that its last start left")
 		}
 	}
-	p, err = start(s, r.Left, log)
+	p, err = st.start(s, r.Left, log)
 	return p, false, err
 }
 
 // start starts a process. left are the tokens of earlier starts that left processes. A process that runs and could not
 // be recorded is returned with the error.
-func start(s Spec, left []string, log zerolog.Logger) (*process, error) {
-	if err := endLost(s); err != nil {
-		log.Warn().Err(err).Msg("agent started beside processes of which nothing is recorded")
+func (st *starts) start(s Spec, left []string, log zerolog.Logger) (*process, error) {
+	if err := st.endLost(s); err != nil {
+		log.Warn().Err(err).Msg("agent started beside processes whose records are lost")
 	}
 	r := record{
 		Token: proctree.NewTokenIn(filepath.Dir(s.Record)), Boot: proctree.BootID(), StartedAt: time.Now(), Left: left,
@@ -102,7 +103,7 @@ func start(s Spec, left []string, log zerolog.Logger) (*process, error) {
 	}
 	r.Pid = cmd.Process.Pid
 	r.Start, _ = proctree.StartTime(r.Pid)
-	p := follow(r)
+	p := st.follow(r)
 	go p.reap(cmd)
 	return p, r.write(s.Record)
 }
@@ -120,22 +121,22 @@ func (p *process) reap(cmd *exec.Cmd) {
 }
 
 // follow returns the process of a record.
-func follow(r record) *process {
-	followed.Store(r.Token, true)
-	return &process{record: r, exited: make(chan struct{})}
+func (st *starts) follow(r record) *process {
+	st.followed.Store(r.Token, true)
+	return &process{record: r, exited: make(chan struct{}), starts: st}
 }
 
 // end notes that the process has ended.
 func (p *process) end() {
-	followed.Delete(p.Token)
+	p.starts.followed.Delete(p.Token)
 	close(p.exited)
 }
 
 // ExitedWell is how a process ended that succeeded.
 const ExitedWell = "exit status 0"
 
-func adopt(r record) *process {
-	p := follow(r)
+func (st *starts) adopt(r record) *process {
+	p := st.follow(r)
 	p.ready.Store(r.Ready)
 	go p.watch()
 	return p
@@ -221,11 +222,11 @@ func (p *process) signalGroup(s unix.Signal) {
 
 // runOnce runs a program to its end, for an agent that is a set-up. One that an earlier executor started is stopped
 // first, since its exit status would be unknown. An interrupted one is killed with its group.
-func runOnce(s Spec, interrupted <-chan struct{}) error {
-	if err := (&unit{spec: s}).Stop(); err != nil {
+func (st *starts) runOnce(s Spec, interrupted <-chan struct{}) error {
+	if err := (&unit{spec: s, starts: st}).Stop(); err != nil {
 		return err
 	}
-	p, err := start(s, nil, zerolog.Nop()) // the stop has ended what was not recorded
+	p, err := st.start(s, nil, zerolog.Nop()) // the stop has ended what was not recorded
 	if err != nil {
 		if p != nil { // it runs, and could not be recorded
 			err = errors.Join(err, p.stop(s.StopWithin()))

@@ -115,7 +115,7 @@ func TestASetUpThatCannotBeRecordedDoesNotRunOn(t *testing.T) {
 		}
 		return give()
 	}
-	if err := runOnce(s, nil); err == nil {
+	if err := new(starts).runOnce(s, nil); err == nil {
 		t.Error("it succeeded without a record")
 	}
 	if left, err := proctree.Of(token); err != nil || token == "" || len(left) > 0 {

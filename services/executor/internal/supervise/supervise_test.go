@@ -39,7 +39,7 @@ func shell(t *testing.T, script string) Spec {
 
 func startable(t *testing.T, s Spec) *unit {
 	t.Helper()
-	u := newUnit(s, quick, zerolog.Nop(), func() {})
+	u := new(starts).newUnit(s, quick, zerolog.Nop(), func() {})
 	t.Cleanup(func() { _ = u.Stop() })
 	return u
 }
@@ -210,18 +210,18 @@ func TestLeaveDoesNotTouchTheProcess(t *testing.T) {
 
 func TestASetUpRunsToItsEnd(t *testing.T) {
 	s := shell(t, "echo done > done")
-	if err := runOnce(s, nil); err != nil {
+	if err := new(starts).runOnce(s, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(s.Dir, "done")); err != nil {
 		t.Error(err)
 	}
-	if err := runOnce(shell(t, "exit 7"), nil); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+	if err := new(starts).runOnce(shell(t, "exit 7"), nil); err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("got %v", err)
 	}
 	late := make(chan struct{})
 	close(late)
-	if err := runOnce(shell(t, "sleep 60"), late); err == nil {
+	if err := new(starts).runOnce(shell(t, "sleep 60"), late); err == nil {
 		t.Error("it succeeded, though it was interrupted")
 	}
 }

@@ -117,6 +117,7 @@ type Unit interface {
 type Direct struct {
 	root   layout.Root
 	policy Policy
+	starts starts
 }
 
 // NewDirect returns the supervisor of the agents below a root.
@@ -124,11 +125,11 @@ func NewDirect(root layout.Root, p Policy) *Direct { return &Direct{root: root, 
 
 // Unit returns the unit of a slot.
 func (d *Direct) Unit(s Spec, log zerolog.Logger, changed func()) Unit {
-	return newUnit(s, d.policy, log, changed)
+	return d.starts.newUnit(s, d.policy, log, changed)
 }
 
 // RunOnce runs a program to its end.
-func (d *Direct) RunOnce(s Spec, interrupted <-chan struct{}) error { return runOnce(s, interrupted) }
+func (d *Direct) RunOnce(s Spec, interrupted <-chan struct{}) error { return d.starts.runOnce(s, interrupted) }
 
 // Notifies returns false: READY=1 goes to the caller's NOTIFY_SOCKET.
 func (d *Direct) Notifies() bool { return false }

@@ -40,7 +40,7 @@ func take(t *testing.T, is change.Adoption) *Taken {
 		Notify: true, Agent: "web", Image: "image", Name: "web 1", Path: "/bin/sleep", Args: []string{"600"}, Dir: dir,
 		Record: filepath.Join(dir, RecordName("image")), Output: filepath.Join(dir, "output.log"),
 	}
-	u := Take(newUnit(s, DefaultPolicy, zerolog.Nop(), func() {}), s, is, func() {})
+	u := Take(new(starts).newUnit(s, DefaultPolicy, zerolog.Nop(), func() {}), s, is, func() {})
 	t.Cleanup(func() { _ = u.Stop() })
 	return u
 }

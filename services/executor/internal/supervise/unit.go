@@ -14,6 +14,7 @@ import (
 // unit is a Unit whose process the executor starts itself.
 type unit struct {
 	spec    Spec
+	starts  *starts
 	policy  Policy
 	log     zerolog.Logger
 	changed func() // called, without any lock, when Status changed by itself
@@ -30,8 +31,8 @@ type unit struct {
 }
 
 // newUnit returns a unit that does nothing yet. changed must not block.
-func newUnit(s Spec, p Policy, log zerolog.Logger, changed func()) *unit {
-	return &unit{spec: s, policy: p, log: log, changed: changed}
+func (st *starts) newUnit(s Spec, p Policy, log zerolog.Logger, changed func()) *unit {
+	return &unit{spec: s, starts: st, policy: p, log: log, changed: changed}
 }
 
 // Start starts the process, or adopts the one that an earlier executor started.
@@ -41,7 +42,7 @@ func (u *unit) Start() (adopted bool, err error) {
 	if p := u.last(); p.alive() {
 		return true, p.recordAgain(u.spec.Record)
 	}
-	p, adopted, err := open(u.spec, u.log)
+	p, adopted, err := u.starts.open(u.spec, u.log)
 	if p != nil {
 		u.follow(p)
 	}
@@ -208,14 +209,14 @@ func (u *unit) find() (*process, error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, endLost(u.spec)
+		return nil, u.starts.endLost(u.spec)
 	}
 	found, runs := r.find()
 	if !runs {
 		_, err := r.endRest(killWithin)
 		return nil, err
 	}
-	p := adopt(found)
+	p := u.starts.adopt(found)
 	u.follow(p)
 	return p, nil
 }
