@@ -25,7 +25,7 @@ type process struct {
 	stopping atomic.Bool   // stop ends what left the group
 	exited   chan struct{} // closed when the process ended
 	starts   *starts
-	how      string        // how the process ended, in a few words; valid after exited
+	how      string // how the process ended, in a few words; valid after exited
 	failing  Failing
 }
 

@@ -129,7 +129,9 @@ func (d *Direct) Unit(s Spec, log zerolog.Logger, changed func()) Unit {
 }
 
 // RunOnce runs a program to its end.
-func (d *Direct) RunOnce(s Spec, interrupted <-chan struct{}) error { return d.starts.runOnce(s, interrupted) }
+func (d *Direct) RunOnce(s Spec, interrupted <-chan struct{}) error {
+	return d.starts.runOnce(s, interrupted)
+}
 
 // Notifies returns false: READY=1 goes to the caller's NOTIFY_SOCKET.
 func (d *Direct) Notifies() bool { return false }
