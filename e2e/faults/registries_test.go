@@ -21,10 +21,10 @@ const (
 	roundsLoad     = 2 * time.Second // before and behind each pause
 )
 
-// loadIntent returns a configuration of every server, or, one time of three, a refresh.
+// loadIntent returns a refresh of every server, or, one time of three, a configuration.
 func loadIntent(n int) *intentv1.Intent {
 	on := &intentv1.Selector{All: true}
-	if n%3 == 1 {
+	if n%3 > 0 {
 		return &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: on}}}
 	}
 	set := map[string]string{"level": strconv.Itoa(n)}
