@@ -40,7 +40,6 @@ func StartGuarded(t testing.TB) *Guarded {
 	a, options := authority(t)
 	options.ServerName, options.Host, options.Port = "guarded", "127.0.0.1", freePort(t)
 	options.JetStream, options.StoreDir, options.SyncInterval = true, t.TempDir(), time.Minute
-	options.NoSigs, options.NoLog = true, true
 	g := &Guarded{Authority: a, Name: options.ServerName, options: options, t: t}
 	g.Start(t)
 	t.Cleanup(g.Stop)

@@ -75,17 +75,10 @@ func startEmpty(t testing.TB, durable bool) *Bus {
 
 func (b *Bus) start(t testing.TB) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
+	s := startServer(t, server.Options{
 		ServerName: "bustest", DontListen: true, JetStream: true, StoreDir: b.store,
-		NoSigs: true, NoLog: true, SyncInterval: time.Minute, SyncAlways: b.durable,
+		SyncInterval: time.Minute, SyncAlways: b.durable,
 	})
-	if err != nil {
-		t.Fatalf("make a server: %v", err)
-	}
-	s.Start()
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("the server is not ready after a minute")
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.server = s

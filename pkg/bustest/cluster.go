@@ -162,12 +162,8 @@ func startLagging(t testing.TB, l *lag, with func() server.Options) (servers []*
 		o.ServerName, o.Host, o.Port = serverName(i), "127.0.0.1", freePort(t)
 		o.JetStream, o.StoreDir, o.SyncInterval = true, t.TempDir(), time.Minute
 		o.Cluster = server.ClusterOpts{Name: "bustest", Host: "127.0.0.1", Port: port, Advertise: addresses[i]}
-		o.Routes, o.NoSigs, o.NoLog = routes, true, true
-		s, err := server.NewServer(&o)
-		if err != nil {
-			t.Fatalf("make a server: %v", err)
-		}
-		s.Start()
+		o.Routes = routes
+		s := startServer(t, o)
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 		servers = append(servers, s)
 	}

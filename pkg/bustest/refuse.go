@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -17,15 +16,7 @@ import (
 // Start starts the bus again after Stop, with its data and at its address.
 func (g *Guarded) Start(t testing.TB) {
 	t.Helper()
-	o := g.options
-	s, err := server.NewServer(&o)
-	if err != nil {
-		t.Fatalf("make a server: %v", err)
-	}
-	s.Start()
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("the server is not ready after a minute")
-	}
+	s := startServer(t, g.options)
 	g.server, g.URL = s, s.ClientURL()
 }
 

@@ -7,8 +7,8 @@
 // Guarantees:
 //
 //  1. A process never returns a port twice.
-//  2. Two processes of one user and temporary directory never return the same port while both run: each locks a block
-//     of ports in a file, which the kernel unlocks when the process ends, however it ends.
+//  2. Two processes of one machine never return the same port while both run: each locks a block of ports by listening
+//     at its first port, which the kernel ends with the process, however it ends.
 //  3. No process listens at the port on 127.0.0.1 at the moment it is returned.
 package freeport
 
