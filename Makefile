@@ -303,14 +303,19 @@ systemd-test: build ## test the engine and the units under a real systemd in nam
 	  for u in garrisond garrison@; do sed "s:/usr/local/bin/:/usr-local/:" $$u.service > /run/systemd/system/$$u.service; done && \
 	  systemd-analyze verify --man=no /run/systemd/system/garrisond.service /run/systemd/system/garrison@registry.service && \
 	  GARRISON_TEST_BENCH=/bench /bench/allinone.test -test.timeout 300s -test.parallel 1 -test.v -test.run "$(or $(RUN),TheUnit)" && \
-	  mkdir -p /srv && export TMPDIR=/srv && GARRISON_SUPERVISOR=systemd GARRISON_TEST_AGENT=/bench/agent /bench/engine.test -test.timeout 1800s -test.parallel 1 -test.run "$(or $(RUN),.)" -test.skip AFetchFromTheBus && \
+	  mkdir -p /srv && export TMPDIR=/srv && GARRISON_SUPERVISOR=systemd GARRISON_TEST_AGENT=/bench/agent /bench/engine.test -test.timeout 1800s -test.parallel 1 -test.run "$(or $(RUN),$(ENGINE),.)" -test.skip AFetchFromTheBus && \
 	  GARRISON_TEST_BENCH=/bench /bench/executor.test -test.timeout 300s -test.parallel 1 -test.run "$(or $(RUN),TheUnit)"'
 
+# The engine's tests in the files that name a supervisor.
+SUPERVISED = $(shell cd services/executor/internal/engine && grep -liE 'systemd|supervis' *_test.go | \
+  xargs sed -n 's/^func \(Test[A-Za-z0-9]*\).*/\1/p' | paste -sd '|')
+
 .PHONY: systemd-check
-systemd-check: ## systemd-test where this machine can run it; otherwise print why not
+systemd-check: ## systemd-test of what names a supervisor, where this machine can run it; otherwise print why not
 	@for p in unshare nsenter pgrep /usr/lib/systemd/systemd /usr/bin/dbus-daemon; do \
 	  command -v $$p >/dev/null || { echo "SKIPPED: make systemd-test: $$p is missing"; exit 0; }; done; \
-	if unshare --mount --pid --fork --cgroup --ipc --uts true; then $(MAKE) --no-print-directory systemd-test; \
+	if unshare --mount --pid --fork --cgroup --ipc --uts true; then \
+	  $(MAKE) --no-print-directory systemd-test ENGINE='$(SUPERVISED)'; \
 	else echo "SKIPPED: make systemd-test: this machine does not allow namespaces"; fi
 
 .PHONY: images

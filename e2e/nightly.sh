@@ -23,7 +23,7 @@ part race raced
 part times times
 part chaos make --no-print-directory chaos ROUNDS=20
 part crash make --no-print-directory crash WITHIN=20m
-part systemd make --no-print-directory systemd-check
+part systemd make --no-print-directory systemd-test
 part attack make --no-print-directory attack
 part cluster make --no-print-directory cluster-test
 part fuzz make --no-print-directory fuzz
