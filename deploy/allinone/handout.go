@@ -127,8 +127,8 @@ func (k Keys) filesOf(p part) ([]string, error) {
 	return files, nil
 }
 
-// removeOthers removes copies of the data directory's files that are not among those of a part, such as one that an
-// older version needed. It leaves files alone that are no copies.
+// removeOthers removes copies of the data directory's files that are not among those of a part, such as one of a part
+// that ran here before. It leaves files alone that are no copies.
 func (k Keys) removeOthers(dir string, files []string) (removed []string, err error) {
 	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || slices.Contains(files, name) {

@@ -126,7 +126,6 @@ func (c *CA) sign(leaf *x509.Certificate, key *ecdsa.PrivateKey, at time.Time) (
 // Made reports whether a certificate and its chain are as the CA would make them now.
 func (c *CA) Made(cert *tls.Certificate) bool {
 	return slices.EqualFunc(cert.Certificate[1:], c.signs.chain, bytes.Equal) &&
-		slices.Contains(cert.Leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) && // one of an older version has it not
 		cert.Leaf.CheckSignatureFrom(c.signs.cert) == nil
 }
 

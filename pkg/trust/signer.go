@@ -33,7 +33,8 @@ func OpenSigner(dir string) (*Signer, error) {
 		return nil, err
 	}
 	s := &Signer{}
-	for name, key := range map[string]*signingKey{"node": &s.node, "guest": &s.guest} {
+	keys := map[string]*signingKey{"node": &s.node, "guest": &s.guest, tombstoneKeyName: &s.tombstone}
+	for name, key := range keys {
 		data, err := os.ReadFile(filepath.Join(dir, name+".json"))
 		if err == nil {
 			err = json.Unmarshal(data, key)
@@ -42,9 +43,7 @@ func OpenSigner(dir string) (*Signer, error) {
 			return nil, fmt.Errorf("read signing key %s: %w", name, err)
 		}
 	}
-	var err error
-	s.tombstone, err = readTombstoneKey(dir)
-	return s, err
+	return s, nil
 }
 
 // Server signs the JWT of a server for the public key that the server created, valid until expires; the zero

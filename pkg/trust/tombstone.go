@@ -2,11 +2,8 @@ package trust
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -45,30 +42,11 @@ func (a *Authority) keepForSigner(name string, key signingKey) error {
 	return writeJSON(path, key)
 }
 
-// readTombstoneKey reads the key from a signer's directory. A read-only authority of an
-// older version lacks it; then no tombstone is signed.
-func readTombstoneKey(dir string) (key signingKey, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, tombstoneKeyName+".json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return key, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &key)
-	}
-	if err != nil {
-		return key, fmt.Errorf("read signing key %s: %w", tombstoneKeyName, err)
-	}
-	return key, nil
-}
-
-// TombstoneKey returns the public half of the key that signs tombstones; empty without such a key.
+// TombstoneKey returns the public half of the key that signs tombstones.
 func (s *Signer) TombstoneKey() string { return s.tombstone.Account }
 
-// Tombstone signs that a server is dead; nil without such a key.
+// Tombstone signs that a server is dead.
 func (s *Signer) Tombstone(serverID, cell string, at time.Time) (*serverv1.Tombstone, error) {
-	if s.tombstone.Seed == "" {
-		return nil, nil
-	}
 	pair, err := nkeys.FromSeed([]byte(strings.TrimSpace(s.tombstone.Seed)))
 	if err != nil {
 		return nil, fmt.Errorf("read tombstone key: %w", err)

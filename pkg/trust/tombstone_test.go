@@ -92,21 +92,3 @@ func TestTheTombstoneKeyStaysAndIsMissedWhenItIsLost(t *testing.T) {
 		t.Error("a new key took the place of the lost one")
 	}
 }
-
-func TestASignerWithoutATombstoneKeySignsNone(t *testing.T) {
-	t.Parallel()
-	a, err := trust.OpenAuthority(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(a.SignerDir(), "tombstone.json")); err != nil {
-		t.Fatal(err)
-	}
-	s, err := trust.OpenSigner(a.SignerDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := s.Tombstone(buried, "main", time.Now()); got != nil || err != nil || s.TombstoneKey() != "" {
-		t.Errorf("got %v, %v with the key %q", got, err, s.TombstoneKey())
-	}
-}

@@ -62,9 +62,6 @@ func PinImageKeys(root layout.Root, keys []string) error {
 const joinHead = "# One of these keys must have signed an image. Sent when this server joined; yours to change.\n" +
 	"# sha256 of the keys as they were sent: "
 
-// earlierHead is the digest of the beginning that earlier versions wrote.
-const earlierHead = "e976ddc2213857d57a255f55c15de66bf547483bd94e5ad61c21a03a54e55fb6"
-
 // ImageKeysAsJoined reports whether the file of keys is as a join wrote it. A file that was written,
 // changed or replaced by hand, or that cannot be read, is not.
 func ImageKeysAsJoined(root layout.Root) bool {
@@ -80,7 +77,7 @@ func ImageKeysAsJoined(root layout.Root) bool {
 	second, list, _ := strings.Cut(rest, "\n")
 	digest := digestOf(list)
 	head, ok := strings.CutSuffix(first+"\n"+second, digest)
-	return ok && (head == joinHead || digestOf(head) == earlierHead)
+	return ok && head == joinHead
 }
 
 func digestOf(text string) string {

@@ -115,23 +115,3 @@ func newKey(t *testing.T) string {
 	}
 	return public
 }
-
-// Earlier versions began the file with other words, of which the digest is known.
-func TestAFileOfAnEarlierJoinCountsAsUnchanged(t *testing.T) {
-	root := layout.Root(t.TempDir())
-	if err := os.Mkdir(root.Home(), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("testdata/image-keys")
-	if err == nil {
-		err = os.WriteFile(root.ImageKeys(), text, 0o644)
-	}
-	if err != nil || !ImageKeysAsJoined(root) {
-		t.Errorf("it counts as changed, %v", err)
-	}
-	if err := os.WriteFile(
-		root.ImageKeys(), append(text, "# ours\n"...), 0o644,
-	); err != nil || ImageKeysAsJoined(root) {
-		t.Errorf("changed, it counts as unchanged, %v", err)
-	}
-}

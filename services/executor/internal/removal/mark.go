@@ -25,8 +25,7 @@ var Format = format.Spec{Kind: "mark of an uninstall", Now: 1, Floor: 1}
 // the identity goes. It is written here, before anything is removed, and read at each start.
 type Mark struct {
 	format.Stamp
-	// the executor's own; a mark of an earlier version has none
-	PublicKey    string          `json:"public_key,omitempty"`
+	PublicKey    string          `json:"public_key"` // the executor's own
 	Ownership    string          `json:"ownership"`
 	TombstoneKey string          `json:"tombstone_key"`
 	Tombstone    json.RawMessage `json:"tombstone"` // garrison.server.v1.Tombstone
@@ -73,7 +72,7 @@ func (m Mark) sameAs(who identity.Identity, dead *serverv1.Tombstone) error {
 		{"tombstone key", m.TombstoneKey, who.TombstoneKey},
 		{"key", m.PublicKey, who.PublicKey},
 	} {
-		if is.marked != is.here && (is.what != "key" || m.PublicKey != "") {
+		if is.marked != is.here {
 			return fault.New(fault.Conflict, "it is about %s %q, and this is %q", is.what, is.marked, is.here)
 		}
 	}
@@ -96,7 +95,7 @@ func (m Mark) about(root layout.Root, dead *serverv1.Tombstone) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && m.PublicKey != "" && key != m.PublicKey {
+	if err == nil && key != m.PublicKey {
 		err = fault.New(fault.Conflict, "it is about key %s, and this is %s", m.PublicKey, key)
 	}
 	return err

@@ -106,9 +106,6 @@ func Read(root string) (Status, error) {
 		return s, fmt.Errorf("read status: %w", err)
 	}
 	s.root, s.touched = r, touched
-	if s.State == "quarantined" { // in earlier versions
-		s.State = Suspended
-	}
 	return s, fileFormat.Check(r.Status(), s.Stamp)
 }
 
@@ -193,14 +190,10 @@ func modified(path string) time.Time {
 	return info.ModTime()
 }
 
-// WasDecommissioned returns the server that was decommissioned under a root, if one was. An executor
-// of an earlier version left a status that says so.
+// WasDecommissioned returns the server that was decommissioned under a root, if one was.
 func WasDecommissioned(root layout.Root) (serverID string, ok bool) {
-	if server, err := removal.Marked(root); err == nil && server != "" {
-		return server, true
-	}
-	s, err := Read(string(root))
-	return s.ServerID, err == nil && s.State == Decommissioned
+	server, err := removal.Marked(root)
+	return server, err == nil && server != ""
 }
 
 // Print writes the status for a person.
