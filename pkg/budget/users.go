@@ -17,6 +17,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -30,6 +33,9 @@ const refusals = 1 << 20
 type Limits struct {
 	User, Reporter uint64
 }
+
+// Urgent returns the limits for what takes back or holds: an eighth more, which is kept for it.
+func (l Limits) Urgent() Limits { return Limits{User: l.of("") / 8 * 9, Reporter: l.Reporter} }
 
 // of returns the limit of an account.
 func (l Limits) of(account string) uint64 {
@@ -135,11 +141,24 @@ func (u Users) Allow(l Limits, drafts []ledger.Draft, now time.Time) error {
 		if !strings.HasPrefix(d.Cause, ledger.CausedByRequest("")) || stops(d.Body) {
 			continue
 		}
-		if why := u.Refusal(l, d.Actor, d.Noun, 1, now); why != nil {
+		limits := l
+		if holds(d.Body) {
+			limits = l.Urgent()
+		}
+		if why := u.Refusal(limits, d.Actor, d.Noun, 1, now); why != nil {
 			return fault.Refuse(fault.Unavailable, why)
 		}
 	}
 	return nil
+}
+
+// holds reports whether a fact holds or takes back something.
+func holds(body proto.Message) bool {
+	switch body.(type) {
+	case *holdv1.Hold, *blockv1.Block, *intentv1.Withdrawn:
+		return true
+	}
+	return false
 }
 
 // stops reports whether a fact stops something. Each of these happens once to a record, until another fact that is

@@ -91,6 +91,21 @@ func TestAUserOverTheBudgetMayOnlyStopThings(t *testing.T) {
 	}
 }
 
+func TestAnEighthMoreIsKeptForHolding(t *testing.T) {
+	u, few := NewUsers(), Limits{User: 16 * overhead}
+	allowed := func(body proto.Message) (n int) {
+		wanted := []ledger.Draft{ledger.OnKey(requested("ann", ledger.Hold, body, noon), 0)}
+		for n < 100 && u.Allow(few, wanted, noon) == nil {
+			u.Apply(requested("ann", ledger.Hold, &holdv1.Unset{}, noon))
+			n++
+		}
+		return n
+	}
+	if other, holds := allowed(&holdv1.Unset{}), allowed(&holdv1.Hold{}); other != 16 || holds != 2 {
+		t.Errorf("%d requests are allowed, and %d holds after them; want 16 and 2", other, holds)
+	}
+}
+
 func TestARecordChangesInABurstAndThenNowAndThen(t *testing.T) {
 	for _, tick := range []time.Duration{time.Second, Every} {
 		f := requested("ann", ledger.External, &externalv1.Gone{}, noon)

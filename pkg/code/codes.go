@@ -2084,7 +2084,7 @@ var entries = []Entry{
 	},
 	{
 		UserBudget, []string{"registry", "image-catalog"},
-		"What the user requested wrote more into the ledger in a day than a user may. Requests that pause or abort a rollout, or shut out a server, are still taken. The budget is renewed at midnight, UTC.",
+		"What the user requested wrote more into the ledger in a day than a user may. Requests that pause or abort a rollout, or shut out a server, are still taken, and an eighth of the budget more is kept for undo, withdrawals, holds and blocks. The budget is renewed at midnight, UTC.",
 		"garrison events --actor USER, to find out what is repeated; or another user; or start the registry with a larger --user-budget or --reporter-budget",
 	},
 	{

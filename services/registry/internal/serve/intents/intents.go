@@ -86,11 +86,15 @@ func (i *Handler) Handle(ctx context.Context, m bus.Message) error {
 func (i *Handler) afford(ctx context.Context, ask *intent.Ask) error {
 	r := i.records
 	return r.Decider.Query(ctx, func() error {
-		why := r.OverBudget(ask.Actor, ledger.Intent, 1)
+		limits := r.Limits
+		if ask.Intent.GetUndo() != nil {
+			limits = limits.Urgent()
+		}
+		why := r.View.Writers.Refusal(limits, ask.Actor, ledger.Intent, 1, r.Now())
 		if _, decided := r.View.Intent(ask.ID); why == nil || decided {
 			return nil
 		}
-		if ask.Wrong = why; r.View.Writers.Beyond(r.Limits, ask.Actor, r.Now()) {
+		if ask.Wrong = why; r.View.Writers.Beyond(limits, ask.Actor, r.Now()) {
 			return fault.Refuse(fault.Invalid, why)
 		}
 		return nil
