@@ -190,3 +190,21 @@ func Go(t testing.TB, f func(context.Context) error) (stop func()) {
 	t.Cleanup(stop)
 	return stop
 }
+
+// Serve runs a service as Go does, and returns when it answers.
+func Serve(t testing.TB, run func(context.Context) error, serving <-chan struct{}) (stop func()) {
+	t.Helper()
+	stop = Go(t, run)
+	Answers(t, serving)
+	return stop
+}
+
+// Answers waits until a service answers.
+func Answers(t testing.TB, serving <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-serving:
+	case <-time.After(time.Minute):
+		t.Fatal("the service does not answer after a minute")
+	}
+}

@@ -66,13 +66,7 @@ func (w *world) start() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	stop = bustest.Go(w, a.Run)
-	select {
-	case <-a.Serving():
-	case <-time.After(time.Minute):
-		w.Fatal("access does not serve after a minute")
-	}
-	return stop
+	return bustest.Serve(w, a.Run, a.Serving())
 }
 
 func call[R proto.Message](w *world, c *bus.Conn, method string, q proto.Message) (R, error) {

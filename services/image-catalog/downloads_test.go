@@ -43,12 +43,7 @@ func startCatalog(t testing.TB, g *bustest.Guarded) (c *Catalog, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop = bustest.Go(t, c.Run)
-	select {
-	case <-c.follower.Serving():
-	case <-time.After(time.Minute):
-		t.Fatal("the catalog does not serve after a minute")
-	}
+	stop = bustest.Serve(t, c.Run, c.follower.Serving())
 	return c, stop
 }
 

@@ -44,12 +44,7 @@ func run(t *testing.T, b *bustest.Bus, keys ...string) (*Catalog, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := bustest.Go(t, c.Run)
-	select {
-	case <-c.follower.Serving():
-	case <-time.After(time.Minute):
-		t.Fatal("the catalog does not serve after a minute")
-	}
+	stop := bustest.Serve(t, c.Run, c.follower.Serving())
 	return c, stop
 }
 

@@ -125,11 +125,7 @@ func (s *site) registry() (*Registry, func()) {
 		r.presence.Returns = 0 // no bus is lost in these tests, and absence counts soon
 	}
 	stop := s.run(r)
-	select {
-	case <-r.follower.Serving():
-	case <-time.After(time.Minute):
-		s.t.Fatal("the registry does not answer after a minute")
-	}
+	bustest.Answers(s.t, r.follower.Serving())
 	return r, stop
 }
 

@@ -49,12 +49,7 @@ func (w *world) start(c Config) (d *Dispatcher, stop func()) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	stop = bustest.Go(w.t, d.Run)
-	select {
-	case <-d.follower.Serving():
-	case <-time.After(time.Minute):
-		w.t.Fatal("the dispatcher does not serve after a minute")
-	}
+	stop = bustest.Serve(w.t, d.Run, d.follower.Serving())
 	return d, stop
 }
 
