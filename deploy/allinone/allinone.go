@@ -52,7 +52,7 @@ type Config struct {
 	// Advertise is the HOST or HOST:PORT that invited servers connect to; empty means Listen.
 	Advertise string
 	TLS       TLS
-	Cluster   Members  // of which this one is a member; none means that it is alone
+	Cluster   Members  // that this one belongs to; none means that it is alone
 	Services  []string // which services run in this process; nil means all
 	Lazy      bool     // do not sync each write to disk: for trying it out
 	// AcceptLedger accepts, for this start, a ledger that lost facts.

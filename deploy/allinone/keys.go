@@ -34,7 +34,7 @@ type Keys struct {
 
 // WriteKeys creates the keys and credentials of the bus and the services, the bus's certificate, the first
 // operator's context, and trust/accounts.conf, which the configuration of a nats-server includes. It keeps existing
-// files, but renews a certificate of which a third of the validity is left. With HandOut it then brings the directory
+// files, but renews a certificate in the last third of its validity. With HandOut it then brings the directory
 // of each part up to date. It is safe to run at any time.
 func WriteKeys(k Keys) error {
 	if k.URL == "" {

@@ -11,7 +11,7 @@
 //
 // Guarantees:
 //
-//  1. An archive of which the build lets every entry pass breaks none of these rules on a server.
+//  1. An archive whose entries all pass the build breaks none of these rules on a server.
 //  2. A link that Follow lets pass leads to a file or directory of the tree, without leaving it on the way.
 //  3. Every refusal is of kind Invalid, has a code and names the entry in quotes.
 package archive

@@ -76,7 +76,7 @@ const (
 	addressASecond   = 200
 )
 
-// AnswerAnybody is Answer on subjects of which one sender can use as many as it likes: what it looks at in a second is
+// AnswerAnybody is Answer on subjects that one sender can make any number of: what it looks at in a second is
 // bounded for each address and in all, and the rest is dropped. Every replica answers, and the first answer counts.
 func AnswerAnybody[Q, R proto.Message](
 	c *Conn, subject string, f func(context.Context, string, Q) (R, error),
@@ -94,7 +94,7 @@ func AnswerAnybody[Q, R proto.Message](
 	})
 }
 
-// AnswerOf is Answer on subjects of which one sender can use as many as it likes, where by reads the sender's name from
+// AnswerOf is Answer on subjects that one sender can make any number of, where by reads the sender's name from
 // the subject: what it looks at of each name in a second is bounded, and the rest is dropped.
 func AnswerOf[Q, R proto.Message](
 	c *Conn, subject string, f func(context.Context, string, Q) (R, error), by func(subject string) string, aSecond int,

@@ -73,8 +73,8 @@ func Call[R proto.Message](
 // absentAfter is when a call may be repeated that no process of a service took.
 const absentAfter = 100 * time.Millisecond
 
-// callError says when a call may be repeated only if no process took it: whether any other that writes was carried out
-// is not known.
+// callError returns the error of a call without an answer. Only one that no process took says when to repeat it: any
+// other that writes may have been carried out.
 func callError(service string, writes bool, err error) error {
 	refusal := &apiv1.Refusal{Code: code.NoAnswer, Component: "bus"}
 	unsent := NotSent(err)

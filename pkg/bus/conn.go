@@ -69,7 +69,7 @@
 //   - The image-catalog's look whether a document names an image keeps only what it found. An older document refuses a
 //     chunk, with the time after which the server may ask again; the next look reads the document anew.
 //   - Chunks never change: one that a replica lacks is asked for again, also where the image-catalog checks the content
-//     of an image, of which the leader listed every chunk.
+//     of an image, every chunk of it listed by the leader.
 //   - The last list of candidates, for people, may be an older one. It decides nothing.
 //   - DirectGetLast, for a fold of a ledger with accepted gaps, may return an older end; the fold follows from there.
 package bus

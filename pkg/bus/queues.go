@@ -48,7 +48,7 @@ type queues[M queued] struct {
 	wake    sync.Cond
 	senders map[string]*sender[M]
 	turns   []*sender[M]    // those with a message that a worker may take, the next one first
-	busy    map[string]bool // subjects of which a message is being handled
+	busy    map[string]bool // subjects with a message that is being handled
 
 	bytes    int // of all that waits or is handled
 	forgetAt int // how many senders there are when idle ones are forgotten

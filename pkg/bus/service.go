@@ -165,7 +165,7 @@ func callerOf(actor string, header map[string][]string) Caller {
 	return c
 }
 
-// read reads a request, and refuses one of which it would do a part only: with a field or
+// read reads a request, and refuses one that it would carry out only in part: with a field or
 // an enum value of a newer contract. In a question it may be a filter.
 func (s *Service) read(json bool, data []byte, q proto.Message) error {
 	name := q.ProtoReflect().Descriptor().Name()

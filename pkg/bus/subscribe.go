@@ -75,7 +75,7 @@ func (c *Conn) SubscribeUpTo(subject string, n int, f func(Message)) (stop func(
 	return func() { _ = s.Unsubscribe() }, nil
 }
 
-// Subscription is a subscription of which its owner can learn whether it is behind.
+// Subscription is a subscription that tells its owner whether it is behind.
 type Subscription struct {
 	conn    *Conn
 	sub     *nats.Subscription

@@ -114,7 +114,7 @@ const readAccess = "read"
 // lookBack is how many facts at the end of the ledger are searched for those of a call whose answer was lost.
 const lookBack = 5000
 
-// outcome returns the error of a change of which a try was not answered. A fact that names the call proves that the
+// outcome returns the error of a change with a try that was not answered. A fact that names the call proves that the
 // change is stored, whatever the last try met.
 func (c *Client) outcome(ctx context.Context, id string, err error) error {
 	looking, cancel := context.WithTimeout(context.WithValue(ctx, askedAgain{}, true), c.timeout)

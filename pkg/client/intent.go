@@ -77,7 +77,7 @@ func (c *Client) Publish(ctx context.Context, id string, intent *intentv1.Intent
 	return fmt.Errorf("publish intent %s: %w", id, err)
 }
 
-// openError is the error of a publish of which a try was not answered.
+// openError is the error of a publish with a try that was not answered.
 type openError struct{ error }
 
 // Unwrap returns the error of the last try.

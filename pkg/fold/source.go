@@ -23,7 +23,7 @@ type source struct {
 	marked   mark      // the mark that is kept
 }
 
-// endOfLedger returns where the ledger ends, of which this service has read up to a sequence.
+// endOfLedger returns where the ledger ends, for a service that has read up to a sequence.
 func (s *source) endOfLedger(ctx context.Context, read uint64) (end bus.Stream, err error) {
 	err = s.askWithin(ctx, bus.LeaderSettles+bus.DefaultTimeout, func(ctx context.Context) (e error) {
 		end, e = s.conn.StreamFrom(ctx, topology.Ledger, read)

@@ -109,7 +109,7 @@ func CheckSealed(key *secret.Key, m map[string]string) error {
 	return nil
 }
 
-// CheckKeptSecret refuses layers of which a later one has a value in clear that is a secret of an earlier one: it was
+// CheckKeptSecret refuses layers where a later one has a value in clear that is a secret of an earlier one: it was
 // most likely meant to be a secret too, and the ledger never forgets.
 func CheckKeptSecret(layers ...map[string]string) error {
 	for n, layer := range layers {

@@ -49,7 +49,7 @@ type Config struct {
 	Conn         *bus.Conn              // as the service
 	System       *bus.System            // as its user in the system account
 	Issuer       *trust.Issuer          // signs users and accounts
-	CA           func() ([]byte, error) // the CAs of the bus as PEM, of which people learn; may be nil
+	CA           func() ([]byte, error) // the CAs of the bus as PEM, which people learn; may be nil
 	Store        string                 // a directory for snapshots of the view; empty means that none are kept
 	AcceptLedger bool                   // accepts a ledger that lost facts, for this start
 	Debug        *debug.State           // takes what a debug socket shows; may be nil

@@ -26,7 +26,7 @@ const (
 	countWithin = time.Minute
 	// kicksAtOnce bounds the connections that wait to be ended. Beyond it they wait for the next count.
 	kicksAtOnce = 4096
-	// maxOwners bounds how many owners are remembered of which connections were ended.
+	// maxOwners bounds how many owners of ended connections are remembered.
 	maxOwners = 10_000
 )
 

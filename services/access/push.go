@@ -124,7 +124,7 @@ func (p *pusher) run(ctx context.Context) error {
 	}
 }
 
-// sooner returns the earlier of two times, of which zero means never.
+// sooner returns the earlier of two times; zero means never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

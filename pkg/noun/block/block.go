@@ -76,7 +76,8 @@ type Change struct {
 	NewImage, Reconfigured bool   // what of both changes
 }
 
-// Brought returns the builds of which none may be blocked for a change: what changes, and what it makes together.
+// Brought returns the builds that a change brings, none of which may be blocked: what changes, and what it makes
+// together.
 func (c Change) Brought() (out []*blockv1.Build) {
 	configured := len(c.Configuration) > 0
 	if c.NewImage {
