@@ -68,11 +68,12 @@ var seeds = []seed{
 `},
 	}, []test{killed}},
 
-	{"laterecord", []edit{ // a process is recorded only after it was started
+	{"laterecord", []edit{ // a process is recorded only after it was started, and none without a record is looked for
 		{
 			"internal/supervise/process.go",
 			"if err := r.write(s.Record); err != nil {", "if err := error(nil); err != nil {",
 		},
+		{"internal/supervise/lost.go", "lost, err := st.lostTokens(dir)", "lost, err := []string(nil), error(nil)"},
 	}, []test{killed}},
 
 	{"trusttrial", []edit{ // a trial without an outcome counts as passed
