@@ -969,7 +969,7 @@ var entries = []Entry{
 	},
 	{
 		FailedBefore, []string{"registry"},
-		"The version has failed on this server before. It is tried again only for a person who names it and says why.",
+		"The version has failed on this server before. It is tried again only for a person who names it and says why. A default does not bring a version that failed on other servers and works on none either.",
 		"garrison up AGENT@VERSION --on SELECTOR -m WHY",
 	},
 	{

@@ -199,7 +199,11 @@ func (v *faults) acquit(b *blockv1.Build, server string) {
 func (v *faults) acquitOne(b *blockv1.Build, server string) {
 	id := block.ID(b)
 	s := row(v.suspects, id)
-	at, known := slices.BinarySearch(s.GetServerIds(), server)
+	if s == nil {
+		return
+	}
+	s.Working = max(s.Working, 1) // the next failure counts anew
+	at, known := slices.BinarySearch(s.ServerIds, server)
 	if !known {
 		return
 	}
@@ -247,6 +251,9 @@ func (v *faults) judgeHalt(r *rolloutv1.Rollout) {
 
 // Block returns a block by id.
 func (v *records) Block(id string) (*blockv1.Block, bool) { return v.blocks.Get(id) }
+
+// Suspect returns a build that failed on servers and is not blocked, by the id of its block.
+func (v *records) Suspect(id string) (*blockv1.Suspect, bool) { return v.suspects.Get(id) }
 
 // Blocks returns the blocks that sort after an id, by id.
 func (v *records) Blocks(after string) iter.Seq2[string, *blockv1.Block] {
