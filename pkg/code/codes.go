@@ -377,7 +377,6 @@ const (
 	StaleReport          = "STALE_REPORT"
 	ServerOffline        = "SERVER_OFFLINE"
 	NeverConnected       = "NEVER_CONNECTED"
-	ServerInvited        = "SERVER_INVITED"
 	ServerLeaving        = "SERVER_LEAVING"
 	ExecutorSuspended    = "EXECUTOR_SUSPENDED"
 	WantedOnDead         = "WANTED_ON_DEAD_SERVER"
@@ -1716,11 +1715,6 @@ var entries = []Entry{
 		ServerFull, []string{"task-dispatcher"},
 		"The wanted state of the server does not fit into its document: too many agents, too much metadata, or both. Nothing was changed there.",
 		"garrison instance list --server SERVER, and less metadata: garrison app, agent or env update --unset NAME",
-	},
-	{
-		ServerInvited, []string{"registry"},
-		"The server was invited and has not joined yet.",
-		"executor join on the server; or garrison server forget SERVER",
 	},
 	{
 		ServerLeaving, []string{"registry"},

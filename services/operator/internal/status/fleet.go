@@ -4,7 +4,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
@@ -89,6 +91,9 @@ func fleetOf(a answers) Fleet {
 			f.Tasks[g.GetValues()[0]] = int(g.GetCount())
 		}
 	}
+	if n := int(a.expired.GetCounts().GetTotal()); n > 0 {
+		troubles[code.ExpiredToken] += n
+	}
 	f.attention(a, troubles)
 	f.waiting(int(a.busy.GetCounts().GetTotal()), int(a.slow.GetTotal()))
 	return f
@@ -120,6 +125,10 @@ func appendPoint(to []AttentionPoint, n int, one, many, next string) []Attention
 	return append(to, AttentionPoint{n, many, next})
 }
 
+// certificateSoon is how long before its end the bus's certificate needs a person. garrisond renews its own ones when
+// 30 days are left.
+const certificateSoon = 14 * 24 * time.Hour
+
 // attention lists what needs a person, the most urgent first.
 func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
@@ -129,6 +138,10 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 		"garrison restore status")
 	if a.restored.GetRestored() != nil {
 		add(1, "restore of a backup may have lost revocations", "", "garrison restore status")
+	}
+	if until := a.certificateUntil; !until.IsZero() && until.Sub(a.at) < certificateSoon {
+		add(1, "certificate of the bus is valid until "+until.UTC().Format(time.DateOnly), "",
+			"garrisond keys, or the files of garrisond --tls-cert")
 	}
 	over := overBudget(a.writers.GetWriters())
 	add(len(over), "user is over the budget of the ledger: "+strings.Join(over, ", "),

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -27,7 +28,9 @@ const versionsRead = 1000
 // answers is what the services answered.
 type answers struct {
 	at                     time.Time
+	certificateUntil       time.Time // until when the bus's certificate is valid; zero without one
 	servers, leaked, found *registryv1.CountServersResponse
+	expired                *registryv1.CountServersResponse // those whose invitation expired
 	busy                   *registryv1.CountServersResponse // those in a critical section
 	defaults               *registryv1.CountServersResponse // those on which a default waits
 	presence               *registryv1.ListServersResponse
@@ -51,9 +54,11 @@ type answers struct {
 // and of the servers that are ahead after a restore, every part is read.
 func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, error) {
 	a := answers{at: env.Now()}
-	if _, err := env.Client(ctx); err != nil {
+	c, err := env.Client(ctx)
+	if err != nil {
 		return a, err
 	}
+	a.certificateUntil = c.CertificateUntil()
 	g, asking := errgroup.WithContext(ctx)
 	a.askAboutServers(asking, g, env, on)
 	if on == nil {
@@ -73,6 +78,7 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 	}
 	count(&a.servers, &registryv1.ListServersRequest{}, "life", "presence", "standing", "trouble")
 	count(&a.busy, &registryv1.ListServersRequest{Condition: serverv1.ExecutorState_EXECUTOR_STATE_BUSY})
+	count(&a.expired, &registryv1.ListServersRequest{Trouble: code.ExpiredToken})
 	count(&a.leaked, &registryv1.ListServersRequest{Leaked: true})
 	count(&a.found, &registryv1.ListServersRequest{Found: true})
 	count(&a.defaults, &registryv1.ListServersRequest{WaitsForDefault: true})

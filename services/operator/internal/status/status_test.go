@@ -3,6 +3,7 @@ package status
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -131,6 +132,29 @@ func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {
 	want := "servers         2  2 online\ninstances       0\nholds           0\n\nNothing needs a person.\n"
 	if d := cmp.Diff(want, f.text(false)); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
+// garrisond renews its certificates when 30 days are left, so one with less than two weeks is renewed by no program.
+func TestExpiredInvitationsAndACertificateThatEndsSoonNeedAPerson(t *testing.T) {
+	at := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
+	for left, want := range map[time.Duration][]AttentionPoint{
+		13 * 24 * time.Hour: {
+			{1, "certificate of the bus is valid until 2026-12-11", "garrisond keys, or the files of garrisond --tls-cert"},
+			{2, "servers have the trouble EXPIRED_TOKEN",
+				"garrison server list --trouble EXPIRED_TOKEN; garrison explain EXPIRED_TOKEN"},
+		},
+		15 * 24 * time.Hour: {
+			{2, "servers have the trouble EXPIRED_TOKEN",
+				"garrison server list --trouble EXPIRED_TOKEN; garrison explain EXPIRED_TOKEN"},
+		},
+	} {
+		f := fleetOf(answers{at: at, certificateUntil: at.Add(left), expired: &registryv1.CountServersResponse{
+			Counts: &registryv1.Counts{Total: 2},
+		}})
+		if d := cmp.Diff(want, f.Attention); d != "" {
+			t.Errorf("%v left (-want +have):\n%s", left, d)
+		}
 	}
 }
 

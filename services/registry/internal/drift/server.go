@@ -23,7 +23,7 @@ const (
 func (s Situation) ofServer() []*registryv1.Difference {
 	switch s.Server.Life {
 	case serverv1.Life_LIFE_INVITED:
-		return []*registryv1.Difference{s.invited()}
+		return s.invited()
 	case serverv1.Life_LIFE_DEAD:
 		return s.leaked()
 	}
@@ -45,17 +45,16 @@ func (s Situation) ofServer() []*registryv1.Difference {
 	return out
 }
 
-func (s Situation) invited() *registryv1.Difference {
-	d := &registryv1.Difference{
-		Wanted: "alive", Observed: "invited", Cause: code.ServerInvited, Since: s.Server.Since, Remedy: wait,
-		Reason: "it was invited and has not joined", Cure: "executor join on the server",
+// invited returns that the invitation of a server expired; nothing before.
+func (s Situation) invited() []*registryv1.Difference {
+	if !server.InvitationExpired(s.Server, s.Now) {
+		return nil
 	}
-	if until := s.Server.TokenExpiresAt; until != nil && !s.Now.Before(until.AsTime()) {
-		d.Cause, d.Since, d.Remedy = code.ExpiredToken, until, person
-		d.Reason = "its token expired before it joined"
-		d.Cure = "garrison server forget " + s.Server.Id + ", then garrison server enroll " + s.Server.Name
-	}
-	return d
+	return []*registryv1.Difference{{
+		Wanted: "alive", Observed: "invited", Cause: code.ExpiredToken, Since: s.Server.TokenExpiresAt, Remedy: person,
+		Reason: "its token expired before it joined",
+		Cure:   "garrison server forget " + s.Server.Id + ", then garrison server enroll " + s.Server.Name,
+	}}
 }
 
 // leaked returns why something of Garrison may still be on a dead server's machine.
