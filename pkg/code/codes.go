@@ -254,6 +254,7 @@ const (
 	RootReadOnly        = "ROOT_READ_ONLY"
 	ImageKeysUnreadable = "IMAGE_KEYS_UNREADABLE"
 	InvalidImage        = "INVALID_IMAGE"
+	MissingLibrary      = "MISSING_LIBRARY"
 	SocketTaken         = "SOCKET_TAKEN"
 	BadSocket           = "BAD_SOCKET"
 	CannotConfine       = "CANNOT_CONFINE"
@@ -1225,6 +1226,11 @@ var entries = []Entry{
 		MissingDependency, []string{"registry", "executor"},
 		"The server lacks an agent that this one depends on.",
 		"garrison agent show AGENT, then garrison install of its dependencies",
+	},
+	{
+		MissingLibrary, []string{"executor"},
+		"A program of the image needs an interpreter, a loader or shared libraries that neither the image nor the server has; the message names them. Nothing was changed.",
+		"on the server: install the package that has them; or an image that has them, with run.env LD_LIBRARY_PATH: ${image}/lib; then garrison up AGENT --on SERVER",
 	},
 	{
 		MoreFound, []string{"registry"},
