@@ -252,6 +252,7 @@ const (
 	NoSpace             = "NO_SPACE"
 	RootNoexec          = "ROOT_NOEXEC"
 	RootReadOnly        = "ROOT_READ_ONLY"
+	OtherFileSystem     = "OTHER_FILE_SYSTEM"
 	ImageKeysUnreadable = "IMAGE_KEYS_UNREADABLE"
 	InvalidImage        = "INVALID_IMAGE"
 	MissingLibrary      = "MISSING_LIBRARY"
@@ -1551,6 +1552,11 @@ var entries = []Entry{
 		OtherDigest, []string{"registry"},
 		"The server lists the wanted image with another content.",
 		"garrison up AGENT@VERSION --on SERVER",
+	},
+	{
+		OtherFileSystem, []string{"executor"},
+		"A directory of the root cannot be moved, because a part of it lies on another file system, as in a layer of a container's image.",
+		"on the server: executor run --root in a volume; then garrison up AGENT --on SERVER",
 	},
 	{
 		OtherKey, []string{"registry"},
