@@ -38,6 +38,12 @@ func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
 		return w.drift(s.Pick)
 	case FullDisk:
 		return w.fillDisk(ctx, s)
+	case ReadOnly:
+		return w.coverRoot(ctx, s)
+	case Ports:
+		return w.holdPort(ctx, s)
+	case Strays:
+		return w.stray(s.Pick)
 	}
 	return "", fmt.Errorf("no strike of kind %s", s.Kind)
 }
