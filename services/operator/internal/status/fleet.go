@@ -181,6 +181,8 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(len(a.paused.GetRollouts()), "rollout is paused", "rollouts are paused",
 		"garrison rollout list --state paused")
 	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
+	add(len(a.untrusted.GetImages()), "active image is signed by no key of the catalog",
+		"active images are signed by no key of the catalog", "garrison image list --state active --untrusted")
 	for _, code := range slices.Sorted(maps.Keys(troubles)) {
 		add(troubles[code], "server has the trouble "+code, "servers have the trouble "+code,
 			"garrison server list --trouble "+code+"; garrison explain "+code)

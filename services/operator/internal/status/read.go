@@ -10,8 +10,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -44,6 +46,7 @@ type answers struct {
 	lobby                  *registryv1.ListLobbyResponse
 	environments           *registryv1.ListEnvironmentsResponse
 	blocks                 *registryv1.ListBlocksResponse
+	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
 	halted, running        *registryv1.ListRolloutsResponse
 	paused                 *registryv1.ListRolloutsResponse
@@ -108,6 +111,9 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
 	collect(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{})
 	collect(ctx, g, env, &a.blocks, &registryv1.ListBlocksRequest{})
+	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
+		State: imagev1.State_STATE_ACTIVE, Untrusted: true,
+	})
 	for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
 		rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
 		rolloutv1.State_STATE_RUNNING: &a.running,

@@ -8,8 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
@@ -52,6 +54,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
 		immovable: []string{"test"},
+		untrusted: &catalogv1.ListImagesResponse{Images: make([]*imagev1.Image, 2)},
 		stale:     &registryv1.ListExternalsResponse{Externals: make([]*registryv1.ExternalRow, 3)},
 	})
 	want := `servers        22  13 online, 4 late, 2 offline; 3 invited; 1 quarantined
@@ -87,6 +90,8 @@ NEEDS A PERSON
         garrison env show prod
      1  environment has a keep budget that lets no server change: test
         garrison env show test
+     2  active images are signed by no key of the catalog
+        garrison image list --state active --untrusted
      2  servers have the trouble DUPLICATE_IDENTITY
         garrison server list --trouble DUPLICATE_IDENTITY; garrison explain DUPLICATE_IDENTITY
      1  server is quarantined
