@@ -259,7 +259,7 @@ func TestAClientKnowsUntilWhenTheCertificateOfTheBusIsValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if have, want := c.CertificateUntil(), certificate(t, contextOf(t, g)).NotAfter; !have.Equal(want) {
+	if have, want := client.CertificateUntil(c), certificate(t, contextOf(t, g)).NotAfter; !have.Equal(want) {
 		t.Errorf("until %v, want %v", have, want)
 	}
 }

@@ -109,7 +109,7 @@ func (w *World) mend() error {
 	for _, d := range w.disks {
 		errs = append(errs, d.Empty())
 	}
-	errs = append(errs, w.dropStrays())
+	errs = append(errs, dropStrays(w))
 	for _, p := range w.everyProcess() {
 		errs = append(errs, w.revive(p))
 	}

@@ -31,7 +31,10 @@ const (
 )
 
 // Kinds lists every kind of round, in the order in which an unlimited schedule takes them.
-var Kinds = []Kind{Kills, Pauses, Blackout, Snapshots, Journals, Agents, Drift, FullDisk, ReadOnly, Ports, Strays, Clone, Restore, Mixed}
+var Kinds = []Kind{
+	Kills, Pauses, Blackout, Snapshots, Journals, Agents, Drift, FullDisk, ReadOnly, Ports, Strays, Clone, Restore,
+	Mixed,
+}
 
 // ParseKinds reads a list with commas; empty means all.
 func ParseKinds(list string) ([]Kind, error) {

@@ -39,11 +39,11 @@ func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
 	case FullDisk:
 		return w.fillDisk(ctx, s)
 	case ReadOnly:
-		return w.coverRoot(ctx, s)
+		return coverRoot(ctx, w, s)
 	case Ports:
-		return w.holdPort(ctx, s)
+		return holdPort(ctx, w, s)
 	case Strays:
-		return w.stray(s.Pick)
+		return stray(w, s.Pick)
 	}
 	return "", fmt.Errorf("no strike of kind %s", s.Kind)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/rig"
 )
 
-// coverRoot makes the root of a server read-only, restarts its executor in every other case, and makes it writable again.
-func (w *World) coverRoot(ctx context.Context, s Strike) (string, error) {
+// coverRoot makes the root of a server read-only for a while. In every other case its executor ends with that.
+func coverRoot(ctx context.Context, w *World, s Strike) (string, error) {
 	for _, d := range w.disks {
 		for _, server := range w.staying() {
 			if server.Name != d.Whose {
@@ -38,7 +38,7 @@ func (w *World) coverRoot(ctx context.Context, s Strike) (string, error) {
 }
 
 // holdPort ends the agents of a server, and listens where beacon does before it is started again.
-func (w *World) holdPort(ctx context.Context, s Strike) (string, error) {
+func holdPort(ctx context.Context, w *World, s Strike) (string, error) {
 	server := choose(s.Pick, w.staying())
 	pids, err := server.AgentProcesses()
 	if err != nil {
@@ -55,7 +55,8 @@ func (w *World) holdPort(ctx context.Context, s Strike) (string, error) {
 			continue
 		}
 		_ = rig.Sleep(ctx, s.For)
-		return fmt.Sprintf("port of beacon on %s held for %v", server.Name, s.For.Round(100*time.Millisecond)), l.Close()
+		what := fmt.Sprintf("port of beacon on %s held for %v", server.Name, s.For.Round(100*time.Millisecond))
+		return what, l.Close()
 	}
 	return "agents of " + server.Name + " ended; beacon had its port again before another process", nil
 }
@@ -64,14 +65,14 @@ func (w *World) holdPort(ctx context.Context, s Strike) (string, error) {
 const strayFile = "stray.log"
 
 // stray writes a file beside the program of an agent, as an agent does that takes its directory for its own.
-func (w *World) stray(pick uint64) (string, error) {
+func stray(w *World, pick uint64) (string, error) {
 	server, agent := choose(pick, w.staying()), choose(pick>>16, []string{beacon, tuner})
 	err := inDirectory(server, agent, func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) })
 	return fmt.Sprintf("a file beside the program of %s on %s", agent, server.Name), err
 }
 
-// dropStrays deletes those files, as a person does who was told of them.
-func (w *World) dropStrays() error {
+// dropStrays deletes those files, as a person does who saw them in a check.
+func dropStrays(w *World) error {
 	var errs []error
 	for _, server := range w.staying() {
 		images, err := filepath.Glob(filepath.Join(server.Root, "images", "*", strayFile))

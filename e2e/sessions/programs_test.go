@@ -11,6 +11,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // programs are the programs of proto/INTENTS.md in other languages than Go: by what they are run, and where the
@@ -58,8 +59,9 @@ func TestTheProgramsOfTheContractTrustTheCAOfTheContext(t *testing.T) {
 			}
 			text := strings.ReplaceAll(string(out), `": `, `":`)
 			for _, want := range []string{
-				"proved itself by TLSv1.3", "asks garrison.intent.install.operator.", `"agent":"beacon"`, `"all":true`,
-				`"Nats-Expected-Last-Subject-Sequence":"0"`, "stored",
+				"proved itself by TLSv1.3",
+				"asks " + topology.IntentSubject(topology.VerbInstall, "operator", ""),
+				`"agent":"beacon"`, `"all":true`, `"Nats-Expected-Last-Subject-Sequence":"0"`, "stored",
 			} {
 				if !strings.Contains(text, want) {
 					t.Errorf("no %q in\n%s", want, text)

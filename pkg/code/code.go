@@ -68,7 +68,8 @@ func OfBuild(observed string) bool {
 }
 
 // OfServer reports whether a change that failed with a code failed for the sake of its server: the version before it
-// failed in the same way, its disk or its libraries do not allow it, the executor ended in between, or the bus was away.
+// failed in the same way, its disk or its libraries do not suffice, the executor ended in between, or the bus was
+// away.
 func OfServer(outcome string) bool {
 	switch outcome {
 	case BadAsBefore, NoSpace, OtherFileSystem, MissingLibrary, Interrupted, NotWanted, BusLost:

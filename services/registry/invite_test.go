@@ -303,7 +303,8 @@ func TestExpiredInvitationsAreListedAndCounted(t *testing.T) {
 	list := &registryv1.ListServersRequest{Trouble: code.ExpiredToken}
 	for _, want := range []int{0, 1} {
 		listed := must[*registryv1.ListServersResponse](s, "ListServers", list)
-		counted := must[*registryv1.CountServersResponse](s, "CountServers", &registryv1.CountServersRequest{Filter: list})
+		counted := must[*registryv1.CountServersResponse](s, "CountServers",
+			&registryv1.CountServersRequest{Filter: list})
 		if len(listed.Servers) != want || int(counted.Counts.Total) != want {
 			t.Errorf("%d listed, %d counted; want %d", len(listed.Servers), counted.Counts.Total, want)
 		}

@@ -1,8 +1,8 @@
 // Package loader finds what the dynamic loader of this server would not find for a program, without starting it.
 //
 // Guarantee: Missing names nothing that the loader finds. It looks in more places than the loader does, and names no
-// library where it cannot tell: for a search path that is relative or has a token other than $ORIGIN, and for the loader
-// of musl, which is a library itself.
+// library where it cannot tell: for a search path that is relative or has a token other than $ORIGIN, and for the
+// loader of musl, which is a library itself.
 package loader
 
 import (

@@ -91,15 +91,19 @@ func TestMissingNamesWhatTheLoaderDoesNotFind(t *testing.T) {
 		"two are missing": {
 			object{ld, []string{"libb.so.1", "libc.so.6", "liba.so.1"}, ""}, nil, []string{"liba.so.1", "libb.so.1"},
 		},
-		"a part of a cached name":     {object{ld, []string{"z.so.1"}, ""}, nil, []string{"z.so.1"}},
-		"in the image, not named":     {object{ld, []string{"libown.so.1"}, ""}, nil, []string{"libown.so.1"}},
-		"in the image, which lacks":   {object{ld, []string{"libown.so.1"}, "$ORIGIN/lib"}, nil, []string{"libdeep.so.2"}},
-		"in the image, by a variable": {object{ld, []string{"libown.so.1"}, ""}, []string{own}, []string{"libdeep.so.2"}},
-		"where it cannot tell":        {object{ld, []string{"liba.so.1"}, "/opt/$LIB"}, nil, nil},
-		"a path":                      {object{ld, []string{"/opt/liba.so.1"}, ""}, nil, nil},
-		"no loader":                   {object{"/lib/ld-none.so", []string{"liba.so.1"}, ""}, nil, []string{"/lib/ld-none.so"}},
-		"for musl":                    {object{write("lib/ld-musl-x.so.1", nil), []string{"libpthread.so"}, ""}, nil, nil},
-		"linked statically":           {object{"", nil, ""}, nil, nil},
+		"a part of a cached name": {object{ld, []string{"z.so.1"}, ""}, nil, []string{"z.so.1"}},
+		"in the image, not named": {object{ld, []string{"libown.so.1"}, ""}, nil, []string{"libown.so.1"}},
+		"in the image, which lacks": {
+			object{ld, []string{"libown.so.1"}, "$ORIGIN/lib"}, nil, []string{"libdeep.so.2"},
+		},
+		"in the image, by a variable": {
+			object{ld, []string{"libown.so.1"}, ""}, []string{own}, []string{"libdeep.so.2"},
+		},
+		"where it cannot tell": {object{ld, []string{"liba.so.1"}, "/opt/$LIB"}, nil, nil},
+		"a path":               {object{ld, []string{"/opt/liba.so.1"}, ""}, nil, nil},
+		"no loader":            {object{"/ld-none.so", []string{"liba.so.1"}, ""}, nil, []string{"/ld-none.so"}},
+		"for musl":             {object{write("lib/ld-musl-x.so.1", nil), []string{"libpthread.so"}, ""}, nil, nil},
+		"linked statically":    {object{"", nil, ""}, nil, nil},
 	} {
 		program := write("image/program", c.of.bytes(t))
 		if have := here.Missing(program, c.env); !slices.Equal(have, c.want) {

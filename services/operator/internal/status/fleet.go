@@ -139,10 +139,8 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	if a.restored.GetRestored() != nil {
 		add(1, "restore of a backup may have lost revocations", "", "garrison restore status")
 	}
-	if until := a.certificateUntil; !until.IsZero() && until.Sub(a.at) < certificateSoon {
-		add(1, "certificate of the bus is valid until "+until.UTC().Format(time.DateOnly), "",
-			"garrisond keys, or the files of garrisond --tls-cert")
-	}
+	add(a.endsSoon(), "certificate of the bus is valid until "+a.certificateUntil.UTC().Format(time.DateOnly), "",
+		"garrisond keys, or the files of garrisond --tls-cert")
 	over := overBudget(a.writers.GetWriters())
 	add(len(over), "user is over the budget of the ledger: "+strings.Join(over, ", "),
 		"users are over the budget of the ledger: "+strings.Join(over, ", "), "garrison explain USER_BUDGET")
@@ -201,6 +199,14 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(int(a.found.GetCounts().GetTotal()), "server has agents that Garrison did not install",
 		"servers have agents that Garrison did not install",
 		"garrison server list --found")
+}
+
+// endsSoon returns how many certificates of the bus end soon: 1 or 0.
+func (a answers) endsSoon() int {
+	if until := a.certificateUntil; until.IsZero() || until.Sub(a.at) >= certificateSoon {
+		return 0
+	}
+	return 1
 }
 
 // overBudget returns the names of writers.

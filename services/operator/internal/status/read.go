@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -61,7 +62,7 @@ func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, er
 	if err != nil {
 		return a, err
 	}
-	a.certificateUntil = c.CertificateUntil()
+	a.certificateUntil = client.CertificateUntil(c)
 	g, asking := errgroup.WithContext(ctx)
 	a.askAboutServers(asking, g, env, on)
 	if on == nil {

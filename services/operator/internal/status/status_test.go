@@ -54,7 +54,6 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
 		immovable: []string{"test"},
-		untrusted: &catalogv1.ListImagesResponse{Images: make([]*imagev1.Image, 2)},
 		stale:     &registryv1.ListExternalsResponse{Externals: make([]*registryv1.ExternalRow, 3)},
 	})
 	want := `servers        22  13 online, 4 late, 2 offline; 3 invited; 1 quarantined
@@ -90,8 +89,6 @@ NEEDS A PERSON
         garrison env show prod
      1  environment has a keep budget that lets no server change: test
         garrison env show test
-     2  active images are signed by no key of the catalog
-        garrison image list --state active --untrusted
      2  servers have the trouble DUPLICATE_IDENTITY
         garrison server list --trouble DUPLICATE_IDENTITY; garrison explain DUPLICATE_IDENTITY
      1  server is quarantined
@@ -141,22 +138,24 @@ func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {
 }
 
 // garrisond renews its certificates when 30 days are left, so one with less than two weeks is renewed by no program.
-func TestExpiredInvitationsAndACertificateThatEndsSoonNeedAPerson(t *testing.T) {
+func TestWhatExpiresAndWhatNoKeySignedNeedAPerson(t *testing.T) {
 	at := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
+	soon := AttentionPoint{
+		1, "certificate of the bus is valid until 2026-12-11", "garrisond keys, or the files of garrisond --tls-cert",
+	}
+	always := []AttentionPoint{
+		{1, "active image is signed by no key of the catalog", "garrison image list --state active --untrusted"},
+		{2, "servers have the trouble EXPIRED_TOKEN",
+			"garrison server list --trouble EXPIRED_TOKEN; garrison explain EXPIRED_TOKEN"},
+	}
 	for left, want := range map[time.Duration][]AttentionPoint{
-		13 * 24 * time.Hour: {
-			{1, "certificate of the bus is valid until 2026-12-11", "garrisond keys, or the files of garrisond --tls-cert"},
-			{2, "servers have the trouble EXPIRED_TOKEN",
-				"garrison server list --trouble EXPIRED_TOKEN; garrison explain EXPIRED_TOKEN"},
-		},
-		15 * 24 * time.Hour: {
-			{2, "servers have the trouble EXPIRED_TOKEN",
-				"garrison server list --trouble EXPIRED_TOKEN; garrison explain EXPIRED_TOKEN"},
-		},
+		13 * 24 * time.Hour: append([]AttentionPoint{soon}, always...), 15 * 24 * time.Hour: always,
 	} {
-		f := fleetOf(answers{at: at, certificateUntil: at.Add(left), expired: &registryv1.CountServersResponse{
-			Counts: &registryv1.Counts{Total: 2},
-		}})
+		f := fleetOf(answers{
+			at: at, certificateUntil: at.Add(left),
+			expired:   &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 2}},
+			untrusted: &catalogv1.ListImagesResponse{Images: make([]*imagev1.Image, 1)},
+		})
 		if d := cmp.Diff(want, f.Attention); d != "" {
 			t.Errorf("%v left (-want +have):\n%s", left, d)
 		}

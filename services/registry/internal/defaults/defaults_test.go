@@ -18,9 +18,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/services/registry/internal/defaults"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
@@ -92,20 +90,6 @@ func (w *world) has(server, agent, version string) {
 	w.apply(ledger.Instance, key, &instancev1.Wanted{
 		InstanceId: key, Generation: 1, Image: &imagev1.Ref{Id: agent + version + "amd64", Version: version},
 	})
-}
-
-// ends installs an agent on a server by a task that ends so.
-func (w *world) ends(server, agent string, end proto.Message) {
-	w.has(server, agent, "1.0.0")
-	i, _ := w.Instance(server, agent)
-	id := "task-" + server
-	w.apply(ledger.Task, id, &taskv1.Queued{
-		InstanceId: i.Id, Generation: i.Generation, ServerId: server, Agent: agent, To: i.Wanted,
-		Verb: taskv1.Verb_VERB_INSTALL,
-	})
-	for _, body := range []proto.Message{&taskv1.Assigned{}, &taskv1.Started{}, end} {
-		w.apply(ledger.Task, id, body)
-	}
 }
 
 func (w *world) removed(server, agent string) {
@@ -235,24 +219,6 @@ var installs = map[string]struct {
 		w.join("s", "prod", "amd64")
 		w.bringing()
 		w.apply(ledger.Rollout, "r", &rolloutv1.Aborted{})
-	}, []string{"s.db"}},
-	"what it brings failed and works on no server": {func(w *world) {
-		w.set("db", onNew)
-		w.join("other", "prod", "amd64")
-		w.ends("other", "db", &taskv1.Undone{Outcome: &taskv1.Outcome{
-			FailedStep: taskv1.Step_STEP_PROVE, Code: code.NotReady,
-		}})
-		w.join("s", "prod", "amd64")
-	}, nil},
-	"what it brings failed and works on another server": {func(w *world) {
-		w.set("db", onNew)
-		w.join("other", "prod", "amd64")
-		w.ends("other", "db", &taskv1.Undone{Outcome: &taskv1.Outcome{
-			FailedStep: taskv1.Step_STEP_PROVE, Code: code.NotReady,
-		}})
-		w.join("good", "prod", "amd64")
-		w.ends("good", "db", &taskv1.Succeeded{})
-		w.join("s", "prod", "amd64")
 	}, []string{"s.db"}},
 	"what it needs is missing": {func(w *world) { w.set("web", onNew); w.join("s", "prod", "amd64") }, nil},
 	"what it needs comes with it": {func(w *world) {

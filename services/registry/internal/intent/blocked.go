@@ -3,6 +3,7 @@ package intent
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -36,21 +37,25 @@ func blockOf(r Reader, have *instancev1.Instance, w want) *apiv1.Refusal {
 }
 
 // failedElsewhere keeps a default from a build that failed on servers and works on none; nil otherwise.
-func (o *outcome) failedElsewhere(have *instancev1.Instance, w want) *apiv1.Refusal {
-	if !o.ofDefault() {
+func failedElsewhere(r Reader, a Ask, have *instancev1.Instance, w want) *apiv1.Refusal {
+	if !a.ofDefault() {
 		return nil
 	}
+	var builds []string
 	for _, build := range brought(have, w) {
-		if s, ok := o.reader.Suspect(block.ID(build)); ok && s.Working == 0 {
-			return failedOnAll(s, w, o.ask.Intent.GetSource().GetEnvironment())
+		builds = append(builds, block.ID(build))
+	}
+	for id, s := range r.Suspects() {
+		if s.Working == 0 && slices.Contains(builds, id) {
+			return failedOnAll(s, w, a.Intent.GetSource().GetEnvironment())
 		}
 	}
 	return nil
 }
 
 // ofDefault reports whether the intent follows from a default of an environment.
-func (o *outcome) ofDefault() bool {
-	return o.ask.Due != nil && o.ask.Intent.GetSource().GetRolloutId() == ""
+func (a Ask) ofDefault() bool {
+	return a.Due != nil && a.Intent.GetSource().GetRolloutId() == ""
 }
 
 // brought returns the builds that a change brings.

@@ -51,8 +51,8 @@ func failedOnAll(s *blockv1.Suspect, w want, environment string) *apiv1.Refusal 
 	return &apiv1.Refusal{
 		Code:    code.FailedBefore,
 		Message: block.Words(s.Build) + " failed and works on no server, so no default brings it",
-		Try: fmt.Sprintf("garrison install %s --on SELECTOR, to try it there; or garrison env default set %s %s@VERSION",
-			chosen, environment, w.agent),
+		Try: fmt.Sprintf("garrison install %s --on SELECTOR, to try it there; or garrison env default set %s "+
+			"%s@VERSION", chosen, environment, w.agent),
 	}
 }
 

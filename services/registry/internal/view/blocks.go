@@ -252,9 +252,6 @@ func (v *faults) judgeHalt(r *rolloutv1.Rollout) {
 // Block returns a block by id.
 func (v *records) Block(id string) (*blockv1.Block, bool) { return v.blocks.Get(id) }
 
-// Suspect returns a build that failed on servers and is not blocked, by the id of its block.
-func (v *records) Suspect(id string) (*blockv1.Suspect, bool) { return v.suspects.Get(id) }
-
 // Blocks returns the blocks that sort after an id, by id.
 func (v *records) Blocks(after string) iter.Seq2[string, *blockv1.Block] {
 	return sorted(v.blocks, after)
