@@ -379,6 +379,7 @@ const (
 	StaleReport          = "STALE_REPORT"
 	ServerOffline        = "SERVER_OFFLINE"
 	NeverConnected       = "NEVER_CONNECTED"
+	NoImageKeys          = "NO_IMAGE_KEYS"
 	ServerLeaving        = "SERVER_LEAVING"
 	ExecutorSuspended    = "EXECUTOR_SUSPENDED"
 	WantedOnDead         = "WANTED_ON_DEAD_SERVER"
@@ -1472,6 +1473,11 @@ var entries = []Entry{
 		NoExecutor, []string{"executor"},
 		"The root has neither an identity nor a journal: an earlier clean-up removed everything and its answer may have been lost, or no server ever joined there. Both look the same, so it does not count as cleaned. Nothing was changed.",
 		"the machine and the --root that it was joined with; when nothing of it runs there, garrison server forget SERVER",
+	},
+	{
+		NoImageKeys, []string{"registry"},
+		"The registry has keys of images, and the server has none: it takes images that no key signed. It joined before the registry had keys, or its file was deleted.",
+		"on the server: the public keys, one a line, in executor/image-keys below its root",
 	},
 	{
 		NoInstances, []string{"registry", "garrison"},

@@ -48,6 +48,11 @@ func InvitationExpired(s *serverv1.Server, at time.Time) bool {
 		!at.Before(s.TokenExpiresAt.AsTime())
 }
 
+// TakesUnsigned reports whether a living server takes images that no key signed.
+func TakesUnsigned(s *serverv1.Server) bool {
+	return s.GetLife() == serverv1.Life_LIFE_ALIVE && s.GetSysinfo() != nil && !s.Sysinfo.WantsSignatures
+}
+
 // Keys are the public keys of a server's credentials; empty where it has no such key.
 type Keys struct {
 	Guest string // of the token

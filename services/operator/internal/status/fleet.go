@@ -91,8 +91,12 @@ func fleetOf(a answers) Fleet {
 			f.Tasks[g.GetValues()[0]] = int(g.GetCount())
 		}
 	}
-	if n := int(a.expired.GetCounts().GetTotal()); n > 0 {
-		troubles[code.ExpiredToken] += n
+	for why, of := range map[string]*registryv1.CountServersResponse{
+		code.ExpiredToken: a.expired, code.NoImageKeys: a.keyless,
+	} {
+		if n := int(of.GetCounts().GetTotal()); n > 0 {
+			troubles[why] += n
+		}
 	}
 	f.attention(a, troubles)
 	f.waiting(int(a.busy.GetCounts().GetTotal()), int(a.slow.GetTotal()))

@@ -33,6 +33,7 @@ type answers struct {
 	at                     time.Time
 	certificateUntil       time.Time // until when the bus's certificate is valid; zero without one
 	servers, leaked, found *registryv1.CountServersResponse
+	keyless                *registryv1.CountServersResponse // those that take unsigned images, and should not
 	expired                *registryv1.CountServersResponse // those whose invitation expired
 	busy                   *registryv1.CountServersResponse // those in a critical section
 	defaults               *registryv1.CountServersResponse // those on which a default waits
@@ -83,6 +84,7 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 	count(&a.servers, &registryv1.ListServersRequest{}, "life", "presence", "standing", "trouble")
 	count(&a.busy, &registryv1.ListServersRequest{Condition: serverv1.ExecutorState_EXECUTOR_STATE_BUSY})
 	count(&a.expired, &registryv1.ListServersRequest{Trouble: code.ExpiredToken})
+	count(&a.keyless, &registryv1.ListServersRequest{Trouble: code.NoImageKeys})
 	count(&a.leaked, &registryv1.ListServersRequest{Leaked: true})
 	count(&a.found, &registryv1.ListServersRequest{Found: true})
 	count(&a.defaults, &registryv1.ListServersRequest{WaitsForDefault: true})

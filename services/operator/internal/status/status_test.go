@@ -147,6 +147,8 @@ func TestWhatExpiresAndWhatNoKeySignedNeedAPerson(t *testing.T) {
 		{1, "active image is signed by no key of the catalog", "garrison image list --state active --untrusted"},
 		{2, "servers have the trouble EXPIRED_TOKEN",
 			"garrison server list --trouble EXPIRED_TOKEN; garrison explain EXPIRED_TOKEN"},
+		{1, "server has the trouble NO_IMAGE_KEYS",
+			"garrison server list --trouble NO_IMAGE_KEYS; garrison explain NO_IMAGE_KEYS"},
 	}
 	for left, want := range map[time.Duration][]AttentionPoint{
 		13 * 24 * time.Hour: append([]AttentionPoint{soon}, always...), 15 * 24 * time.Hour: always,
@@ -154,6 +156,7 @@ func TestWhatExpiresAndWhatNoKeySignedNeedAPerson(t *testing.T) {
 		f := fleetOf(answers{
 			at: at, certificateUntil: at.Add(left),
 			expired:   &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 2}},
+			keyless:   &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 1}},
 			untrusted: &catalogv1.ListImagesResponse{Images: make([]*imagev1.Image, 1)},
 		})
 		if d := cmp.Diff(want, f.Attention); d != "" {

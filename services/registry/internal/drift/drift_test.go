@@ -77,6 +77,21 @@ func TestAClockThatDiffersIsADifferenceOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestAServerThatTakesUnsignedImagesDiffersWhereTheRegistryHasKeys(t *testing.T) {
+	for _, c := range []struct{ signed, wants, differs bool }{
+		{true, false, true}, {true, true, false}, {false, false, false},
+	} {
+		s, i := healthy()
+		s.Sysinfo = &serverv1.Sysinfo{WantsSignatures: c.wants}
+		at := look(s, i, active())
+		at.Signed = c.signed
+		rows, _ := Of(at, Scope{Servers: true})
+		if differs := len(rows) == 1 && rows[0].Cause == code.NoImageKeys; differs != c.differs || len(rows) > 1 {
+			t.Errorf("%+v: %v", c, rows)
+		}
+	}
+}
+
 func TestAServerAsItIsWantedDiffersInNothing(t *testing.T) {
 	s, i := healthy()
 	if rows, agents := Of(look(s, i, active()), all); len(rows) != 0 || agents != 1 {

@@ -36,6 +36,13 @@ func (s Situation) ofServer() []*registryv1.Difference {
 	if s.ClockAhead != 0 && s.Server.GetCondition().GetCode() != code.ClockSkew {
 		out = append(out, s.skewed())
 	}
+	if s.Signed && server.TakesUnsigned(s.Server) {
+		out = append(out, &registryv1.Difference{
+			Wanted: "signed images only", Observed: "takes any image", Cause: code.NoImageKeys, Since: s.Server.Since,
+			Remedy: person, Reason: "it has no keys of images, as when it joined before the registry had them",
+			Cure: "on the server: the public keys of images, one a line, in executor/image-keys below its root",
+		})
+	}
 	switch {
 	case s.Server.Life == serverv1.Life_LIFE_DYING:
 		out = append(out, s.leaving())

@@ -119,6 +119,11 @@ func (a *API) filter(q *registryv1.ListServersRequest) (view.ServerFilter, error
 		filter.Trouble, filter.Life = "", serverv1.Life_LIFE_INVITED
 		filter.Shown = func(s *serverv1.Server) bool { return server.InvitationExpired(s, now) }
 	}
+	if q.Trouble == code.NoImageKeys { // it follows from the registry's keys too
+		signed := a.records.Signed
+		filter.Trouble = ""
+		filter.Shown = func(s *serverv1.Server) bool { return signed && server.TakesUnsigned(s) }
+	}
 	var err error
 	if filter.Unconfirmed, err = a.presence.Unconfirmed(q.UnconfirmedFor); err != nil {
 		return filter, err
