@@ -63,8 +63,8 @@ func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 	w.Holds()
 }
 
-// A server that joined before there were keys takes any image, and images from before are signed by none. Both are named
-// before a change fails.
+// A server that joined before there were keys takes any image, and images from before are signed by none. Both are
+// named before a change fails.
 func TestWhatIsFromBeforeTheKeysIsNamed(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{}, "old")}
@@ -93,7 +93,8 @@ func TestWhatIsFromBeforeTheKeysIsNamed(t *testing.T) {
 	if !strings.Contains(text, "NO_IMAGE_KEYS") {
 		t.Errorf("a check says %s (%v)", text, code)
 	}
-	scenario.Must(t, os.WriteFile(filepath.Join(w.Servers[0].Root, "executor", "image-keys"), []byte(public+"\n"), 0o600))
+	pinned := filepath.Join(w.Servers[0].Root, "executor", "image-keys")
+	scenario.Must(t, os.WriteFile(pinned, []byte(public+"\n"), 0o600))
 	w.OK("server", "refresh", "--on", "old")
 	w.Eventually("nothing differs", func() error {
 		text, err := w.CLI(t.Context(), "check")

@@ -323,20 +323,20 @@ func (x *Executor) engineConfig(
 	}
 	return engine.Config{
 		Root: x.root, ServerID: who.ServerID, BootID: sysinfo.BootID(), Version: version.Version, Journal: j,
-		Sysinfo: x.sysinfo(j.KeptBytes), Supervisor: supervisor, StopAgents: x.cfg.StopAgents,
+		Sysinfo: sysinfoAt(x.root, j.KeptBytes), Supervisor: supervisor, StopAgents: x.cfg.StopAgents,
 		CheckEvery: cmp.Or(x.cfg.CheckEvery, DefaultCheckEvery), ContentEvery: x.cfg.ContentEvery,
 		Keep: *x.cfg.Keep, Trust: x.trust, Self: x.process.For(j, conn), Trial: x.process.Candidate() != nil,
 		Log: log, FailPoint: x.cfg.FailPoint,
 	}, done, nil
 }
 
-// sysinfo returns what reads the machine's properties, and whether images must be signed. kept returns the bytes that
+// sysinfoAt returns what reads the machine's properties, and whether images must be signed. kept returns the bytes that
 // give way to a change.
-func (x *Executor) sysinfo(kept func() uint64) func(context.Context) *serverv1.Sysinfo {
-	read := sysinfo.ReadAt(x.cfg.Root, kept)
+func sysinfoAt(root layout.Root, kept func() uint64) func(context.Context) *serverv1.Sysinfo {
+	read := sysinfo.ReadAt(string(root), kept)
 	return func(ctx context.Context) *serverv1.Sysinfo {
 		s := read(ctx)
-		keys, err := identity.ImageKeys(x.root)
+		keys, err := identity.ImageKeys(root)
 		s.WantsSignatures = err != nil || len(keys) > 0 // a file that cannot be read refuses all
 		return s
 	}

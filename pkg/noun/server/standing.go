@@ -48,9 +48,11 @@ func InvitationExpired(s *serverv1.Server, at time.Time) bool {
 		!at.Before(s.TokenExpiresAt.AsTime())
 }
 
-// TakesUnsigned reports whether a living server takes images that no key signed.
+// TakesUnsigned reports whether a living server takes images that no key signed. One that has never connected did not
+// say so yet.
 func TakesUnsigned(s *serverv1.Server) bool {
-	return s.GetLife() == serverv1.Life_LIFE_ALIVE && s.GetSysinfo() != nil && !s.Sysinfo.WantsSignatures
+	return s.GetLife() == serverv1.Life_LIFE_ALIVE && s.GetSysinfo() != nil && !s.Sysinfo.WantsSignatures &&
+		s.Presence != serverv1.Presence_PRESENCE_UNSPECIFIED
 }
 
 // Keys are the public keys of a server's credentials; empty where it has no such key.
