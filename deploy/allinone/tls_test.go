@@ -251,6 +251,19 @@ func certificate(t *testing.T, who trust.Context) *x509.Certificate {
 	return state.PeerCertificates[0]
 }
 
+func TestAClientKnowsUntilWhenTheCertificateOfTheBusIsValid(t *testing.T) {
+	t.Parallel()
+	g := startWith(t, allinone.Config{Data: t.TempDir(), Listen: "127.0.0.1:0"})
+	c, err := client.Connect(t.Context(), client.Options{Context: contextOf(t, g)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if have, want := client.CertificateUntil(c), certificate(t, contextOf(t, g)).NotAfter; !have.Equal(want) {
+		t.Errorf("until %v, want %v", have, want)
+	}
+}
+
 // A server that has learned both CAs stays in through the whole change, and the bus is not restarted.
 func TestTheCAChangesWhileTheBusRuns(t *testing.T) {
 	t.Parallel()

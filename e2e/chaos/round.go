@@ -103,12 +103,13 @@ func (w *World) strikeRound(ctx context.Context, r Round) (done, wrong []string,
 	return done, wrong, err
 }
 
-// mend does what a person would: it starts dead processes and empties full disks.
+// mend does what a person would: it starts dead processes, empties full disks and deletes stray files.
 func (w *World) mend() error {
 	var errs []error
 	for _, d := range w.disks {
 		errs = append(errs, d.Empty())
 	}
+	errs = append(errs, dropStrays(w))
 	for _, p := range w.everyProcess() {
 		errs = append(errs, w.revive(p))
 	}

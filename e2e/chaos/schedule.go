@@ -22,13 +22,19 @@ const (
 	Drift     Kind = "drift"     // files, links, images and configurations of agents are damaged by hand
 	// the disk of the control plane or of a server is full for a while, also across a restart
 	FullDisk Kind = "full-disk"
-	Clone    Kind = "clone"   // a server's root is copied, and the copy runs beside it
-	Restore  Kind = "restore" // an old copy of the control plane's data takes the place of the new one
-	Mixed    Kind = "mixed"   // one of each of the first seven
+	ReadOnly Kind = "read-only" // the root of a server is read-only for a while, also across a restart
+	Ports    Kind = "ports"     // the port of an agent that ended is held by another process for a while
+	Strays   Kind = "strays"    // a file is written beside the program of an agent
+	Clone    Kind = "clone"     // a server's root is copied, and the copy runs beside it
+	Restore  Kind = "restore"   // an old copy of the control plane's data takes the place of the new one
+	Mixed    Kind = "mixed"     // one of each of the first seven
 )
 
 // Kinds lists every kind of round, in the order in which an unlimited schedule takes them.
-var Kinds = []Kind{Kills, Pauses, Blackout, Snapshots, Journals, Agents, Drift, FullDisk, Clone, Restore, Mixed}
+var Kinds = []Kind{
+	Kills, Pauses, Blackout, Snapshots, Journals, Agents, Drift, FullDisk, ReadOnly, Ports, Strays, Clone, Restore,
+	Mixed,
+}
 
 // ParseKinds reads a list with commas; empty means all.
 func ParseKinds(list string) ([]Kind, error) {
@@ -48,8 +54,8 @@ func ParseKinds(list string) ([]Kind, error) {
 // Strike is one fault of a round.
 type Strike struct {
 	At   time.Duration // after the round's load began
-	Kind Kind          // Kills to FullDisk
-	For  time.Duration // how long what is paused or full stays so
+	Kind Kind          // Kills to Strays
+	For  time.Duration // how long what is paused, full, read-only or held stays so
 	Pick uint64        // chooses the victim and the damage among those that there are
 }
 
@@ -104,6 +110,7 @@ func strikes(random *rand.Rand, kind Kind, load time.Duration) []Strike {
 	var out []Strike
 	times := map[Kind]int{
 		Kills: 5, Pauses: 4, Blackout: 1, Snapshots: 1, Journals: 2, Agents: 4, Drift: 3, FullDisk: 1,
+		ReadOnly: 1, Ports: 3, Strays: 2,
 	}
 	for range times[kind] {
 		out = append(out, one(kind))

@@ -38,6 +38,12 @@ func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
 		return w.drift(s.Pick)
 	case FullDisk:
 		return w.fillDisk(ctx, s)
+	case ReadOnly:
+		return coverRoot(ctx, w, s)
+	case Ports:
+		return holdPort(ctx, w, s)
+	case Strays:
+		return stray(w, s.Pick)
 	}
 	return "", fmt.Errorf("no strike of kind %s", s.Kind)
 }

@@ -2,6 +2,7 @@ package servers_test
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -58,4 +59,49 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	w.Converges("1.0.0") // neither upgrades nor removes
 	w.Holds()
 	w.EqualViews()
+}
+
+// A version that failed where a person brought it, and works nowhere, reaches no further server: not by a default, and
+// not by a repair. What its server undid is wanted there as before.
+func TestADefaultBringsNoVersionThatFailedAndWorksNowhere(t *testing.T) {
+	t.Parallel()
+	w := &world{scenario.New(t, rig.Options{}, "alpha")}
+	w.OK("env", "create", "prod")
+	w.OK("server", "move", "alpha", "--env", "prod", "--yes")
+	w.OK("install", "beacon@1.0.0", "--on", "alpha")
+	w.OK("env", "default", "set", "prod", "beacon", "--yes")
+	w.Image("3.0.0", "exit")
+	w.Fails(1, "undone", "up", "beacon", "--on", "alpha", "--yes")
+	w.Converges("1.0.0")
+	w.OK("check", "--fix", "--yes")
+	w.Fails(1, "FAILED_BEFORE", "up", "beacon", "--on", "alpha", "--yes")
+
+	joined, err := w.EnrollServer(t.Context(), "bravo", "--env", "prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario.Must(t, joined.Executor.Start())
+	w.Eventually("the default waits", func() error {
+		if text, _ := w.CLI(t.Context(), "check"); !strings.Contains(text, "FAILED_BEFORE") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	w.Fails(3, "needs a person", "check", "--fix", "--yes")
+	for _, c := range []struct{ command, want string }{
+		{"status", "server waits for a default"}, {"explain bravo", "3.0.0"}, {"explain alpha beacon", "3.0.0"},
+	} {
+		if text := w.OK(strings.Fields(c.command)...); !strings.Contains(text, c.want) {
+			t.Errorf("%s has no %q:\n%s", c.command, c.want, text)
+		}
+	}
+	if rows, err := w.Instances("daemon"); err != nil || len(rows) != 1 {
+		t.Errorf("the instances are %+v, %v; want the one of alpha", rows, err)
+	}
+	w.Image("4.0.0", "")
+	w.Eventually("the next version is brought", func() error {
+		_, err := joined.Get(t.Context(), "/")
+		return err
+	})
+	w.Holds()
 }

@@ -1,6 +1,8 @@
 package servers_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +61,48 @@ func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 	w.OK("up", "beacon@4.0.0", "--on", "all", "--yes")
 	w.Converges("4.0.0")
 	w.Holds()
+}
+
+// A server that joined before there were keys takes any image, and images from before are signed by none. Both are
+// named before a change fails.
+func TestWhatIsFromBeforeTheKeysIsNamed(t *testing.T) {
+	t.Parallel()
+	w := &world{scenario.New(t, rig.Options{}, "old")}
+	w.OK("check")
+	key := filepath.Join(w.Dir, "release.key")
+	public := strings.TrimSpace(w.OK("image", "key", key))
+	w.restartWithImageKey(public)
+	_, err := w.AddServer(t.Context(), "new")
+	scenario.Must(t, err)
+	list := []string{"server", "list", "--trouble", "NO_IMAGE_KEYS", "-o", "name"}
+	w.Eventually("the new server says that it has the key", func() error {
+		if have := strings.Fields(w.OK(list...)); len(have) != 1 || have[0] != "old" {
+			return fmt.Errorf("%v lack keys, want old", have)
+		}
+		return nil
+	})
+	for command, want := range map[string]string{
+		"status": "2 active images are signed by no key of the catalog", "image list --untrusted": "1.0.0",
+	} {
+		text := strings.Join(strings.Fields(w.OK(strings.Fields(command)...)), " ")
+		if !strings.Contains(text, want) {
+			t.Errorf("%s has no %q: %s", command, want, text)
+		}
+	}
+	text, code := w.CLI(t.Context(), "check")
+	if !strings.Contains(text, "NO_IMAGE_KEYS") {
+		t.Errorf("a check says %s (%v)", text, code)
+	}
+	pinned := filepath.Join(w.Servers[0].Root, "executor", "image-keys")
+	scenario.Must(t, os.WriteFile(pinned, []byte(public+"\n"), 0o600))
+	w.OK("server", "refresh", "--on", "old")
+	w.Eventually("nothing differs", func() error {
+		text, err := w.CLI(t.Context(), "check")
+		if err != nil {
+			return errors.New(text)
+		}
+		return nil
+	})
 }
 
 // restartWithImageKey restarts the control plane with a key of images.

@@ -93,6 +93,20 @@ type Conn struct {
 // Name returns the user's name.
 func (c *Conn) Name() string { return c.name }
 
+// CertificateUntil returns until when the certificates that the bus presented are valid; the zero time without TLS.
+func (c *Conn) CertificateUntil() (until time.Time) {
+	state, err := c.nc.TLSConnectionState()
+	if err != nil {
+		return until
+	}
+	for _, cert := range state.PeerCertificates {
+		if until.IsZero() || cert.NotAfter.Before(until) {
+			until = cert.NotAfter
+		}
+	}
+	return until
+}
+
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

@@ -148,6 +148,10 @@ func New(conn *bus.Conn, timeout time.Duration) *Client {
 // Close disconnects. It also closes the connection that New was called with.
 func (c *Client) Close() { c.conn.Close() }
 
+// CertificateUntil returns until when the certificate of the bus, and those above it, are valid for a client; the zero
+// time without TLS.
+func CertificateUntil(c *Client) time.Time { return c.conn.CertificateUntil() }
+
 // Actor returns the name under which the client acts.
 func (c *Client) Actor() string { return c.conn.Name() }
 

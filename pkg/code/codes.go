@@ -252,8 +252,10 @@ const (
 	NoSpace             = "NO_SPACE"
 	RootNoexec          = "ROOT_NOEXEC"
 	RootReadOnly        = "ROOT_READ_ONLY"
+	OtherFileSystem     = "OTHER_FILE_SYSTEM"
 	ImageKeysUnreadable = "IMAGE_KEYS_UNREADABLE"
 	InvalidImage        = "INVALID_IMAGE"
+	MissingLibrary      = "MISSING_LIBRARY"
 	SocketTaken         = "SOCKET_TAKEN"
 	BadSocket           = "BAD_SOCKET"
 	CannotConfine       = "CANNOT_CONFINE"
@@ -377,7 +379,7 @@ const (
 	StaleReport          = "STALE_REPORT"
 	ServerOffline        = "SERVER_OFFLINE"
 	NeverConnected       = "NEVER_CONNECTED"
-	ServerInvited        = "SERVER_INVITED"
+	NoImageKeys          = "NO_IMAGE_KEYS"
 	ServerLeaving        = "SERVER_LEAVING"
 	ExecutorSuspended    = "EXECUTOR_SUSPENDED"
 	WantedOnDead         = "WANTED_ON_DEAD_SERVER"
@@ -969,7 +971,7 @@ var entries = []Entry{
 	},
 	{
 		FailedBefore, []string{"registry"},
-		"The version has failed on this server before. It is tried again only for a person who names it and says why.",
+		"The version has failed on this server before. It is tried again only for a person who names it and says why. A default does not bring a version that failed on other servers and works on none either.",
 		"garrison up AGENT@VERSION --on SELECTOR -m WHY",
 	},
 	{
@@ -1228,6 +1230,11 @@ var entries = []Entry{
 		"garrison agent show AGENT, then garrison install of its dependencies",
 	},
 	{
+		MissingLibrary, []string{"executor"},
+		"A program of the image needs an interpreter, a loader or shared libraries that neither the image nor the server has; the message names them. Nothing was changed.",
+		"on the server: install the package that has them; or an image that has them, with run.env LD_LIBRARY_PATH: ${image}/lib; then garrison up AGENT --on SERVER",
+	},
+	{
 		MoreFound, []string{"registry"},
 		"The server has more unmanaged agents than it lists.",
 		"garrison explain SERVER; executor status there",
@@ -1468,6 +1475,11 @@ var entries = []Entry{
 		"the machine and the --root that it was joined with; when nothing of it runs there, garrison server forget SERVER",
 	},
 	{
+		NoImageKeys, []string{"registry"},
+		"The registry has keys of images, and the server has none: it takes images that no key signed. It joined before the registry had keys, or its file was deleted.",
+		"on the server: the public keys, one a line, in executor/image-keys below its root",
+	},
+	{
 		NoInstances, []string{"registry", "garrison"},
 		"None of the targets has the agent. There is nothing to change.",
 		"garrison instance list AGENT",
@@ -1546,6 +1558,11 @@ var entries = []Entry{
 		OtherDigest, []string{"registry"},
 		"The server lists the wanted image with another content.",
 		"garrison up AGENT@VERSION --on SERVER",
+	},
+	{
+		OtherFileSystem, []string{"executor"},
+		"A directory of the root cannot be moved, because a part of it lies on another file system, as in a layer of a container's image.",
+		"on the server: executor run --root in a volume; then garrison up AGENT --on SERVER",
 	},
 	{
 		OtherKey, []string{"registry"},
@@ -1716,11 +1733,6 @@ var entries = []Entry{
 		ServerFull, []string{"task-dispatcher"},
 		"The wanted state of the server does not fit into its document: too many agents, too much metadata, or both. Nothing was changed there.",
 		"garrison instance list --server SERVER, and less metadata: garrison app, agent or env update --unset NAME",
-	},
-	{
-		ServerInvited, []string{"registry"},
-		"The server was invited and has not joined yet.",
-		"executor join on the server; or garrison server forget SERVER",
 	},
 	{
 		ServerLeaving, []string{"registry"},

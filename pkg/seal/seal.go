@@ -113,13 +113,18 @@ func Trust(m *imagev1.Manifest, keys []string) error {
 	if err := Check(m); err != nil {
 		return err
 	}
-	for _, s := range m.Seal.Signatures {
-		if slices.Contains(keys, s.GetKey()) {
-			return nil
-		}
+	if Names(m, keys) {
+		return nil
 	}
 	return refuse(code.UnknownSigner, "image %s of %s is signed by %s, which is not trusted here", m.GetVersion(),
 		m.GetAgent(), m.Seal.Signatures[0].GetKey())
+}
+
+// Names reports whether the seal of a manifest names one of the keys. It does not check the signature.
+func Names(m *imagev1.Manifest, keys []string) bool {
+	return slices.ContainsFunc(m.GetSeal().GetSignatures(), func(s *imagev1.Signature) bool {
+		return slices.Contains(keys, s.GetKey())
+	})
 }
 
 // Check refuses a seal that is not of this manifest, or that a key which it names did not make.

@@ -43,6 +43,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/engine"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
@@ -322,11 +323,23 @@ func (x *Executor) engineConfig(
 	}
 	return engine.Config{
 		Root: x.root, ServerID: who.ServerID, BootID: sysinfo.BootID(), Version: version.Version, Journal: j,
-		Sysinfo: sysinfo.ReadAt(x.cfg.Root, j.KeptBytes), Supervisor: supervisor, StopAgents: x.cfg.StopAgents,
+		Sysinfo: sysinfoAt(x.root, j.KeptBytes), Supervisor: supervisor, StopAgents: x.cfg.StopAgents,
 		CheckEvery: cmp.Or(x.cfg.CheckEvery, DefaultCheckEvery), ContentEvery: x.cfg.ContentEvery,
 		Keep: *x.cfg.Keep, Trust: x.trust, Self: x.process.For(j, conn), Trial: x.process.Candidate() != nil,
 		Log: log, FailPoint: x.cfg.FailPoint,
 	}, done, nil
+}
+
+// sysinfoAt returns what reads the machine's properties, and whether images must be signed. kept returns the bytes that
+// give way to a change.
+func sysinfoAt(root layout.Root, kept func() uint64) func(context.Context) *serverv1.Sysinfo {
+	read := sysinfo.ReadAt(string(root), kept)
+	return func(ctx context.Context) *serverv1.Sysinfo {
+		s := read(ctx)
+		keys, err := identity.ImageKeys(root)
+		s.WantsSignatures = err != nil || len(keys) > 0 // a file that cannot be read refuses all
+		return s
+	}
 }
 
 // trust refuses an image that none of this server's keys signed. Without keys it trusts all.

@@ -25,7 +25,7 @@ func (c *Catalog) listImages(
 	q *catalogv1.ListImagesRequest,
 ) (r *catalogv1.ListImagesResponse, err error) {
 	c.follower.Read(func() {
-		part, e := c.view.List(q)
+		part, e := c.view.List(q, c.cfg.Keys...)
 		r, err = &catalogv1.ListImagesResponse{Images: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut}, e
 	})
 	return r, err

@@ -203,6 +203,34 @@ func TestACatalogWithKeysAcceptsOnlyImagesThatOneOfThemSigned(t *testing.T) {
 	refused[*catalogv1.CreateImageResponse](c, "CreateImage", q, fault.Conflict, "VERSION_EXISTS")
 }
 
+// Images that came before the catalog had keys are not signed by them.
+func TestACatalogWithKeysListsTheImagesThatNoneOfThemSigned(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	public, seed, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stop := run(t, b)
+	c := newClient(t, b)
+	signed := newSample("b", "1.0.0", "t", 100).Manifest
+	if err := seal.Sign(signed, seed); err != nil {
+		t.Fatal(err)
+	}
+	unsigned := c.create(newSample("a", "1.0.0", "s", 100).Manifest)
+	c.create(signed)
+	q := &catalogv1.ListImagesRequest{Untrusted: true}
+	if r := must[*catalogv1.ListImagesResponse](c, "ListImages", q); len(r.Images) > 0 {
+		t.Errorf("without keys %v", r.Images)
+	}
+	stop()
+	run(t, b, public)
+	r := must[*catalogv1.ListImagesResponse](c, "ListImages", q)
+	if len(r.Images) != 1 || r.Images[0].Manifest.Id != unsigned.Manifest.Id {
+		t.Errorf("%v; want the one that is not signed", r.Images)
+	}
+}
+
 func TestAnImageIsPromotedFromChannelToChannel(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

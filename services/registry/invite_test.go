@@ -295,3 +295,19 @@ func TestAServerNameHasNoCase(t *testing.T) {
 	}
 	must[*registryv1.ChangeServerResponse](s, "ChangeServer", &registryv1.ChangeServerRequest{Server: id, Name: &name})
 }
+
+func TestExpiredInvitationsAreListedAndCounted(t *testing.T) {
+	s := start(t)
+	s.invite("one")
+	s.server("two")
+	list := &registryv1.ListServersRequest{Trouble: code.ExpiredToken}
+	for _, want := range []int{0, 1} {
+		listed := must[*registryv1.ListServersResponse](s, "ListServers", list)
+		counted := must[*registryv1.CountServersResponse](s, "CountServers",
+			&registryv1.CountServersRequest{Filter: list})
+		if len(listed.Servers) != want || int(counted.Counts.Total) != want {
+			t.Errorf("%d listed, %d counted; want %d", len(listed.Servers), counted.Counts.Total, want)
+		}
+		s.skew.Store(int64(2 * time.Hour))
+	}
+}

@@ -198,7 +198,7 @@ func (r *Registry) compose(v *view.View) {
 	log, signer := r.cfg.Log, signing.Tombstones{Signer: r.cfg.Signer}
 	r.records = &records.Records{
 		View: v, Follower: r.follower, Now: r.cfg.Now, NewID: r.cfg.NewID, Budget: r.cfg.ServerBudget,
-		Secrets: r.cfg.Secrets, Limits: r.cfg.UserBudgets,
+		Secrets: r.cfg.Secrets, Limits: r.cfg.UserBudgets, Signed: len(r.cfg.ImageKeys) > 0,
 		Decider: decide.New(decide.Config{
 			Service: ledger.Registry, Ledger: r.cfg.Conn, View: r.follower, Writer: r.writer,
 			Now: r.cfg.Now, NewID: r.cfg.NewID,

@@ -62,6 +62,18 @@ func (d *Disk) Empty() error {
 	return err
 }
 
+// ReadOnly lets nothing be written below the disk's directory. What is open stays writable, as on a disk that fails.
+func (d *Disk) ReadOnly() Fault { return Fault{d.cover, d.uncover} }
+
+func (d *Disk) cover() error {
+	if err := unix.Mount(d.dir, d.dir, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("cover %s: %w", d.dir, err)
+	}
+	return unix.Mount("", d.dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+}
+
+func (d *Disk) uncover() error { return unix.Unmount(d.dir, unix.MNT_DETACH) }
+
 // Unmount takes the disk away.
 func (d *Disk) Unmount() error {
 	if err := unix.Unmount(d.dir, unix.MNT_DETACH); err != nil {

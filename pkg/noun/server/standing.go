@@ -42,6 +42,19 @@ func HasToken(s *serverv1.Server) bool {
 	return s.GetLife() == serverv1.Life_LIFE_INVITED || s.GetGuestKey() != ""
 }
 
+// InvitationExpired reports whether a server was invited and did not join before its token expired.
+func InvitationExpired(s *serverv1.Server, at time.Time) bool {
+	return s.GetLife() == serverv1.Life_LIFE_INVITED && s.GetTokenExpiresAt() != nil &&
+		!at.Before(s.TokenExpiresAt.AsTime())
+}
+
+// TakesUnsigned reports whether a living server takes images that no key signed. One that has never connected did not
+// say so yet.
+func TakesUnsigned(s *serverv1.Server) bool {
+	return s.GetLife() == serverv1.Life_LIFE_ALIVE && s.GetSysinfo() != nil && !s.Sysinfo.WantsSignatures &&
+		s.Presence != serverv1.Presence_PRESENCE_UNSPECIFIED
+}
+
 // Keys are the public keys of a server's credentials; empty where it has no such key.
 type Keys struct {
 	Guest string // of the token

@@ -157,6 +157,21 @@ func TestAProbeThatIsNotInTheImageIsRefusedBeforeAnythingIsTouched(t *testing.T)
 	b.staysAlone(r, old)
 }
 
+func TestAProgramThatTheServerCannotLoadIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.run()
+	r.do(b.want(b.image("cn-agent", "1.0.0", "ready")))
+	old := r.good("cn-agent", "1.0.0").GetPid()
+	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "plain", func(m *imagev1.Manifest) {
+		m.Run.Command = "bin/lost"
+	}))), taskv1.State_STATE_UNDONE)
+	if o.GetCode() != code.MissingLibrary || !strings.Contains(o.GetReason(), "/nowhere/sh") {
+		t.Errorf("outcome %v", o)
+	}
+	b.staysAlone(r, old)
+}
+
 // Whom the server trusts is asked of what comes to it, and not again of what it has.
 func TestTheImageThatIsInstalledIsNotAskedAboutAgain(t *testing.T) {
 	t.Parallel()

@@ -50,6 +50,7 @@ func packed(t *testing.T, agent, version string) imagetest.Image {
 			imagetest.Regular("etc/agent.conf", 0o644,
 				[]byte("level = {{.metadata.level}}\nof = {{.agent}} {{.version}}\n")),
 			imagetest.Regular("etc/broken.conf", 0o644, []byte("{{if}}")),
+			imagetest.Regular("bin/lost", 0o755, []byte("#!/nowhere/sh\n")),
 			imagetest.Regular("bin/script", 0o755, []byte("#!/bin/sh\nexec sleep 600\n")),
 		)
 		packs[agent+" "+version] = i

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -11,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/configdir"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/loader"
 )
 
 // Rehearse renders the new configuration and lets the new version check itself with it.
@@ -96,10 +98,14 @@ func (s RehearseSelf) Do(ctx context.Context, r *Run) error {
 	return s.Self.Rehearse(ctx, s.Specs.Program(v))
 }
 
-// checkPrograms refuses an image without the programs that it names, before the old version
-// is stopped.
+// checkPrograms refuses an image without the programs that it names, or with one that this server cannot load, before
+// the old version is stopped.
 func checkPrograms(s agent.Specs, v agent.Version) error {
 	run, err := s.Fill(v)
+	if err != nil {
+		return err
+	}
+	spec, err := s.Spec(v, "")
 	if err != nil {
 		return err
 	}
@@ -117,6 +123,10 @@ func checkPrograms(s agent.Specs, v agent.Version) error {
 		info, err := os.Stat(s.Path(v, command))
 		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 			return refuse(code.InvalidImage, "the command %q is not a program in the image", command)
+		}
+		if missing := loader.Here.Missing(s.Path(v, command), spec.Env); len(missing) > 0 {
+			return refuse(code.MissingLibrary, "the program %q needs %s: neither the image nor the server has that "+
+				"where it is looked for", command, strings.Join(missing, ", "))
 		}
 	}
 	return nil

@@ -166,6 +166,8 @@ func Failure(step taskv1.Step, err error) *change.Failure {
 		f.Code, f.Reason = code.NoSpace, noSpaceAt(err)
 	case errors.Is(err, syscall.EROFS):
 		f.Code = code.RootReadOnly
+	case errors.Is(err, syscall.EXDEV):
+		f.Code = code.OtherFileSystem
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Code = code.TimedOut
 	}

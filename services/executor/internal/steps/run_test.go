@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +36,17 @@ func TestAFullDiskIsNamedOnceByThePathThatItIsAt(t *testing.T) {
 				t.Errorf("%s: %q, want %q", f.Code, f.Reason, c.want)
 			}
 		})
+	}
+}
+
+func TestAFailureOfTheFileSystemHasACodeOfItsOwn(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.EROFS: "ROOT_READ_ONLY", syscall.EXDEV: "OTHER_FILE_SYSTEM", syscall.ENOTDIR: "INTERNAL",
+	} {
+		moved := fmt.Errorf("move: %w", &os.LinkError{Op: "rename", Old: "/r/agents/a", New: "/r/agents/b", Err: err})
+		if f := Failure(taskv1.Step_STEP_COMMIT, moved); f.Code != want || !strings.Contains(f.Reason, "/r/agents/a") {
+			t.Errorf("%v: %s, %q; want %s", err, f.Code, f.Reason, want)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/page"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 )
 
 const (
@@ -31,8 +32,8 @@ func limitOf(p *apiv1.Page) int {
 }
 
 // List returns one part of the images, by agent, version and id, without chunk digests. It scans the
-// narrowest index that the filters allow.
-func (v *View) List(q *catalogv1.ListImagesRequest) (part page.Part[*imagev1.Image], err error) {
+// narrowest index that the filters allow. keys are those of which one signs a trusted image.
+func (v *View) List(q *catalogv1.ListImagesRequest, keys ...string) (part page.Part[*imagev1.Image], err error) {
 	from, err := start(q)
 	if err != nil {
 		return part, err
@@ -42,7 +43,7 @@ func (v *View) List(q *catalogv1.ListImagesRequest) (part page.Part[*imagev1.Ima
 			return part, v.noChannel(q.Channel)
 		}
 	}
-	part = page.Take(v.listed(q, from), limitOf(q.Page))
+	part = page.Take(v.listed(q, from, keys), limitOf(q.Page))
 	for _, l := range part.LeftOut {
 		at, _ := readCursor(l.Id, 3) // written above
 		l.Id = at[2]
@@ -62,7 +63,7 @@ func (v *View) orderFor(q *catalogv1.ListImagesRequest) *ordered {
 }
 
 // listed returns the images after an entry that pass the filters, by their cursors.
-func (v *View) listed(q *catalogv1.ListImagesRequest, after entry) iter.Seq2[string, *imagev1.Image] {
+func (v *View) listed(q *catalogv1.ListImagesRequest, after entry, keys []string) iter.Seq2[string, *imagev1.Image] {
 	return func(yield func(string, *imagev1.Image) bool) {
 		o := v.orderFor(q)
 		if o == nil {
@@ -74,6 +75,9 @@ func (v *View) listed(q *catalogv1.ListImagesRequest, after entry) iter.Seq2[str
 			}
 			i, ok := v.images.Get(e.id)
 			if !ok || compare(e, after) == 0 || q.State != imagev1.State_STATE_UNSPECIFIED && i.State != q.State {
+				return true
+			}
+			if q.Untrusted && (len(keys) == 0 || seal.Names(i.Manifest, keys)) { // it was checked when it came
 				return true
 			}
 			return yield(cursorOf(e), v.row(i))

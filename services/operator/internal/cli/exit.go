@@ -35,7 +35,8 @@ const ExitCodesText = `Exit codes:
   3    differences exist (check, diff, versions --check; up, install, configure and remove
        with --dry-run)
   4    not allowed
-  5    partly done: some tasks or changes succeeded, some failed
+  5    partly done: some tasks or changes succeeded, some failed; a rollout that succeeded
+       left servers of its plan out, or broke some
   6    a rollout halted itself
   7    a wait timed out; the work continues
   8    conflict: the object exists, is in use, or changed meanwhile

@@ -61,8 +61,7 @@ func RolloutsWaiting(text func(Rollout) string) output.Listing[Rollout] {
 
 // RolloutState returns the state of a rollout; of one that succeeded, also how many servers it left out.
 func RolloutState(r Rollout) string {
-	return output.Word(r.GetState()) +
-		leftOutText(r.GetState(), count(r, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT))
+	return output.Word(r.GetState()) + leftOutText(r.GetState(), LeftOut(r))
 }
 
 // leftOutText returns how many servers a rollout left out that succeeded; empty for none.
@@ -125,6 +124,9 @@ func inState(r Rollout, s rolloutv1.TargetState) string {
 
 // Broken returns how many servers of a rollout are broken.
 func Broken(r Rollout) uint32 { return count(r, rolloutv1.TargetState_TARGET_STATE_BROKEN) }
+
+// LeftOut returns how many servers of its plan a rollout left out.
+func LeftOut(r Rollout) uint32 { return count(r, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT) }
 
 func count(r Rollout, s rolloutv1.TargetState) uint32 { return rollout.InState(r, s) }
 

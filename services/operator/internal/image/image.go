@@ -118,5 +118,6 @@ func listCommand(env *cli.Env) *cobra.Command {
 	page.Add(c, 0)
 	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "only images in this `CHANNEL`")
 	cli.WordVar(c.Flags(), &q.State, "state", "only those in this `STATE`")
+	c.Flags().BoolVar(&q.Untrusted, "untrusted", false, "only images that no --image-key of the catalog signed")
 	return c
 }

@@ -317,17 +317,23 @@ func (w *watcher) conclude(ctx context.Context) error {
 			w.env.Say("what it brings was blocked; before it can go on: garrison block remove %s -m WHY", id)
 		}
 		w.env.Say("to accept the damage and go on: garrison rollout resume %s", r.GetId())
-		return cli.Ended(cli.ExitHalted)
 	case rolloutv1.State_STATE_SUCCEEDED:
 		if rollout.Changed(r) > 0 {
 			w.env.Say("to undo: garrison undo %s", r.GetId())
 		}
-		if display.Broken(r) > 0 {
-			return cli.Ended(cli.ExitPartly)
-		}
-		return nil
 	}
-	return cli.Ended(cli.ExitPartly)
+	return cli.Ended(exitOf(r))
+}
+
+// exitOf returns the exit code of a rollout that ended or halted. Servers that are owed the change get it later.
+func exitOf(r *rolloutv1.Rollout) int {
+	switch {
+	case r.GetState() == rolloutv1.State_STATE_HALTED:
+		return cli.ExitHalted
+	case r.GetState() == rolloutv1.State_STATE_SUCCEEDED && display.Broken(r) == 0 && display.LeftOut(r) == 0:
+		return cli.ExitOK
+	}
+	return cli.ExitPartly
 }
 
 // blocked returns the id of the block of a build that halted the rollout; "" without one, or when that cannot be read,

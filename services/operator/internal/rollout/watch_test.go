@@ -79,3 +79,26 @@ func TestTheSlowStepsOfARolloutAreAddedToItsSlowServers(t *testing.T) {
 		t.Errorf("%d slow: %q\nwant %q", r.SlowCount, have, want)
 	}
 }
+
+func TestTheExitCodeOfARolloutSaysWhetherEachServerHasIt(t *testing.T) {
+	of := func(state rolloutv1.State, servers rolloutv1.TargetState) *rolloutv1.Rollout {
+		counts := map[uint32]uint32{uint32(rolloutv1.TargetState_TARGET_STATE_SUCCEEDED): 2, uint32(servers): 1}
+		return &rolloutv1.Rollout{State: state, Waves: []*rolloutv1.Wave{{Servers: 3, Counts: counts}}}
+	}
+	for _, c := range []struct {
+		state   rolloutv1.State
+		servers rolloutv1.TargetState
+		want    int
+	}{
+		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_GONE, 0},
+		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_OWED, 0},
+		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT, 5},
+		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_BROKEN, 5},
+		{rolloutv1.State_STATE_ABORTED, rolloutv1.TargetState_TARGET_STATE_PENDING, 5},
+		{rolloutv1.State_STATE_HALTED, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT, 6},
+	} {
+		if have := exitOf(of(c.state, c.servers)); have != c.want {
+			t.Errorf("%s with a server %s: %d, want %d", c.state, c.servers, have, c.want)
+		}
+	}
+}

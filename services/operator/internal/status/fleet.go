@@ -4,7 +4,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
@@ -89,6 +91,13 @@ func fleetOf(a answers) Fleet {
 			f.Tasks[g.GetValues()[0]] = int(g.GetCount())
 		}
 	}
+	for why, of := range map[string]*registryv1.CountServersResponse{
+		code.ExpiredToken: a.expired, code.NoImageKeys: a.keyless,
+	} {
+		if n := int(of.GetCounts().GetTotal()); n > 0 {
+			troubles[why] += n
+		}
+	}
 	f.attention(a, troubles)
 	f.waiting(int(a.busy.GetCounts().GetTotal()), int(a.slow.GetTotal()))
 	return f
@@ -120,6 +129,10 @@ func appendPoint(to []AttentionPoint, n int, one, many, next string) []Attention
 	return append(to, AttentionPoint{n, many, next})
 }
 
+// certificateSoon is how long before its end the bus's certificate needs a person. garrisond renews its own ones when
+// 30 days are left.
+const certificateSoon = 14 * 24 * time.Hour
+
 // attention lists what needs a person, the most urgent first.
 func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
@@ -130,6 +143,8 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	if a.restored.GetRestored() != nil {
 		add(1, "restore of a backup may have lost revocations", "", "garrison restore status")
 	}
+	add(a.endsSoon(), "certificate of the bus is valid until "+a.certificateUntil.UTC().Format(time.DateOnly), "",
+		"garrisond keys, or the files of garrisond --tls-cert")
 	over := overBudget(a.writers.GetWriters())
 	add(len(over), "user is over the budget of the ledger: "+strings.Join(over, ", "),
 		"users are over the budget of the ledger: "+strings.Join(over, ", "), "garrison explain USER_BUDGET")
@@ -168,6 +183,8 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(len(a.paused.GetRollouts()), "rollout is paused", "rollouts are paused",
 		"garrison rollout list --state paused")
 	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
+	add(len(a.untrusted.GetImages()), "active image is signed by no key of the catalog",
+		"active images are signed by no key of the catalog", "garrison image list --state active --untrusted")
 	for _, code := range slices.Sorted(maps.Keys(troubles)) {
 		add(troubles[code], "server has the trouble "+code, "servers have the trouble "+code,
 			"garrison server list --trouble "+code+"; garrison explain "+code)
@@ -186,6 +203,14 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(int(a.found.GetCounts().GetTotal()), "server has agents that Garrison did not install",
 		"servers have agents that Garrison did not install",
 		"garrison server list --found")
+}
+
+// endsSoon returns how many certificates of the bus end soon: 1 or 0.
+func (a answers) endsSoon() int {
+	if until := a.certificateUntil; until.IsZero() || until.Sub(a.at) >= certificateSoon {
+		return 0
+	}
+	return 1
 }
 
 // overBudget returns the names of writers.

@@ -7,10 +7,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -27,7 +31,10 @@ const versionsRead = 1000
 // answers is what the services answered.
 type answers struct {
 	at                     time.Time
+	certificateUntil       time.Time // until when the bus's certificate is valid; zero without one
 	servers, leaked, found *registryv1.CountServersResponse
+	keyless                *registryv1.CountServersResponse // those that take unsigned images, and should not
+	expired                *registryv1.CountServersResponse // those whose invitation expired
 	busy                   *registryv1.CountServersResponse // those in a critical section
 	defaults               *registryv1.CountServersResponse // those on which a default waits
 	presence               *registryv1.ListServersResponse
@@ -41,6 +48,7 @@ type answers struct {
 	lobby                  *registryv1.ListLobbyResponse
 	environments           *registryv1.ListEnvironmentsResponse
 	blocks                 *registryv1.ListBlocksResponse
+	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
 	halted, running        *registryv1.ListRolloutsResponse
 	paused                 *registryv1.ListRolloutsResponse
@@ -51,9 +59,11 @@ type answers struct {
 // and of the servers that are ahead after a restore, every part is read.
 func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, error) {
 	a := answers{at: env.Now()}
-	if _, err := env.Client(ctx); err != nil {
+	c, err := env.Client(ctx)
+	if err != nil {
 		return a, err
 	}
+	a.certificateUntil = client.CertificateUntil(c)
 	g, asking := errgroup.WithContext(ctx)
 	a.askAboutServers(asking, g, env, on)
 	if on == nil {
@@ -73,6 +83,8 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 	}
 	count(&a.servers, &registryv1.ListServersRequest{}, "life", "presence", "standing", "trouble")
 	count(&a.busy, &registryv1.ListServersRequest{Condition: serverv1.ExecutorState_EXECUTOR_STATE_BUSY})
+	count(&a.expired, &registryv1.ListServersRequest{Trouble: code.ExpiredToken})
+	count(&a.keyless, &registryv1.ListServersRequest{Trouble: code.NoImageKeys})
 	count(&a.leaked, &registryv1.ListServersRequest{Leaked: true})
 	count(&a.found, &registryv1.ListServersRequest{Found: true})
 	count(&a.defaults, &registryv1.ListServersRequest{WaitsForDefault: true})
@@ -102,6 +114,9 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
 	collect(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{})
 	collect(ctx, g, env, &a.blocks, &registryv1.ListBlocksRequest{})
+	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
+		State: imagev1.State_STATE_ACTIVE, Untrusted: true,
+	})
 	for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
 		rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
 		rolloutv1.State_STATE_RUNNING: &a.running,

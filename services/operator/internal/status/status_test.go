@@ -3,12 +3,15 @@ package status
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
@@ -131,6 +134,34 @@ func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {
 	want := "servers         2  2 online\ninstances       0\nholds           0\n\nNothing needs a person.\n"
 	if d := cmp.Diff(want, f.text(false)); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
+// garrisond renews its certificates when 30 days are left, so one with less than two weeks is renewed by no program.
+func TestWhatExpiresAndWhatNoKeySignedNeedAPerson(t *testing.T) {
+	at := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)
+	soon := AttentionPoint{
+		1, "certificate of the bus is valid until 2026-12-11", "garrisond keys, or the files of garrisond --tls-cert",
+	}
+	always := []AttentionPoint{
+		{1, "active image is signed by no key of the catalog", "garrison image list --state active --untrusted"},
+		{2, "servers have the trouble EXPIRED_TOKEN",
+			"garrison server list --trouble EXPIRED_TOKEN; garrison explain EXPIRED_TOKEN"},
+		{1, "server has the trouble NO_IMAGE_KEYS",
+			"garrison server list --trouble NO_IMAGE_KEYS; garrison explain NO_IMAGE_KEYS"},
+	}
+	for left, want := range map[time.Duration][]AttentionPoint{
+		13 * 24 * time.Hour: append([]AttentionPoint{soon}, always...), 15 * 24 * time.Hour: always,
+	} {
+		f := fleetOf(answers{
+			at: at, certificateUntil: at.Add(left),
+			expired:   &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 2}},
+			keyless:   &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 1}},
+			untrusted: &catalogv1.ListImagesResponse{Images: make([]*imagev1.Image, 1)},
+		})
+		if d := cmp.Diff(want, f.Attention); d != "" {
+			t.Errorf("%v left (-want +have):\n%s", left, d)
+		}
 	}
 }
 

@@ -30,7 +30,8 @@ func WatchCommand(env *cli.Env) *cobra.Command {
 		Short: "Watch intents, tasks or a rollout to their end: servers, steps, failures and the outcome.",
 		Long: `Watch intents, tasks or a rollout until they end. An intent is named by its whole id, a task or a
 rollout by its id or the beginning of it. Ctrl-C leaves the view; the work continues. The exit code is 0 if
-all succeeded, 5 if some did, 1 if none did, and 6 when a rollout halted.`,
+all succeeded, 5 if some did, 1 if none did, and 6 when a rollout halted. A rollout that left servers of its
+plan out ends with 5.`,
 		Example: "  garrison watch 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11\n  garrison watch 65d947de",
 		Args:    some("watch"), PreRunE: cli.Prints(env, display.Tasks), SuggestFor: []string{"follow", "attach"},
 		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, false) },
@@ -48,7 +49,7 @@ func Command(env *cli.Env) *cobra.Command {
 		Short: "Wait until intents, tasks or a rollout end, without showing progress.",
 		Long: `Wait until intents, tasks or a rollout end, and print their outcome. It is garrison watch for scripts:
 the exit code is 0 if all succeeded, 5 if some did, 1 if none did, 6 when a rollout halted, and 7 after the
-time-out.`,
+time-out. A rollout that left servers of its plan out ends with 5.`,
 		Example: "  garrison wait 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 --timeout 10m\n  garrison wait 65d947de",
 		Args:    some("wait"), PreRunE: cli.Prints(env, display.Tasks),
 		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, true) },

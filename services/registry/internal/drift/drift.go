@@ -45,6 +45,7 @@ type Situation struct {
 	Beat        time.Duration // how often servers beat
 	ClockAhead  time.Duration // how far the server's clock is ahead; 0 while it agrees
 	ClockSince  time.Time     // since when it differs
+	Signed      bool          // servers should take only signed images
 	Heals       bool          // executors may heal drift in the server's environment now
 
 	// Merged returns the digest of an instance's metadata as it is now, or why it cannot be merged; nil compares none.

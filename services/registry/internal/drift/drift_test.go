@@ -77,6 +77,21 @@ func TestAClockThatDiffersIsADifferenceOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestAServerThatTakesUnsignedImagesDiffersWhereTheRegistryHasKeys(t *testing.T) {
+	for _, c := range []struct{ signed, wants, differs bool }{
+		{true, false, true}, {true, true, false}, {false, false, false},
+	} {
+		s, i := healthy()
+		s.Sysinfo = &serverv1.Sysinfo{WantsSignatures: c.wants}
+		at := look(s, i, active())
+		at.Signed = c.signed
+		rows, _ := Of(at, Scope{Servers: true})
+		if differs := len(rows) == 1 && rows[0].Cause == code.NoImageKeys; differs != c.differs || len(rows) > 1 {
+			t.Errorf("%+v: %v", c, rows)
+		}
+	}
+}
+
 func TestAServerAsItIsWantedDiffersInNothing(t *testing.T) {
 	s, i := healthy()
 	if rows, agents := Of(look(s, i, active()), all); len(rows) != 0 || agents != 1 {
@@ -101,9 +116,6 @@ var differences = []struct {
 		s.Presence = serverv1.Presence_PRESENCE_OFFLINE
 	}},
 	{code.NeverConnected, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) { s.Presence = 0 }},
-	{code.ServerInvited, byWaiting, func(s *serverv1.Server, _ *instancev1.Instance) {
-		s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, timestamppb.New(now.Add(time.Hour))
-	}},
 	{code.ExpiredToken, byPerson, func(s *serverv1.Server, _ *instancev1.Instance) {
 		s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, ago(time.Minute)
 	}},
@@ -271,7 +283,11 @@ func TestAScopeLeavesTheRestOut(t *testing.T) {
 // The registry refuses a second invitation of a name that is invited, so the cure withdraws the first one before.
 func TestTheCureOfAnExpiredInvitationForgetsItBeforeItInvitesAgain(t *testing.T) {
 	s, i := healthy()
-	s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, ago(time.Minute)
+	s.Life, s.TokenExpiresAt = serverv1.Life_LIFE_INVITED, timestamppb.New(now.Add(time.Hour))
+	if rows, _ := Of(look(s, i, active()), Scope{Servers: true}); len(rows) != 0 {
+		t.Errorf("before it expires: %v; want no difference", rows)
+	}
+	s.TokenExpiresAt = ago(time.Minute)
 	rows, _ := Of(look(s, i, active()), all)
 	want := "garrison server forget " + s.Id + ", then garrison server enroll web-1"
 	if len(rows) == 0 || rows[0].Cure != want {

@@ -23,7 +23,7 @@ const (
 func (s Situation) ofServer() []*registryv1.Difference {
 	switch s.Server.Life {
 	case serverv1.Life_LIFE_INVITED:
-		return []*registryv1.Difference{s.invited()}
+		return s.invited()
 	case serverv1.Life_LIFE_DEAD:
 		return s.leaked()
 	}
@@ -36,6 +36,13 @@ func (s Situation) ofServer() []*registryv1.Difference {
 	if s.ClockAhead != 0 && s.Server.GetCondition().GetCode() != code.ClockSkew {
 		out = append(out, s.skewed())
 	}
+	if s.Signed && server.TakesUnsigned(s.Server) {
+		out = append(out, &registryv1.Difference{
+			Wanted: "signed images only", Observed: "takes any image", Cause: code.NoImageKeys, Since: s.Server.Since,
+			Remedy: person, Reason: "it has no keys of images, as when it joined before the registry had them",
+			Cure: "on the server: the public keys of images, one a line, in executor/image-keys below its root",
+		})
+	}
 	switch {
 	case s.Server.Life == serverv1.Life_LIFE_DYING:
 		out = append(out, s.leaving())
@@ -45,17 +52,16 @@ func (s Situation) ofServer() []*registryv1.Difference {
 	return out
 }
 
-func (s Situation) invited() *registryv1.Difference {
-	d := &registryv1.Difference{
-		Wanted: "alive", Observed: "invited", Cause: code.ServerInvited, Since: s.Server.Since, Remedy: wait,
-		Reason: "it was invited and has not joined", Cure: "executor join on the server",
+// invited returns that the invitation of a server expired; nothing before.
+func (s Situation) invited() []*registryv1.Difference {
+	if !server.InvitationExpired(s.Server, s.Now) {
+		return nil
 	}
-	if until := s.Server.TokenExpiresAt; until != nil && !s.Now.Before(until.AsTime()) {
-		d.Cause, d.Since, d.Remedy = code.ExpiredToken, until, person
-		d.Reason = "its token expired before it joined"
-		d.Cure = "garrison server forget " + s.Server.Id + ", then garrison server enroll " + s.Server.Name
-	}
-	return d
+	return []*registryv1.Difference{{
+		Wanted: "alive", Observed: "invited", Cause: code.ExpiredToken, Since: s.Server.TokenExpiresAt, Remedy: person,
+		Reason: "its token expired before it joined",
+		Cure:   "garrison server forget " + s.Server.Id + ", then garrison server enroll " + s.Server.Name,
+	}}
 }
 
 // leaked returns why something of Garrison may still be on a dead server's machine.

@@ -3,6 +3,7 @@ package intent
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -27,17 +28,43 @@ func (o *outcome) blocked(have *instancev1.Instance, w want) *apiv1.Refusal {
 
 // blockOf returns the block that refuses to bring what is wanted, or nil.
 func blockOf(r Reader, have *instancev1.Instance, w want) *apiv1.Refusal {
-	c := block.Change{
-		Agent: w.agent, Image: w.image, Platform: w.server.GetSysinfo().GetPlatform(),
-		Configuration: w.configuration.GetDigest(), NewImage: !runsAndStays(have, w.image),
-		Reconfigured: !bytes.Equal(w.configuration.GetDigest(), have.GetObservedConfigurationDigest()),
-	}
-	for _, build := range c.Brought() {
+	for _, build := range brought(have, w) {
 		if b, ok := r.Block(block.ID(build)); ok {
 			return Blocked(b)
 		}
 	}
 	return nil
+}
+
+// failedElsewhere keeps a default from a build that failed on servers and works on none; nil otherwise.
+func failedElsewhere(r Reader, a Ask, have *instancev1.Instance, w want) *apiv1.Refusal {
+	if !a.ofDefault() {
+		return nil
+	}
+	var builds []string
+	for _, build := range brought(have, w) {
+		builds = append(builds, block.ID(build))
+	}
+	for id, s := range r.Suspects() {
+		if s.Working == 0 && slices.Contains(builds, id) {
+			return failedOnAll(s, w, a.Intent.GetSource().GetEnvironment())
+		}
+	}
+	return nil
+}
+
+// ofDefault reports whether the intent follows from a default of an environment.
+func (a Ask) ofDefault() bool {
+	return a.Due != nil && a.Intent.GetSource().GetRolloutId() == ""
+}
+
+// brought returns the builds that a change brings.
+func brought(have *instancev1.Instance, w want) []*blockv1.Build {
+	return block.Change{
+		Agent: w.agent, Image: w.image, Platform: w.server.GetSysinfo().GetPlatform(),
+		Configuration: w.configuration.GetDigest(), NewImage: !runsAndStays(have, w.image),
+		Reconfigured: !bytes.Equal(w.configuration.GetDigest(), have.GetObservedConfigurationDigest()),
+	}.Brought()
 }
 
 // runsAndStays reports whether an image runs on a server and nothing else is wanted there: a build that failed and is

@@ -164,7 +164,7 @@ func checkOwn(all map[string]*intentv1.OwnValues) *apiv1.Refusal {
 // arrive brings an agent to a server without it, if the server has what it needs.
 func arrive(o *outcome, agent *agentv1.Agent, have *instancev1.Instance, w want, m *imagev1.Manifest) {
 	why := o.needs(agent, w.server)
-	if why == nil && o.ask.Due != nil && o.ask.Intent.GetSource().GetRolloutId() == "" {
+	if why == nil && o.ask.ofDefault() {
 		why = unmanaged(agent.Name, w.server)
 	}
 	if why == nil {

@@ -61,7 +61,8 @@ func (o *outcome) bring(have *instancev1.Instance, w want) {
 		o.leaveOut(w.server, w.agent, have, beingReinstalled(w.server))
 		return
 	}
-	why := cmp.Or(o.onHold(w.server, w.agent), o.blocked(have, w), o.failedThere(have, w))
+	why := cmp.Or(o.onHold(w.server, w.agent), o.blocked(have, w), o.failedThere(have, w),
+		failedElsewhere(o.reader, o.ask, have, w))
 	if why == nil && w.candidate == "" { // an adoption changes nothing that runs
 		why = o.closed(w.server)
 	}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -40,6 +42,17 @@ func failedBefore(agent string, i *imagev1.Ref) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code: code.FailedBefore, Message: fmt.Sprintf("%s %s failed there before", agent, i.GetVersion()),
 		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR -m WHY, to try it again", agent, i.GetVersion()),
+	}
+}
+
+// failedOnAll explains that a default does not bring a build that failed wherever it came.
+func failedOnAll(s *blockv1.Suspect, w want, environment string) *apiv1.Refusal {
+	chosen := w.agent + "@" + w.image.Version
+	return &apiv1.Refusal{
+		Code:    code.FailedBefore,
+		Message: block.Words(s.Build) + " failed and works on no server, so no default brings it",
+		Try: fmt.Sprintf("garrison install %s --on SELECTOR, to try it there; or garrison env default set %s "+
+			"%s@VERSION", chosen, environment, w.agent),
 	}
 }
 

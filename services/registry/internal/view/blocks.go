@@ -199,7 +199,11 @@ func (v *faults) acquit(b *blockv1.Build, server string) {
 func (v *faults) acquitOne(b *blockv1.Build, server string) {
 	id := block.ID(b)
 	s := row(v.suspects, id)
-	at, known := slices.BinarySearch(s.GetServerIds(), server)
+	if s == nil {
+		return
+	}
+	s.Working = max(s.Working, 1) // the next failure counts anew
+	at, known := slices.BinarySearch(s.ServerIds, server)
 	if !known {
 		return
 	}

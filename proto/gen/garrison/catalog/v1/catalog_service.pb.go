@@ -37,7 +37,9 @@ type ListImagesRequest struct {
 	// Only images in this channel.
 	Channel string `protobuf:"bytes,3,opt,name=channel,proto3" json:"channel,omitempty"`
 	// Only images in this state.
-	State         v11.State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.image.v1.State" json:"state,omitempty"`
+	State v11.State `protobuf:"varint,4,opt,name=state,proto3,enum=garrison.image.v1.State" json:"state,omitempty"`
+	// Only images that no key of the catalog signed; none where it has no keys. Servers with the keys refuse them.
+	Untrusted     bool `protobuf:"varint,5,opt,name=untrusted,proto3" json:"untrusted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -98,6 +100,13 @@ func (x *ListImagesRequest) GetState() v11.State {
 		return x.State
 	}
 	return v11.State(0)
+}
+
+func (x *ListImagesRequest) GetUntrusted() bool {
+	if x != nil {
+		return x.Untrusted
+	}
+	return false
 }
 
 // ListImagesResponse is one part of the images. Chunk digests are left out.
@@ -1446,12 +1455,13 @@ var File_garrison_catalog_v1_catalog_service_proto protoreflect.FileDescriptor
 
 const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\n" +
-	")garrison/catalog/v1/catalog_service.proto\x12\x13garrison.catalog.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/channel/v1/channel.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x01\n" +
+	")garrison/catalog/v1/catalog_service.proto\x12\x13garrison.catalog.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/channel/v1/channel.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x01\n" +
 	"\x11ListImagesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
 	"\achannel\x18\x03 \x01(\tR\achannel\x12.\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x18.garrison.image.v1.StateR\x05state\"\x9c\x01\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x18.garrison.image.v1.StateR\x05state\x12\x1c\n" +
+	"\tuntrusted\x18\x05 \x01(\bR\tuntrusted\"\x9c\x01\n" +
 	"\x12ListImagesResponse\x120\n" +
 	"\x06images\x18\x01 \x03(\v2\x18.garrison.image.v1.ImageR\x06images\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

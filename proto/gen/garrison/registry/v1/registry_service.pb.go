@@ -564,7 +564,9 @@ type ListServersRequest struct {
 	// Only living servers on which a default of their environment is due and could not be installed when this replica of
 	// the registry last looked at them, but for those to which a rollout brings it.
 	WaitsForDefault bool `protobuf:"varint,24,opt,name=waits_for_default,json=waitsForDefault,proto3" json:"waits_for_default,omitempty"`
-	// Only servers with this trouble: the code of what their executor says of itself, or of what is wrong with them.
+	// Only servers with this trouble: the code of what their executor says of itself, or of what is wrong with them;
+	// EXPIRED_TOKEN is that of servers whose invitation expired before they joined, and NO_IMAGE_KEYS that of servers
+	// which take unsigned images although the registry has keys.
 	Trouble       string `protobuf:"bytes,25,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

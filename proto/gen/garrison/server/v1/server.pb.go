@@ -545,9 +545,11 @@ type Sysinfo struct {
 	// What the file system of its agents has room for, with kept versions that give way: a power of two from 1 MiB
 	// to 64 GiB that changes only once the room is less than three quarters of it, or two and a half times as much. 0
 	// when it is not known.
-	RoomBytes     uint64 `protobuf:"varint,60,opt,name=room_bytes,json=roomBytes,proto3" json:"room_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RoomBytes uint64 `protobuf:"varint,60,opt,name=room_bytes,json=roomBytes,proto3" json:"room_bytes,omitempty"`
+	// Whether its executor takes only images that a key of the server's own file signed.
+	WantsSignatures bool `protobuf:"varint,61,opt,name=wants_signatures,json=wantsSignatures,proto3" json:"wants_signatures,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Sysinfo) Reset() {
@@ -676,6 +678,13 @@ func (x *Sysinfo) GetRoomBytes() uint64 {
 		return x.RoomBytes
 	}
 	return 0
+}
+
+func (x *Sysinfo) GetWantsSignatures() bool {
+	if x != nil {
+		return x.WantsSignatures
+	}
+	return false
 }
 
 // Invited: an operator made a one-time token for a server that will come.
@@ -2872,7 +2881,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x05mount\x18\x01 \x01(\tR\x05mount\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\"\x9e\x04\n" +
+	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\"\xc9\x04\n" +
 	"\aSysinfo\x128\n" +
 	"\bplatform\x18\x01 \x01(\v2\x1c.garrison.server.v1.PlatformR\bplatform\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x16\n" +
@@ -2892,7 +2901,8 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"disks_more\x18\f \x01(\rR\tdisksMore\x12%\n" +
 	"\x0eaddresses_more\x18\r \x01(\rR\raddressesMore\x12\x1d\n" +
 	"\n" +
-	"room_bytes\x18< \x01(\x04R\troomBytes\"\x81\x04\n" +
+	"room_bytes\x18< \x01(\x04R\troomBytes\x12)\n" +
+	"\x10wants_signatures\x18= \x01(\bR\x0fwantsSignatures\"\x81\x04\n" +
 	"\aInvited\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12?\n" +

@@ -212,6 +212,7 @@ func (c *checking) situation(s *serverv1.Server) drift.Situation {
 		Externals:   c.api.Externals.on(s.Id),
 		ConfirmedAt: c.api.Presence.SettledAt(s.Id), Listening: c.hearing, Beat: c.api.Presence.Interval,
 		Heals: healsNow(view, s), Merged: c.merged, Blocked: intent.BlockedOn(view, s),
+		Signed: c.api.Records.Signed,
 	}
 	for _, w := range c.waiting[s.Id] {
 		at.Defaults = append(at.Defaults, drift.Default{Agent: w.Agent, Why: w.Why, Since: w.Since})

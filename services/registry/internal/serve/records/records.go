@@ -45,6 +45,7 @@ type Records struct {
 	Secrets  *secret.Key // nil without one
 	Budget   uint64      // how many bytes of facts one server may cause in a day
 	Limits   budget.Limits
+	Signed   bool // servers should take only signed images
 }
 
 // Believed reports whether a server's beats and reports count: it is under management, neither quarantined nor revoked,

@@ -114,6 +114,16 @@ func (a *API) filter(q *registryv1.ListServersRequest) (view.ServerFilter, error
 	if recordedPresence(q.Presence) == serverv1.Presence_PRESENCE_ONLINE {
 		filter.Shown = func(s *serverv1.Server) bool { return a.isShown(s, q.Presence) }
 	}
+	if q.Trouble == code.ExpiredToken { // it follows from the time, so no index has it
+		now := a.records.Now()
+		filter.Trouble, filter.Life = "", serverv1.Life_LIFE_INVITED
+		filter.Shown = func(s *serverv1.Server) bool { return server.InvitationExpired(s, now) }
+	}
+	if q.Trouble == code.NoImageKeys { // it follows from the registry's keys too
+		signed := a.records.Signed
+		filter.Trouble = ""
+		filter.Shown = func(s *serverv1.Server) bool { return signed && server.TakesUnsigned(s) }
+	}
 	var err error
 	if filter.Unconfirmed, err = a.presence.Unconfirmed(q.UnconfirmedFor); err != nil {
 		return filter, err

@@ -1,0 +1,1 @@
+from_seed = None  # stands for nkeys; nothing signs

@@ -1,0 +1,45 @@
+package defaults_test
+
+import (
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+)
+
+// ends installs an agent on a server by a task that ends so.
+func (w *world) ends(server, agent string, end proto.Message) {
+	w.has(server, agent, "1.0.0")
+	i, _ := w.Instance(server, agent)
+	id := "task-" + server
+	w.apply(ledger.Task, id, &taskv1.Queued{
+		InstanceId: i.Id, Generation: i.Generation, ServerId: server, Agent: agent, To: i.Wanted,
+		Verb: taskv1.Verb_VERB_INSTALL,
+	})
+	for _, body := range []proto.Message{&taskv1.Assigned{}, &taskv1.Started{}, end} {
+		w.apply(ledger.Task, id, body)
+	}
+}
+
+// A person may have brought the build to the first server, so no default has to have failed before.
+func TestADefaultBringsNoBuildThatFailedAndWorksNowhere(t *testing.T) {
+	w := site()
+	w.set("db", onNew)
+	undone := &taskv1.Undone{Outcome: &taskv1.Outcome{FailedStep: taskv1.Step_STEP_PROVE, Code: code.NotReady}}
+	w.join("bad", "prod", "amd64")
+	w.ends("bad", "db", undone)
+	w.join("s", "prod", "amd64")
+	if got := w.settle("s"); got != nil {
+		t.Errorf("installed %v after it failed on the only server", got)
+	}
+	w.join("good", "prod", "amd64")
+	w.ends("good", "db", &taskv1.Succeeded{})
+	if got := w.settle("s"); !slices.Equal(got, []string{"s.db"}) {
+		t.Errorf("installed %v although it works on a server", got)
+	}
+}
