@@ -176,6 +176,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		change.UpCommand(env, rollout.Batches(env)),
 		avail.Command(env),
 		change.ConfigureCommand(env, rollout.Batches(env)),
+		change.RestartCommand(env, rollout.Batches(env)),
 		change.RemoveCommand(env),
 		change.AddWays(env, change.UndoCommand(env, rollout.Batches(env))),
 		change.PurgeUndoCommand(env),

@@ -17,6 +17,7 @@ type target struct {
 	agent string
 	image *intentv1.ImageChoice // nil means the newest of the server's channel
 	said  string                // the text after the @
+	again bool                  // also where the image is the same
 }
 
 // ParseTarget parses AGENT, AGENT@VERSION, AGENT@IMAGE-UUID or AGENT@CHANNEL. A nil choice means the newest image of

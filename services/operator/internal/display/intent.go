@@ -167,6 +167,12 @@ func askWords(i *intentv1.Intent) (words []string) {
 	case *intentv1.Intent_Upgrade:
 		words = []string{"up", ChoiceText(ask.Upgrade.GetAgent(),
 			ask.Upgrade.GetImage()), selector.Args(ask.Upgrade.GetOn())}
+		switch {
+		case Restarts(ask.Upgrade):
+			words[0] = "restart"
+		case ask.Upgrade.GetAgain():
+			words = append(words, "--again")
+		}
 	case *intentv1.Intent_Configure:
 		words = []string{"configure", ask.Configure.GetAgent()}
 		if ask.Configure.GetRepair() {
@@ -241,8 +247,14 @@ func stepWords(s *intentv1.Step) (words, flag string) {
 		}
 		return strings.TrimSpace("--configure " + c.Configure.GetAgent() + " " + configureArgs(c.Configure)), ""
 	}
-	return ChoiceText(s.GetUpgrade().GetAgent(), s.GetUpgrade().GetImage()), ""
+	if s.GetUpgrade().GetAgain() {
+		flag = "--again"
+	}
+	return ChoiceText(s.GetUpgrade().GetAgent(), s.GetUpgrade().GetImage()), flag
 }
+
+// Restarts reports whether an upgrade starts an agent again and brings nothing.
+func Restarts(u *intentv1.Upgrade) bool { return u.GetAgain() && u.GetImage() == nil }
 
 // purgeVerb is the command that deletes the versions which servers keep for a way back.
 const purgeVerb = "purge-undo"

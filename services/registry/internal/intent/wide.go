@@ -48,6 +48,10 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 		what, on = "the intent would install "+q.Install.Agent, q.Install.On
 		change = "--install " + Chosen(q.Install.Agent, q.Install.Image)
 	case *intentv1.Intent_Upgrade:
+		if q.Upgrade.Again {
+			return TooWide("the intent would start "+q.Upgrade.Agent+" again", n,
+				"the same command with --batch 10%, or with --at-once")
+		}
 		what, on = "the intent would upgrade "+q.Upgrade.Agent, q.Upgrade.On
 		change = Chosen(q.Upgrade.Agent, q.Upgrade.Image)
 	case *intentv1.Intent_Configure:

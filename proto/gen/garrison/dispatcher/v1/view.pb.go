@@ -171,7 +171,9 @@ type InstanceRecord struct {
 	// The generation that was there when it was last observed; 0 where the executor does not say it.
 	ObservedGeneration uint64 `protobuf:"varint,32,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	// True when its last change ended because its time was over, until one succeeds: the next one has all the time.
-	TimedOut      bool `protobuf:"varint,33,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
+	TimedOut bool `protobuf:"varint,33,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
+	// True when what is wanted is to be started again, though it may be what is placed.
+	Again         bool `protobuf:"varint,290,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -433,6 +435,13 @@ func (x *InstanceRecord) GetObservedGeneration() uint64 {
 func (x *InstanceRecord) GetTimedOut() bool {
 	if x != nil {
 		return x.TimedOut
+	}
+	return false
+}
+
+func (x *InstanceRecord) GetAgain() bool {
+	if x != nil {
+		return x.Again
 	}
 	return false
 }
@@ -1116,7 +1125,7 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
 	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12I\n" +
-	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xb6\n" +
+	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xcd\n" +
 	"\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
@@ -1157,7 +1166,8 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
 	"\x06unwell\x18\x1f \x01(\bR\x06unwell\x12/\n" +
 	"\x13observed_generation\x18  \x01(\x04R\x12observedGeneration\x12\x1b\n" +
-	"\ttimed_out\x18! \x01(\bR\btimedOut\"\x8f\b\n" +
+	"\ttimed_out\x18! \x01(\bR\btimedOut\x12\x15\n" +
+	"\x05again\x18\xa2\x02 \x01(\bR\x05again\"\x8f\b\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
