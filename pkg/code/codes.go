@@ -549,7 +549,7 @@ var entries = []Entry{
 	},
 	{
 		BadHold, []string{"registry"},
-		"A hold would end at a time that is not in the future.",
+		"A hold would end at a time that is not in the future, or a pause of the site, the hold of every agent, lacks its end, its reason, or servers.",
 		"garrison hold AGENT --on SELECTOR --until 24h",
 	},
 	{

@@ -70,7 +70,7 @@ func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 	reasons := admission.Decide(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission)
 	for n, r := range records {
 		if r.Task.Id == t.Id {
-			t.Reason = cmp.Or(reasons[n], v.held(t))
+			t.Reason = cmp.Or(reasons[n], v.pausedText(t), v.held(t))
 		}
 	}
 	return t

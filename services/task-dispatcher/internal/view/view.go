@@ -22,6 +22,8 @@
 package view
 
 import (
+	"time"
+
 	"github.com/tidwall/btree"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
@@ -33,7 +35,7 @@ import (
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
-const Layout = 26
+const Layout = 27
 
 // KeepEnded is how many successful tasks stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
@@ -41,6 +43,7 @@ const KeepEnded = 10_000
 // Nouns are the nouns that the view folds.
 var Nouns = []ledger.Noun{
 	ledger.Agent, ledger.Environment, ledger.Server, ledger.Instance, ledger.Intent, ledger.Image, ledger.Task,
+	ledger.Hold,
 }
 
 // View is the dispatcher's view.
@@ -50,6 +53,7 @@ type View struct {
 	servers   *fold.Table[*dispatcherv1.ServerRecord]
 	agents    *fold.Table[*agentv1.Agent]
 	settings  *fold.Table[*dispatcherv1.EnvironmentRecord] // by environment
+	pauses    *fold.Table[*dispatcherv1.PauseRecord]       // of the site; one at most
 	images    *images
 	refreshes *refreshes
 	claims    *claims
@@ -60,6 +64,7 @@ type View struct {
 
 	indexes
 	documents *documents
+	now       time.Time // of the last fact
 }
 
 // indexes is everything that is derived from the tables.
@@ -88,6 +93,7 @@ func New(onDocument func(server string)) *View {
 		servers:   fold.NewTable[*dispatcherv1.ServerRecord]("server"),
 		agents:    fold.NewTable[*agentv1.Agent]("agent"),
 		settings:  fold.NewTable[*dispatcherv1.EnvironmentRecord]("environment"),
+		pauses:    fold.NewTable[*dispatcherv1.PauseRecord]("pause"),
 		images:    &images{table: fold.NewTable[*dispatcherv1.ImageRecord]("image")},
 		refreshes: &refreshes{table: fold.NewTable[*dispatcherv1.RefreshRecord]("refresh")},
 		claims:    &claims{table: fold.NewTable[*dispatcherv1.AdmissionRecord]("admission")},
@@ -123,12 +129,13 @@ func newIndexes() indexes {
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.tasks, v.instances.table, v.servers, v.images.table, v.agents, v.settings,
+	return []fold.Stored{v.tasks, v.instances.table, v.servers, v.images.table, v.agents, v.settings, v.pauses,
 		v.refreshes.table, v.claims.table, v.counts.table, v.durations}
 }
 
 // Apply folds one fact.
 func (v *View) Apply(f ledger.Fact) bool {
+	v.now = f.At
 	fits := v.applyFact(f)
 	v.counts.settle(f.Sequence)
 	return fits
@@ -148,6 +155,8 @@ func (v *View) applyFact(f ledger.Fact) bool {
 		return v.applyAgent(f)
 	case ledger.Environment:
 		return v.applyEnvironment(f)
+	case ledger.Hold:
+		return v.applyHold(f)
 	case ledger.Intent:
 		switch b := f.Body.(type) {
 		case *intentv1.Accepted:
