@@ -28,9 +28,12 @@ func exchange[R proto.Message](
 	if err != nil {
 		return zero, fault.New(fault.Internal, "write request: %w", err)
 	}
-	ask := &nats.Msg{Subject: subject, Data: data}
+	ask := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
 	if id, ok := ctx.Value(requestID{}).(string); ok {
-		ask.Header = nats.Header{ledger.HeaderRequest: {id}}
+		ask.Header.Set(ledger.HeaderRequest, id)
+	}
+	if why, ok := ctx.Value(note{}).(string); ok {
+		ask.Header.Set(ledger.HeaderNote, why)
 	}
 	m, err := c.nc.RequestMsgWithContext(ctx, ask)
 	if err != nil {
