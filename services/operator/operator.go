@@ -181,7 +181,6 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		change.AddWays(env, change.UndoCommand(env, rollout.Batches(env))),
 		change.PurgeUndoCommand(env),
 		status.Command(env),
-		wait.WatchCommand(env),
 		wait.Command(env),
 		block.Command(env),
 		hold.Command(env),
@@ -225,7 +224,7 @@ var reads = map[string]bool{
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man":        true,
 	"auth can-i": true, "bus status": true, "bus streams": true, "restore status": true, "env diff": true,
-	"rollout plan": true, "rollout forecast": true, "rollout servers": true, "rollout replay": true,
+	"rollout plan": true, "rollout servers": true, "rollout replay": true,
 	"server candidates": true, "server tombstone": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,

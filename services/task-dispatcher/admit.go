@@ -37,7 +37,7 @@ func (d *Dispatcher) admit(ctx context.Context) (time.Duration, error) {
 			}
 		}
 		d.view.SetWithin(tasks, d.cfg.bounds())
-		paused = d.view.PausedUntil(now)
+		paused = d.view.Site.PausedUntil(now)
 	})
 	switch {
 	case len(tasks) > 0:

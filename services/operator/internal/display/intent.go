@@ -218,7 +218,7 @@ func decommissionWords(q *intentv1.Decommission) []string {
 // rolloutWords returns the command that asks for a rollout, without its strategy.
 func rolloutWords(q *intentv1.Rollout) []string {
 	if q.GetUndoOf() != "" {
-		return []string{"rollout undo", q.GetUndoOf()}
+		return []string{"undo", q.GetUndoOf()}
 	}
 	words, flags := []string{"rollout start"}, []string{}
 	for _, s := range q.GetSteps() {

@@ -63,7 +63,7 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 	case *intentv1.Intent_Remove:
 		what, change, on = "the intent would remove "+q.Remove.Agent, "--remove "+q.Remove.Agent, q.Remove.On
 	case *intentv1.Intent_Undo:
-		return TooWide("the undo would change "+o.agentName(), n, "garrison rollout undo "+q.Undo.IntentId+
+		return TooWide("the undo would change "+o.agentName(), n, "garrison undo "+q.Undo.IntentId+
 			", which goes back in waves; or the same command with --at-once")
 	default:
 		return inParts(in, n)

@@ -32,7 +32,7 @@ func readyKey(r *dispatcherv1.TaskRecord) uint64 {
 // admissible returns the ready tasks that keep budgets and a pause of the site allow at a time, in order; what is
 // fetched ahead has half of the slots.
 func (v *View) admissible(at time.Time, concurrency int) func(yield func(uint64, string) bool) {
-	paused := !v.PausedUntil(at).IsZero()
+	paused := !v.Site.PausedUntil(at).IsZero()
 	return func(yield func(uint64, string) bool) {
 		room := max(1, concurrency/2) - v.ahead
 		v.unspent(func(key uint64, id string) bool {
@@ -41,8 +41,10 @@ func (v *View) admissible(at time.Time, concurrency int) func(yield func(uint64,
 					return false // all that follow are fetched ahead too
 				}
 			}
-			if r, _ := v.tasks.Get(id); paused && v.waitsForPause(r.GetTask()) {
-				return true
+			if r, _ := v.tasks.Get(id); paused {
+				if s, _ := v.servers.Get(r.GetTask().GetServerId()); holdsBack(r.GetTask(), s) {
+					return true
+				}
 			}
 			return yield(key, id)
 		})

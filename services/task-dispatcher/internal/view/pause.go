@@ -10,6 +10,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/hold"
 )
@@ -22,28 +23,34 @@ const afterPause = time.Hour
 
 var pauseKey = hold.ID("", hold.Site())
 
-// applyHold keeps the pause of the site that was set last. Holds of single agents concern the registry alone.
-func (v *View) applyHold(f ledger.Fact) bool {
+// Site is the pause of the whole site.
+type Site struct {
+	pauses *fold.Table[*dispatcherv1.PauseRecord] // the one that was set last
+	now    time.Time                              // of the last fact
+}
+
+// apply keeps the pause of the site that was set last. Holds of single agents concern the registry alone.
+func (s *Site) apply(f ledger.Fact) bool {
 	if f.Key != pauseKey {
 		return true
 	}
-	have, known := v.pauses.Get(f.Key)
+	have, known := s.pauses.Get(f.Key)
 	switch b := f.Body.(type) {
 	case *holdv1.Hold:
-		v.pauses.Put(f.Key, &dispatcherv1.PauseRecord{By: f.Actor, Reason: b.Reason, Until: b.Until}, f.Sequence)
+		s.pauses.Put(f.Key, &dispatcherv1.PauseRecord{By: f.Actor, Reason: b.Reason, Until: b.Until}, f.Sequence)
 	case *holdv1.Unset:
 		if !known || have.EndedAt != nil {
 			return false
 		}
 		have.EndedAt = timestamppb.New(f.At)
-		v.pauses.Touch(f.Key, f.Sequence)
+		s.pauses.Touch(f.Key, f.Sequence)
 	}
 	return true
 }
 
 // PausedUntil returns when the pause of the site ends that is in effect at a time; zero when none is.
-func (v *View) PausedUntil(at time.Time) time.Time {
-	p, ok := v.pauses.Get(pauseKey)
+func (s *Site) PausedUntil(at time.Time) time.Time {
+	p, ok := s.pauses.Get(pauseKey)
 	if !ok || p.EndedAt != nil || !at.Before(p.Until.AsTime()) {
 		return time.Time{}
 	}
@@ -51,8 +58,8 @@ func (v *View) PausedUntil(at time.Time) time.Time {
 }
 
 // spares reports whether no deadline of a queued task counts at a time.
-func (v *View) spares(at time.Time) bool {
-	p, ok := v.pauses.Get(pauseKey)
+func (s *Site) spares(at time.Time) bool {
+	p, ok := s.pauses.Get(pauseKey)
 	if !ok {
 		return false
 	}
@@ -63,18 +70,17 @@ func (v *View) spares(at time.Time) bool {
 	return at.Before(end.Add(afterPause))
 }
 
-// waitsForPause reports whether a task is not assigned in a pause of the site.
-func (v *View) waitsForPause(t *taskv1.Task) bool {
-	s, _ := v.servers.Get(t.GetServerId())
-	return (disturbs(t) || t.PurgeKept || t.Ahead != nil) && s.GetLife() != serverv1.Life_LIFE_DYING
+// holdsBack reports whether a task is not assigned in a pause of the site.
+func holdsBack(t *taskv1.Task, server *dispatcherv1.ServerRecord) bool {
+	return (disturbs(t) || t.PurgeKept || t.Ahead != nil) && server.GetLife() != serverv1.Life_LIFE_DYING
 }
 
-// pausedText returns why a pause of the site holds a task back, as of the last fact, or "".
-func (v *View) pausedText(t *taskv1.Task) string {
-	until := v.PausedUntil(v.now)
-	if until.IsZero() || !v.waitsForPause(t) {
+// text returns why a pause holds a task back, as of the last fact, or "".
+func (s *Site) text(t *taskv1.Task, server *dispatcherv1.ServerRecord) string {
+	until := s.PausedUntil(s.now)
+	if until.IsZero() || !holdsBack(t, server) {
 		return ""
 	}
-	p, _ := v.pauses.Get(pauseKey)
+	p, _ := s.pauses.Get(pauseKey)
 	return "waits: " + p.By + " paused the site until " + until.UTC().Format(time.RFC3339) + ": " + p.Reason
 }

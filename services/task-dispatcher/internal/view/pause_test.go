@@ -31,7 +31,8 @@ func TestAPauseOfTheSiteHoldsQueuedTasksBackUntilItsEnd(t *testing.T) {
 		t.Errorf("%d tasks are admitted in the pause", n)
 	}
 	r, _ := l.view.tasks.Get(id)
-	if why := l.view.Explained(r).Reason; !strings.Contains(why, "paused the site") || !strings.Contains(why, "a move") {
+	why := l.view.Explained(r).Reason
+	if !strings.Contains(why, "paused the site") || !strings.Contains(why, "a move") {
 		t.Errorf("it waits because %q", why)
 	}
 	for at, want := range map[time.Time]int{until: 0, until.Add(afterPause): 3} {

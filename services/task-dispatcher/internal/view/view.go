@@ -22,8 +22,6 @@
 package view
 
 import (
-	"time"
-
 	"github.com/tidwall/btree"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
@@ -53,7 +51,6 @@ type View struct {
 	servers   *fold.Table[*dispatcherv1.ServerRecord]
 	agents    *fold.Table[*agentv1.Agent]
 	settings  *fold.Table[*dispatcherv1.EnvironmentRecord] // by environment
-	pauses    *fold.Table[*dispatcherv1.PauseRecord]       // of the site; one at most
 	images    *images
 	refreshes *refreshes
 	claims    *claims
@@ -64,7 +61,7 @@ type View struct {
 
 	indexes
 	documents *documents
-	now       time.Time // of the last fact
+	Site      *Site
 }
 
 // indexes is everything that is derived from the tables.
@@ -93,7 +90,7 @@ func New(onDocument func(server string)) *View {
 		servers:   fold.NewTable[*dispatcherv1.ServerRecord]("server"),
 		agents:    fold.NewTable[*agentv1.Agent]("agent"),
 		settings:  fold.NewTable[*dispatcherv1.EnvironmentRecord]("environment"),
-		pauses:    fold.NewTable[*dispatcherv1.PauseRecord]("pause"),
+		Site:      &Site{pauses: fold.NewTable[*dispatcherv1.PauseRecord]("pause")},
 		images:    &images{table: fold.NewTable[*dispatcherv1.ImageRecord]("image")},
 		refreshes: &refreshes{table: fold.NewTable[*dispatcherv1.RefreshRecord]("refresh")},
 		claims:    &claims{table: fold.NewTable[*dispatcherv1.AdmissionRecord]("admission")},
@@ -129,13 +126,13 @@ func newIndexes() indexes {
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.tasks, v.instances.table, v.servers, v.images.table, v.agents, v.settings, v.pauses,
+	return []fold.Stored{v.tasks, v.instances.table, v.servers, v.images.table, v.agents, v.settings, v.Site.pauses,
 		v.refreshes.table, v.claims.table, v.counts.table, v.durations}
 }
 
 // Apply folds one fact.
 func (v *View) Apply(f ledger.Fact) bool {
-	v.now = f.At
+	v.Site.now = f.At
 	fits := v.applyFact(f)
 	v.counts.settle(f.Sequence)
 	return fits
@@ -156,7 +153,7 @@ func (v *View) applyFact(f ledger.Fact) bool {
 	case ledger.Environment:
 		return v.applyEnvironment(f)
 	case ledger.Hold:
-		return v.applyHold(f)
+		return v.Site.apply(f)
 	case ledger.Intent:
 		switch b := f.Body.(type) {
 		case *intentv1.Accepted:

@@ -95,7 +95,7 @@ func (v *View) Outdated(most int) []Ending {
 // Overdue returns the open tasks whose deadline passed, at most most.
 func (v *View) Overdue(now time.Time, most int) []Ending {
 	var out []Ending
-	spares := v.spares(now)
+	spares := v.Site.spares(now)
 	v.deadlines.Scan(func(d deadline) bool {
 		if d.at > now.UnixNano() || len(out) == most {
 			return false
