@@ -33,6 +33,9 @@ var versionLike = regexp.MustCompile(`^v?[0-9]+\.`)
 func parseTarget(text string) (target, error) {
 	agent, said, at := strings.Cut(text, "@")
 	t := target{agent: agent, said: said}
+	if name, tag, colon := strings.Cut(text, ":"); colon && !at && ident.CheckName("agent", name) == nil {
+		return t, cli.Usage("%q is not an agent. Try: %s@%s", text, name, tag)
+	}
 	if err := ident.CheckName("agent", agent); err != nil {
 		return t, cli.Usage("%v", err)
 	}

@@ -142,6 +142,8 @@ func placeOf(c *cobra.Command, extra string, behind bool) string {
 		return "@"
 	case behind && c.Flags().Lookup("on") != nil:
 		return " --on "
+	case behind && strings.HasSuffix(c.Use, " --channel CHANNEL"):
+		return " --channel "
 	case !behind && strings.HasSuffix(c.Use, " --on SELECTOR"):
 		return " --on "
 	case !behind && c.Flags().Lookup("file") != nil:

@@ -125,6 +125,8 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 			arrive(o, agent, have, next, chosen.manifest)
 		case image.Same(have.Wanted, next.image):
 			keep(o, have, next, o.named(q.Image))
+		case instance.Placed(have) == nil && have.State == instancev1.State_STATE_FAILED: // it never ran there
+			arrive(o, agent, have, next, chosen.manifest)
 		default:
 			o.passOver(s, agent.Name, have, other)
 		}
