@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -74,6 +75,29 @@ var Records = output.Listing[Record]{
 		output.Wide("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }).Numeric(),
 		output.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }).Numeric(),
 	},
+}
+
+// RecordsWith lists intents with what became of their changes, in place of their number.
+func RecordsWith(outcome func(Record) string) output.Listing[Record] {
+	l := output.Listing[Record]{Name: Records.Name}
+	for _, c := range Records.Columns {
+		c.Wide = c.Wide || c.Title == "CHANGED"
+		if l.Columns = append(l.Columns, c); c.Title == "STATE" {
+			l.Columns = append(l.Columns, output.Col("OUTCOME", outcome))
+		}
+	}
+	return l
+}
+
+// OutcomeText returns how many changes of an intent succeeded, and how many did not.
+func OutcomeText(c *dispatcherv1.IntentCounts) string {
+	switch {
+	case Changes(c) == 0:
+		return ""
+	case Failed(c) > 0:
+		return fmt.Sprintf("%d ok, %d failed", c.GetSucceeded(), Failed(c))
+	}
+	return fmt.Sprintf("%d of %d ok", c.GetSucceeded(), Changes(c))
 }
 
 func recordNext(_ output.View, r Record) string {
