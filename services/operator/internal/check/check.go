@@ -49,8 +49,9 @@ func Command(env *cli.Env) *cobra.Command {
 		Long: `Compare what is wanted with what is there, server by server and agent by agent, and show each difference
 with its cause, since when, and its cure. garrison explain CAUSE explains a cause.
 
-The exit code is 0 when nothing differs, and 3 when something does. What is done about drift in the environments of
-the servers that differ is printed below: garrison env update NAME --drift report|heal|hold.
+The exit code is 0 when nothing differs but servers that may still join, and 3 when something does. What is done about
+drift in the environments of the servers that differ is printed below: garrison env update NAME --drift
+report|heal|hold.
 
 With --fix, cure what commands cure: group the cures by command, show them, ask, do them, watch them, and compare
 again. What a person must do is printed. The exit code is then 0 when all is cured, 5 when a part is, and 3 when
@@ -153,10 +154,20 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 		env.Say("… and %d more; --limit all lists them, --count counts them by cause", left)
 	}
 	sayCompared(env, r)
-	if total(r) > 0 {
+	if total(r) > awaited(r) {
 		return cli.Ended(cli.ExitDifferent)
 	}
 	return nil
+}
+
+// awaited returns how many differences are servers that may still join: nothing is wrong with them.
+func awaited(r *registryv1.CheckFleetResponse) int {
+	for _, c := range r.GetCauses() {
+		if c.GetCause() == code.ServerInvited {
+			return int(c.GetCount())
+		}
+	}
+	return 0
 }
 
 // sayCompared prints what is done about drift, what was compared and how much differs.

@@ -54,6 +54,9 @@ func configureArgs(q *intentv1.Configure) string {
 // Record is an intent with the decision about it.
 type Record = *intentv1.Record
 
+// changed is the column of how many servers an intent changes.
+var changed = output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }).Numeric()
+
 // Records lists intents.
 var Records = output.Listing[Record]{
 	Name: func(r Record) string { return r.GetId() },
@@ -70,7 +73,7 @@ var Records = output.Listing[Record]{
 		output.Since("SINCE", Record.GetDecidedAt),
 		{Title: "NEXT", Wide: true, Value: recordNext},
 		output.Col("REASON", recordReason),
-		output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }).Numeric(),
+		changed,
 		output.Wide("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }).Numeric(),
 		output.Wide("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }).Numeric(),
 		output.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }).Numeric(),
@@ -81,7 +84,7 @@ var Records = output.Listing[Record]{
 func RecordsWith(outcome func(Record) string) output.Listing[Record] {
 	l := output.Listing[Record]{Name: Records.Name}
 	for _, c := range Records.Columns {
-		c.Wide = c.Wide || c.Title == "CHANGED"
+		c.Wide = c.Wide || c.Title == changed.Title
 		if l.Columns = append(l.Columns, c); c.Title == "STATE" {
 			l.Columns = append(l.Columns, output.Col("OUTCOME", outcome))
 		}
