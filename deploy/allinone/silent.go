@@ -52,8 +52,8 @@ func closeSilent(ctx context.Context, s *server.Server, log zerolog.Logger) erro
 }
 
 // tooSilent returns the ids of connections to close, by address: so many of those that are silent that silentOfOne are
-// left. They are taken at random: neither the oldest, which are next to log in when a fleet comes back, nor the newest,
-// which are all that there is behind somebody who stays silent.
+// left. They are taken at random: the oldest are next to log in when a fleet comes back, and the newest may be servers
+// that share the address of a client that stays silent.
 func tooSilent(all []*server.ConnInfo, now time.Time) map[string][]uint64 {
 	silent := map[string][]uint64{}
 	for _, c := range all {

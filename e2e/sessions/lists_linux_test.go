@@ -21,8 +21,8 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/simulated"
 )
 
-// terminalColumns is the width of the terminal on which lists are looked at.
-const terminalColumns = 80
+// The size of the terminal on which lists are looked at.
+const terminalColumns, terminalLines = 80, 24
 
 func TestListsOfManyServersHaveALineForEachRow(t *testing.T) {
 	t.Parallel()
@@ -50,6 +50,15 @@ func TestListsOfManyServersHaveALineForEachRow(t *testing.T) {
 		}
 	}
 	beginsWithOne(t, f)
+	shown := onTerminal(t, f, "status")
+	for l := range strings.SplitSeq(shown, "\n") {
+		if n := utf8.RuneCountInString(l); n > terminalColumns {
+			t.Errorf("garrison status: a line of %d columns: %q", n, l)
+		}
+	}
+	if n := strings.Count(shown, "\n"); n > terminalLines || !strings.Contains(shown, "300 online") {
+		t.Errorf("garrison status has %d lines, want %d at most, and all servers:\n%s", n, terminalLines, shown)
+	}
 	for line, rows := range map[string]int{
 		"server list": servers, "instance list --agent beacon": servers, "task list --limit 50": 50, "image list": 2,
 		"intent list --limit 5 --derived": 5, "events --noun intent --limit 5": 5, "rollout list": 1,

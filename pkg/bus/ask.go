@@ -29,8 +29,10 @@ func exchange[R proto.Message](
 		return zero, fault.New(fault.Internal, "write request: %w", err)
 	}
 	ask := &nats.Msg{Subject: subject, Data: data}
-	if id, ok := ctx.Value(requestID{}).(string); ok {
-		ask.Header = nats.Header{ledger.HeaderRequest: {id}}
+	id, _ := ctx.Value(requestID{}).(string)
+	why, _ := ctx.Value(note{}).(string)
+	if id+why != "" {
+		ask.Header = nats.Header{ledger.HeaderRequest: {id}, ledger.HeaderNote: {why}}
 	}
 	m, err := c.nc.RequestMsgWithContext(ctx, ask)
 	if err != nil {

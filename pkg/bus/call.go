@@ -146,3 +146,11 @@ func get(h map[string][]string, name string) string {
 	}
 	return ""
 }
+
+// note is the key of what WithNote sets.
+type note struct{}
+
+// WithNote returns a context whose calls say why: the facts that follow from them keep it. See ledger.CheckNote.
+func WithNote(ctx context.Context, why string) context.Context {
+	return context.WithValue(ctx, note{}, why)
+}

@@ -39,6 +39,7 @@ type Caller struct {
 	Actor   string
 	Request string // an id for everything that follows from the request; of this caller alone
 	Trace   string // a W3C traceparent, or empty
+	Note    string // why, or empty; see ledger.CheckNote
 }
 
 // Service answers requests at garrison.api.NAME.>. Methods are those of protobuf service
@@ -158,7 +159,10 @@ var answers = sync.Pool{New: func() any { return new([]byte) }}
 // callerOf reads who asks. The bus checked the actor's name, and nothing in the header, so an id of the caller's own
 // counts only together with that name: it never is the id of another person's request or intent.
 func callerOf(actor string, header map[string][]string) Caller {
-	c := Caller{Actor: actor, Request: ident.New(), Trace: ledger.CheckTrace(get(header, ledger.HeaderTrace))}
+	c := Caller{
+		Actor: actor, Request: ident.New(), Trace: ledger.CheckTrace(get(header, ledger.HeaderTrace)),
+		Note: ledger.CheckNote(get(header, ledger.HeaderNote)),
+	}
 	if given := get(header, ledger.HeaderRequest); ident.IsUUID(given) {
 		c.Request = RequestOf(actor, given)
 	}

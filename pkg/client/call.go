@@ -161,3 +161,6 @@ func (c *Client) callTimeout(request proto.Message) time.Duration {
 	}
 	return c.timeout
 }
+
+// WithNote returns a context whose calls say why: the facts that follow from them keep it, 500 printable bytes at most.
+func WithNote(ctx context.Context, why string) context.Context { return bus.WithNote(ctx, why) }

@@ -551,7 +551,7 @@ var entries = []Entry{
 	},
 	{
 		BadHold, []string{"registry"},
-		"A hold would end at a time that is not in the future.",
+		"A hold would end at a time that is not in the future, or a pause of the site, the hold of every agent, lacks its end, its reason, or servers.",
 		"garrison hold AGENT --on SELECTOR --until 24h",
 	},
 	{
@@ -1852,7 +1852,7 @@ var entries = []Entry{
 	{
 		TooFewSucceed, []string{"registry"},
 		"The share of the wave's servers that must succeed can no longer be reached, or the wave broke servers, none succeeded and another wave follows, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		TooLarge, []string{"garrison", "image-catalog", "executor"},
@@ -1867,7 +1867,7 @@ var entries = []Entry{
 	{
 		TooManyBroken, []string{"registry"},
 		"The rollout broke more servers than it may, so it halted. Servers that were broken before, and servers that were broken when the rollout was resumed, do not count.",
-		"garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		TooManyDefaults, []string{"registry"},
@@ -1907,7 +1907,7 @@ var entries = []Entry{
 	{
 		TooWide, []string{"registry", "garrison"},
 		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure, remove, undo, decommission, reinstall, quarantine or revocation, a rollout in one wave, a default of an environment, also one that waited, a move of servers to an environment with defaults, or a drift policy that heals.",
-		"garrison rollout start AGENT --on SELECTOR --canaries 3 --waves 10%,50%, with --then-default ENVIRONMENT for a default, garrison rollout undo INTENT for an undo, or garrison rollout start --repair --all for drift; or the same command with --at-once",
+		"garrison rollout start AGENT --on SELECTOR --canaries 3 --waves 10%,50%, with --then-default ENVIRONMENT for a default, garrison undo INTENT for an undo, or garrison rollout start --repair --all for drift; or the same command with --at-once",
 	},
 	{
 		TopologyLossy, []string{"garrisond"},
@@ -2112,12 +2112,12 @@ var entries = []Entry{
 	{
 		WaveRejected, []string{"registry"},
 		"A person or a program who may approve a wave of the rollout refused it, for the reason in the message. The rollout halted, and its broken servers go back to what they had.",
-		"garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or garrison rollout resume ROLLOUT, which waits for an approval again",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or garrison rollout resume ROLLOUT, which waits for an approval again",
 	},
 	{
 		WorseThanUnchanged, []string{"registry"},
 		"Servers that were changed become unhealthy or silent more often than servers that are not changed yet, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison rollout undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		WrongDigest, []string{"garrison", "image-catalog", "executor"},

@@ -195,11 +195,12 @@ type Origin struct {
 	Request string // the intent or request that started everything
 	Cause   string // what led to this very fact
 	Trace   string // traceparent of the cause
+	Note    string // why, in the words of the actor
 }
 
 // By returns the origin of facts that a caller asked for.
 func By(c bus.Caller) Origin {
-	o := Origin{Actor: c.Actor, Trace: c.Trace}
+	o := Origin{Actor: c.Actor, Trace: c.Trace, Note: c.Note}
 	if c.Request != "" {
 		o.Request, o.Cause = c.Request, ledger.CausedByRequest(c.Request)
 	}
@@ -213,6 +214,6 @@ func (d *Decider) Fact(o Origin, noun ledger.Noun, key string, body proto.Messag
 	}
 	return ledger.Fact{
 		Noun: noun, Key: key, Body: body, ID: d.cfg.NewID(), At: d.cfg.Now(), Source: d.cfg.Service,
-		Actor: o.Actor, Request: o.Request, Cause: o.Cause, Trace: o.Trace,
+		Actor: o.Actor, Request: o.Request, Cause: o.Cause, Trace: o.Trace, Note: o.Note,
 	}
 }

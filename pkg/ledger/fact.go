@@ -14,6 +14,7 @@
 //	Garrison-Actor      who asked, or the service when it acted by itself
 //	Garrison-Request    the id of the request or intent that all of it began with
 //	Garrison-Cause      what led to this very fact: intent/ID, report/SERVER/N, fact/SEQUENCE or request/ID
+//	Garrison-Note       why, in the words of who asked, where the body has no place for that
 //	traceparent         the W3C trace context of the cause, if it had one
 //
 // Guarantees:
@@ -31,6 +32,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 	"unique"
 
 	"google.golang.org/protobuf/proto"
@@ -51,6 +54,7 @@ type Fact struct {
 	Request string    // the id of the request or intent that all of it began with
 	Cause   string    // what led to this very fact; see Caused
 	Trace   string    // traceparent of the cause, or empty
+	Note    string    // why, in the words of who asked, where the body has no place for that; see CheckNote
 
 	Sequence uint64 // its place in the ledger; 0 until it is recorded
 }
@@ -142,6 +146,7 @@ const (
 	HeaderRequest = "Garrison-Request"
 	HeaderCause   = "Garrison-Cause"
 	HeaderTrace   = "traceparent"
+	HeaderNote    = "Garrison-Note"
 )
 
 // Encode returns the fact's headers and data.
@@ -167,7 +172,9 @@ func Encode(f Fact) (header map[string][]string, data []byte, err error) {
 		headerTime:    {f.At.UTC().Format(time.RFC3339Nano)},
 		HeaderActor:   {f.Actor},
 	}
-	for name, v := range map[string]string{HeaderRequest: f.Request, HeaderCause: f.Cause, HeaderTrace: f.Trace} {
+	for name, v := range map[string]string{
+		HeaderRequest: f.Request, HeaderCause: f.Cause, HeaderTrace: f.Trace, HeaderNote: f.Note,
+	} {
 		if v != "" {
 			header[name] = []string{v}
 		}
@@ -198,6 +205,7 @@ func Decode(subject string, header map[string][]string, data []byte, sequence ui
 		Noun: k.Noun, Key: strings.Clone(key), Body: body, At: at, Sequence: sequence,
 		Source: unique.Make(strings.TrimPrefix(first(header, headerSource), "garrison/")).Value(),
 		Actor:  unique.Make(first(header, HeaderActor)).Value(), Trace: strings.Clone(first(header, HeaderTrace)),
+		Note: strings.Clone(first(header, HeaderNote)),
 	}
 	f.ID, f.Request, f.Cause = own(first(header, headerID), first(header, HeaderRequest), first(header, HeaderCause))
 	return f, nil
@@ -265,6 +273,19 @@ const (
 // ledger keeps it.
 func CheckTrace(header string) string {
 	if !traceparent.MatchString(header) || header[3:35] == noTrace || header[36:52] == noSpan {
+		return ""
+	}
+	return header
+}
+
+// MaxNote is the longest note, in bytes.
+const MaxNote = 500
+
+// CheckNote returns a note as it is, or "" for a text that is too long or not one printable line.
+func CheckNote(header string) string {
+	if len(header) > MaxNote || strings.ContainsFunc(header, func(c rune) bool {
+		return c == utf8.RuneError || !unicode.IsPrint(c)
+	}) {
 		return ""
 	}
 	return header

@@ -21,7 +21,7 @@ func TestEveryKindOfFactDecodesToWhatWasEncoded(t *testing.T) {
 			Noun: k.Noun, Key: "a.b", Body: k.Body.ProtoReflect().New().Interface(),
 			ID: "0190", At: time.Date(2026, 11, 21, 4, 0, 0, 123456789, time.UTC),
 			Source: k.Noun.Writer(), Actor: "alice",
-			Request: "r", Cause: ledger.CausedByFact(7), Trace: "00-a-b-01", Sequence: 42,
+			Request: "r", Cause: ledger.CausedByFact(7), Trace: "00-a-b-01", Note: "OPS-8: größer", Sequence: 42,
 		}
 		header, data, err := ledger.Encode(want)
 		if err != nil {
@@ -167,6 +167,17 @@ func TestTheServerThatCausedAFactIsKnown(t *testing.T) {
 	} {
 		if server, ok := ledger.ServerOfCause(cause); server != want || ok != (want != "") {
 			t.Errorf("%q is of %q, %v; want %q", cause, server, ok, want)
+		}
+	}
+}
+
+func TestANoteIsOneShortPrintableLine(t *testing.T) {
+	longest := strings.Repeat("x", ledger.MaxNote)
+	for note, want := range map[string]string{
+		"OPS-8: größer": "OPS-8: größer", longest: longest, longest + "x": "", "a\nb": "", "\xff": "",
+	} {
+		if got := ledger.CheckNote(note); got != want {
+			t.Errorf("%.20q is the note %.20q, want %.20q", note, got, want)
 		}
 	}
 }

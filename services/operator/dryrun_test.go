@@ -35,7 +35,7 @@ var dryRuns = []string{
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",
 	"server move web-1 --env prod", "server quarantine --on all", "server refresh web-1", "server reinstall web-1",
 	"server release --on all", "server replace web-2", "server revoke --on all", "server scan web-1", "undo ID",
-	"up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
+	"restart beacon --on all", "up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
 }
 
 // written is a command line for each command that has the dry run of all others: it says the first call that would

@@ -25,19 +25,26 @@ const maxAdmitted = 500
 func (d *Dispatcher) admit(ctx context.Context) (time.Duration, error) {
 	var tasks []view.Admission
 	var claim uint64
+	now := d.cfg.Now()
+	var paused time.Time
 	d.follower.Read(func() {
 		if claim = d.leader.claim(); claim == 0 {
 			return
 		}
-		for _, t := range d.view.Admissions(d.cfg.Concurrency, maxAdmitted) {
+		for _, t := range d.view.Admissions(now, d.cfg.Concurrency, maxAdmitted) {
 			if d.reserved.reserve(t.ID) {
 				tasks = append(tasks, t)
 			}
 		}
 		d.view.SetWithin(tasks, d.cfg.bounds())
+		paused = d.view.Site.PausedUntil(now)
 	})
-	if len(tasks) == 0 {
+	switch {
+	case len(tasks) > 0:
+	case paused.IsZero():
 		return never, nil
+	default:
+		return paused.Sub(now), nil
 	}
 	defer func() {
 		for _, t := range tasks {

@@ -105,7 +105,8 @@ func (l *leader) situation() (s admission.Situation) {
 			Progress: max(c.Sequence, c.Moved),
 		}
 		s.Work = !s.Leads &&
-			(l.overdue.Load() || len(l.view.Admissions(l.cfg.Concurrency, 1)) > 0 || len(l.view.Outdated(1)) > 0)
+			(l.overdue.Load() ||
+				len(l.view.Admissions(l.cfg.Now(), l.cfg.Concurrency, 1)) > 0 || len(l.view.Outdated(1)) > 0)
 	})
 	return s
 }

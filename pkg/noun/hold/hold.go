@@ -40,7 +40,10 @@ func InEffect(h *holdv1.Hold, at time.Time) bool {
 	return h != nil && (h.Until == nil || at.Before(h.Until.AsTime()))
 }
 
-// ID returns the id of the hold of an agent on a selector.
+// Site selects the servers of a pause of the site: the hold of every agent.
+func Site() *intentv1.Selector { return &intentv1.Selector{All: true} }
+
+// ID returns the id of the hold of an agent on a selector; with agent "" and Site, that of a pause of the site.
 func ID(agent string, on *intentv1.Selector) string {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(on)
 	if err != nil {

@@ -113,7 +113,7 @@ func recordAdoption(i *instancev1.Instance, t *taskv1.Task) {
 	switch t.Verb {
 	case taskv1.Verb_VERB_ADOPT:
 		i.Proven, i.AdoptCandidate = t.GetOutcome().GetAdoption(), ""
-	case taskv1.Verb_VERB_UPGRADE:
+	case taskv1.Verb_VERB_UPGRADE, taskv1.Verb_VERB_RESTART:
 		i.Adoption, i.Proven = nil, nil
 	}
 }

@@ -172,7 +172,8 @@ func unknownIn(a plan.Action) string {
 // brings reports whether a verb is one that an entry asks for.
 func brings(v taskv1.Verb) bool {
 	switch v {
-	case taskv1.Verb_VERB_INSTALL, taskv1.Verb_VERB_UPGRADE, taskv1.Verb_VERB_CONFIGURE, taskv1.Verb_VERB_ADOPT:
+	case taskv1.Verb_VERB_INSTALL, taskv1.Verb_VERB_UPGRADE, taskv1.Verb_VERB_CONFIGURE, taskv1.Verb_VERB_ADOPT,
+		taskv1.Verb_VERB_RESTART:
 		return true
 	}
 	return false

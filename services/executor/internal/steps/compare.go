@@ -27,7 +27,7 @@ type Compare struct {
 // Reload returns what the process needs when the image stays. It is the same before and after
 // a crash, since it only depends on the record.
 func (c Compare) Reload(r *change.Record) Reload {
-	if r.From.Foreign() {
+	if r.From.Foreign() || r.Verb == taskv1.Verb_VERB_RESTART {
 		return ReloadRestart
 	}
 	was, err := c.Processes.Fill(agent.Installed(r.From))

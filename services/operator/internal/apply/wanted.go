@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -47,13 +49,17 @@ func compareWanted(ctx context.Context, env *cli.Env, set *declare.Set, plan *de
 
 // openRollouts returns the rollouts that have not ended, by title.
 func openRollouts(ctx context.Context, env *cli.Env) (map[string]*rolloutv1.Rollout, error) {
-	r, err := cli.All[*registryv1.ListRolloutsResponse](ctx, env, &registryv1.ListRolloutsRequest{})
-	if err != nil {
-		return nil, err
-	}
 	open := map[string]*rolloutv1.Rollout{}
-	for _, one := range r.GetRollouts() {
-		if !rollouts.Ended(one.GetState()) {
+	for n := range rolloutv1.State_name {
+		state := rolloutv1.State(n)
+		if state == rolloutv1.State_STATE_UNSPECIFIED || rollouts.Ended(state) {
+			continue
+		}
+		r, err := cli.All[*registryv1.ListRolloutsResponse](ctx, env, &registryv1.ListRolloutsRequest{State: state})
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range r.GetRollouts() {
 			open[one.GetTitle()] = one
 		}
 	}
@@ -71,10 +77,22 @@ func compareOne(ctx context.Context, env *cli.Env, w declare.Wanted, title strin
 		refuseWanted(w, refused, plan)
 		return nil
 	}
-	for _, step := range p.GetSteps() {
-		if err := addStep(ctx, env, w.Environment, step, plan); err != nil {
-			return err
+	found := make([]was, len(p.GetSteps()))
+	g, asking := errgroup.WithContext(ctx)
+	g.SetLimit(mostAsking)
+	for n, step := range p.GetSteps() {
+		if step.GetChanged() > 0 {
+			g.Go(func() (err error) {
+				found[n], err = wantedNow(asking, env, w.Environment, step.GetAgent(), versionsOf(step))
+				return err
+			})
 		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for n, step := range p.GetSteps() {
+		addStep(w.Environment, step, found[n], plan)
 	}
 	plan.Rollouts = append(plan.Rollouts, declare.Rollout{Environment: w.Environment, Intent: p.GetIntent()})
 	return nil
@@ -106,10 +124,21 @@ func refuseWanted(w declare.Wanted, refused *apiv1.Refusal, plan *declare.Plan) 
 	})
 }
 
+// mostAsking is how many agents are asked about at once.
+const mostAsking = 8
+
+// versionsOf returns the versions that a step brings.
+func versionsOf(step *intentv1.Plan) string {
+	var versions []string
+	for _, c := range step.GetChosen() {
+		versions = append(versions, c.GetImage().GetVersion())
+	}
+	slices.Sort(versions)
+	return strings.Join(slices.Compact(versions), ", ")
+}
+
 // addStep adds the line of one agent, and who wanted something else there.
-func addStep(
-	ctx context.Context, env *cli.Env, environment string, step *intentv1.Plan, plan *declare.Plan,
-) error {
+func addStep(environment string, step *intentv1.Plan, before was, plan *declare.Plan) {
 	agent := step.GetAgent()
 	for _, r := range step.GetReasons() {
 		if r.GetEffect() == intentv1.Effect_EFFECT_LEFT_OUT {
@@ -118,37 +147,28 @@ func addStep(
 		}
 	}
 	if step.GetChanged() == 0 {
-		return nil
-	}
-	var versions []string
-	for _, c := range step.GetChosen() {
-		versions = append(versions, c.GetImage().GetVersion())
-	}
-	slices.Sort(versions)
-	after := strings.Join(slices.Compact(versions), ", ")
-	before, by, err := wantedNow(ctx, env, environment, agent, after)
-	if err != nil {
-		return err
+		return
 	}
 	note := "changes " + output.Plural(int(step.GetChanged()), "server")
-	if by != "" {
-		note += "; " + by
+	if before.by != "" {
+		note += "; " + before.by
 	}
 	plan.Shown = append(plan.Shown, declare.Shown{
 		Action: "roll out", Kind: declare.Environments.Word, Name: environment, Field: "wanted." + agent,
-		Before: before, After: after, Note: note,
+		Before: before.versions, After: versionsOf(step), Note: note,
 	})
-	return nil
 }
 
-// wantedNow returns which versions of an agent are wanted in an environment, and who asked for one that is not the
-// declared one.
-func wantedNow(ctx context.Context, env *cli.Env, environment, agent, declared string) (before, by string, err error) {
+// was is which versions of an agent are wanted in an environment, and who asked for one that is not the declared one.
+type was struct{ versions, by string }
+
+// wantedNow asks for it.
+func wantedNow(ctx context.Context, env *cli.Env, environment, agent, declared string) (w was, err error) {
 	filter := &registryv1.ListInstancesRequest{Environment: environment, Agent: agent}
 	r, err := cli.Call[*registryv1.CountInstancesResponse](ctx, env,
 		&registryv1.CountInstancesRequest{Filter: filter, By: []string{"wanted-version"}})
 	if err != nil {
-		return "", "", err
+		return w, err
 	}
 	var parts []string
 	for _, g := range r.GetCounts().GetGroups() {
@@ -157,11 +177,12 @@ func wantedNow(ctx context.Context, env *cli.Env, environment, agent, declared s
 			continue // it leaves
 		}
 		parts = append(parts, fmt.Sprintf("%s on %d", version, g.GetCount()))
-		if by == "" && version != declared {
-			by = askedBy(ctx, env, environment, agent, version)
+		if w.by == "" && version != declared {
+			w.by = askedBy(ctx, env, environment, agent, version)
 		}
 	}
-	return strings.Join(parts, ", "), by, nil
+	w.versions = strings.Join(parts, ", ")
+	return w, nil
 }
 
 // askedBy returns who asked for a version of an agent on a server of an environment; "" when that is not known.

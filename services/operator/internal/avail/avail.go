@@ -83,7 +83,7 @@ brings. BEHIND counts the instances that are wanted at a lower version. It chang
 		},
 	}
 	cli.TextVar(c.Flags(), &q.Environment, "env", cli.Name("environment"), "only on servers of this `ENVIRONMENT`")
-	c.Flags().BoolVar(&q.All, "all", false, "also agents of which nothing newer is there")
+	c.Flags().BoolVar(&q.All, "all", false, "also agents that have no newer image")
 	page.Add(c, 0)
 	return c
 }

@@ -5,12 +5,14 @@ package change
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -49,11 +51,11 @@ var installs = verb{
 var upgrades = verb{
 	topology.VerbUpgrade, "Upgrade",
 	func(t target, on *intentv1.Selector) *intentv1.Intent {
-		ask := &intentv1.Upgrade{Agent: t.agent, Image: t.image, On: on}
+		ask := &intentv1.Upgrade{Agent: t.agent, Image: t.image, On: on, Again: t.again}
 		return &intentv1.Intent{Ask: &intentv1.Intent_Upgrade{Upgrade: ask}}
 	},
 	func(t target) *intentv1.Step {
-		ask := &intentv1.Upgrade{Agent: t.agent, Image: t.image}
+		ask := &intentv1.Upgrade{Agent: t.agent, Image: t.image, Again: t.again}
 		return &intentv1.Step{Change: &intentv1.Step_Upgrade{Upgrade: ask}}
 	},
 }
@@ -73,6 +75,7 @@ type agents struct {
 	verb
 	targets []target
 	all     bool // every agent on the servers, except the excluded ones
+	again   bool // also where the image is the same
 	exclude []string
 }
 
@@ -89,9 +92,21 @@ func (q *agents) parse(words []string) error {
 		if slices.ContainsFunc(q.targets, func(o target) bool { return o.agent == t.agent }) {
 			return cli.Usage("%s is named twice; name it once, with one image", t.agent)
 		}
+		t.again = q.again
 		q.targets = append(q.targets, t)
 	}
 	return nil
+}
+
+// parseNames reads agents that are named without an image.
+func (q *agents) parseNames(words []string) error {
+	for _, name := range words {
+		if err := ident.CheckName("agent", name); err != nil {
+			return cli.Usage("%v", err)
+		}
+	}
+	q.question += " " + strings.Join(words, ", ")
+	return q.parse(words)
 }
 
 // do plans the change, confirms it, and carries it out: as a rollout when the flags of one are given, or when more

@@ -1,14 +1,10 @@
 package change
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
@@ -74,6 +70,8 @@ none would.`,
 			case !q.all && len(a) == 0:
 				return cli.Usage(
 					"AGENT is missing. Try: garrison up AGENT --on SELECTOR, or garrison up --all --on SELECTOR")
+			case q.all && q.again:
+				return cli.Usage("--again needs the agents that it is for. Try: garrison up AGENT --again")
 			case !q.all && len(q.exclude) > 0:
 				return cli.Usage("--exclude requires --all")
 			}
@@ -87,7 +85,37 @@ none would.`,
 	w.AddYes(c)
 	waves.Add(c)
 	c.Flags().BoolVar(&q.all, "all", false, "upgrade every agent on the servers")
+	c.Flags().BoolVar(&q.again, "again", false, "bring the image also where it is already, and start the agent again; "+
+		"without a version, the one that each server has")
 	cli.NamesVar(c.Flags(), &q.exclude, "exclude", cli.Name("agent"), "with --all: exclude this `AGENT`; repeatable")
+	return c
+}
+
+// RestartCommand returns the command restart.
+func RestartCommand(env *cli.Env, waves Waves) *cobra.Command {
+	var w work.Flags
+	c := &cobra.Command{
+		Use:   "restart AGENT… --on SELECTOR",
+		Short: "Start agents again, with the version and configuration that they have.",
+		Long: `Start agents again, with the version and the configuration that each server has. It is a change like any
+other: the files are checked, damaged ones are replaced, and the agent must pass its health check.
+
+` + firstOne + `
+What a restart did cannot be undone, and fails no build.`,
+		Example: "  garrison restart beacon --on web-1\n  garrison restart beacon fluent --on env=prod --batch 10%",
+		Args:    cli.AtLeast("AGENT"),
+		RunE: func(c *cobra.Command, a []string) error {
+			q := agents{verb: upgrades, again: true}
+			q.question = "Restart"
+			if err := q.parseNames(a); err != nil {
+				return err
+			}
+			return q.do(c, env, w, waves)
+		},
+	}
+	w.Add(c, true)
+	w.AddYes(c)
+	waves.Add(c)
 	return c
 }
 
@@ -101,15 +129,9 @@ func RemoveCommand(env *cli.Env) *cobra.Command {
 		SuggestFor: []string{"uninstall", "delete", "rm"},
 		RunE: func(c *cobra.Command, a []string) error {
 			q := agents{verb: removes}
-			for _, name := range a {
-				if err := ident.CheckName("agent", name); err != nil {
-					return cli.Usage("%v", err)
-				}
-			}
-			if err := q.parse(a); err != nil {
+			if err := q.parseNames(a); err != nil {
 				return err
 			}
-			q.question = "Remove " + strings.Join(a, ", ")
 			on, err := q.on(c, w)
 			if err != nil {
 				return err

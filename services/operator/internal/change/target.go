@@ -17,6 +17,7 @@ type target struct {
 	agent string
 	image *intentv1.ImageChoice // nil means the newest of the server's channel
 	said  string                // the text after the @
+	again bool                  // also where the image is the same
 }
 
 // ParseTarget parses AGENT, AGENT@VERSION, AGENT@IMAGE-UUID or AGENT@CHANNEL. A nil choice means the newest image of
@@ -32,6 +33,9 @@ var versionLike = regexp.MustCompile(`^v?[0-9]+\.`)
 func parseTarget(text string) (target, error) {
 	agent, said, at := strings.Cut(text, "@")
 	t := target{agent: agent, said: said}
+	if name, tag, colon := strings.Cut(text, ":"); colon && !at && ident.CheckName("agent", name) == nil {
+		return t, cli.Usage("%q is not an agent. Try: %s@%s", text, name, tag)
+	}
 	if err := ident.CheckName("agent", agent); err != nil {
 		return t, cli.Usage("%v", err)
 	}

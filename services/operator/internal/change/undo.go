@@ -129,8 +129,8 @@ func undoes(past display.Record) bool {
 	if past.GetChanged() == 0 || in.GetDryRun() || in.GetSource() != nil || in.GetRollout().GetUndoOf() != "" {
 		return false
 	}
-	return in.GetRollout() != nil || in.GetInstall() != nil || in.GetUpgrade() != nil || in.GetConfigure() != nil ||
-		in.GetRemove() != nil
+	return in.GetRollout() != nil || in.GetInstall() != nil || in.GetConfigure() != nil || in.GetRemove() != nil ||
+		in.GetUpgrade() != nil && !display.Restarts(in.GetUpgrade())
 }
 
 // undoable reports whether an undo of an intent would change a server.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -82,7 +83,7 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return Usage("%s: %s is missing. Try: %s --help", c.CommandPath(), names[len(args)], c.CommandPath())
+			return Usage("%s: %s is missing. Try: %s", c.CommandPath(), names[len(args)], listing(c, names[len(args)]))
 		case len(args) > len(names):
 			return unexpected(c, args, len(names))
 		}
@@ -91,6 +92,15 @@ func Exactly(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// listing returns the command that lists what an argument names, or the help of its command.
+func listing(c *cobra.Command, argument string) string {
+	list, _, err := c.Root().Find([]string{strings.ToLower(argument), "list"})
+	if err == nil && list.Name() == "list" {
+		return list.CommandPath()
+	}
+	return c.CommandPath() + " --help"
 }
 
 // AtLeast requires one argument or more of a name.

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -58,6 +59,9 @@ func NewEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) strin
 		}
 		columns, _ := terminalSize(stdout)
 		return columns
+	}
+	env.Output.LeftOut = func(titles []string) {
+		env.Say("left out at this width: %s; -o wide shows every column", strings.Join(titles, ", "))
 	}
 	return env
 }

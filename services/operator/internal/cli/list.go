@@ -168,7 +168,7 @@ func sayLeftOut(env *Env, of part) {
 
 func sayCursor(env *Env, of part) {
 	if of.GetNextCursor() != "" {
-		env.Say("more rows follow; continue with --cursor %s", output.Quote(of.GetNextCursor()))
+		env.Say("more rows follow: --limit all, or --cursor %s for the next ones", output.Quote(of.GetNextCursor()))
 	}
 }
 

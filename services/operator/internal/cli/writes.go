@@ -24,21 +24,31 @@ import (
 const (
 	dryRunFlag = "dry-run"
 	yesFlag    = "yes"
+	noteFlag   = "message"
 )
 
-// destroys marks commands that destroy something: on a terminal they ask before they do so.
-const destroys = "destroys"
+// Annotations of commands. One that destroys something asks before it does so on a terminal. The calls of one that
+// carries its note have it beside their requests, which have no place for it.
+const (
+	destroys = "destroys"
+	carries  = "carries"
+)
 
-// Changes adds to a command that changes something those of the flags --yes and --dry-run that it has not by itself. A
-// dry run ends before the first call that changes something, and says what that one would have done.
+// Changes adds to a command that changes something those of the flags --yes, --dry-run and --message that it has not by
+// itself. A dry run ends before the first call that changes something, and says what that one would have done.
 func Changes(c *cobra.Command, destroying bool) {
+	c.Annotations = map[string]string{}
+	if c.Flags().Lookup(noteFlag) == nil {
+		NoteVar(c.Flags(), new(string))
+		c.Annotations[carries] = ""
+	}
 	if c.Flags().Lookup(dryRunFlag) == nil {
 		c.Flags().Bool(dryRunFlag, false, "say what would be done; change nothing")
 	}
 	if c.Flags().Lookup(yesFlag) == nil {
 		c.Flags().BoolP(yesFlag, "y", false, "do not ask for confirmation")
 		if destroying {
-			c.Annotations = map[string]string{destroys: ""}
+			c.Annotations[destroys] = ""
 		}
 	}
 }
@@ -46,6 +56,9 @@ func Changes(c *cobra.Command, destroying bool) {
 // Heed reads the flags of Changes.
 func (env *Env) Heed(c *cobra.Command, args []string) {
 	env.DryRun, _ = c.Flags().GetBool(dryRunFlag) // false where a command has no such flag
+	if _, ok := c.Annotations[carries]; ok && c.Flags().Changed(noteFlag) {
+		c.SetContext(client.WithNote(c.Context(), c.Flags().Lookup(noteFlag).Value.String()))
+	}
 	yes, _ := c.Flags().GetBool(yesFlag)
 	if _, ok := c.Annotations[destroys]; ok && !yes && !env.DryRun && IsTerminal(env.In) {
 		verb := strings.Split(strings.TrimPrefix(c.CommandPath(), "garrison "), " ")

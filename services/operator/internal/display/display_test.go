@@ -141,7 +141,7 @@ func TestAnIntentIsShownAsItsCommandLine(t *testing.T) {
 				{Change: &intentv1.Step_Remove{Remove: &intentv1.Remove{Agent: "db"}}},
 			},
 		}}},
-		"rollout undo 42": {Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: "42"}}},
+		"undo 42": {Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: "42"}}},
 		"server decommission web-1 --lost": {Ask: &intentv1.Intent_Decommission{
 			Decommission: &intentv1.Decommission{Server: "web-1", Lost: true},
 		}},
@@ -182,8 +182,9 @@ func TestAForecastSaysInHowManyRunsARolloutDoesNotEnd(t *testing.T) {
 func TestAPlanThatDoesNotEndSaysSo(t *testing.T) {
 	for want, f := range map[string]*registryv1.ForecastRolloutResponse{
 		"": {},
-		"does not end in any of 20 runs: look at the budgets and gates":                          {Runs: 20},
-		"succeeds in none of 20 runs, and halts in 8 of them: garrison rollout forecast has why": {Runs: 20, Halted: 8},
+		"does not end in any of 20 runs: look at the budgets and gates": {Runs: 20},
+		"succeeds in none of 20 runs, and halts in 8 of them: " +
+			"garrison rollout plan --runs 100 has why": {Runs: 20, Halted: 8},
 		"takes 0s (50 %), 0s (90 %) once it has begun; from 9 tasks of the last 7 days": {
 			Runs: 20, Succeeded: 1, Tasks: 9,
 		},

@@ -26,7 +26,7 @@ var Holds = output.Listing[Hold]{
 	Name: Hold.GetId,
 	Columns: []output.Column[Hold]{
 		{Title: "ID", Value: func(v output.View, h Hold) string { return output.ShortID(v, h.GetId()) }},
-		output.Col("AGENT", Hold.GetAgent),
+		output.Col("AGENT", func(h Hold) string { return cmp.Or(h.GetAgent(), "every agent") }),
 		output.Col("ON", holdOn),
 		output.Col("SERVERS", func(h Hold) string { return output.Count(uint64(h.GetServers())) }).Numeric(),
 		output.Col("BY", Hold.GetSetBy),

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -53,6 +54,9 @@ func configureArgs(q *intentv1.Configure) string {
 // Record is an intent with the decision about it.
 type Record = *intentv1.Record
 
+// changed is the column of how many servers an intent changes.
+var changed = output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }).Numeric()
+
 // Records lists intents.
 var Records = output.Listing[Record]{
 	Name: func(r Record) string { return r.GetId() },
@@ -69,11 +73,34 @@ var Records = output.Listing[Record]{
 		output.Since("SINCE", Record.GetDecidedAt),
 		{Title: "NEXT", Wide: true, Value: recordNext},
 		output.Col("REASON", recordReason),
-		output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }).Numeric(),
+		changed,
 		output.Wide("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }).Numeric(),
 		output.Wide("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }).Numeric(),
 		output.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }).Numeric(),
 	},
+}
+
+// RecordsWith lists intents with what became of their changes, in place of their number.
+func RecordsWith(outcome func(Record) string) output.Listing[Record] {
+	l := output.Listing[Record]{Name: Records.Name}
+	for _, c := range Records.Columns {
+		c.Wide = c.Wide || c.Title == changed.Title
+		if l.Columns = append(l.Columns, c); c.Title == "STATE" {
+			l.Columns = append(l.Columns, output.Col("OUTCOME", outcome))
+		}
+	}
+	return l
+}
+
+// OutcomeText returns how many changes of an intent succeeded, and how many did not.
+func OutcomeText(c *dispatcherv1.IntentCounts) string {
+	switch {
+	case Changes(c) == 0:
+		return ""
+	case Failed(c) > 0:
+		return fmt.Sprintf("%d ok, %d failed", c.GetSucceeded(), Failed(c))
+	}
+	return fmt.Sprintf("%d of %d ok", c.GetSucceeded(), Changes(c))
 }
 
 func recordNext(_ output.View, r Record) string {
@@ -167,6 +194,12 @@ func askWords(i *intentv1.Intent) (words []string) {
 	case *intentv1.Intent_Upgrade:
 		words = []string{"up", ChoiceText(ask.Upgrade.GetAgent(),
 			ask.Upgrade.GetImage()), selector.Args(ask.Upgrade.GetOn())}
+		switch {
+		case Restarts(ask.Upgrade):
+			words[0] = "restart"
+		case ask.Upgrade.GetAgain():
+			words = append(words, "--again")
+		}
 	case *intentv1.Intent_Configure:
 		words = []string{"configure", ask.Configure.GetAgent()}
 		if ask.Configure.GetRepair() {
@@ -212,7 +245,7 @@ func decommissionWords(q *intentv1.Decommission) []string {
 // rolloutWords returns the command that asks for a rollout, without its strategy.
 func rolloutWords(q *intentv1.Rollout) []string {
 	if q.GetUndoOf() != "" {
-		return []string{"rollout undo", q.GetUndoOf()}
+		return []string{"undo", q.GetUndoOf()}
 	}
 	words, flags := []string{"rollout start"}, []string{}
 	for _, s := range q.GetSteps() {
@@ -241,8 +274,14 @@ func stepWords(s *intentv1.Step) (words, flag string) {
 		}
 		return strings.TrimSpace("--configure " + c.Configure.GetAgent() + " " + configureArgs(c.Configure)), ""
 	}
-	return ChoiceText(s.GetUpgrade().GetAgent(), s.GetUpgrade().GetImage()), ""
+	if s.GetUpgrade().GetAgain() {
+		flag = "--again"
+	}
+	return ChoiceText(s.GetUpgrade().GetAgent(), s.GetUpgrade().GetImage()), flag
 }
+
+// Restarts reports whether an upgrade starts an agent again and brings nothing.
+func Restarts(u *intentv1.Upgrade) bool { return u.GetAgain() && u.GetImage() == nil }
 
 // purgeVerb is the command that deletes the versions which servers keep for a way back.
 const purgeVerb = "purge-undo"

@@ -120,7 +120,7 @@ var Plan = output.Listing[PlanTarget]{
 		output.Col("AGENT", PlanTarget.GetAgent),
 		output.Col("FROM", func(t PlanTarget) string { return t.GetFrom().GetVersion() }),
 		output.Col("TO", func(t PlanTarget) string { return t.GetTo().GetVersion() }),
-		{Title: "DIGEST", Value: func(v output.View, t PlanTarget) string {
+		{Title: "DIGEST", Wide: true, Value: func(v output.View, t PlanTarget) string {
 			return output.DigestText(v,
 				t.GetTo().GetDigest())
 		}},

@@ -334,7 +334,7 @@ func changeText(c *rolloutv1.Change) string {
 	from, to := c.GetFrom().GetVersion(), c.GetTo().GetVersion()
 	switch {
 	case c.GetRepair():
-		return c.GetAgent() + " " + to + " repaired"
+		return c.GetAgent() + " " + to + " again"
 	case c.GetFrom() == nil:
 		return c.GetAgent() + " comes at " + to
 	case c.GetTo() == nil:

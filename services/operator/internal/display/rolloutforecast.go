@@ -72,7 +72,7 @@ func ForecastPairs(f *registryv1.ForecastRolloutResponse) (pairs [][2]string) {
 	if f.GetTasks() == 0 {
 		add("RESTS ON", "no task of the last 7 days; 20 s for each were assumed")
 	} else {
-		add("RESTS ON", "%s, of which %.1f %% failed",
+		add("RESTS ON", "%s; %.1f %% of them failed",
 			output.Plural(int(f.GetTasks()), "task"), float64(f.GetFailedPermille())/10)
 	}
 	return pairs
@@ -97,7 +97,7 @@ func TakesText(f *registryv1.ForecastRolloutResponse) string {
 	case f.GetSucceeded() == 0 && f.GetHalted() == 0:
 		return "does not end in any of " + runs + ": look at the budgets and gates"
 	case f.GetSucceeded() == 0:
-		return fmt.Sprintf("succeeds in none of %s, and halts in %d of them: garrison rollout forecast has why",
+		return fmt.Sprintf("succeeds in none of %s, and halts in %d of them: garrison rollout plan --runs 100 has why",
 			runs, f.GetHalted())
 	}
 	rests := fmt.Sprintf("from %s of the last 7 days", output.Plural(int(f.GetTasks()), "task"))

@@ -60,12 +60,18 @@ var Servers = output.Listing[Server]{
 	Name: func(s Server) string { return s.GetName() },
 	Columns: []output.Column[Server]{
 		output.Col("NAME", Server.GetName),
-		output.Col("STATE", ServerState),
+		{
+			Title: "STATE", Value: func(_ output.View, s Server) string { return ServerState(s) },
+			Data: func(s Server) any { return strings.Split(ServerState(s), ",") },
+		},
 		output.Since("SINCE", serverSince),
 		{Title: "NEXT", Value: serverNext},
 		output.Col("REASON", serverReason),
 		output.Col("ENV", Server.GetEnvironment),
-		output.Col("LABELS", func(s Server) string { return output.Pairs(s.GetLabels()) }),
+		{
+			Title: "LABELS", Value: func(_ output.View, s Server) string { return output.Pairs(s.GetLabels()) },
+			Data: func(s Server) any { return s.GetLabels() },
+		},
 		output.Col("PLATFORM", func(s Server) string { return Platform(s.GetSysinfo().GetPlatform()) }),
 		output.Wide("ID", Server.GetId),
 		output.Wide("CELL", Server.GetCell),

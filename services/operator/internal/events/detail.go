@@ -114,7 +114,8 @@ var details = map[string]string{
 		`{{with then .GetThen}}; recorded {{.}}{{end}}`,
 	"rollout undone": `by rollout {{.GetByRolloutId}}{{with then .GetTakenBack}}; taken back {{.}}{{end}}`,
 
-	"hold set":   `{{.GetAgent}} {{args .GetOn}}{{with .GetUntil}} until {{stamp .}}{{end}}{{why .GetReason}}`,
+	"hold set": `{{or .GetAgent "every agent"}} {{args .GetOn}}` +
+		`{{with .GetUntil}} until {{stamp .}}{{end}}{{why .GetReason}}`,
 	"hold unset": `{{if .GetPassed}}its time passed{{end}}`,
 	"block set":  `{{build .GetBuild}}: {{.GetReason}}`,
 }

@@ -25,7 +25,10 @@ func eventOf(f client.Event) event {
 		e.Key, e.Fact, e.detail = f.Subject, "?", f.Unread.Error()
 		return e
 	}
-	e.detail = detailOf(f.Fact)
+	e.detail, e.Note = detailOf(f.Fact), f.Note
+	if f.Note != "" {
+		e.detail = strings.TrimSpace(e.detail + " -m " + output.Quote(f.Note))
+	}
 	if body, err := output.Encode(f.Body); err == nil {
 		e.Body = body
 	}
@@ -45,6 +48,7 @@ type event struct {
 	Request  string          `json:"request,omitempty"`
 	Cause    string          `json:"cause,omitempty"`
 	Trace    string          `json:"traceparent,omitempty"`
+	Note     string          `json:"note,omitempty"`
 	Body     json.RawMessage `json:"body"`
 	detail   string
 }

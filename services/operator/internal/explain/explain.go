@@ -6,7 +6,9 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -27,6 +29,11 @@ const tasksExplained = 5
 // what concerns that agent.
 func explainServer(ctx context.Context, env *cli.Env, name string, agents []string) error {
 	found, closed, err := fleet.ServerNow(ctx, env, name)
+	if why := fault.RefusalOf(err); why.GetCode() == code.UnknownServer && why.Try != "" && len(agents) == 0 {
+		why = proto.CloneOf(why)
+		why.Try += "; of an agent: garrison explain SERVER " + name
+		return fault.Refuse(fault.KindOf(err), why)
+	}
 	if err != nil {
 		return err
 	}

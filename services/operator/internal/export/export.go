@@ -23,7 +23,7 @@ func Command(env *cli.Env) *cobra.Command {
 		Short: "Write applications, agents, environments, defaults, channels and labels as YAML for garrison apply.",
 		Long: `The same inventory has the same bytes. Secrets stay sealed: only the control plane that sealed
 them takes them back. Images and states are no part of it. With --wanted, each environment has the key wanted: the
-agents of which the same version is wanted on all of its servers. Where that is not so, a note says it.`,
+agents that all of its servers want in the same version. A note names the others.`,
 		Example: "  garrison export -o fleet.yaml\n  garrison export --wanted | garrison diff -f -",
 		Args:    cli.Exactly(), PreRunE: cli.NoTable(env),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -33,7 +33,7 @@ func addWanted(ctx context.Context, env *cli.Env, set *declare.Set) error {
 	return nil
 }
 
-// wantedOf returns the agents of which each server of an environment wants the same version, by name.
+// wantedOf returns the agents that all servers of an environment want in the same version, by name.
 func wantedOf(ctx context.Context, env *cli.Env, environment string) (out []declare.WantedAgent, err error) {
 	servers, err := cli.Call[*registryv1.CountServersResponse](ctx, env, &registryv1.CountServersRequest{
 		Filter: &registryv1.ListServersRequest{Environment: environment, Life: serverv1.Life_LIFE_ALIVE},

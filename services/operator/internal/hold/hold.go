@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/noun/hold"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -20,26 +22,31 @@ import (
 func Command(env *cli.Env) *cobra.Command {
 	var servers selector.Flags
 	var until time.Time
+	var all bool
 	q := &registryv1.SetHoldRequest{}
 	c := &cobra.Command{
-		Use:   "hold AGENT --on SELECTOR",
+		Use:   "hold AGENT --on SELECTOR | --all --until TIME -m WHY",
 		Short: "Hold an agent on servers: nothing changes it until the hold ends.",
 		Long: `Hold an agent on servers: no install, upgrade, configuration, removal, undo, rollout or default changes
 it there until the hold ends. Plans leave these servers out with the code HELD, and lists show the hold with its owner.
 It is about every server that the selector matches, also later. A process that ends is still restarted, and drift is
-healed; a server can still be decommissioned. To change the end or the reason, hold it again.`,
+healed; a server can still be decommissioned. To change the end or the reason, hold it again.
+
+--all pauses the site: every agent on every server, with an end and a reason. Rollouts wait, also those of the emergency
+lane, changes are refused, and none that is queued begins; what has begun ends by itself. Nothing passes but the
+decommission of servers and requests for reports: end the pause before an undo. garrison status shows it.`,
 		Example: "  garrison hold beacon --on db-1 --until 2d -m \"incident 4711\"\n" +
 			"  garrison hold beacon --on env=prod --until 2026-12-27\n" +
+			"  garrison hold --all --until 8h -m \"move of the data centre\"\n" +
 			"  garrison hold list",
-		Args: cli.Exactly("AGENT"), PreRunE: cli.Prints(env, display.Holds),
-		SuggestFor: []string{"pin", "freeze", "lock"},
+		Args: cli.AtMost("AGENT"), PreRunE: cli.Prints(env, display.Holds),
+		SuggestFor: []string{"pin", "freeze", "lock", "pause"},
 		RunE: func(c *cobra.Command, a []string) (err error) {
-			q.Agent = a[0]
-			if err := ident.CheckName("agent", q.Agent); err != nil {
-				return cli.Usage("%v", err)
-			}
-			if q.On, err = servers.Selector(); err != nil {
+			if q.Agent, q.On, err = held(a, all, servers); err != nil {
 				return err
+			}
+			if all && until.IsZero() {
+				return cli.Usage("--until is missing. Try: garrison hold --all --until 8h -m WHY")
 			}
 			if !until.IsZero() {
 				q.Until = timestamppb.New(until)
@@ -49,9 +56,12 @@ healed; a server can still be decommissioned. To change the end or the reason, h
 				return err
 			}
 			h := r.GetHold()
-			err = cli.Changed(env, display.Holds, h, "%s is held on %s", h.GetAgent(),
-				output.Plural(int(h.GetServers()), "server"))
-			env.Say("to end it: garrison unhold --id %s", ident.Short(h.GetId()))
+			is, end := h.GetAgent()+" is held on", "--id "+ident.Short(h.GetId())
+			if all {
+				is, end = "the site is paused:", "--all"
+			}
+			err = cli.Changed(env, display.Holds, h, "%s %s", is, output.Plural(int(h.GetServers()), "server"))
+			env.Say("to end it: garrison unhold %s", end)
 			return err
 		},
 	}
@@ -60,8 +70,28 @@ healed; a server can still be decommissioned. To change the end or the reason, h
 		"end it at this `TIME`: a duration such as 8h or 2d, a day such as 2026-12-27, or RFC 3339; without it, the "+
 			"hold lasts until garrison unhold")
 	cli.NoteVar(c.Flags(), &q.Reason)
+	c.Flags().BoolVar(&all, "all", false, "every agent on every server: pause the site")
 	c.AddCommand(listCommand(env))
 	return c
+}
+
+// held returns the agent that a command names, and the servers; "" and all servers with --all.
+func held(a []string, all bool, servers selector.Flags) (string, *intentv1.Selector, error) {
+	switch on, err := servers.Filter(); {
+	case err != nil:
+		return "", nil, err
+	case all && (len(a) > 0 || on != nil):
+		return "", nil, cli.Usage("--all is every agent on every server, and excludes AGENT, --on and --not")
+	case all:
+		return "", hold.Site(), nil
+	case len(a) == 0:
+		return "", nil, cli.Usage("AGENT is missing. Try: AGENT --on SELECTOR, or --all")
+	}
+	if err := ident.CheckName("agent", a[0]); err != nil {
+		return "", nil, cli.Usage("%v", err)
+	}
+	on, err := servers.Selector()
+	return a[0], on, err
 }
 
 func listCommand(env *cli.Env) *cobra.Command {
@@ -91,26 +121,28 @@ func listCommand(env *cli.Env) *cobra.Command {
 // UnholdCommand returns the command unhold.
 func UnholdCommand(env *cli.Env) *cobra.Command {
 	var servers selector.Flags
+	var all bool
 	q := &registryv1.UnsetHoldsRequest{}
 	c := &cobra.Command{
-		Use:   "unhold AGENT --on SELECTOR | --id HOLD",
-		Short: "End the holds of an agent on servers, or one hold.",
+		Use:   "unhold AGENT --on SELECTOR | --id HOLD | --all",
+		Short: "End the holds of an agent on servers, one hold, or the pause of the site.",
 		Long: `End the holds of an agent on servers, or one hold by its id. A hold ends as a whole: one that is
 also about servers that are not selected is refused, and named.`,
-		Example: "  garrison unhold beacon --on db-1\n  garrison unhold --id 1a2b3c4d",
+		Example: "  garrison unhold beacon --on db-1\n  garrison unhold --id 1a2b3c4d\n  garrison unhold --all",
 		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, display.Holds), SuggestFor: []string{"unpin", "unlock"},
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			switch {
-			case len(a) == 0 && q.Id == "":
-				return cli.Usage("AGENT is missing. Try: garrison unhold AGENT --on SELECTOR, or garrison unhold " +
-					"--id HOLD")
 			case len(a) > 0 && q.Id != "":
 				return cli.Usage("--id and the agent %s exclude each other", a[0])
-			case len(a) > 0:
-				q.Agent = a[0]
-				if q.On, err = servers.Selector(); err != nil {
+			case q.Id != "" && all:
+				return cli.Usage("--id and --all exclude each other")
+			case q.Id == "":
+				if q.Agent, q.On, err = held(a, all, servers); err != nil {
 					return err
 				}
+			}
+			if all {
+				q.Id, q.On = hold.ID("", q.On), nil
 			}
 			r, err := cli.Call[*registryv1.UnsetHoldsResponse](c.Context(), env, q)
 			if err != nil {
@@ -121,6 +153,7 @@ also about servers that are not selected is refused, and named.`,
 		},
 	}
 	servers.Add(c)
+	c.Flags().BoolVar(&all, "all", false, "end the pause of the site; holds of single agents stay")
 	cli.TextVar(c.Flags(), &q.Id, "id", cli.IDPrefix("a hold"), "end this `HOLD`, by id or the beginning of it")
 	return c
 }

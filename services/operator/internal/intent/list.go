@@ -3,9 +3,11 @@ package intent
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -62,7 +65,9 @@ func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.L
 	if err != nil {
 		return err
 	}
-	if err := output.Show(env.Output, display.Records, whole, whole.GetIntents()); err != nil {
+	became := outcomes(ctx, env, whole.GetIntents())
+	listing := display.RecordsWith(func(r display.Record) string { return became[r.GetId()] })
+	if err := output.Show(env.Output, listing, whole, whole.GetIntents()); err != nil {
 		return err
 	}
 	cli.SayMore(env, whole)
@@ -70,4 +75,37 @@ func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.L
 		env.Say("the last %d intents are kept; older ones are in the ledger: garrison events --noun intent", n)
 	}
 	return nil
+}
+
+// The intents whose outcome is asked for: the first ones of a list, some at a time.
+const mostOutcomes, outcomesAtOnce = 100, 16
+
+// outcomesWithin bounds how long a list waits for outcomes.
+const outcomesWithin = 2 * time.Second
+
+// outcomes returns what became of the changes of accepted intents, by id. An intent that the task-dispatcher no longer
+// counts has none, nor has a rollout, whose page has it.
+func outcomes(ctx context.Context, env *cli.Env, all []display.Record) map[string]string {
+	out := map[string]string{}
+	var mu sync.Mutex
+	asking, cancel := context.WithTimeout(ctx, outcomesWithin)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(outcomesAtOnce)
+	for _, r := range all[:min(len(all), mostOutcomes)] {
+		if r.GetChanged() == 0 || r.GetIntent().GetDryRun() || r.GetIntent().GetRollout() != nil {
+			continue
+		}
+		g.Go(func() error {
+			p, err := fleet.Progress(asking, env, r.GetId(), 1)
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				out[r.GetId()] = display.OutcomeText(p.GetCounts())
+			}
+			return nil // the list is of use without it
+		})
+	}
+	_ = g.Wait()
+	return out
 }

@@ -48,7 +48,8 @@ func (p *Printer) flat() bool {
 }
 
 // flatRow returns a row as an object with a key for each column: the title in lower case, with _ for spaces and dashes.
-// Its values are those of the wide table, and numbers in the columns that have numbers.
+// Its values are those of the wide table, numbers in the columns that have numbers, and lists and objects where columns
+// have them.
 func flatRow[T any](v View, columns []Column[T], row T) map[string]any {
 	v.Wide = true
 	out := make(map[string]any, len(columns))
@@ -56,6 +57,9 @@ func flatRow[T any](v View, columns []Column[T], row T) map[string]any {
 		key := strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(c.Title))
 		text := c.Value(v, row)
 		out[key] = text
+		if c.Data != nil {
+			out[key] = c.Data(row)
+		}
 		if c.Number {
 			if n, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 64); err == nil {
 				out[key] = n

@@ -16,7 +16,7 @@ const indent = 4
 // leastCut is the width to which a cell is cut at most, so that something of it can be read.
 const leastCut = 8
 
-// The titles of columns of which a part is of no use: those with commands, which are left out at last, and others.
+// The titles of columns that are of no use in part: those with commands, which are left out at last, and others.
 var (
 	commands = []string{"NEXT", "CURE", "TRY"}
 	whole    = append([]string{"ID", "TIME", "SINCE"}, commands...)
@@ -49,6 +49,27 @@ func cutTo[T any](v View, columns []Column[T], rows []T, headers bool, width int
 			return kept
 		}
 		kept = slices.Delete(kept, lastLess(kept), lastLess(kept)+1)
+	}
+}
+
+// leftOut returns the titles of the columns that are not kept although a row has a value in them.
+func leftOut[T any](v View, columns, kept []Column[T], rows []T) (titles []string) {
+	for _, c := range columns {
+		same := func(k Column[T]) bool { return k.Title == c.Title }
+		if !slices.ContainsFunc(kept, same) && slices.ContainsFunc(rows, func(r T) bool {
+			return Cell(c.Value(v, r)) != "-"
+		}) {
+			titles = append(titles, c.Title)
+		}
+	}
+	return titles
+}
+
+// sayLeftOut tells once which columns do not fit.
+func (p *Printer) sayLeftOut(titles []string) {
+	if len(titles) > 0 && p.LeftOut != nil {
+		p.LeftOut(titles)
+		p.LeftOut = nil
 	}
 }
 

@@ -45,6 +45,7 @@ type Printer struct {
 	Paint     Paint           // tables are coloured; documents and rows never are
 	Filter    *Filter         // --jq; nil prints the data itself
 	Context   context.Context // ends a filter; nil means that only its end does
+	LeftOut   func([]string)  // receives once the titles of the columns that do not fit; may be nil
 }
 
 // CheckFilter completes the format of a filter, and refuses one that prints no data: a filter works on what -o json
@@ -164,7 +165,7 @@ type Parts[T any] struct {
 	columns []Column[T] // of a table, once its first part is printed
 }
 
-// NewParts returns a list of which nothing is printed yet.
+// NewParts returns a list that is not printed yet.
 func NewParts[T any](p *Printer, v View, l Listing[T]) *Parts[T] {
 	return &Parts[T]{printer: p, view: v, listing: l}
 }
@@ -199,6 +200,7 @@ func (s *Parts[T]) Show(rows []T) error {
 				as = fit[T]
 			}
 			s.columns = as(s.view, columns, rows, headers, s.printer.width())
+			s.printer.sayLeftOut(leftOut(s.view, columns, s.columns, rows))
 		}
 	}
 	if err := printTable(s.printer, s.view, s.columns, rows, headers); err != nil {

@@ -21,6 +21,7 @@ type Column[T any] struct {
 	Wide   bool // only in the wide table
 	Value  func(View, T) string
 	Key    func(T) string // sort key; nil sorts by the printed value
+	Data   func(T) any    // the value of flat objects, where that is no text; may be nil
 	Number bool           // its values are whole numbers; an empty one is 0
 	Min    int            // minimum width, for listings that are printed in parts
 	Cut    int            // the width to which its cells are cut; 0 means that they are whole

@@ -152,6 +152,7 @@ func planCommand(env *cli.Env) *cobra.Command {
 	var q asked
 	var page cli.PageFlags
 	var file string
+	var forecast forecastFlags
 	c := &cobra.Command{
 		Use:   "plan [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… --on SELECTOR",
 		Short: "Show in which waves a rollout would change which servers; change nothing.",
@@ -159,18 +160,28 @@ func planCommand(env *cli.Env) *cobra.Command {
 
 Nothing is written. With --save FILE, the plan is kept: garrison rollout apply FILE does exactly what it shows, or
 nothing, with the exit code 8, when the fleet changed in between. With --at, the file has the time: applied later than
-that it is refused, unless apply has a time of its own.`,
+that it is refused, unless apply has a time of its own.
+
+--runs and --broken run the rollout many times on a model of the fleet, with the durations and failures of the last 7
+days; the same engine decides. With --broken 20, the new version breaks 20 of 1,000 servers, half of them in the health
+check and half within minutes after it: how many servers it reaches before the rollout halts.`,
 		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --save plan.json\n" +
 			"  garrison rollout plan --all --exclude beacon --on all --spread label.rack --keep 2/label.rack\n" +
 			"  garrison rollout plan --configure beacon --set level=debug --on env=prod --waves 10%\n" +
-			"  garrison rollout plan --repair --all --on env=prod --canaries 3 --waves 10%,50%",
-		PreRunE: cli.Prints(env, display.RolloutTargets),
+			"  garrison rollout plan --repair --all --on env=prod --canaries 3 --waves 10%,50%\n" +
+			"  garrison rollout plan beacon@1.1.0 --on all --waves 10% --broken 20",
+		PreRunE: func(c *cobra.Command, a []string) error {
+			if forecast.given() {
+				return cli.Prints(env, display.RolloutForecast)(c, a)
+			}
+			return cli.Prints(env, display.RolloutTargets)(c, a)
+		},
 		RunE: func(c *cobra.Command, a []string) error {
 			ask, err := q.request(c.Context(), env, a)
 			if err != nil {
 				return err
 			}
-			ask.Forecast = true
+			ask.Forecast = !forecast.given()
 			p, err := planned(c.Context(), env, page, ask)
 			if err != nil {
 				return err
@@ -184,6 +195,9 @@ that it is refused, unless apply has a time of its own.`,
 					return err
 				}
 			}
+			if forecast.given() {
+				return forecast.show(c.Context(), env, p)
+			}
 			if err := output.Show(env.Output, display.RolloutTargets, p, p.GetTargets()); err != nil {
 				return err
 			}
@@ -194,6 +208,7 @@ that it is refused, unless apply has a time of its own.`,
 	q.add(c)
 	q.at.add(c.Flags(), env.Now, "at once")
 	page.Add(c, 100)
+	forecast.add(c)
 	groupFlags(c.Flags())
 	cli.TextVar(c.Flags(), &file, "save", cli.NotEmpty("file"), "write the plan to this `FILE`")
 	return c

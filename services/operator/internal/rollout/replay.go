@@ -8,8 +8,6 @@ import (
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/client"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -61,45 +59,24 @@ func replayed(ctx context.Context, env *cli.Env, rollout string) (*registryv1.Re
 	}
 }
 
-func forecastCommand(env *cli.Env) *cobra.Command {
-	var q asked
-	f := &registryv1.ForecastRolloutRequest{}
-	c := &cobra.Command{
-		Use: "forecast [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… " +
-			"--on SELECTOR",
-		Short: "Estimate how a rollout would go, from what tasks took and how many failed; change nothing.",
-		Long: `Run a rollout many times on a model of the fleet, with the durations and failures of the last 7 days.
+// forecastFlags are the flags with which a plan is run on a model of the fleet, in place of its list of servers.
+type forecastFlags struct{ runs, broken uint32 }
 
-The same engine decides as in production. With --broken 20, the new version breaks 20 of 1,000 servers, half of them in
-the health check and half within minutes after it: the forecast then shows how many servers it reaches before the
-rollout halts.`,
-		Example: "  garrison rollout forecast beacon@1.1.0 --on all --canaries 3 --waves 10%,50% --soak 5m\n" +
-			"  garrison rollout forecast beacon@1.1.0 --on all --waves 10% --broken 20",
-		PreRunE: cli.Prints(env, display.RolloutForecast),
-		RunE: func(c *cobra.Command, a []string) error {
-			ask, err := q.request(c.Context(), env, a)
-			if err != nil {
-				return err
-			}
-			p, err := cli.Call[*registryv1.PlanRolloutResponse](c.Context(), env, ask)
-			if err != nil {
-				return err
-			}
-			sayPlan(env, p)
-			if p.GetRefusal() != nil {
-				return client.Refused(p.GetRefusal())
-			}
-			f.Intent = p.GetIntent()
-			r, err := cli.Call[*registryv1.ForecastRolloutResponse](c.Context(), env, f)
-			if err != nil {
-				return err
-			}
-			figures := display.ForecastPairs(r)
-			return output.ShowOne(env.Output, env.Output.View(), display.RolloutForecast, r, figures...)
-		},
+func (f *forecastFlags) add(c *cobra.Command) {
+	countVar(c.Flags(), &f.runs, "runs", "in place of the servers, show how this many `RUNS` would go, at most 1,000; "+
+		"large fleets get fewer")
+	countVar(c.Flags(), &f.broken, "broken", "as --runs 100, where the new version breaks `N` of 1,000 servers")
+}
+
+func (f *forecastFlags) given() bool { return f.runs+f.broken > 0 }
+
+// show prints how a planned rollout would go.
+func (f *forecastFlags) show(ctx context.Context, env *cli.Env, p *registryv1.PlanRolloutResponse) error {
+	r, err := cli.Call[*registryv1.ForecastRolloutResponse](ctx, env, &registryv1.ForecastRolloutRequest{
+		Intent: p.GetIntent(), Runs: f.runs, BrokenPermille: f.broken,
+	})
+	if err != nil {
+		return err
 	}
-	q.add(c)
-	countVar(c.Flags(), &f.Runs, "runs", "do this many `RUNS`, at most 1,000; large fleets get fewer (default 100)")
-	countVar(c.Flags(), &f.BrokenPermille, "broken", "assume that the new version breaks `N` of 1,000 servers")
-	return c
+	return output.ShowOne(env.Output, env.Output.View(), display.RolloutForecast, r, display.ForecastPairs(r)...)
 }

@@ -25,7 +25,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		planCommand(env), applyCommand(env), startCommand(env), listCommand(env), showCommand(env),
 		serversCommand(env), watchCommand(env), pauseCommand(env), resumeCommand(env), stepCommand(env),
 		approveCommand(env), rejectCommand(env),
-		abortCommand(env), undoCommand(env), replayCommand(env), forecastCommand(env))
+		abortCommand(env), undoCommand(env), replayCommand(env))
 }
 
 func listCommand(env *cli.Env) *cobra.Command {

@@ -73,6 +73,7 @@ func startCommand(env *cli.Env) *cobra.Command {
 func applyCommand(env *cli.Env) *cobra.Command {
 	var d doing
 	var at startAt
+	var note string
 	c := &cobra.Command{
 		Use: "apply FILE", Example: "  garrison rollout apply plan.json\n" +
 			"  garrison rollout apply plan.json --at \"22:00 Europe/Berlin\"",
@@ -86,11 +87,15 @@ func applyCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if note != "" {
+				p.Intent.Note = note
+			}
 			d.saved = p.GetTargets()
 			q := &registryv1.PlanRolloutRequest{Intent: p.GetIntent()}
 			return propose(c.Context(), env, d, q, "Start this rollout?")
 		},
 	}
+	cli.NoteVar(c.Flags(), &note)
 	at.add(c.Flags(), env.Now, "the time in the plan, or at once")
 	d.add(c)
 	return c

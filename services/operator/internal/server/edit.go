@@ -139,6 +139,9 @@ func label(ctx context.Context, env *cli.Env, q *registryv1.ChangeServerRequest)
 	if maps.Equal(before.GetLabels(), now.GetLabels()) && before.GetEnvironment() == now.GetEnvironment() {
 		return cli.Changed(env, display.Servers, now, "server %s unchanged", now.GetName())
 	}
+	if !maps.Equal(before.GetLabels(), now.GetLabels()) {
+		env.Say("its agents see other labels once they are configured: garrison configure AGENT --on %s", now.GetName())
+	}
 	return cli.Changed(env, display.Servers, now, "server %s changed", now.GetName())
 }
 

@@ -10,6 +10,8 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 )
 
 // Fleet is the whole answer. Its JSON is promised: keys are only added.
@@ -56,6 +58,12 @@ type AttentionPoint struct {
 // fleetOf summarizes the answers.
 func fleetOf(a answers) Fleet {
 	f := Fleet{Versions: []AgentVersion{}, Attention: []AttentionPoint{}, Holds: len(a.holds.GetHolds())}
+	for _, h := range a.holds.GetHolds() {
+		if h.GetAgent() == "" {
+			paused := AttentionPoint{1, "site is paused, " + display.HoldText(h), "garrison unhold --all"}
+			f.Attention = append(f.Attention, paused)
+		}
+	}
 	f.Servers = Servers{
 		Total: int(a.servers.GetCounts().GetTotal()),
 		Life:  map[string]int{}, Presence: map[string]int{}, Standing: map[string]int{},

@@ -1,4 +1,4 @@
-// Package token is the command token: pooled enrolment tokens, with each of which many servers join.
+// Package token is the command token: pooled enrolment tokens. Many servers join with each of them.
 package token
 
 import (
@@ -44,7 +44,7 @@ func Commands(env *cli.Env) *cobra.Command {
 	listCommand := cli.ListCommand[*registryv1.ListTokensResponse](
 		env, "token", "List tokens for many servers.", listing, &registryv1.ListTokensRequest{},
 	)
-	return cli.Group("token", "Manage enrolment tokens with each of which many servers join.",
+	return cli.Group("token", "Manage enrolment tokens for many servers each.",
 		createCommand(env), listCommand, showCommand(env), revokeCommand(env))
 }
 

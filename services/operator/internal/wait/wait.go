@@ -1,4 +1,4 @@
-// Package wait builds the commands garrison watch and garrison wait: the progress and the end of intents and tasks.
+// Package wait builds the command garrison watch: the progress and the end of intents, tasks and rollouts.
 package wait
 
 import (
@@ -22,50 +22,33 @@ import (
 // decidedWithin bounds the wait for the decision of an intent that is not decided yet.
 const decidedWithin = 3 * time.Second
 
-// WatchCommand returns the command watch.
-func WatchCommand(env *cli.Env) *cobra.Command {
+// Command returns the command watch.
+func Command(env *cli.Env) *cobra.Command {
 	var timeout time.Duration
+	var quiet bool
 	c := &cobra.Command{
 		Use:   "watch INTENT|TASK…|ROLLOUT",
 		Short: "Watch intents, tasks or a rollout to their end: servers, steps, failures and the outcome.",
 		Long: `Watch intents, tasks or a rollout until they end. An intent is named by its whole id, a task or a
 rollout by its id or the beginning of it. Ctrl-C leaves the view; the work continues. The exit code is 0 if
-all succeeded, 5 if some did, 1 if none did, and 6 when a rollout halted. A rollout that left servers of its
-plan out ends with 5.`,
-		Example: "  garrison watch 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11\n  garrison watch 65d947de",
-		Args:    some("watch"), PreRunE: cli.Prints(env, display.Tasks), SuggestFor: []string{"follow", "attach"},
-		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, false) },
+all succeeded, 5 if some did or a rollout left servers of its plan out, 1 if none did, 6 when a rollout halted,
+and 7 after the time-out. With --quiet it prints nothing but the outcome, as scripts need it.`,
+		Example: "  garrison watch 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11\n" +
+			"  garrison watch 65d947de --quiet --timeout 10m",
+		PreRunE: cli.Prints(env, display.Tasks), SuggestFor: []string{"follow", "attach", "wait"},
+		Args: func(_ *cobra.Command, a []string) error {
+			if len(a) == 0 {
+				return cli.Usage("garrison watch: INTENT, TASK or ROLLOUT is missing. Try: garrison intent list, or " +
+					"garrison task list")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, quiet) },
 	}
 	cli.TimeVar(c.Flags(), &timeout, "timeout", 24*time.Hour, 0,
 		"stop watching after this `DURATION`, with exit code 7; the work continues")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "show no progress")
 	return c
-}
-
-// Command returns the command wait.
-func Command(env *cli.Env) *cobra.Command {
-	var timeout time.Duration
-	c := &cobra.Command{
-		Use:   "wait INTENT|TASK…|ROLLOUT",
-		Short: "Wait until intents, tasks or a rollout end, without showing progress.",
-		Long: `Wait until intents, tasks or a rollout end, and print their outcome. It is garrison watch for scripts:
-the exit code is 0 if all succeeded, 5 if some did, 1 if none did, 6 when a rollout halted, and 7 after the
-time-out. A rollout that left servers of its plan out ends with 5.`,
-		Example: "  garrison wait 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 --timeout 10m\n  garrison wait 65d947de",
-		Args:    some("wait"), PreRunE: cli.Prints(env, display.Tasks),
-		RunE: func(c *cobra.Command, a []string) error { return follow(c.Context(), env, timeout, a, true) },
-	}
-	cli.TimeVar(c.Flags(), &timeout, "timeout", time.Hour, 0, "stop waiting after this `DURATION`, with exit code 7")
-	return c
-}
-
-func some(verb string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, a []string) error {
-		if len(a) == 0 {
-			return cli.Usage("garrison %s: INTENT, TASK or ROLLOUT is missing. Try: garrison intent list, or garrison "+
-				"task list", verb)
-		}
-		return nil
-	}
 }
 
 // follow follows what the words name: intents, tasks, or one rollout.

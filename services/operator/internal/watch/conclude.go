@@ -144,7 +144,7 @@ func sayUndo(env *cli.Env, o Order, what string) {
 		}
 		return
 	}
-	if o.Record.GetChanged() > 0 {
+	if o.Record.GetChanged() > 0 && !display.Restarts(o.Intent.GetUpgrade()) {
 		env.Say("%s: garrison undo %s", what, o.Id)
 	}
 }

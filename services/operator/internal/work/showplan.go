@@ -188,8 +188,11 @@ func askText(i *intentv1.Intent, agent string) string {
 		return agent
 	}
 	verb := string(ask.Name())
-	if i.GetRefresh().GetPurgeKept() {
+	switch {
+	case i.GetRefresh().GetPurgeKept():
 		verb = "purge-undo"
+	case display.Restarts(i.GetUpgrade()):
+		verb = "restart"
 	}
 	return strings.TrimSpace(verb + " " + agent)
 }

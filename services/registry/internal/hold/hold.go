@@ -46,15 +46,25 @@ func NewIndex(r Reader, at time.Time) Index {
 	return x
 }
 
-// On returns the hold of an agent on a server that ends last, or nil.
+// On returns the hold of an agent on a server that ends last, or nil. A pause of the site holds every agent.
 func (x Index) On(s *serverv1.Server, agent string) *holdv1.Hold {
 	var last *holdv1.Hold
-	for _, e := range x[agent] {
+	for _, e := range slices.Concat(x[agent], x[""]) {
 		if e.match(s) && (last == nil || endsAfter(e.hold, last)) {
 			last = e.hold
 		}
 	}
 	return last
+}
+
+// Pause returns the pause of the site that is in effect at a time, or nil.
+func Pause(r Reader, at time.Time) *holdv1.Hold {
+	for _, h := range r.Holds("") {
+		if h.Agent == "" && hold.InEffect(h, at) {
+			return h
+		}
+	}
+	return nil
 }
 
 func endsAfter(a, b *holdv1.Hold) bool {
@@ -69,14 +79,17 @@ func endsAfter(a, b *holdv1.Hold) bool {
 
 // Refuse explains that a hold keeps an intent from a server.
 func Refuse(h *holdv1.Hold) *apiv1.Refusal {
-	text := fmt.Sprintf("%s holds agent %q there", h.SetBy, h.Agent)
+	text, try := fmt.Sprintf("%s holds agent %q there", h.SetBy, h.Agent), "garrison unhold --id "+ident.Short(h.Id)
+	if h.Agent == "" {
+		text, try = h.SetBy+" paused the site", "garrison unhold --all"
+	}
 	if h.Until != nil {
 		text += " until " + h.Until.AsTime().UTC().Format(time.RFC3339)
 	}
 	if h.Reason != "" {
 		text += ": " + h.Reason
 	}
-	return &apiv1.Refusal{Code: code.Held, Message: text, Try: "garrison unhold --id " + ident.Short(h.Id)}
+	return &apiv1.Refusal{Code: code.Held, Message: text, Try: try}
 }
 
 // Resolved returns a selector with its servers named by id, sorted, or refuses it as any selector is.

@@ -174,6 +174,26 @@ func (w *world) task(i *instancev1.Instance, end proto.Message) {
 	}
 }
 
+func TestAfterAFailedFirstInstallAnotherImageIsInstalled(t *testing.T) {
+	w := fleet(1)
+	w.decide("install", installAll().Intent)
+	if d := w.decide("install", ofVersion("2.0.0")); d.Refusal.GetCode() == "" {
+		t.Error("another image is installed while the first one is under way")
+	}
+	w.task(w.on(0), &taskv1.Undone{Outcome: &taskv1.Outcome{Code: code.Exited}})
+	w.image("two", "2.0.0")
+	if d := w.decide("install", ofVersion("2.0.0")); d.Changed != 1 || w.on(0).Wanted.Version != "2.0.0" {
+		t.Errorf("%d servers change, and %s is wanted: %v", d.Changed, w.on(0).Wanted.Version, d.Refusal)
+	}
+}
+
+// ofVersion installs a version on every server.
+func ofVersion(version string) *intentv1.Intent {
+	in := proto.CloneOf(installAll().Intent)
+	in.GetInstall().Image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
+	return in
+}
+
 func TestAConfigurationThatFailedIsTriedAgainWithAReason(t *testing.T) {
 	w := layered(1)
 	w.decide("install", installAll().Intent)

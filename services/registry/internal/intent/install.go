@@ -99,7 +99,7 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 		return refusal
 	}
 	choose, merge := o.chooser(agent, q.Image), merger(o, agent)
-	upgrade, other := upgrader(o, agent, q.Image), alreadyInstalled(agent.Name)
+	upgrade, other := upgrader(o, agent, &intentv1.Upgrade{Image: q.Image}), alreadyInstalled(agent.Name)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if q.AlsoUpgrade && have.GetWanted() != nil {
 			upgrade(s, have)
@@ -125,6 +125,8 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 			arrive(o, agent, have, next, chosen.manifest)
 		case image.Same(have.Wanted, next.image):
 			keep(o, have, next, o.named(q.Image))
+		case instance.Placed(have) == nil && have.State == instancev1.State_STATE_FAILED: // it never ran there
+			arrive(o, agent, have, next, chosen.manifest)
 		default:
 			o.passOver(s, agent.Name, have, other)
 		}
@@ -184,7 +186,17 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	upgrade, lacks := upgrader(o, agent, q.Image), lacksAgent(agent.Name)
+	if q.GetAgain() && agent.Kind == agentv1.Kind_KIND_SELF {
+		return &apiv1.Refusal{
+			Code: code.UnsupportedKind, Message: fmt.Sprintf("agent %q is the executor, which no intent starts again",
+				agent.Name),
+			Try: "restart its service on the server, or bring another version",
+		}
+	}
+	upgrade, lacks := upgrader(o, agent, q), lacksAgent(agent.Name)
+	if restarts(o.ask.Intent) {
+		upgrade = restarter(o)
+	}
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if have.GetWanted() == nil {
 			o.passOver(s, agent.Name, have, lacks) // it lacks the agent, or the agent is leaving
@@ -196,8 +208,9 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 
 // upgrader returns a function that brings a server's instance to the chosen image, with its metadata as it is now.
 func upgrader(
-	o *outcome, agent *agentv1.Agent, choice *intentv1.ImageChoice,
+	o *outcome, agent *agentv1.Agent, q *intentv1.Upgrade,
 ) func(*serverv1.Server, *instancev1.Instance) {
+	choice := q.GetImage()
 	choose, merge, path := o.chooser(agent, choice), merger(o, agent), o.pather(agent.Name, choice)
 	return func(s *serverv1.Server, have *instancev1.Instance) {
 		chosen, why := choose(s)
@@ -210,7 +223,7 @@ func upgrader(
 			o.leaveOut(s, agent.Name, have, why)
 			return
 		}
-		next := want{server: s, agent: agent.Name, image: chosen.ref, configuration: merged}
+		next := want{server: s, agent: agent.Name, image: chosen.ref, configuration: merged, again: q.GetAgain()}
 		if why := o.held(s, have); why != nil && !image.Same(have.Wanted, next.image) {
 			o.leaveOut(s, agent.Name, have, why)
 			return
@@ -254,7 +267,7 @@ func (o *outcome) named(choice *intentv1.ImageChoice) bool {
 // failedThere refuses to bring to a server what failed there, unless an operator names it and says why; nil otherwise.
 // An undo goes back to what ran there before, and an adoption takes what runs.
 func (o *outcome) failedThere(have *instancev1.Instance, w want) *apiv1.Refusal {
-	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" || o.insists() {
+	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" || w.again || o.insists() {
 		return nil
 	}
 	if instance.FailedThere(have, w.image, w.configuration.GetDigest()) {
@@ -293,6 +306,7 @@ type want struct {
 	origin        string                    // what it is called in another system
 	candidate     string                    // the process that becomes the agent; empty where it is installed
 	hops          []*imagev1.Manifest       // the images by way of which a rollout goes there
+	again         bool                      // it is started again, also where it is wanted already
 }
 
 // bringOrKeep changes what is wanted of an instance unless it is the same.
@@ -310,7 +324,7 @@ func bringOrKeep(o *outcome, have *instancev1.Instance, w want, named bool) {
 // there is only tried again when it is named.
 func keep(o *outcome, have *instancev1.Instance, w want, named bool) {
 	switch {
-	case have.State != instancev1.State_STATE_FAILED && have.State != instancev1.State_STATE_DRIFTED:
+	case !w.again && have.State != instancev1.State_STATE_FAILED && have.State != instancev1.State_STATE_DRIFTED:
 		o.isAlready(w.server, w.agent, have, nil)
 	case !named && image.Same(have.Failed, w.image) && !image.Same(have.Observed, w.image):
 		o.leaveOut(w.server, w.agent, have, failedBefore(w.agent, w.image))

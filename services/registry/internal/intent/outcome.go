@@ -77,6 +77,7 @@ func (o *outcome) bring(have *instancev1.Instance, w want) {
 	body := &instancev1.Wanted{
 		InstanceId: id, Generation: have.GetGeneration() + 1, Image: w.image, IntentId: o.ask.ID,
 		Configuration: w.configuration, AdoptCandidate: w.candidate, Origin: w.origin,
+		Again: w.again,
 	}
 	o.change(ledger.Instance, ledger.Key(w.server.Id, w.agent), body, body.Generation)
 	o.add(target{

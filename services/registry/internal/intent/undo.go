@@ -81,6 +81,9 @@ func undoable(past *intentv1.Record) *apiv1.Refusal {
 		*intentv1.Intent_Reinstall:
 		message = fmt.Sprintf("intent %s is a %s, which cannot be undone", past.Id, verb)
 	}
+	if restarts(past.GetIntent()) {
+		message = fmt.Sprintf("intent %s is a restart, which cannot be undone", past.Id)
+	}
 	switch {
 	case past.State != intentv1.State_STATE_ACCEPTED && past.State != intentv1.State_STATE_WITHDRAWN: // some began
 		message = fmt.Sprintf("intent %s was not accepted, so it changed nothing", past.Id)

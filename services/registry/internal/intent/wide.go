@@ -48,6 +48,10 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 		what, on = "the intent would install "+q.Install.Agent, q.Install.On
 		change = "--install " + Chosen(q.Install.Agent, q.Install.Image)
 	case *intentv1.Intent_Upgrade:
+		if q.Upgrade.Again {
+			return TooWide("the intent would start "+q.Upgrade.Agent+" again", n,
+				"the same command with --batch 10%, or with --at-once")
+		}
 		what, on = "the intent would upgrade "+q.Upgrade.Agent, q.Upgrade.On
 		change = Chosen(q.Upgrade.Agent, q.Upgrade.Image)
 	case *intentv1.Intent_Configure:
@@ -59,7 +63,7 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 	case *intentv1.Intent_Remove:
 		what, change, on = "the intent would remove "+q.Remove.Agent, "--remove "+q.Remove.Agent, q.Remove.On
 	case *intentv1.Intent_Undo:
-		return TooWide("the undo would change "+o.agentName(), n, "garrison rollout undo "+q.Undo.IntentId+
+		return TooWide("the undo would change "+o.agentName(), n, "garrison undo "+q.Undo.IntentId+
 			", which goes back in waves; or the same command with --at-once")
 	default:
 		return inParts(in, n)

@@ -16,6 +16,7 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
@@ -44,12 +45,23 @@ func Input(r Running, record *rolloutv1.Rollout, basis *rolloutv1.Basis) rollout
 	now := basis.At.AsTime()
 	in := &input{reader: r, id: record.Id, now: now}
 	in.unseen = basis.UnseenUntil == nil || !now.Before(basis.UnseenUntil.AsTime())
+	paused, until := Paused(r, now)
 	return rollout.Input{
+		Paused: paused, PausedUntil: until,
 		Rollout: record, Now: now, Pending: in.pending, Returned: in.returned, Silent: in.silent,
 		Closed: in.closed, Unprimed: in.unprimed, Ahead: in.ahead,
 		Due:   func() iter.Seq[*rolloutv1.Target] { return r.Due(record.Id) },
 		Field: in.field, Works: r.Works, Working: in.working, Standing: in.standing, Refused: in.refused,
 	}
+}
+
+// Paused returns why the site is paused at a time, and until when; "" while it is not.
+func Paused(r Reader, at time.Time) (why string, until time.Time) {
+	h := hold.Pause(r, at)
+	if h == nil {
+		return "", time.Time{}
+	}
+	return "the site is paused: " + h.Reason, h.Until.AsTime()
 }
 
 type input struct {

@@ -141,7 +141,7 @@ func (p *planner) steps(q *intentv1.Rollout) *apiv1.Refusal {
 		plan.Intent = nil
 		p.Agents, p.Steps = append(p.Agents, plan.Agent), append(p.Steps, plan.Plan)
 		p.title(step, plan)
-		plan.Changes(func(c intent.Change) { p.add(c, one.GetConfigure().GetRepair()) })
+		plan.Changes(func(c intent.Change) { p.add(c, one.GetConfigure().GetRepair() || one.GetUpgrade().GetAgain()) })
 		plan.Changes(p.seen.see)
 	}
 	if why := p.order(); why != nil {
@@ -158,6 +158,8 @@ func (p *planner) title(step *intentv1.Step, plan intent.Planned) {
 	title := strings.ToLower(word) + " " + plan.Agent
 	if step.GetConfigure().GetRepair() {
 		title = "repair " + plan.Agent
+	} else if step.GetUpgrade().GetAgain() && step.GetUpgrade().GetImage() == nil {
+		title = "restart " + plan.Agent
 	}
 	var versions []string
 	for _, c := range plan.Chosen {
@@ -171,7 +173,7 @@ func (p *planner) title(step *intentv1.Step, plan intent.Planned) {
 	p.Title = strings.TrimPrefix(p.Title+"; "+title, "; ")
 }
 
-// add adds a change of a server to its target; a repair brings what is wanted there already.
+// add adds a change of a server to its target. One that may be a repair is, where it brings what is wanted already.
 func (p *planner) add(c intent.Change, repair bool) {
 	have, _ := p.reader.Instance(c.Server.Id, c.Agent)
 	t, from, configuration := p.target(c.Server.Id), c.From, digest(have.GetConfiguration())
@@ -183,7 +185,8 @@ func (p *planner) add(c intent.Change, repair bool) {
 		t.Changes, from, configuration = append(t.Changes, hop), hop.To, hop.ToConfiguration
 	}
 	change := &rolloutv1.Change{
-		Agent: c.Agent, From: from, To: c.To, FromConfiguration: configuration, Repair: repair,
+		Agent: c.Agent, From: from, To: c.To, FromConfiguration: configuration,
+		Repair: repair && image.Same(have.GetWanted(), c.To) && configuration == digest(c.Configuration),
 	}
 	if c.To != nil {
 		change.ToConfiguration = digest(c.Configuration)

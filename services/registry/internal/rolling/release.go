@@ -181,7 +181,9 @@ func (run Run) intent(t *rolloutv1.Target, g *group) *intentv1.Intent {
 				return in
 			}
 		case *intentv1.Intent_Upgrade:
-			ask.Upgrade.Image = choice
+			if !ask.Upgrade.Again || ask.Upgrade.Image != nil {
+				ask.Upgrade.Image = choice
+			}
 			if ask.Upgrade.Agent == c.Agent {
 				return in
 			}

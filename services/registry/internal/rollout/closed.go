@@ -13,9 +13,14 @@ type doors struct {
 	why   string
 }
 
-// shut reports whether a server must not be changed now. The emergency lane and an override pass.
+// shut reports whether a server must not be changed now. The emergency lane and an override pass what closes an
+// environment, and no pause of the site.
 func (d *doors) shut(server string) bool {
 	s := d.in.Rollout.GetStrategy()
+	if d.in.Paused != "" {
+		d.held, d.until, d.why = d.held+1, d.in.PausedUntil, d.in.Paused
+		return true
+	}
 	if d.in.Closed == nil || s.GetEmergency() || s.GetOverride() {
 		return false
 	}

@@ -28,6 +28,9 @@ type Input struct {
 	Due func() iter.Seq[*rolloutv1.Target]
 	// Closed returns why a server must not be changed now, "" when it may be, and until when; zero means without end.
 	Closed func(server string) (until time.Time, why string)
+	// Paused is why no server may be changed now, "" without a pause of the site, and PausedUntil when that ends.
+	Paused      string
+	PausedUntil time.Time
 	// Unprimed returns pending servers that were not asked to fetch ahead what the rollout brings.
 	Unprimed func() iter.Seq[string]
 	// Ahead reports whether a server may fetch ahead now, and when it may next; zero when never.

@@ -7,7 +7,7 @@ const atOnceAhead = 100
 // nothing else to do. What comes too late for that comes with the change, so nothing waits for it.
 func (d *Decision) prime(in Input) {
 	r := in.Rollout
-	if d.Acts() || in.Unprimed == nil || in.Ahead == nil {
+	if d.Acts() || in.Paused != "" || in.Unprimed == nil || in.Ahead == nil {
 		return
 	}
 	room := atOnceAhead

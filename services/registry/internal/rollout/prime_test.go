@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,8 +51,11 @@ func TestServersFetchAheadOnlyWhileTheyCannotBeChangedAndMayFetch(t *testing.T) 
 		"it may not fetch": {func(in *Input) {
 			in.Ahead = func(string) (bool, time.Time) { return false, primeAt.Add(time.Hour) }
 		}, 0},
-		"paused":    {func(in *Input) { in.Rollout.State = rolloutv1.State_STATE_PAUSED }, 0},
-		"halted":    {func(in *Input) { in.Rollout.State = rolloutv1.State_STATE_HALTED }, 0},
+		"paused": {func(in *Input) { in.Rollout.State = rolloutv1.State_STATE_PAUSED }, 0},
+		"halted": {func(in *Input) { in.Rollout.State = rolloutv1.State_STATE_HALTED }, 0},
+		"the site is paused": {func(in *Input) {
+			in.Paused, in.PausedUntil = "a move", primeAt.Add(time.Hour)
+		}, 0},
 		"override":  {func(in *Input) { in.Rollout.Strategy.Override = true }, 0},
 		"emergency": {func(in *Input) { in.Rollout.Strategy.Emergency = true }, 0},
 		"concurrency": {func(in *Input) {
@@ -107,5 +111,23 @@ func TestAServerThatFetchedAllImagesAheadCountsOnce(t *testing.T) {
 	NotPrimed(r, whole, primeAt, halt("CHANGED_SINCE", "other"))
 	if r.Primed != 3 || r.FetchedAhead != 1 || r.NotFetchedAhead != 2 || Unprimed(left) {
 		t.Errorf("it is %v", r)
+	}
+}
+
+func TestAPauseOfTheSiteHoldsBackWhatPassesClosedDoors(t *testing.T) {
+	for name, change := range map[string]func(*Input){
+		"emergency": func(in *Input) { in.Rollout.Strategy.Emergency = true },
+		"override":  func(in *Input) { in.Rollout.Strategy.Override = true },
+	} {
+		in := waitsFor(3)
+		change(&in)
+		if d := Decide(in); len(d.Release) == 0 {
+			t.Errorf("%s: nothing is released: %v", name, d)
+		}
+		in.Paused, in.PausedUntil = "the site is paused: a move", primeAt.Add(time.Hour)
+		d := Decide(in)
+		if d.Acts() || !d.Next.Equal(in.PausedUntil) || !strings.Contains(d.Waits, in.Paused) {
+			t.Errorf("%s, paused: %+v", name, d)
+		}
 	}
 }

@@ -75,9 +75,9 @@ func (v *faults) judgeObservation(i *instancev1.Instance, f ledger.Fact) {
 }
 
 // builtBy returns what a task was to bring; nil for a removal, for an undo, which brings what ran before, and for an
-// adoption, which takes what runs.
+// adoption or a restart, which take what runs.
 func (v *faults) builtBy(t *taskv1.Task, i *instancev1.Instance) *blockv1.Build {
-	if t.Verb == taskv1.Verb_VERB_ADOPT || v.undoes(t.IntentId) {
+	if t.Verb == taskv1.Verb_VERB_ADOPT || t.Verb == taskv1.Verb_VERB_RESTART || v.undoes(t.IntentId) {
 		return nil
 	}
 	c := change{server: t.ServerId, agent: t.Agent, from: t.From, to: t.To}

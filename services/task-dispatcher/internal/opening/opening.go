@@ -83,6 +83,8 @@ func ForInstance(i *dispatcherv1.InstanceRecord, attempt uint32, epoch uint64) (
 		q.Verb, q.To = taskv1.Verb_VERB_ADOPT, i.Wanted
 	case q.From == nil:
 		q.Verb, q.To = taskv1.Verb_VERB_INSTALL, i.Wanted
+	case q.From.Id == i.Wanted.GetId() && i.Again:
+		q.Verb, q.To = taskv1.Verb_VERB_RESTART, i.Wanted
 	case q.From.Id == i.Wanted.GetId() && (i.Reconfigured || !proto.Equal(configuration, i.Configuration)):
 		q.Verb, q.To = taskv1.Verb_VERB_CONFIGURE, i.Wanted
 	default:

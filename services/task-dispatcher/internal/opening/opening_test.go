@@ -76,6 +76,16 @@ func TestTheVerbFollowsFromWhatIsPlaced(t *testing.T) {
 			&taskv1.Queued{Verb: taskv1.Verb_VERB_REMOVE, Generation: 2, From: one},
 		},
 		{
+			"the same is wanted again",
+			&dispatcherv1.InstanceRecord{Generation: 2, Wanted: one, Placed: one, PlacedGeneration: 1, Again: true},
+			&taskv1.Queued{Verb: taskv1.Verb_VERB_RESTART, Generation: 2, From: one, To: one},
+		},
+		{
+			"another image is placed, and what is wanted is to be started again",
+			&dispatcherv1.InstanceRecord{Generation: 2, Wanted: two, Placed: one, PlacedGeneration: 1, Again: true},
+			&taskv1.Queued{Verb: taskv1.Verb_VERB_UPGRADE, Generation: 2, From: one, To: two},
+		},
+		{
 			"an earlier attempt expired",
 			&dispatcherv1.InstanceRecord{
 				Generation:       2,

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -28,14 +29,21 @@ func readyKey(r *dispatcherv1.TaskRecord) uint64 {
 	return r.QueuedSequence
 }
 
-// admissible returns the ready tasks that keep budgets allow, in order; what is fetched ahead has half of the slots.
-func (v *View) admissible(concurrency int) func(yield func(uint64, string) bool) {
+// admissible returns the ready tasks that keep budgets and a pause of the site allow at a time, in order; what is
+// fetched ahead has half of the slots.
+func (v *View) admissible(at time.Time, concurrency int) func(yield func(uint64, string) bool) {
+	paused := !v.Site.PausedUntil(at).IsZero()
 	return func(yield func(uint64, string) bool) {
 		room := max(1, concurrency/2) - v.ahead
 		v.unspent(func(key uint64, id string) bool {
 			if key > behindAll {
 				if room--; room < 0 {
 					return false // all that follow are fetched ahead too
+				}
+			}
+			if r, _ := v.tasks.Get(id); paused {
+				if s, _ := v.servers.Get(r.GetTask().GetServerId()); holdsBack(r.GetTask(), s) {
+					return true
 				}
 			}
 			return yield(key, id)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"testing"
+	"time"
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -15,7 +16,7 @@ func TestNeverMoreThanTwiceTheLimitAreUnderWayWithTheDeferred(t *testing.T) {
 	l.open(10)
 	var deferred []string
 	for {
-		admitted := l.view.Admissions(limit, 1)
+		admitted := l.view.Admissions(time.Time{}, limit, 1)
 		if len(admitted) == 0 {
 			break
 		}
@@ -30,13 +31,14 @@ func TestNeverMoreThanTwiceTheLimitAreUnderWayWithTheDeferred(t *testing.T) {
 	for _, id := range deferred {
 		l.fold(ledger.Task, id, &taskv1.Resumed{})
 	}
-	if n := l.view.UnderWay(); n != 2*limit || l.view.Waiting() != 0 || len(l.view.Admissions(limit, 10)) > 0 {
+	if n := l.view.UnderWay(); n != 2*limit || l.view.Waiting() != 0 ||
+		len(l.view.Admissions(time.Time{}, limit, 10)) > 0 {
 		t.Errorf("%d are under way and %d deferred, or more are admitted", n, l.view.Waiting())
 	}
 	for _, id := range deferred[:limit+1] {
 		l.fold(ledger.Task, id, &taskv1.Succeeded{})
 	}
-	if n := len(l.view.Admissions(limit, 10)); n != 1 {
+	if n := len(l.view.Admissions(time.Time{}, limit, 10)); n != 1 {
 		t.Errorf("%d are admitted, want 1", n)
 	}
 }

@@ -23,7 +23,7 @@ var someBounds = usual.Bounds{Least: time.Minute, Unknown: 10 * time.Minute, Mos
 
 // withins returns how long the tasks may be under way that may be assigned.
 func (l *factory) withins() (all []time.Duration) {
-	tasks := l.view.Admissions(100, 100)
+	tasks := l.view.Admissions(time.Time{}, 100, 100)
 	l.view.SetWithin(tasks, someBounds)
 	for _, a := range tasks {
 		all = append(all, a.Within)
@@ -56,7 +56,7 @@ func (l *factory) wantNext(server string, generation uint64, image string) {
 func TestOnlyChangesOfAKindThatSucceededTeachHowLongTheyTake(t *testing.T) {
 	l := installed(usual.Enough + 10)
 	l.open(usual.Enough + 10)
-	all := l.view.Admissions(100, 100)
+	all := l.view.Admissions(time.Time{}, 100, 100)
 	for _, a := range all[:9] {
 		l.taken(a.ID, &taskv1.Undone{})
 	}
@@ -87,7 +87,7 @@ func TestOnlyChangesOfAKindThatSucceededTeachHowLongTheyTake(t *testing.T) {
 func TestAnImageThatIsLargeHasTimeForASlowLink(t *testing.T) {
 	l := installed(usual.Enough + 1)
 	l.open(usual.Enough + 1)
-	for _, a := range l.view.Admissions(100, usual.Enough) {
+	for _, a := range l.view.Admissions(time.Time{}, 100, usual.Enough) {
 		l.taken(a.ID)
 	}
 	for size, want := range map[uint64]time.Duration{
@@ -114,16 +114,16 @@ func TestAChangeAfterOneThatTimedOutHasAllTheTime(t *testing.T) {
 	} {
 		l := installed(usual.Enough + 1)
 		l.open(usual.Enough + 1)
-		for _, a := range l.view.Admissions(100, usual.Enough) {
+		for _, a := range l.view.Admissions(time.Time{}, 100, usual.Enough) {
 			l.taken(a.ID)
 		}
-		l.taken(l.view.Admissions(1, 1)[0].ID, c.end)
+		l.taken(l.view.Admissions(time.Time{}, 1, 1)[0].ID, c.end)
 		server := "s20"
 		l.wantNext(server, 2, "i1")
 		if have := l.withins(); len(have) != 1 || have[0] != c.want {
 			t.Errorf("%s: the next has %v, want %s", name, have, c.want)
 		}
-		l.taken(l.view.Admissions(1, 1)[0].ID)
+		l.taken(l.view.Admissions(time.Time{}, 1, 1)[0].ID)
 		if i, _ := l.view.instances.table.Get(ledger.Key(server, "a")); i.TimedOut {
 			t.Errorf("%s: it still counts after a success", name)
 		}
@@ -133,7 +133,7 @@ func TestAChangeAfterOneThatTimedOutHasAllTheTime(t *testing.T) {
 func TestChangesOfOneServerHaveTheTimeOfEachOther(t *testing.T) {
 	l := installed(usual.Enough + 1)
 	l.open(usual.Enough + 1)
-	for _, a := range l.view.Admissions(100, usual.Enough) {
+	for _, a := range l.view.Admissions(time.Time{}, 100, usual.Enough) {
 		l.taken(a.ID)
 	}
 	l.fold(ledger.Instance, ledger.Key("s20", "b"), &instancev1.Wanted{
@@ -144,7 +144,7 @@ func TestChangesOfOneServerHaveTheTimeOfEachOther(t *testing.T) {
 	if len(have) != 2 || have[0] != someBounds.Unknown || have[1] != someBounds.Unknown {
 		t.Errorf("beside one of which nothing is known: %v", have)
 	}
-	for _, a := range l.view.Admissions(100, 100) {
+	for _, a := range l.view.Admissions(time.Time{}, 100, 100) {
 		if task, _, _ := l.view.Task(a.ID); task.Agent == "b" {
 			l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
 		}
@@ -158,7 +158,7 @@ func TestTheDurationsOfADeletedAgentAreForgotten(t *testing.T) {
 	l := installed(2)
 	l.fold(ledger.Agent, "a", &agentv1.Created{Agent: &agentv1.Agent{Name: "a"}})
 	l.open(2)
-	for _, a := range l.view.Admissions(2, 2) {
+	for _, a := range l.view.Admissions(time.Time{}, 2, 2) {
 		l.taken(a.ID)
 	}
 	if n := l.view.durations.Len(); n != 1 {

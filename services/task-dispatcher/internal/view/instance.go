@@ -50,7 +50,7 @@ func (v *View) wanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instance
 		i.Reconfigured = i.Wanted.GetId() == b.Image.GetId() && !proto.Equal(i.Configuration, b.Configuration)
 		i.Generation, i.Wanted, i.Configuration, i.Unwanted = b.Generation, b.Image, b.Configuration, false
 		i.IntentId, i.DecidedSequence = b.IntentId, f.Sequence
-		i.AdoptCandidate, i.Release = b.AdoptCandidate, false
+		i.AdoptCandidate, i.Release, i.Again = b.AdoptCandidate, false, b.Again
 		restored(i, b.RevertedIntentId)
 	})
 	v.decidedBy(i, waited, b.RevertedIntentId, f.Sequence)

@@ -3,6 +3,7 @@ package view
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -121,12 +122,12 @@ func rack(t *testing.T) (*View, func(ledger.Noun, string, proto.Message)) {
 func TestOneServerOfARackIsChangedAtATime(t *testing.T) {
 	v, fold := rack(t)
 	for n := range 3 {
-		admitted := v.Admissions(10, 10)
+		admitted := v.Admissions(time.Time{}, 10, 10)
 		if len(admitted) != 1 {
 			t.Fatalf("round %d: %d tasks are admitted; want 1", n, len(admitted))
 		}
 		fold(ledger.Task, admitted[0].ID, &taskv1.Assigned{})
-		if more := v.Admissions(10, 10); len(more) > 0 {
+		if more := v.Admissions(time.Time{}, 10, 10); len(more) > 0 {
 			t.Fatalf("round %d: %d more tasks are admitted beside the first one", n, len(more))
 		}
 		for _, task := range v.tasks.All() {
@@ -142,14 +143,14 @@ func TestOneServerOfARackIsChangedAtATime(t *testing.T) {
 
 func TestAServerThatDoesNotWorkCostsNothing(t *testing.T) {
 	v, fold := rack(t)
-	first := v.Admissions(10, 10)[0]
+	first := v.Admissions(time.Time{}, 10, 10)[0]
 	fold(ledger.Task, first.ID, &taskv1.Assigned{})
 	fold(ledger.Task, first.ID, &taskv1.Succeeded{})
 	r, _ := v.tasks.Get(first.ID)
 	key := ledger.Key(r.Task.ServerId, "web")
 	unhealthy := &instancev1.Observed{InstanceId: "x" + r.Task.ServerId, Health: instancev1.Health_HEALTH_BAD}
 	fold(ledger.Instance, key, unhealthy)
-	if held := v.Admissions(10, 10); len(held) > 0 {
+	if held := v.Admissions(time.Time{}, 10, 10); len(held) > 0 {
 		t.Fatalf("%d tasks are admitted although only two servers work", len(held))
 	}
 	fold(ledger.Instance, key, &instancev1.Wanted{
@@ -158,7 +159,7 @@ func TestAServerThatDoesNotWorkCostsNothing(t *testing.T) {
 	for _, o := range v.Openings(10) {
 		fold(ledger.Task, o.ID, o.Body)
 	}
-	cure := v.Admissions(10, 10)
+	cure := v.Admissions(time.Time{}, 10, 10)
 	if len(cure) != 1 || cure[0].Intent != "cure" {
 		t.Errorf("admitted %v; want the repair of the broken server alone", cure)
 	}
@@ -167,14 +168,14 @@ func TestAServerThatDoesNotWorkCostsNothing(t *testing.T) {
 // An agent that dies after its health check may be reported before the task's end is recorded.
 func TestAnAgentSeenBrokenBeforeItsTaskEndedStaysBroken(t *testing.T) {
 	v, fold := rack(t)
-	first := v.Admissions(10, 10)[0]
+	first := v.Admissions(time.Time{}, 10, 10)[0]
 	r, _ := v.tasks.Get(first.ID)
 	fold(ledger.Task, first.ID, &taskv1.Assigned{})
 	fold(ledger.Instance, ledger.Key(r.Task.ServerId, "web"), &instancev1.Observed{
 		InstanceId: "x" + r.Task.ServerId, Health: instancev1.Health_HEALTH_BAD, Generation: r.Task.Generation,
 	})
 	fold(ledger.Task, first.ID, &taskv1.Succeeded{})
-	if more := v.Admissions(10, 10); len(more) > 0 {
+	if more := v.Admissions(time.Time{}, 10, 10); len(more) > 0 {
 		t.Errorf("%d tasks are admitted although only two servers work", len(more))
 	}
 }
@@ -182,7 +183,7 @@ func TestAnAgentSeenBrokenBeforeItsTaskEndedStaysBroken(t *testing.T) {
 func TestWithoutItsBudgetNoTaskWaits(t *testing.T) {
 	v, fold := rack(t)
 	fold(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{}})
-	if n := len(v.Admissions(10, 10)); n != 3 {
+	if n := len(v.Admissions(time.Time{}, 10, 10)); n != 3 {
 		t.Errorf("%d tasks are admitted; want 3", n)
 	}
 }

@@ -44,7 +44,7 @@ func TestADyingServersAgentsAreRemovedInReverseOrder(t *testing.T) {
 			for _, o := range v.Openings(10) {
 				fold(ledger.Task, o.ID, o.Body)
 			}
-			for _, a := range v.Admissions(10, 10) {
+			for _, a := range v.Admissions(time.Time{}, 10, 10) {
 				fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(time.Unix(9999, 0))})
 				task, _, _ := v.Task(a.ID)
 				order = append(order, task.Agent)
@@ -85,7 +85,7 @@ func TestWhatIsUnderWayOnALostServerIsDueAtOnce(t *testing.T) {
 	for _, o := range v.Openings(10) {
 		fold(ledger.Task, o.ID, o.Body)
 	}
-	for _, a := range v.Admissions(10, 10) {
+	for _, a := range v.Admissions(time.Time{}, 10, 10) {
 		fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(time.Unix(9999, 0))})
 	}
 	if overdue := v.Overdue(time.Unix(100, 0), 10); len(overdue) > 0 {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -18,17 +19,17 @@ func TestATaskThatItsServerHasNotBegunTakesNoSlotWhileTheServerIsOffline(t *test
 	const limit = 2
 	l := installed(6)
 	l.open(6)
-	admitted := l.view.Admissions(limit, 10)
+	admitted := l.view.Admissions(time.Time{}, limit, 10)
 	for _, a := range admitted {
 		l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
 	}
 	l.fold(ledger.Task, admitted[1].ID, &taskv1.Started{})
 	l.presence(admitted, &serverv1.Offline{})
-	if n := len(l.view.Admissions(limit, 10)); n != 1 {
+	if n := len(l.view.Admissions(time.Time{}, limit, 10)); n != 1 {
 		t.Errorf("%d more are admitted; want 1 in the slot of the one that was not begun", n)
 	}
 	l.presence(admitted, &serverv1.Online{})
-	if n := len(l.view.Admissions(limit, 10)); n != 0 {
+	if n := len(l.view.Admissions(time.Time{}, limit, 10)); n != 0 {
 		t.Errorf("%d more are admitted although both servers are back", n)
 	}
 }
@@ -44,7 +45,7 @@ func (l *factory) presence(of []Admission, body proto.Message) {
 func TestEveryOpenTaskOfAServerThatIsOfflineNamesIt(t *testing.T) {
 	l := installed(3)
 	l.open(3)
-	tasks := l.view.Admissions(3, 3)
+	tasks := l.view.Admissions(time.Time{}, 3, 3)
 	l.fold(ledger.Task, tasks[0].ID, &taskv1.Assigned{})
 	l.fold(ledger.Task, tasks[1].ID, &taskv1.Assigned{})
 	l.fold(ledger.Task, tasks[1].ID, &taskv1.Started{})
@@ -77,7 +78,7 @@ func (l *factory) refresh(intent string, q *intentv1.Refresh, servers ...string)
 		ServerIds: servers, Changed: uint32(len(servers)),
 	})
 	l.open(len(servers))
-	tasks := l.view.Admissions(100, 100)
+	tasks := l.view.Admissions(time.Time{}, 100, 100)
 	l.view.SetWithin(tasks, someBounds)
 	return tasks
 }

@@ -103,7 +103,7 @@ func (s *twoSides) openDue() {
 
 // admit assigns tasks: each must name what the server has at that moment.
 func (s *twoSides) admit() {
-	for _, a := range s.view.Admissions(limit, 10) {
+	for _, a := range s.view.Admissions(time.Time{}, limit, 10) {
 		s.fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(time.Unix(int64(s.n), 0).Add(time.Hour))})
 		t, _, _ := s.view.Task(a.ID)
 		if have := s.disk[t.Agent]; t.From.GetId() != have {

@@ -107,7 +107,7 @@ func (l *factory) open(n int) {
 }
 
 func (l *factory) admit(n int, end proto.Message) {
-	for _, a := range l.view.Admissions(n, n) {
+	for _, a := range l.view.Admissions(time.Time{}, n, n) {
 		l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
 		if end != nil {
 			l.fold(ledger.Task, a.ID, end)
@@ -166,7 +166,7 @@ func TestAWithdrawnIntentEndsQueuedTasksAndLetsTheOthersRun(t *testing.T) {
 	l.admit(1, nil)
 	l.fold(ledger.Intent, "n1", &intentv1.Withdrawn{})
 	l.open(3)
-	if left := l.view.Admissions(10, 10); len(left) > 0 {
+	if left := l.view.Admissions(time.Time{}, 10, 10); len(left) > 0 {
 		t.Errorf("%d tasks may still be admitted", len(left))
 	}
 	for _, e := range l.view.Outdated(10) {
@@ -178,7 +178,7 @@ func TestAWithdrawnIntentEndsQueuedTasksAndLetsTheOthersRun(t *testing.T) {
 func TestProgressCountsEveryDeferredChangeHoweverFewItNames(t *testing.T) {
 	l := installed(8)
 	l.open(8)
-	for _, a := range l.view.Admissions(6, 6) {
+	for _, a := range l.view.Admissions(time.Time{}, 6, 6) {
 		l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
 		l.fold(ledger.Task, a.ID, &taskv1.Started{})
 		l.fold(ledger.Task, a.ID, &taskv1.Deferred{})

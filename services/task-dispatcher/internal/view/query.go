@@ -68,9 +68,10 @@ func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 	}
 	tasks, records := v.forAdmission(t.ServerId)
 	reasons := admission.Decide(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission)
+	server, _ := v.servers.Get(t.ServerId)
 	for n, r := range records {
 		if r.Task.Id == t.Id {
-			t.Reason = cmp.Or(reasons[n], v.held(t))
+			t.Reason = cmp.Or(reasons[n], v.Site.text(t, server), v.held(t))
 		}
 	}
 	return t

@@ -193,7 +193,7 @@ func (s *story) admitStep() {
 		s.fold(ledger.Task, s.pick("claim key", ClaimKey, ClaimKey, "other"),
 			&taskv1.Claimed{ProcessId: s.pick("process", "p1", "p2")})
 	}
-	admissions := s.view.Admissions(limit, 2)
+	admissions := s.view.Admissions(time.Time{}, limit, 2)
 	checkKeep(s.t, s.view, admissions)
 	for _, a := range admissions {
 		s.fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(s.now.Add(time.Minute))})
@@ -226,7 +226,7 @@ func (s *story) endStep() {
 func whole(v *View) string {
 	outdated := v.Outdated(100)
 	slices.SortFunc(outdated, func(a, b Ending) int { return slices.Compare([]byte(a.ID), []byte(b.ID)) })
-	tasks, claim := v.Admissions(limit, 100), v.Claim()
+	tasks, claim := v.Admissions(time.Time{}, limit, 100), v.Claim()
 	next, more := v.NextDeadline()
 	rows, _ := v.List(Filter{Limit: 1000})
 	var listed []*taskv1.Task

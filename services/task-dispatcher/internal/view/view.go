@@ -33,7 +33,7 @@ import (
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
-const Layout = 25
+const Layout = 27
 
 // KeepEnded is how many successful tasks stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
@@ -41,6 +41,7 @@ const KeepEnded = 10_000
 // Nouns are the nouns that the view folds.
 var Nouns = []ledger.Noun{
 	ledger.Agent, ledger.Environment, ledger.Server, ledger.Instance, ledger.Intent, ledger.Image, ledger.Task,
+	ledger.Hold,
 }
 
 // View is the dispatcher's view.
@@ -60,6 +61,7 @@ type View struct {
 
 	indexes
 	documents *documents
+	Site      *Site
 }
 
 // indexes is everything that is derived from the tables.
@@ -88,6 +90,7 @@ func New(onDocument func(server string)) *View {
 		servers:   fold.NewTable[*dispatcherv1.ServerRecord]("server"),
 		agents:    fold.NewTable[*agentv1.Agent]("agent"),
 		settings:  fold.NewTable[*dispatcherv1.EnvironmentRecord]("environment"),
+		Site:      &Site{pauses: fold.NewTable[*dispatcherv1.PauseRecord]("pause")},
 		images:    &images{table: fold.NewTable[*dispatcherv1.ImageRecord]("image")},
 		refreshes: &refreshes{table: fold.NewTable[*dispatcherv1.RefreshRecord]("refresh")},
 		claims:    &claims{table: fold.NewTable[*dispatcherv1.AdmissionRecord]("admission")},
@@ -123,12 +126,13 @@ func newIndexes() indexes {
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.tasks, v.instances.table, v.servers, v.images.table, v.agents, v.settings,
+	return []fold.Stored{v.tasks, v.instances.table, v.servers, v.images.table, v.agents, v.settings, v.Site.pauses,
 		v.refreshes.table, v.claims.table, v.counts.table, v.durations}
 }
 
 // Apply folds one fact.
 func (v *View) Apply(f ledger.Fact) bool {
+	v.Site.now = f.At
 	fits := v.applyFact(f)
 	v.counts.settle(f.Sequence)
 	return fits
@@ -148,6 +152,8 @@ func (v *View) applyFact(f ledger.Fact) bool {
 		return v.applyAgent(f)
 	case ledger.Environment:
 		return v.applyEnvironment(f)
+	case ledger.Hold:
+		return v.Site.apply(f)
 	case ledger.Intent:
 		switch b := f.Body.(type) {
 		case *intentv1.Accepted:

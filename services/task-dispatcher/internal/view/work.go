@@ -95,11 +95,12 @@ func (v *View) Outdated(most int) []Ending {
 // Overdue returns the open tasks whose deadline passed, at most most.
 func (v *View) Overdue(now time.Time, most int) []Ending {
 	var out []Ending
+	spares := v.Site.spares(now)
 	v.deadlines.Scan(func(d deadline) bool {
 		if d.at > now.UnixNano() || len(out) == most {
 			return false
 		}
-		if r, ok := v.tasks.Get(d.id); ok {
+		if r, ok := v.tasks.Get(d.id); ok && !(spares && r.Task.State == taskv1.State_STATE_QUEUED) {
 			out = append(out, v.ending(d.id, r, &taskv1.Expired{
 				State: r.Task.State, Deadline: r.Task.Deadline, ServerDead: v.isDead(r.Task.ServerId),
 			}))
@@ -142,9 +143,9 @@ type Admission struct {
 	Within     time.Duration     // how long it may be under way; see SetWithin
 }
 
-// Admissions returns the tasks that may be assigned now under a limit, at most most.
-func (v *View) Admissions(concurrency, most int) (tasks []Admission) {
-	ids := admission.Limit(v.admissible(concurrency), v.SlotsTaken(concurrency), concurrency, most)
+// Admissions returns the tasks that may be assigned at a time under a limit, at most most.
+func (v *View) Admissions(at time.Time, concurrency, most int) (tasks []Admission) {
+	ids := admission.Limit(v.admissible(at, concurrency), v.SlotsTaken(concurrency), concurrency, most)
 	room := &room{images: v.images, instancesOf: v.instances.byServer, ahead: v.aheadBytes, taken: map[string]int{}}
 	for _, id := range ids {
 		r, _ := v.tasks.Get(id)

@@ -171,7 +171,9 @@ type InstanceRecord struct {
 	// The generation that was there when it was last observed; 0 where the executor does not say it.
 	ObservedGeneration uint64 `protobuf:"varint,32,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	// True when its last change ended because its time was over, until one succeeds: the next one has all the time.
-	TimedOut      bool `protobuf:"varint,33,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
+	TimedOut bool `protobuf:"varint,33,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
+	// True when what is wanted is to be started again, though it may be what is placed.
+	Again         bool `protobuf:"varint,290,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -433,6 +435,13 @@ func (x *InstanceRecord) GetObservedGeneration() uint64 {
 func (x *InstanceRecord) GetTimedOut() bool {
 	if x != nil {
 		return x.TimedOut
+	}
+	return false
+}
+
+func (x *InstanceRecord) GetAgain() bool {
+	if x != nil {
+		return x.Again
 	}
 	return false
 }
@@ -719,6 +728,79 @@ func (x *EnvironmentRecord) GetBusyLimit() *durationpb.Duration {
 	return nil
 }
 
+// PauseRecord is the pause of the site that was set last, in which no task is assigned. There is one at most.
+type PauseRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who set it.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// Why.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it ends.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// When it was ended before that; unset while it was not.
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseRecord) Reset() {
+	*x = PauseRecord{}
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseRecord) ProtoMessage() {}
+
+func (x *PauseRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseRecord.ProtoReflect.Descriptor instead.
+func (*PauseRecord) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PauseRecord) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *PauseRecord) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PauseRecord) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *PauseRecord) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
 // ImageRecord is an image that a document may name.
 type ImageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -732,7 +814,7 @@ type ImageRecord struct {
 
 func (x *ImageRecord) Reset() {
 	*x = ImageRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +826,7 @@ func (x *ImageRecord) String() string {
 func (*ImageRecord) ProtoMessage() {}
 
 func (x *ImageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +839,7 @@ func (x *ImageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageRecord.ProtoReflect.Descriptor instead.
 func (*ImageRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{4}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ImageRecord) GetManifest() *v12.Manifest {
@@ -793,7 +875,7 @@ type RefreshRecord struct {
 
 func (x *RefreshRecord) Reset() {
 	*x = RefreshRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +887,7 @@ func (x *RefreshRecord) String() string {
 func (*RefreshRecord) ProtoMessage() {}
 
 func (x *RefreshRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +900,7 @@ func (x *RefreshRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRecord.ProtoReflect.Descriptor instead.
 func (*RefreshRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{5}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RefreshRecord) GetSequence() uint64 {
@@ -871,7 +953,7 @@ type AdmissionRecord struct {
 
 func (x *AdmissionRecord) Reset() {
 	*x = AdmissionRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +965,7 @@ func (x *AdmissionRecord) String() string {
 func (*AdmissionRecord) ProtoMessage() {}
 
 func (x *AdmissionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +978,7 @@ func (x *AdmissionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmissionRecord.ProtoReflect.Descriptor instead.
 func (*AdmissionRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{6}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AdmissionRecord) GetProcessId() string {
@@ -940,7 +1022,7 @@ type ProgressRecord struct {
 
 func (x *ProgressRecord) Reset() {
 	*x = ProgressRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1034,7 @@ func (x *ProgressRecord) String() string {
 func (*ProgressRecord) ProtoMessage() {}
 
 func (x *ProgressRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1047,7 @@ func (x *ProgressRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRecord.ProtoReflect.Descriptor instead.
 func (*ProgressRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{7}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ProgressRecord) GetCounts() *IntentCounts {
@@ -1016,7 +1098,7 @@ type DurationsRecord struct {
 
 func (x *DurationsRecord) Reset() {
 	*x = DurationsRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1110,7 @@ func (x *DurationsRecord) String() string {
 func (*DurationsRecord) ProtoMessage() {}
 
 func (x *DurationsRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1123,7 @@ func (x *DurationsRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurationsRecord.ProtoReflect.Descriptor instead.
 func (*DurationsRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{8}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DurationsRecord) GetSteps() map[int32]*Durations {
@@ -1064,7 +1146,7 @@ type Durations struct {
 
 func (x *Durations) Reset() {
 	*x = Durations{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1158,7 @@ func (x *Durations) String() string {
 func (*Durations) ProtoMessage() {}
 
 func (x *Durations) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1171,7 @@ func (x *Durations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Durations.ProtoReflect.Descriptor instead.
 func (*Durations) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{9}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Durations) GetCounts() map[uint32]uint32 {
@@ -1116,7 +1198,7 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
 	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12I\n" +
-	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xb6\n" +
+	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xcd\n" +
 	"\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
@@ -1157,7 +1239,8 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
 	"\x06unwell\x18\x1f \x01(\bR\x06unwell\x12/\n" +
 	"\x13observed_generation\x18  \x01(\x04R\x12observedGeneration\x12\x1b\n" +
-	"\ttimed_out\x18! \x01(\bR\btimedOut\"\x8f\b\n" +
+	"\ttimed_out\x18! \x01(\bR\btimedOut\x12\x15\n" +
+	"\x05again\x18\xa2\x02 \x01(\bR\x05again\"\x8f\b\n" +
 	"\fServerRecord\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12H\n" +
 	"\x06labels\x18\x02 \x03(\v20.garrison.dispatcher.v1.ServerRecord.LabelsEntryR\x06labels\x12,\n" +
@@ -1192,7 +1275,12 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\fdrift_braked\x18\x02 \x01(\bR\vdriftBraked\x12-\n" +
 	"\x04keep\x18\x03 \x03(\v2\x19.garrison.rollout.v1.KeepR\x04keep\x128\n" +
 	"\n" +
-	"busy_limit\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\"`\n" +
+	"busy_limit\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\"\x9e\x01\n" +
+	"\vPauseRecord\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x125\n" +
+	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"`\n" +
 	"\vImageRecord\x127\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1b.garrison.image.v1.ManifestR\bmanifest\x12\x18\n" +
 	"\adeleted\x18\x02 \x01(\bR\adeleted\"\xc7\x01\n" +
@@ -1243,75 +1331,78 @@ func file_garrison_dispatcher_v1_view_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_view_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*TaskRecord)(nil),            // 0: garrison.dispatcher.v1.TaskRecord
 	(*InstanceRecord)(nil),        // 1: garrison.dispatcher.v1.InstanceRecord
 	(*ServerRecord)(nil),          // 2: garrison.dispatcher.v1.ServerRecord
 	(*EnvironmentRecord)(nil),     // 3: garrison.dispatcher.v1.EnvironmentRecord
-	(*ImageRecord)(nil),           // 4: garrison.dispatcher.v1.ImageRecord
-	(*RefreshRecord)(nil),         // 5: garrison.dispatcher.v1.RefreshRecord
-	(*AdmissionRecord)(nil),       // 6: garrison.dispatcher.v1.AdmissionRecord
-	(*ProgressRecord)(nil),        // 7: garrison.dispatcher.v1.ProgressRecord
-	(*DurationsRecord)(nil),       // 8: garrison.dispatcher.v1.DurationsRecord
-	(*Durations)(nil),             // 9: garrison.dispatcher.v1.Durations
-	nil,                           // 10: garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	nil,                           // 11: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	nil,                           // 12: garrison.dispatcher.v1.DurationsRecord.StepsEntry
-	nil,                           // 13: garrison.dispatcher.v1.Durations.CountsEntry
-	nil,                           // 14: garrison.dispatcher.v1.Durations.BeforeEntry
-	(*v1.Task)(nil),               // 15: garrison.task.v1.Task
-	(*v11.Configuration)(nil),     // 16: garrison.instance.v1.Configuration
-	(*v12.Ref)(nil),               // 17: garrison.image.v1.Ref
-	(v1.State)(0),                 // 18: garrison.task.v1.State
-	(v13.Life)(0),                 // 19: garrison.server.v1.Life
-	(v13.Presence)(0),             // 20: garrison.server.v1.Presence
-	(v13.Standing)(0),             // 21: garrison.server.v1.Standing
-	(*v13.Tombstone)(nil),         // 22: garrison.server.v1.Tombstone
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(v14.DriftPolicy)(0),          // 24: garrison.environment.v1.DriftPolicy
-	(*v15.Keep)(nil),              // 25: garrison.rollout.v1.Keep
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*v12.Manifest)(nil),          // 27: garrison.image.v1.Manifest
-	(*v13.Scan)(nil),              // 28: garrison.server.v1.Scan
-	(*v12.Ahead)(nil),             // 29: garrison.image.v1.Ahead
-	(*IntentCounts)(nil),          // 30: garrison.dispatcher.v1.IntentCounts
-	(*v13.RuleLabel)(nil),         // 31: garrison.server.v1.RuleLabel
+	(*PauseRecord)(nil),           // 4: garrison.dispatcher.v1.PauseRecord
+	(*ImageRecord)(nil),           // 5: garrison.dispatcher.v1.ImageRecord
+	(*RefreshRecord)(nil),         // 6: garrison.dispatcher.v1.RefreshRecord
+	(*AdmissionRecord)(nil),       // 7: garrison.dispatcher.v1.AdmissionRecord
+	(*ProgressRecord)(nil),        // 8: garrison.dispatcher.v1.ProgressRecord
+	(*DurationsRecord)(nil),       // 9: garrison.dispatcher.v1.DurationsRecord
+	(*Durations)(nil),             // 10: garrison.dispatcher.v1.Durations
+	nil,                           // 11: garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	nil,                           // 12: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	nil,                           // 13: garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	nil,                           // 14: garrison.dispatcher.v1.Durations.CountsEntry
+	nil,                           // 15: garrison.dispatcher.v1.Durations.BeforeEntry
+	(*v1.Task)(nil),               // 16: garrison.task.v1.Task
+	(*v11.Configuration)(nil),     // 17: garrison.instance.v1.Configuration
+	(*v12.Ref)(nil),               // 18: garrison.image.v1.Ref
+	(v1.State)(0),                 // 19: garrison.task.v1.State
+	(v13.Life)(0),                 // 20: garrison.server.v1.Life
+	(v13.Presence)(0),             // 21: garrison.server.v1.Presence
+	(v13.Standing)(0),             // 22: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),         // 23: garrison.server.v1.Tombstone
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(v14.DriftPolicy)(0),          // 25: garrison.environment.v1.DriftPolicy
+	(*v15.Keep)(nil),              // 26: garrison.rollout.v1.Keep
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*v12.Manifest)(nil),          // 28: garrison.image.v1.Manifest
+	(*v13.Scan)(nil),              // 29: garrison.server.v1.Scan
+	(*v12.Ahead)(nil),             // 30: garrison.image.v1.Ahead
+	(*IntentCounts)(nil),          // 31: garrison.dispatcher.v1.IntentCounts
+	(*v13.RuleLabel)(nil),         // 32: garrison.server.v1.RuleLabel
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
-	15, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
-	16, // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	17, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
-	17, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
-	17, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
-	16, // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	16, // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
-	16, // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
-	18, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
-	10, // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	19, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
-	20, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
-	21, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
-	22, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
-	23, // 14: garrison.dispatcher.v1.ServerRecord.offline_since:type_name -> google.protobuf.Timestamp
-	11, // 15: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	24, // 16: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
-	25, // 17: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
-	26, // 18: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
-	27, // 19: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	28, // 20: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
-	29, // 21: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
-	30, // 22: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	12, // 23: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
-	13, // 24: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
-	14, // 25: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
-	31, // 26: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	9,  // 27: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	16, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
+	17, // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	18, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
+	18, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
+	18, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
+	17, // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	17, // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
+	17, // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
+	19, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
+	11, // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	20, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
+	21, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
+	22, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
+	23, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
+	24, // 14: garrison.dispatcher.v1.ServerRecord.offline_since:type_name -> google.protobuf.Timestamp
+	12, // 15: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	25, // 16: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
+	26, // 17: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
+	27, // 18: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
+	24, // 19: garrison.dispatcher.v1.PauseRecord.until:type_name -> google.protobuf.Timestamp
+	24, // 20: garrison.dispatcher.v1.PauseRecord.ended_at:type_name -> google.protobuf.Timestamp
+	28, // 21: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	29, // 22: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
+	30, // 23: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
+	31, // 24: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	13, // 25: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	14, // 26: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
+	15, // 27: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
+	32, // 28: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	10, // 29: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }
@@ -1326,7 +1417,7 @@ func file_garrison_dispatcher_v1_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_view_proto_rawDesc), len(file_garrison_dispatcher_v1_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: garrison/hold/v1/hold.proto
 
-// Package garrison.hold.v1 is the noun hold: an agent that no intent changes on some servers for a while. The registry
-// writes its facts.
+// Package garrison.hold.v1 is the noun hold: an agent that no intent changes on some servers for a while, or every
+// agent on all servers, which is a pause of the site. The registry writes its facts.
 
 package holdv1
 
@@ -78,7 +78,7 @@ type Hold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, computed from the agent and the selector. Not in the fact, whose key it is.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The agent.
+	// The agent. Empty means every agent on all servers: a pause of the site, in which no task is assigned either.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// On which servers; servers are named by id.
 	On *v1.Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`

@@ -235,7 +235,9 @@ type Wanted struct {
 	// The candidate that becomes the agent, without a restart; empty where the agent is installed.
 	AdoptCandidate string `protobuf:"bytes,21,opt,name=adopt_candidate,json=adoptCandidate,proto3" json:"adopt_candidate,omitempty"`
 	// What the instance is called in another system, such as triton:UUID. Empty leaves the one from before.
-	Origin        string `protobuf:"bytes,22,opt,name=origin,proto3" json:"origin,omitempty"`
+	Origin string `protobuf:"bytes,22,opt,name=origin,proto3" json:"origin,omitempty"`
+	// True: where the image and the configuration stay, the agent is started again.
+	Again         bool `protobuf:"varint,290,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +326,13 @@ func (x *Wanted) GetOrigin() string {
 		return x.Origin
 	}
 	return ""
+}
+
+func (x *Wanted) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 // Unwanted: the agent is to be removed from the server.
@@ -1383,7 +1392,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xce\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe5\x02\n" +
 	"\x06Wanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +
@@ -1395,7 +1404,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\rconfiguration\x18\x05 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12,\n" +
 	"\x12reverted_intent_id\x18\x14 \x01(\tR\x10revertedIntentId\x12'\n" +
 	"\x0fadopt_candidate\x18\x15 \x01(\tR\x0eadoptCandidate\x12\x16\n" +
-	"\x06origin\x18\x16 \x01(\tR\x06origin\"\xb0\x01\n" +
+	"\x06origin\x18\x16 \x01(\tR\x06origin\x12\x15\n" +
+	"\x05again\x18\xa2\x02 \x01(\bR\x05again\"\xb0\x01\n" +
 	"\bUnwanted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1e\n" +

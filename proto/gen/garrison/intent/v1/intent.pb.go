@@ -709,7 +709,10 @@ type Upgrade struct {
 	// Which image; unset means the newest of the default channel.
 	Image *ImageChoice `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
 	// On which servers; those without the agent are passed over.
-	On            *Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`
+	On *Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`
+	// True: servers that have the image get it again, and the agent is started again. Without an image, each server gets
+	// the one that it has, with the configuration that it has; that cannot be undone.
+	Again         bool `protobuf:"varint,290,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -763,6 +766,13 @@ func (x *Upgrade) GetOn() *Selector {
 		return x.On
 	}
 	return nil
+}
+
+func (x *Upgrade) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 // Remove asks that an agent goes from servers that have it.
@@ -2823,11 +2833,12 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x06values\x18\x01 \x03(\v2).garrison.intent.v1.OwnValues.ValuesEntryR\x06values\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9b\x01\n" +
 	"\aUpgrade\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x125\n" +
 	"\x05image\x18\x02 \x01(\v2\x1f.garrison.intent.v1.ImageChoiceR\x05image\x12,\n" +
-	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"L\n" +
+	"\x02on\x18\x03 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\x12\x15\n" +
+	"\x05again\x18\xa2\x02 \x01(\bR\x05again\"L\n" +
 	"\x06Remove\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
 	"\x02on\x18\x02 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xe3\x02\n" +

@@ -28,7 +28,8 @@ const (
 // SetHoldRequest carries a hold. One for the same agent and selector that is there gets its end and reason.
 type SetHoldRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent; it must exist, and not be of kind external.
+	// The agent; it must exist, and not be of kind external. Empty means every agent, which is a pause of the site: on
+	// all servers, with an end, and with a reason unless the site is paused already.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// On which servers; it must match one.
 	On *v1.Selector `protobuf:"bytes,2,opt,name=on,proto3" json:"on,omitempty"`

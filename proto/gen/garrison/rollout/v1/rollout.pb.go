@@ -190,8 +190,8 @@ type Change struct {
 	// Its place among the changes of the server, from 1: each step begins after every change of the one before succeeded.
 	// Changes with the same number begin together. 0 counts as 1.
 	Step uint32 `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
-	// True: it brings what is wanted again, because something else than a task changed the agent. That the agent is not
-	// healthy before is why it is made: it neither makes the server owed, nor excuses it afterwards.
+	// True: it brings what is wanted again, because something else than a task changed the agent, or to start it again.
+	// That the agent is not healthy before is why it is made: it neither makes the server owed, nor excuses it after.
 	Repair        bool `protobuf:"varint,170,opt,name=repair,proto3" json:"repair,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -48,19 +48,22 @@ const (
 	Verb_VERB_ADOPT Verb = 20
 	// The agent ends, and its adopted process goes on.
 	Verb_VERB_RELEASE Verb = 21
+	// The agent keeps its image and its configuration, and is started again.
+	Verb_VERB_RESTART Verb = 290
 )
 
 // Enum value maps for Verb.
 var (
 	Verb_name = map[int32]string{
-		0:  "VERB_UNSPECIFIED",
-		1:  "VERB_INSTALL",
-		2:  "VERB_UPGRADE",
-		3:  "VERB_REMOVE",
-		4:  "VERB_REFRESH",
-		5:  "VERB_CONFIGURE",
-		20: "VERB_ADOPT",
-		21: "VERB_RELEASE",
+		0:   "VERB_UNSPECIFIED",
+		1:   "VERB_INSTALL",
+		2:   "VERB_UPGRADE",
+		3:   "VERB_REMOVE",
+		4:   "VERB_REFRESH",
+		5:   "VERB_CONFIGURE",
+		20:  "VERB_ADOPT",
+		21:  "VERB_RELEASE",
+		290: "VERB_RESTART",
 	}
 	Verb_value = map[string]int32{
 		"VERB_UNSPECIFIED": 0,
@@ -71,6 +74,7 @@ var (
 		"VERB_CONFIGURE":   5,
 		"VERB_ADOPT":       20,
 		"VERB_RELEASE":     21,
+		"VERB_RESTART":     290,
 	}
 )
 
@@ -1912,7 +1916,7 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"done_bytes\x18\x03 \x01(\x04R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x04 \x01(\x04R\n" +
-	"totalBytes*\x99\x01\n" +
+	"totalBytes*\xac\x01\n" +
 	"\x04Verb\x12\x14\n" +
 	"\x10VERB_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fVERB_INSTALL\x10\x01\x12\x10\n" +
@@ -1922,7 +1926,8 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\x0eVERB_CONFIGURE\x10\x05\x12\x0e\n" +
 	"\n" +
 	"VERB_ADOPT\x10\x14\x12\x10\n" +
-	"\fVERB_RELEASE\x10\x15*\xce\x01\n" +
+	"\fVERB_RELEASE\x10\x15\x12\x11\n" +
+	"\fVERB_RESTART\x10\xa2\x02*\xce\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_QUEUED\x10\x01\x12\x12\n" +

@@ -2,6 +2,7 @@
 package holds
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/page"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -60,22 +62,20 @@ func (a *API) Set(
 	}
 	id := ""
 	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		agent, ok := r.View.Agent(q.Agent)
-		switch {
-		case !ok:
-			return nil, request.NotFound(intent.UnknownAgent(r.View, q.Agent))
-		case agent.Kind == agentv1.Kind_KIND_EXTERNAL:
-			return nil, request.Invalid(code.UnsupportedKind,
-				"agent %q is of kind external: Garrison changes nothing there",
-				q.Agent)
-		}
-		on, refusal := hold.Resolved(r.View, q.On)
-		if refusal != nil {
-			return nil, request.NotFound(refusal)
+		on, err := a.servers(q)
+		if err != nil {
+			return nil, err
 		}
 		id = holdnoun.ID(q.Agent, on)
-		body := &holdv1.Hold{Agent: q.Agent, On: on, Until: q.Until, Reason: q.Reason}
 		have, ok := r.View.Hold(id)
+		body := &holdv1.Hold{Agent: q.Agent, On: on, Until: q.Until, Reason: q.Reason}
+		if holdnoun.InEffect(have, r.Now()) {
+			body.Reason = cmp.Or(q.Reason, have.Reason)
+		}
+		if q.Agent == "" && (body.Until == nil || body.Reason == "") {
+			return nil, request.Invalid(code.BadHold, "a pause of the site needs an end and a reason").
+				Try("garrison hold --all --until 8h -m WHY")
+		}
 		if ok && have.Reason == body.Reason && proto.Equal(have.Until, body.Until) {
 			return nil, nil
 		}
@@ -97,6 +97,28 @@ func (a *API) Set(
 		}
 	})
 	return resp, nil
+}
+
+// servers returns the servers that a hold is about, by id. It must run inside Read.
+func (a *API) servers(q *registryv1.SetHoldRequest) (*intentv1.Selector, error) {
+	agent, ok := a.records.View.Agent(q.Agent)
+	switch {
+	case q.Agent == "" && !proto.Equal(q.On, holdnoun.Site()):
+		return nil, request.Invalid(code.BadHold, "a hold of every agent pauses the site, and is about all servers").
+			Try("garrison hold --all --until 8h -m WHY, or garrison env freeze ENVIRONMENT --until 8h")
+	case q.Agent == "":
+		return holdnoun.Site(), nil
+	case !ok:
+		return nil, request.NotFound(intent.UnknownAgent(a.records.View, q.Agent))
+	case agent.Kind == agentv1.Kind_KIND_EXTERNAL:
+		return nil, request.Invalid(code.UnsupportedKind,
+			"agent %q is of kind external: Garrison changes nothing there", q.Agent)
+	}
+	on, refusal := hold.Resolved(a.records.View, q.On)
+	if refusal != nil {
+		return nil, request.NotFound(refusal)
+	}
+	return on, nil
 }
 
 // passed drafts the ends of holds, other than one, whose time passed. It must run inside Read.
@@ -188,7 +210,7 @@ func (a *API) List(
 		}
 		at := r.Now()
 		matching := request.Only(r.View.Holds(after), func(h *holdv1.Hold) bool {
-			return holdnoun.InEffect(h, at) && (q.Agent == "" || h.Agent == q.Agent) &&
+			return holdnoun.InEffect(h, at) && (q.Agent == "" || h.Agent == q.Agent || h.Agent == "") &&
 				(q.On == nil || a.aboutOne(h, among))
 		})
 		return page.Map(matching, func(_ string, h *holdv1.Hold) *holdv1.Hold { return hold.Row(r.View, h) }), nil

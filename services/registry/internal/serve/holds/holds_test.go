@@ -10,12 +10,14 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	holdnoun "github.com/garrison-fleet/garrison/pkg/noun/hold"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
 )
@@ -134,6 +136,46 @@ func TestAHoldEndsAsAWhole(t *testing.T) {
 	}
 	h := s.hold(recordstest.On("web-1"))
 	recordstest.Call(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Id: h.Id[:8]})
+}
+
+func TestAPauseOfTheSiteHoldsEveryAgentAndKeepsItsReason(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	set := func(until time.Duration, why string) *holdv1.Hold {
+		return recordstest.Call(s.World, s.api.Set, &registryv1.SetHoldRequest{
+			On: recordstest.Everywhere(), Until: timestamppb.New(s.At.Add(until)), Reason: why,
+		}).Hold
+	}
+	set(time.Hour, "a move")
+	if have := s.left(up()); have != "HELD,HELD,HELD" {
+		t.Errorf("left out are %q", have)
+	}
+	if h := set(3*time.Hour, ""); h.Reason != "a move" || h.Id != holdnoun.ID("", holdnoun.Site()) || h.Servers != 3 {
+		t.Errorf("extended, it is %v", h)
+	}
+	s.At = s.At.Add(2 * time.Hour)
+	if hold.Pause(s.View, s.At) == nil || hold.Pause(s.View, s.At.Add(2*time.Hour)) != nil {
+		t.Error("it does not end when it was extended to")
+	}
+	recordstest.Call(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Id: holdnoun.ID("", holdnoun.Site())})
+	if have := s.left(up()); have != ",," {
+		t.Errorf("once it ended, left out are %q", have)
+	}
+}
+
+func TestAPauseNeedsAnEndAReasonAndAllServers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	all, later := recordstest.Everywhere(), timestamppb.New(s.At.Add(time.Hour))
+	for name, q := range map[string]*registryv1.SetHoldRequest{
+		"no end":       {On: all, Reason: "x"},
+		"no reason":    {On: all, Until: later},
+		"some servers": {On: recordstest.On("web-1"), Until: later, Reason: "x"},
+	} {
+		if have := recordstest.Code(s.World, s.api.Set, q); have != code.BadHold {
+			t.Errorf("%s: %q, want %s", name, have, code.BadHold)
+		}
+	}
 }
 
 func TestWrongHoldsAreRefused(t *testing.T) {

@@ -81,7 +81,7 @@ func (w *Work) NoteFacts(facts []ledger.Fact) {
 			w.active.Store(true)
 			w.moved.Add(1)
 			wakes = true
-		case ledger.Intent, ledger.Server, ledger.Instance:
+		case ledger.Intent, ledger.Server, ledger.Instance, ledger.Hold:
 			w.moved.Add(1)
 			wakes = wakes || w.active.Load()
 		case ledger.Task, ledger.Environment:
@@ -249,8 +249,9 @@ func (w *Work) basis(at time.Time) *rolloutv1.Basis {
 // unrestored returns broken servers that are to be taken back: those of waves that passed, and all once the rollout
 // does not run.
 func (w *Work) unrestored(r *rolloutv1.Rollout) (out []*rolloutv1.Target) {
-	if r.State == rolloutv1.State_STATE_UNDONE || r.Undoes != "" {
-		return nil // what an undo takes away is not wanted again
+	paused, _ := rolling.Paused(w.records.View, w.records.Now())
+	if r.State == rolloutv1.State_STATE_UNDONE || r.Undoes != "" || paused != "" {
+		return nil // what an undo takes away is not wanted again, and a pause ends
 	}
 	for t := range w.records.View.Unrestored(r.Id) {
 		wave := rollouts.Wave(r, t.Wave)
