@@ -74,6 +74,9 @@ func readSizes(part string) (out []*rolloutv1.Stage, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w; conditions follow a semicolon, as in '10%%; env=test'", err)
 		}
+		if l.GetServers()+l.GetPercent() == 0 {
+			return nil, fmt.Errorf("%q: a wave has at least one server", part)
+		}
 		stage := &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: l.GetServers()}}
 		if _, ok := l.By.(*rolloutv1.Limit_Percent); ok {
 			stage.Size = &rolloutv1.Stage_Percent{Percent: l.GetPercent()}

@@ -47,6 +47,8 @@ func TestStagesThatMeanNothingAreRefused(t *testing.T) {
 		"":                "not a number of servers",
 		"10%;":            "not a number of servers",
 		"rest;10%":        "nothing comes after rest",
+		"0":               "at least one server",
+		"10%,0%":          "at least one server",
 		"10%,env=prod":    "semicolon",
 		"10,20 of env=a":  "one size",
 		"x of env=a":      "not a number of servers",
