@@ -216,7 +216,8 @@ func TestASetUpRunsToItsEnd(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.Dir, "done")); err != nil {
 		t.Error(err)
 	}
-	if err := new(starts).runOnce(shell(t, "exit 7"), nil); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+	err := new(starts).runOnce(shell(t, "exit 7"), nil)
+	if err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("got %v", err)
 	}
 	late := make(chan struct{})
