@@ -192,14 +192,7 @@ func askWords(i *intentv1.Intent) (words []string) {
 		words = []string{"install", ChoiceText(ask.Install.GetAgent(),
 			ask.Install.GetImage()), selector.Args(ask.Install.GetOn())}
 	case *intentv1.Intent_Upgrade:
-		words = []string{"up", ChoiceText(ask.Upgrade.GetAgent(),
-			ask.Upgrade.GetImage()), selector.Args(ask.Upgrade.GetOn())}
-		switch {
-		case Restarts(ask.Upgrade):
-			words[0] = "restart"
-		case ask.Upgrade.GetAgain():
-			words = append(words, "--again")
-		}
+		words = upgradeWords(ask.Upgrade)
 	case *intentv1.Intent_Configure:
 		words = []string{"configure", ask.Configure.GetAgent()}
 		if ask.Configure.GetRepair() {
@@ -226,6 +219,18 @@ func askWords(i *intentv1.Intent) (words []string) {
 		words = rolloutWords(ask.Rollout)
 	case *intentv1.Intent_Decommission:
 		words = decommissionWords(ask.Decommission)
+	}
+	return words
+}
+
+// upgradeWords returns the command that asks for an upgrade or a restart.
+func upgradeWords(q *intentv1.Upgrade) []string {
+	words := []string{"up", ChoiceText(q.GetAgent(), q.GetImage()), selector.Args(q.GetOn())}
+	switch {
+	case Restarts(q):
+		words[0] = "restart"
+	case q.GetAgain():
+		words = append(words, "--again")
 	}
 	return words
 }

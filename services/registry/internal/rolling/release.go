@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
@@ -173,31 +174,31 @@ func (run Run) intent(t *rolloutv1.Target, g *group) *intentv1.Intent {
 		if insists(in) { // it was planned for servers on which the same failed before
 			in.Note = run.Note
 		}
-		choice := &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: c.To.GetId()}}
-		switch ask := in.GetAsk().(type) {
-		case *intentv1.Intent_Install:
-			ask.Install.Image = choice
-			if ask.Install.Agent == c.Agent {
-				return in
-			}
-		case *intentv1.Intent_Upgrade:
-			if !ask.Upgrade.Again || ask.Upgrade.Image != nil {
-				ask.Upgrade.Image = choice
-			}
-			if ask.Upgrade.Agent == c.Agent {
-				return in
-			}
-		case *intentv1.Intent_Configure:
-			if ask.Configure.Agent == c.Agent {
-				return in
-			}
-		case *intentv1.Intent_Remove:
-			if ask.Remove.Agent == c.Agent {
-				return in
-			}
+		if bring(in, c.To) == c.Agent {
+			return in
 		}
 	}
 	return nil
+}
+
+// bring has a step bring one image where it brings any, and returns the step's agent.
+func bring(in *intentv1.Intent, to *imagev1.Ref) (agent string) {
+	choice := &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: to.GetId()}}
+	switch ask := in.GetAsk().(type) {
+	case *intentv1.Intent_Install:
+		ask.Install.Image = choice
+		return ask.Install.Agent
+	case *intentv1.Intent_Upgrade:
+		if !ask.Upgrade.Again || ask.Upgrade.Image != nil {
+			ask.Upgrade.Image = choice
+		}
+		return ask.Upgrade.Agent
+	case *intentv1.Intent_Configure:
+		return ask.Configure.Agent
+	case *intentv1.Intent_Remove:
+		return ask.Remove.Agent
+	}
+	return ""
 }
 
 // insists reports whether an operator named what a step brings.

@@ -52,13 +52,8 @@ func (a *API) Set(
 	ctx context.Context, c bus.Caller, q *registryv1.SetHoldRequest,
 ) (*registryv1.SetHoldResponse, error) {
 	r := a.records
-	if !request.Printable(q.Reason, intent.MaxNote) {
-		return nil, request.Invalid(code.BadNote,
-			"a reason must be printable and have %d bytes at most", intent.MaxNote)
-	}
-	if q.Until != nil && (!q.Until.IsValid() || !q.Until.AsTime().After(r.Now())) {
-		return nil, request.Invalid(code.BadHold, "the hold would end at %s, which is not in the future",
-			q.Until.AsTime().UTC().Format(time.RFC3339)).Try("garrison hold " + q.Agent + " --until 24h")
+	if err := a.check(q); err != nil {
+		return nil, err
 	}
 	id := ""
 	err := r.Change(ctx, func() ([]ledger.Draft, error) {
@@ -97,6 +92,18 @@ func (a *API) Set(
 		}
 	})
 	return resp, nil
+}
+
+// check refuses a reason or an end that no hold may have.
+func (a *API) check(q *registryv1.SetHoldRequest) error {
+	if !request.Printable(q.Reason, intent.MaxNote) {
+		return request.Invalid(code.BadNote, "a reason must be printable and have %d bytes at most", intent.MaxNote)
+	}
+	if q.Until != nil && (!q.Until.IsValid() || !q.Until.AsTime().After(a.records.Now())) {
+		return request.Invalid(code.BadHold, "the hold would end at %s, which is not in the future",
+			q.Until.AsTime().UTC().Format(time.RFC3339)).Try("garrison hold " + q.Agent + " --until 24h")
+	}
+	return nil
 }
 
 // servers returns the servers that a hold is about, by id. It must run inside Read.
