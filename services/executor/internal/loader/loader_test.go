@@ -4,21 +4,25 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
-// object is an ELF file without code.
-type object struct {
+// file is an ELF file without code.
+type file struct {
 	loader  string
 	needs   []string
 	runpath string
 }
 
-// bytes returns the file: its header, a program header for the loader, and the sections .dynamic and .dynstr.
-func (o object) bytes(t *testing.T) []byte {
+// bytes returns the file: its header, headers of a part that is loaded at address 0 and has all of it, of the loader
+// and of the dynamic section, and what these name.
+func (o file) bytes(t *testing.T) []byte {
 	t.Helper()
 	texts := []byte{0}
 	text := func(s string) uint64 {
@@ -33,26 +37,28 @@ func (o object) bytes(t *testing.T) []byte {
 	if o.runpath != "" {
 		dynamic = append(dynamic, elf.Dyn64{Tag: int64(elf.DT_RUNPATH), Val: text(o.runpath)})
 	}
-	dynamic = append(dynamic, elf.Dyn64{})
-	const headers = 64 + 56
+	const headers = 64 + 3*56
 	loaderAt := uint64(headers)
 	textsAt := loaderAt + uint64(len(o.loader)) + 1
-	dynamicAt := textsAt + uint64(len(texts))
-	dynamicSize := uint64(16 * len(dynamic))
+	dynamic = append(dynamic,
+		elf.Dyn64{Tag: int64(elf.DT_STRTAB), Val: textsAt},
+		elf.Dyn64{Tag: int64(elf.DT_STRSZ), Val: uint64(len(texts))},
+		elf.Dyn64{})
+	dynamicAt, dynamicSize := textsAt+uint64(len(texts)), uint64(16*len(dynamic))
 	h := elf.Header64{
-		Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64, Phentsize: 56, Ehsize: 64,
-		Shoff: dynamicAt + dynamicSize, Shentsize: 64, Shnum: 3, Shstrndx: 2,
+		Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64, Phentsize: 56, Phnum: 3,
+		Ehsize: 64,
 	}
 	copy(h.Ident[:], elf.ELFMAG+"\x02\x01\x01")
-	if o.loader != "" {
-		h.Phnum = 1
+	interp := elf.Prog64{Type: uint32(elf.PT_INTERP), Off: loaderAt, Filesz: uint64(len(o.loader)) + 1}
+	if o.loader == "" {
+		interp.Type = uint32(elf.PT_NULL)
 	}
 	var out bytes.Buffer
 	for _, part := range []any{
-		h, elf.Prog64{Type: uint32(elf.PT_INTERP), Off: loaderAt, Filesz: uint64(len(o.loader)) + 1},
-		append([]byte(o.loader), 0), texts, dynamic, elf.Section64{},
-		elf.Section64{Type: uint32(elf.SHT_DYNAMIC), Off: dynamicAt, Size: dynamicSize, Link: 2, Entsize: 16},
-		elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: textsAt, Size: uint64(len(texts))},
+		h, elf.Prog64{Type: uint32(elf.PT_LOAD), Filesz: dynamicAt + dynamicSize}, interp,
+		elf.Prog64{Type: uint32(elf.PT_DYNAMIC), Off: dynamicAt, Filesz: dynamicSize},
+		append([]byte(o.loader), 0), texts, dynamic,
 	} {
 		if err := binary.Write(&out, binary.LittleEndian, part); err != nil {
 			t.Fatal(err)
@@ -75,45 +81,62 @@ func TestMissingNamesWhatTheLoaderDoesNotFind(t *testing.T) {
 		return path
 	}
 	ld := write("lib/ld.so", nil)
-	write("lib/libc.so.6", object{}.bytes(t))
-	write("image/lib/libown.so.1", object{needs: []string{"libdeep.so.2", "libc.so.6"}}.bytes(t))
+	write("lib/libc.so.6", file{}.bytes(t))
+	write("abilities/glibc-hwcaps/x86-64-v2/libfast.so.1", file{}.bytes(t))
+	if err := unix.Mkfifo(filepath.Join(dir, "abilities", "libwaits.so.1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var many []string
+	for n := range 2 * mostNeeds {
+		many = append(many, fmt.Sprintf("lib%d.so", n))
+	}
+	write("image/lib/libown.so.1", file{needs: []string{"libdeep.so.2", "libc.so.6"}}.bytes(t))
 	here := System{
 		Cache: write("cache", []byte("glibc\x00libz.so.1\x00/usr/lib/libz.so.1\x00/usr/lib/libq.so.3\x00")),
 		Dirs:  []string{filepath.Join(dir, "li?")},
 	}
+	abilities := filepath.Join(dir, "abilities")
 	own := "LD_LIBRARY_PATH=" + filepath.Join(dir, "image", "lib")
 	for name, c := range map[string]struct {
-		of   object
+		of   file
 		env  []string
 		want []string
 	}{
-		"all is there": {object{ld, []string{"libc.so.6", "libz.so.1", "libq.so.3"}, ""}, nil, nil},
+		"all is there": {file{ld, []string{"libc.so.6", "libz.so.1", "libq.so.3"}, ""}, nil, nil},
 		"two are missing": {
-			object{ld, []string{"libb.so.1", "libc.so.6", "liba.so.1"}, ""}, nil, []string{"liba.so.1", "libb.so.1"},
+			file{ld, []string{"libb.so.1", "libc.so.6", "liba.so.1"}, ""}, nil, []string{"liba.so.1", "libb.so.1"},
 		},
-		"a part of a cached name": {object{ld, []string{"z.so.1"}, ""}, nil, []string{"z.so.1"}},
-		"in the image, not named": {object{ld, []string{"libown.so.1"}, ""}, nil, []string{"libown.so.1"}},
+		"a part of a cached name": {file{ld, []string{"z.so.1"}, ""}, nil, []string{"z.so.1"}},
+		"in the image, not named": {file{ld, []string{"libown.so.1"}, ""}, nil, []string{"libown.so.1"}},
 		"in the image, which lacks": {
-			object{ld, []string{"libown.so.1"}, "$ORIGIN/lib"}, nil, []string{"libdeep.so.2"},
+			file{ld, []string{"libown.so.1"}, "$ORIGIN/lib"}, nil, []string{"libdeep.so.2"},
 		},
 		"in the image, by a variable": {
-			object{ld, []string{"libown.so.1"}, ""}, []string{own}, []string{"libdeep.so.2"},
+			file{ld, []string{"libown.so.1"}, ""}, []string{own}, []string{"libdeep.so.2"},
 		},
-		"where it cannot tell": {object{ld, []string{"liba.so.1"}, "/opt/$LIB"}, nil, nil},
-		"a path":               {object{ld, []string{"/opt/liba.so.1"}, ""}, nil, nil},
-		"no loader":            {object{"/ld-none.so", []string{"liba.so.1"}, ""}, nil, []string{"/ld-none.so"}},
-		"for musl":             {object{write("lib/ld-musl-x.so.1", nil), []string{"libpthread.so"}, ""}, nil, nil},
-		"linked statically":    {object{"", nil, ""}, nil, nil},
+		"for a processor": {file{ld, []string{"libfast.so.1"}, abilities}, nil, nil},
+		"behind a semicolon": {
+			file{ld, []string{"libfast.so.1"}, ""}, []string{"LD_LIBRARY_PATH=/none;" + abilities}, nil,
+		},
+		"loaded before":        {file{ld, []string{"liba.so.1"}, ""}, []string{"LD_PRELOAD=x.so"}, nil},
+		"behind a FIFO":        {file{ld, []string{"libwaits.so.1", "liba.so.1"}, abilities}, nil, nil},
+		"too many":             {file{ld, many, ""}, nil, nil},
+		"where it cannot tell": {file{ld, []string{"liba.so.1"}, "/opt/$LIB"}, nil, nil},
+		"a path":               {file{ld, []string{"/opt/liba.so.1"}, ""}, nil, nil},
+		"no loader":            {file{"/ld-none.so", []string{"liba.so.1"}, ""}, nil, []string{"/ld-none.so"}},
+		"for musl":             {file{write("lib/ld-musl-x.so.1", nil), []string{"libpthread.so"}, ""}, nil, nil},
+		"linked statically":    {file{"", nil, ""}, nil, nil},
 	} {
 		program := write("image/program", c.of.bytes(t))
-		if have := here.Missing(program, c.env); !slices.Equal(have, c.want) {
+		if have, err := here.Missing(t.Context(), program, c.env); err != nil || !slices.Equal(have, c.want) {
 			t.Errorf("%s: %q, want %q", name, have, c.want)
 		}
 	}
 	for script, want := range map[string][]string{
 		"#!/bin/none -e\nexit\n": {"/bin/none"}, "#!/bin/sh\nexit\n": nil, "text": nil, "": nil,
 	} {
-		if have := here.Missing(write("image/script", []byte(script)), nil); !slices.Equal(have, want) {
+		have, err := here.Missing(t.Context(), write("image/script", []byte(script)), nil)
+		if err != nil || !slices.Equal(have, want) {
 			t.Errorf("%q: %q, want %q", script, have, want)
 		}
 	}
@@ -122,7 +145,7 @@ func TestMissingNamesWhatTheLoaderDoesNotFind(t *testing.T) {
 // TestProgramsOfThisServerLackNothing holds the guarantee against what its own loader starts.
 func TestProgramsOfThisServerLackNothing(t *testing.T) {
 	for _, p := range []string{"/bin/sh", "/bin/ls", "/usr/bin/env", "/usr/bin/awk", "/usr/bin/java"} {
-		if have := Here.Missing(p, nil); len(have) > 0 {
+		if have, err := Here.Missing(t.Context(), p, nil); err != nil || len(have) > 0 {
 			t.Errorf("%s lacks %q", p, have)
 		}
 	}

@@ -25,7 +25,7 @@ type Rehearse struct {
 // Do implements Step.
 func (s Rehearse) Do(ctx context.Context, r *Run) error {
 	v := agent.Coming(r.Record)
-	if err := checkPrograms(s.Configs.Specs, v); err != nil {
+	if err := checkPrograms(ctx, s.Configs.Specs, v); err != nil {
 		return err
 	}
 	tree, err := s.Configs.Render(v)
@@ -92,7 +92,7 @@ type RehearseSelf struct {
 // Do implements Step.
 func (s RehearseSelf) Do(ctx context.Context, r *Run) error {
 	v := agent.Coming(r.Record)
-	if err := checkPrograms(s.Specs, v); err != nil {
+	if err := checkPrograms(ctx, s.Specs, v); err != nil {
 		return err
 	}
 	return s.Self.Rehearse(ctx, s.Specs.Program(v))
@@ -100,7 +100,7 @@ func (s RehearseSelf) Do(ctx context.Context, r *Run) error {
 
 // checkPrograms refuses an image without the programs that it names, or with one that this server cannot load, before
 // the old version is stopped.
-func checkPrograms(s agent.Specs, v agent.Version) error {
+func checkPrograms(ctx context.Context, s agent.Specs, v agent.Version) error {
 	run, err := s.Fill(v)
 	if err != nil {
 		return err
@@ -124,7 +124,11 @@ func checkPrograms(s agent.Specs, v agent.Version) error {
 		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 			return refuse(code.InvalidImage, "the command %q is not a program in the image", command)
 		}
-		if missing := loader.Here.Missing(s.Path(v, command), spec.Env); len(missing) > 0 {
+		missing, err := loader.Here.Missing(ctx, s.Path(v, command), spec.Env)
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
 			return refuse(code.MissingLibrary, "the program %q needs %s: neither the image nor the server has that "+
 				"where it is looked for", command, strings.Join(missing, ", "))
 		}
