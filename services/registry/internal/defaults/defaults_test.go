@@ -312,7 +312,7 @@ func TestAPlanOfADefaultIsWhatIsDerivedOnceItIsSet(t *testing.T) {
 		w.has("old1", "db", "1.0.0")
 		w.removed("old1", "db")
 
-		p := defaults.PlanSet(w, request("db", reach))
+		p := defaults.PlanSet(w, request("db", reach), time.Now())
 		before := p.Sum()
 		w.set("db", reach)
 		installed := w.settle("old0", "old1", "old2", "waits")
@@ -325,7 +325,7 @@ func TestAPlanOfADefaultIsWhatIsDerivedOnceItIsSet(t *testing.T) {
 		if diff := cmp.Diff(want, installed); diff != "" {
 			t.Errorf("%s: %s", reach, diff)
 		}
-		if slices.Equal(before, defaults.PlanSet(w, request("db", reach)).Sum()) {
+		if slices.Equal(before, defaults.PlanSet(w, request("db", reach), time.Now()).Sum()) {
 			t.Errorf("%s: another fleet has the same digest", reach)
 		}
 	}
@@ -339,14 +339,14 @@ func TestAPlanOfAMoveInstallsWhatEachAgentNeedsFirst(t *testing.T) {
 	w.join("t", "prod", "amd64")
 	s, _ := w.Server("s")
 	there, _ := w.Server("t")
-	p := defaults.PlanMove(w, []*serverv1.Server{s, there}, "prod")
+	p := defaults.PlanMove(w, []*serverv1.Server{s, there}, "prod", time.Now())
 	if len(p.Plans) != 2 || p.Plans[0].Agent != "db" || p.Plans[1].Changed != 1 || p.Servers != 1 || p.Already != 1 {
 		t.Errorf("have %+v; want db and then web on s, and t already there", p)
 	}
 	if s.Environment != "test" {
 		t.Error("the plan moved the server")
 	}
-	if none := defaults.PlanMove(w, []*serverv1.Server{there}, ""); len(none.Plans) != 0 || none.Servers != 1 {
+	if none := defaults.PlanMove(w, []*serverv1.Server{there}, "", time.Now()); len(none.Plans) != 0 || none.Servers != 1 {
 		t.Errorf("a move to no environment plans %+v", none)
 	}
 }
@@ -366,7 +366,7 @@ func TestARowCountsServersByWhatBecameOfTheDefault(t *testing.T) {
 	e, _ := w.Environment("prod")
 	row := defaults.Rows(w, e)[0]
 	for _, part := range [][]string{{"old", "due", "has", "left", "waits1"}, {"waits2", "unknown"}} {
-		defaults.Count(w, row, part)
+		defaults.Count(w, row, part, time.Now())
 	}
 	want := map[uint32]uint32{1: 1, 2: 1, 3: 2, 4: 1, 5: 1}
 	if diff := cmp.Diff(want, row.Servers); diff != "" {

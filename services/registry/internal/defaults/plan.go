@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -59,7 +60,9 @@ func (p *Planned) Installs() int {
 }
 
 // add plans an agent's default for the servers on which it is due.
-func (p *Planned) add(r Reader, e *environmentv1.Environment, agent string, servers iter.Seq[*serverv1.Server]) {
+func (p *Planned) add(
+	r Reader, e *environmentv1.Environment, agent string, servers iter.Seq[*serverv1.Server], at time.Time,
+) {
 	d, dueOn := e.Defaults[agent], []string{}
 	for s := range servers {
 		switch stateOf(r, s, agent, d) {
@@ -71,7 +74,7 @@ func (p *Planned) add(r Reader, e *environmentv1.Environment, agent string, serv
 			p.Beyond++
 		}
 	}
-	one := intent.Plan(r, intent.Ask{Actor: d.Actor, Intent: asked(e, agent, d), Due: dueOn})
+	one := intent.Plan(r, intent.Ask{Actor: d.Actor, Intent: asked(e, agent, d), Due: dueOn, At: at})
 	one.Intent.Guard, one.Refusal = nil, nil // what is left out waits, so nothing is refused
 	_, left := split(one)
 	p.Plans = append(p.Plans, one)
@@ -79,7 +82,7 @@ func (p *Planned) add(r Reader, e *environmentv1.Environment, agent string, serv
 }
 
 // PlanSet returns what a default would install if it were set now.
-func PlanSet(r Reader, q *registryv1.SetDefaultRequest) *Planned {
+func PlanSet(r Reader, q *registryv1.SetDefaultRequest, at time.Time) *Planned {
 	have, _ := r.Environment(q.Environment)
 	o := afterSet(r, q)
 	e := o.environment
@@ -87,7 +90,7 @@ func PlanSet(r Reader, q *registryv1.SetDefaultRequest) *Planned {
 	var servers []*serverv1.Server
 	members(r, e.Name, func(s *serverv1.Server) { servers = append(servers, s) })
 	p.Servers = len(servers)
-	p.add(o, e, q.Agent, values(servers))
+	p.add(o, e, q.Agent, values(servers), at)
 	return p
 }
 
@@ -117,7 +120,7 @@ func SetFact(q *registryv1.SetDefaultRequest) *environmentv1.DefaultSet {
 }
 
 // PlanMove returns what the defaults of an environment, or of none, would install on servers that moved there now.
-func PlanMove(r Reader, servers []*serverv1.Server, to string) *Planned {
+func PlanMove(r Reader, servers []*serverv1.Server, to string, at time.Time) *Planned {
 	p := &Planned{sum: []string{"move " + to}}
 	o := &overlay{Reader: r, servers: map[string]*serverv1.Server{}, planned: map[string]*instancev1.Instance{}}
 	var moved []*serverv1.Server
@@ -138,7 +141,7 @@ func PlanMove(r Reader, servers []*serverv1.Server, to string) *Planned {
 		return p
 	}
 	for _, agent := range Agents(r, e) {
-		p.add(o, e, agent, values(moved))
+		p.add(o, e, agent, values(moved), at)
 		p.Plans[len(p.Plans)-1].Targets("", nil, o.plan)
 	}
 	return p

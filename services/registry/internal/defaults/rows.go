@@ -1,6 +1,8 @@
 package defaults
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -26,7 +28,7 @@ func Rows(r Reader, e *environmentv1.Environment) []*registryv1.DefaultRow {
 }
 
 // Count adds the servers with some ids to the counts of a row. It leaves out servers that left the environment.
-func Count(r Reader, row *registryv1.DefaultRow, servers []string) {
+func Count(r Reader, row *registryv1.DefaultRow, servers []string, at time.Time) {
 	e, _ := r.Environment(row.Environment)
 	d := e.GetDefaults()[row.Agent]
 	if d == nil {
@@ -47,7 +49,7 @@ func Count(r Reader, row *registryv1.DefaultRow, servers []string) {
 	if len(dueOn) == 0 {
 		return
 	}
-	p := intent.Plan(r, intent.Ask{Actor: d.Actor, Intent: asked(e, row.Agent, d), Due: dueOn})
+	p := intent.Plan(r, intent.Ask{Actor: d.Actor, Intent: asked(e, row.Agent, d), Due: dueOn, At: at})
 	count(row, due, p.Changed)
 	count(row, waiting, p.LeftOut)
 	addReasons(row, p.Reasons)

@@ -72,7 +72,7 @@ func (a *Defaults) Set(
 		if same && q.KeepReach {
 			return nil, nil
 		}
-		p := defaults.PlanSet(a.records.View, q)
+		p := defaults.PlanSet(a.records.View, q, a.records.Now())
 		err = cmp.Or(checkDefaultRevision(q.Environment, q.Agent, have, q.IfRevision), current(q.PlanSha256, p))
 		if err != nil {
 			return nil, err
@@ -283,7 +283,7 @@ func (a *Defaults) List(
 	for part := range slices.Chunk(servers, defaults.Batch) { // the view stands still for one part at a time
 		a.records.Follower.Read(func() {
 			for _, row := range resp.Defaults {
-				defaults.Count(a.records.View, row, part)
+				defaults.Count(a.records.View, row, part, a.records.Now())
 			}
 		})
 	}

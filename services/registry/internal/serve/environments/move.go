@@ -40,7 +40,7 @@ func (a *Defaults) Move(
 		if err != nil {
 			return nil, err
 		}
-		p := defaults.PlanMove(a.records.View, servers, q.Environment)
+		p := defaults.PlanMove(a.records.View, servers, q.Environment, a.records.Now())
 		if err := cmp.Or(current(q.PlanSha256, p), a.mayMove(q, servers, p)); err != nil {
 			return nil, err
 		}
@@ -118,14 +118,14 @@ func (a *Defaults) planned(q *registryv1.PlanDefaultsRequest) (*defaults.Planned
 		if _, err := a.fits(ask.Set); err != nil {
 			return nil, err
 		}
-		p := defaults.PlanSet(a.records.View, ask.Set)
+		p := defaults.PlanSet(a.records.View, ask.Set, a.records.Now())
 		return p, a.mayInstall(ask.Set, p) // so that an apply is refused before it writes anything
 	case *registryv1.PlanDefaultsRequest_Move:
 		servers, err := a.moved(ask.Move)
 		if err != nil {
 			return nil, err
 		}
-		p := defaults.PlanMove(a.records.View, servers, ask.Move.Environment)
+		p := defaults.PlanMove(a.records.View, servers, ask.Move.Environment, a.records.Now())
 		return p, a.mayMove(ask.Move, servers, p)
 	}
 	return nil, request.Invalid(code.Malformed, "nothing is planned")
@@ -155,7 +155,7 @@ func (a *Defaults) mayMove(
 		}
 	}
 	if len(then) > 0 {
-		p = defaults.PlanMove(rolling.Ahead(a.records.View, then), servers, q.Environment)
+		p = defaults.PlanMove(rolling.Ahead(a.records.View, then), servers, q.Environment, a.records.Now())
 	}
 	most := 0
 	var agents, images []string

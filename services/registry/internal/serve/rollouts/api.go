@@ -134,7 +134,8 @@ func (a *API) everyAgent(in *intentv1.Intent, asked *registryv1.PlanRolloutReque
 		if asked.Repair {
 			step.Change = &intentv1.Step_Configure{Configure: &intentv1.Configure{Agent: agent, Repair: true}}
 		}
-		p := intent.Plan(a.records.View, intent.Ask{Intent: rolling.Ask(step, q.On), Walk: true})
+		ask := intent.Ask{Intent: rolling.Ask(step, q.On), Walk: true, At: a.records.Now()}
+		p := intent.Plan(a.records.View, ask)
 		if p.Changed > 0 {
 			q.Steps = append(q.Steps, step)
 		}
