@@ -152,10 +152,10 @@ func (u Users) Allow(l Limits, drafts []ledger.Draft, now time.Time) error {
 	return nil
 }
 
-// holds reports whether a fact holds or takes back something.
+// holds reports whether a fact holds or takes back something, a hold as well.
 func holds(body proto.Message) bool {
 	switch body.(type) {
-	case *holdv1.Hold, *blockv1.Block, *intentv1.Withdrawn:
+	case *holdv1.Hold, *holdv1.Unset, *blockv1.Block, *intentv1.Withdrawn:
 		return true
 	}
 	return false

@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -29,7 +30,7 @@ func requested(actor string, noun ledger.Noun, body proto.Message, at time.Time)
 
 func TestAUserIsChargedForWhatItCausedAndNobodyElse(t *testing.T) {
 	u := NewUsers()
-	u.Apply(requested("ann", ledger.Hold, &holdv1.Unset{}, noon))
+	u.Apply(requested("ann", ledger.Hold, &blockv1.Lifted{}, noon))
 	u.Apply(requested("ann", ledger.External, &externalv1.Gone{}, noon))
 	for _, f := range []ledger.Fact{
 		{Noun: ledger.Server, Body: &serverv1.Online{}, At: noon, Actor: "ann", Cause: ledger.CausedByBeat("s")},
@@ -44,7 +45,7 @@ func TestAUserIsChargedForWhatItCausedAndNobodyElse(t *testing.T) {
 	if len(have) != 2 || !strings.Contains(have[1], "over:true") || strings.Contains(have[0], "over:true") {
 		t.Errorf("charged %q; want ann's request, and her report, which is over", have)
 	}
-	if u.Apply(requested("bob", ledger.Hold, &holdv1.Unset{}, noon.Add(24*time.Hour))); u.Len() != 1 {
+	if u.Apply(requested("bob", ledger.Hold, &blockv1.Lifted{}, noon.Add(24*time.Hour))); u.Len() != 1 {
 		t.Errorf("%d accounts are kept on the next day; want bob's", u.Len())
 	}
 }
@@ -55,12 +56,12 @@ func TestAUserOverTheBudgetMayOnlyStopThings(t *testing.T) {
 		return []ledger.Draft{ledger.OnKey(requested("ann", ledger.Hold, body, noon), 0)}
 	}
 	for n := range 3 {
-		if err := u.Allow(limits, draft(&holdv1.Unset{}), noon); err != nil {
+		if err := u.Allow(limits, draft(&blockv1.Lifted{}), noon); err != nil {
 			t.Fatalf("fact %d within the budget: %v", n, err)
 		}
-		u.Apply(requested("ann", ledger.Hold, &holdv1.Unset{}, noon))
+		u.Apply(requested("ann", ledger.Hold, &blockv1.Lifted{}, noon))
 	}
-	why := fault.RefusalOf(u.Allow(limits, draft(&holdv1.Unset{}), noon))
+	why := fault.RefusalOf(u.Allow(limits, draft(&blockv1.Lifted{}), noon))
 	if why.GetCode() != code.UserBudget || !strings.Contains(why.Message, "ann") ||
 		!strings.Contains(why.Message, "12h0m0s") {
 		t.Errorf("beyond the budget: %v", why)
@@ -72,7 +73,7 @@ func TestAUserOverTheBudgetMayOnlyStopThings(t *testing.T) {
 			t.Errorf("%T: %v", body, err)
 		}
 	}
-	own := draft(&holdv1.Unset{})
+	own := draft(&blockv1.Lifted{})
 	own[0].Cause = ledger.CausedByFact(1) // what follows from an intent that was accepted before
 	if err := u.Allow(limits, own, noon); err != nil {
 		t.Errorf("a consequence is refused: %v", err)
@@ -81,7 +82,7 @@ func TestAUserOverTheBudgetMayOnlyStopThings(t *testing.T) {
 		t.Error("no refusal is recorded any longer")
 	}
 	for range 2 + refusals/overhead {
-		u.Apply(requested("ann", ledger.Hold, &holdv1.Unset{}, noon))
+		u.Apply(requested("ann", ledger.Hold, &blockv1.Lifted{}, noon))
 	}
 	if !u.Beyond(limits, "ann", noon) {
 		t.Error("refusals are recorded without an end")
@@ -96,12 +97,12 @@ func TestAnEighthMoreIsKeptForHolding(t *testing.T) {
 	allowed := func(body proto.Message) (n int) {
 		wanted := []ledger.Draft{ledger.OnKey(requested("ann", ledger.Hold, body, noon), 0)}
 		for n < 100 && u.Allow(few, wanted, noon) == nil {
-			u.Apply(requested("ann", ledger.Hold, &holdv1.Unset{}, noon))
+			u.Apply(requested("ann", ledger.Hold, &blockv1.Lifted{}, noon))
 			n++
 		}
 		return n
 	}
-	if other, holds := allowed(&holdv1.Unset{}), allowed(&holdv1.Hold{}); other != 16 || holds != 2 {
+	if other, holds := allowed(&blockv1.Lifted{}), allowed(&holdv1.Hold{}); other != 16 || holds != 2 {
 		t.Errorf("%d requests are allowed, and %d holds after them; want 16 and 2", other, holds)
 	}
 }

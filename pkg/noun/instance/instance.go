@@ -174,6 +174,13 @@ func Placed(i *instancev1.Instance) *imagev1.Ref {
 	return i.GetWanted() // the task succeeded, and the image has disappeared since
 }
 
+// Changing reports whether a task may still bring another image or configuration than was observed.
+func Changing(i *instancev1.Instance) bool {
+	return !EndedBadly(i.GetTaskState()) && i.GetTaskState() != taskv1.State_STATE_SUCCEEDED &&
+		(!SameImage(i.GetObserved(), i.GetWanted()) ||
+			!bytes.Equal(i.GetObservedConfigurationDigest(), i.GetConfiguration().GetDigest()))
+}
+
 // SameConfiguration reports whether two configurations are the same. An instance's own values
 // count even when they change nothing now, because they win over later changes elsewhere.
 func SameConfiguration(a, b *instancev1.Configuration) bool {

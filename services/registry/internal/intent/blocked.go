@@ -36,7 +36,7 @@ func blockOf(r Reader, have *instancev1.Instance, w want) *apiv1.Refusal {
 	return nil
 }
 
-// failedElsewhere keeps a default from a build that failed on servers and works on none; nil otherwise.
+// failedElsewhere keeps a default from a build that failed on servers that are alive, and works on none; nil otherwise.
 func failedElsewhere(r Reader, a Ask, have *instancev1.Instance, w want) *apiv1.Refusal {
 	if !a.ofDefault() {
 		return nil
@@ -46,11 +46,19 @@ func failedElsewhere(r Reader, a Ask, have *instancev1.Instance, w want) *apiv1.
 		builds = append(builds, block.ID(build))
 	}
 	for id, s := range r.Suspects() {
-		if s.Working == 0 && slices.Contains(builds, id) {
+		if s.Working == 0 && slices.Contains(builds, id) && slices.ContainsFunc(s.ServerIds, alive(r)) {
 			return failedOnAll(s, w, a.Intent.GetSource().GetEnvironment())
 		}
 	}
 	return nil
+}
+
+// alive returns a function that reports whether a server is.
+func alive(r Reader) func(id string) bool {
+	return func(id string) bool {
+		s, ok := r.Server(id)
+		return ok && s.Life == serverv1.Life_LIFE_ALIVE
+	}
 }
 
 // ofDefault reports whether the intent follows from a default of an environment.

@@ -75,7 +75,7 @@ func (a *API) Set(
 			return nil, nil
 		}
 		drafts := append(a.passed(id), r.ByCaller(c, ledger.Hold, id, body))
-		if n := r.View.HoldCount() - (len(drafts) - 1); !ok && n >= mostHolds {
+		if n := r.View.HoldCount() - (len(drafts) - 1); !ok && q.Agent != "" && n >= mostHolds {
 			return nil, fault.Refusef(fault.Conflict, code.TooManyHolds, "there are %d holds; %d are the most", n,
 				mostHolds).Try("garrison hold list; garrison unhold AGENT --on SELECTOR")
 		}
@@ -101,7 +101,7 @@ func (a *API) check(q *registryv1.SetHoldRequest) error {
 	}
 	if q.Until != nil && (!q.Until.IsValid() || !q.Until.AsTime().After(a.records.Now())) {
 		return request.Invalid(code.BadHold, "the hold would end at %s, which is not in the future",
-			q.Until.AsTime().UTC().Format(time.RFC3339)).Try("garrison hold " + q.Agent + " --until 24h")
+			q.Until.AsTime().UTC().Format(time.RFC3339)).Try("garrison hold " + cmp.Or(q.Agent, "--all") + " --until 24h")
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (i *Handler) afford(ctx context.Context, ask *intent.Ask) error {
 	r := i.records
 	return r.Decider.Query(ctx, func() error {
 		limits := r.Limits
-		if ask.Intent.GetUndo() != nil {
+		if ask.Intent.GetUndo() != nil || ask.Intent.GetRollout().GetUndoOf() != "" {
 			limits = limits.Urgent()
 		}
 		why := r.View.Writers.Refusal(limits, ask.Actor, ledger.Intent, 1, r.Now())
