@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -41,5 +42,19 @@ func TestADefaultBringsNoBuildThatFailedAndWorksNowhere(t *testing.T) {
 	w.ends("good", "db", &taskv1.Succeeded{})
 	if got := w.settle("s"); !slices.Equal(got, []string{"s.db"}) {
 		t.Errorf("installed %v although it works on a server", got)
+	}
+}
+
+func TestABuildThatFailedOnlyOnServersThatAreGoneIsBrought(t *testing.T) {
+	w := site()
+	w.set("db", onNew)
+	w.join("bad", "prod", "amd64")
+	w.ends("bad", "db", &taskv1.Undone{
+		Outcome: &taskv1.Outcome{FailedStep: taskv1.Step_STEP_PROVE, Code: code.NotReady},
+	})
+	w.apply(ledger.Server, "bad", &serverv1.Dying{})
+	w.join("s", "prod", "amd64")
+	if got := w.settle("s"); !slices.Equal(got, []string{"s.db"}) {
+		t.Errorf("installed %v", got)
 	}
 }

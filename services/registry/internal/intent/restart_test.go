@@ -44,6 +44,20 @@ func TestAnUpgradeBringsTheSameImageOnlyAgain(t *testing.T) {
 	}
 }
 
+// It would bring the new version a second time after its task ended badly.
+func TestARestartLeavesOutWhatAnUpgradeIsChanging(t *testing.T) {
+	w := running(t, 2)
+	w.image("two", "2.0.0")
+	up := again("2.0.0")
+	up.GetUpgrade().Again = false
+	w.decide("upgrade", up)
+	d := w.plan(again(""))
+	if d.Changed != 0 || d.LeftOut != 2 || d.Reasons[0].Code != code.ChangeRuns {
+		t.Errorf("%d servers change and %d are left out, %v; want 0, and 2 with %s", d.Changed, d.LeftOut, d.Reasons,
+			code.ChangeRuns)
+	}
+}
+
 func TestNoIntentStartsTheExecutorAgain(t *testing.T) {
 	w := running(t, 1)
 	w.apply(ledger.Agent, "executor", &agentv1.Created{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_SELF}})
