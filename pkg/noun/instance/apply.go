@@ -39,6 +39,7 @@ func Apply(i *instancev1.Instance, f ledger.Fact) (*instancev1.Instance, bool) {
 }
 
 func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) *instancev1.Instance {
+	repeated := restarted(i, b)
 	if i == nil {
 		i = empty(f.Key, b.InstanceId)
 		i.Before = &instancev1.Before{}
@@ -47,7 +48,7 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) *instance
 		i.Before = before(i, b.Configuration)
 	}
 	reason := reasonBefore(i, b.RevertedIntentId)
-	i.Wanted, i.Generation, i.IntentId = b.Image, b.Generation, b.IntentId
+	i.Wanted, i.Generation, i.IntentId, i.Restarted = b.Image, b.Generation, b.IntentId, repeated
 	recordOwn(i, f, b.Configuration)
 	i.Configuration, i.AdoptCandidate = b.Configuration, b.AdoptCandidate
 	i.Origin = cmp.Or(b.Origin, i.Origin)
@@ -56,11 +57,22 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) *instance
 	return i
 }
 
+// restarted returns the change that is only repeated when an image is wanted again; nil when something changes.
+func restarted(i *instancev1.Instance, b *instancev1.Wanted) *instancev1.Restarted {
+	switch {
+	case !b.Again || !SameImage(i.GetWanted(), b.Image) || !SameConfiguration(i.GetConfiguration(), b.Configuration):
+		return nil
+	case i.Restarted != nil:
+		return i.Restarted
+	}
+	return &instancev1.Restarted{IntentId: i.IntentId, Before: i.Before}
+}
+
 func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) *instancev1.Instance {
 	remember(i)
 	i.Before = before(i, nil)
 	reason := reasonBefore(i, b.RevertedIntentId)
-	i.Wanted, i.Generation, i.IntentId = nil, b.Generation, b.IntentId
+	i.Wanted, i.Generation, i.IntentId, i.Restarted = nil, b.Generation, b.IntentId, nil
 	recordOwn(i, f, nil)
 	i.Configuration = nil // an intent that wants it again brings its own
 	awaitTask(i, b.RevertedIntentId)

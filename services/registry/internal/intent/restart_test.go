@@ -44,6 +44,21 @@ func TestAnUpgradeBringsTheSameImageOnlyAgain(t *testing.T) {
 	}
 }
 
+func TestAnUndoReachesAChangeThatWasRestartedSince(t *testing.T) {
+	w := running(t, 2)
+	w.image("two", "2.0.0")
+	up := again("2.0.0")
+	up.GetUpgrade().Again = false
+	before := w.state(0)
+	id := w.did(t, "upgrade", up)
+	for range 2 {
+		w.did(t, "upgrade", again(""))
+	}
+	if d := w.undo(id); d.Refusal != nil || d.Changed != 2 || w.state(0) != before {
+		t.Errorf("%d servers change, %v; the first has %s, want %s", d.Changed, d.Refusal, w.state(0), before)
+	}
+}
+
 // It would bring the new version a second time after its task ended badly.
 func TestARestartLeavesOutWhatAnUpgradeIsChanging(t *testing.T) {
 	w := running(t, 2)

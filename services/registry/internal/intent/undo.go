@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
@@ -165,8 +167,8 @@ func checkRestored(o *outcome, s *serverv1.Server, have *instancev1.Instance, w 
 	return o.fits(found.Manifest, s)
 }
 
-// leaveOutChangedSince leaves out the servers that the intent changed and another intent changed
-// since. A record names its first servers only; the rest is counted.
+// leaveOutChangedSince leaves out the servers that the intent changed and another intent changed since, unless that
+// only started the agent again. A record names its first servers only; the rest is counted.
 func leaveOutChangedSince(o *outcome, past *intentv1.Record, named map[string]bool, only func(string) bool) {
 	agent := cmp.Or(agentOf(past.GetIntent()), o.agentName())
 	for _, id := range past.ServerIds {
@@ -178,6 +180,12 @@ func leaveOutChangedSince(o *outcome, past *intentv1.Record, named map[string]bo
 			continue
 		}
 		have, _ := o.reader.Instance(id, agent)
+		if r := have.GetRestarted(); r.GetIntentId() == past.Id { // a restart changed nothing
+			known := proto.CloneOf(have)
+			known.Before = r.Before
+			restore(o, have, known)
+			continue
+		}
 		message := "the agent was removed since"
 		if by := have.GetIntentId(); by != "" {
 			message = "intent " + by + " changed it since, or the server undid this change"

@@ -802,6 +802,9 @@ type Instance struct {
 	FailedConfigurationDigest []byte `protobuf:"bytes,32,opt,name=failed_configuration_digest,json=failedConfigurationDigest,proto3" json:"failed_configuration_digest,omitempty"`
 	// What was there before the last intent changed what is wanted.
 	Before *Before `protobuf:"bytes,31,opt,name=before,proto3" json:"before,omitempty"`
+	// The change that was only repeated since, by restarts: an undo of it still knows what to restore. Unset after any
+	// other change.
+	Restarted *Restarted `protobuf:"bytes,33,opt,name=restarted,proto3" json:"restarted,omitempty"`
 	// The generation of the task that brings about what is wanted: the instance's own, or, after a change was reverted,
 	// the one before it.
 	TaskGeneration uint64 `protobuf:"varint,40,opt,name=task_generation,json=taskGeneration,proto3" json:"task_generation,omitempty"`
@@ -1039,6 +1042,13 @@ func (x *Instance) GetBefore() *Before {
 	return nil
 }
 
+func (x *Instance) GetRestarted() *Restarted {
+	if x != nil {
+		return x.Restarted
+	}
+	return nil
+}
+
 func (x *Instance) GetTaskGeneration() uint64 {
 	if x != nil {
 		return x.TaskGeneration
@@ -1259,6 +1269,61 @@ func (x *Before) GetSame() bool {
 	return false
 }
 
+// Restarted is a change that a restart repeated.
+type Restarted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The intent that asked for the change.
+	IntentId string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
+	// What was there before the change.
+	Before        *Before `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Restarted) Reset() {
+	*x = Restarted{}
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Restarted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Restarted) ProtoMessage() {}
+
+func (x *Restarted) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Restarted.ProtoReflect.Descriptor instead.
+func (*Restarted) Descriptor() ([]byte, []int) {
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Restarted) GetIntentId() string {
+	if x != nil {
+		return x.IntentId
+	}
+	return ""
+}
+
+func (x *Restarted) GetBefore() *Before {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
 // BegunChange is the last change of an instance that began, behind one that did not begin yet.
 type BegunChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1287,7 +1352,7 @@ type BegunChange struct {
 
 func (x *BegunChange) Reset() {
 	*x = BegunChange{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1364,7 @@ func (x *BegunChange) String() string {
 func (*BegunChange) ProtoMessage() {}
 
 func (x *BegunChange) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1377,7 @@ func (x *BegunChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunChange.ProtoReflect.Descriptor instead.
 func (*BegunChange) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{10}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BegunChange) GetWanted() *v1.Ref {
@@ -1443,7 +1508,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xde\r\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\x9d\x0e\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1474,7 +1539,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\fconfirmed_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAt\x12.\n" +
 	"\x06failed\x18\x1e \x01(\v2\x16.garrison.image.v1.RefR\x06failed\x12>\n" +
 	"\x1bfailed_configuration_digest\x18  \x01(\fR\x19failedConfigurationDigest\x124\n" +
-	"\x06before\x18\x1f \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\x12'\n" +
+	"\x06before\x18\x1f \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\x12=\n" +
+	"\trestarted\x18! \x01(\v2\x1f.garrison.instance.v1.RestartedR\trestarted\x12'\n" +
 	"\x0ftask_generation\x18( \x01(\x04R\x0etaskGeneration\x12\x14\n" +
 	"\x05begun\x18) \x01(\bR\x05begun\x12@\n" +
 	"\n" +
@@ -1501,7 +1567,10 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x06Before\x12,\n" +
 	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12I\n" +
 	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x12\n" +
-	"\x04same\x18\x03 \x01(\bR\x04same\"\xaa\x03\n" +
+	"\x04same\x18\x03 \x01(\bR\x04same\"^\n" +
+	"\tRestarted\x12\x1b\n" +
+	"\tintent_id\x18\x01 \x01(\tR\bintentId\x124\n" +
+	"\x06before\x18\x02 \x01(\v2\x1c.garrison.instance.v1.BeforeR\x06before\"\xaa\x03\n" +
 	"\vBegunChange\x12.\n" +
 	"\x06wanted\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x06wanted\x12I\n" +
 	"\rconfiguration\x18\x02 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\x12\x1b\n" +
@@ -1540,7 +1609,7 @@ func file_garrison_instance_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.instance.v1.State
 	(Health)(0),                   // 1: garrison.instance.v1.Health
@@ -1554,59 +1623,62 @@ var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(*Instance)(nil),              // 9: garrison.instance.v1.Instance
 	(*OwnChange)(nil),             // 10: garrison.instance.v1.OwnChange
 	(*Before)(nil),                // 11: garrison.instance.v1.Before
-	(*BegunChange)(nil),           // 12: garrison.instance.v1.BegunChange
-	nil,                           // 13: garrison.instance.v1.Configuration.OwnEntry
-	nil,                           // 14: garrison.instance.v1.Configuration.MetadataEntry
-	(*v1.Ref)(nil),                // 15: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*v11.Adoption)(nil),          // 17: garrison.server.v1.Adoption
-	(v12.State)(0),                // 18: garrison.task.v1.State
+	(*Restarted)(nil),             // 12: garrison.instance.v1.Restarted
+	(*BegunChange)(nil),           // 13: garrison.instance.v1.BegunChange
+	nil,                           // 14: garrison.instance.v1.Configuration.OwnEntry
+	nil,                           // 15: garrison.instance.v1.Configuration.MetadataEntry
+	(*v1.Ref)(nil),                // 16: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*v11.Adoption)(nil),          // 18: garrison.server.v1.Adoption
+	(v12.State)(0),                // 19: garrison.task.v1.State
 }
 var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
-	13, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
-	14, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
-	15, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
+	14, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
+	15, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
+	16, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
 	2,  // 3: garrison.instance.v1.Wanted.configuration:type_name -> garrison.instance.v1.Configuration
-	15, // 4: garrison.instance.v1.Kept.image:type_name -> garrison.image.v1.Ref
-	16, // 5: garrison.instance.v1.Kept.since:type_name -> google.protobuf.Timestamp
-	15, // 6: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
+	16, // 4: garrison.instance.v1.Kept.image:type_name -> garrison.image.v1.Ref
+	17, // 5: garrison.instance.v1.Kept.since:type_name -> google.protobuf.Timestamp
+	16, // 6: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
 	1,  // 7: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
-	16, // 8: garrison.instance.v1.Observed.next_at:type_name -> google.protobuf.Timestamp
+	17, // 8: garrison.instance.v1.Observed.next_at:type_name -> google.protobuf.Timestamp
 	5,  // 9: garrison.instance.v1.Observed.kept:type_name -> garrison.instance.v1.Kept
-	15, // 10: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
-	17, // 11: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
-	15, // 12: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
-	15, // 13: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
+	16, // 10: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
+	18, // 11: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
+	16, // 12: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
+	16, // 13: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
 	1,  // 14: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
 	0,  // 15: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
-	16, // 16: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
-	16, // 17: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	18, // 18: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	17, // 16: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
+	17, // 17: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
+	19, // 18: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
 	2,  // 19: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
-	17, // 20: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
-	17, // 21: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
-	16, // 22: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
-	15, // 23: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
+	18, // 20: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
+	18, // 21: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
+	17, // 22: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
+	16, // 23: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
 	11, // 24: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
-	12, // 25: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
-	16, // 26: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
-	10, // 27: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
-	16, // 28: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
-	16, // 29: garrison.instance.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
-	5,  // 30: garrison.instance.v1.Instance.kept:type_name -> garrison.instance.v1.Kept
-	16, // 31: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
-	15, // 32: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
-	2,  // 33: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
-	15, // 34: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
-	2,  // 35: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
-	18, // 36: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
-	11, // 37: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
-	12, // 38: garrison.instance.v1.BegunChange.earlier:type_name -> garrison.instance.v1.BegunChange
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	12, // 25: garrison.instance.v1.Instance.restarted:type_name -> garrison.instance.v1.Restarted
+	13, // 26: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
+	17, // 27: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
+	10, // 28: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
+	17, // 29: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
+	17, // 30: garrison.instance.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
+	5,  // 31: garrison.instance.v1.Instance.kept:type_name -> garrison.instance.v1.Kept
+	17, // 32: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
+	16, // 33: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
+	2,  // 34: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
+	11, // 35: garrison.instance.v1.Restarted.before:type_name -> garrison.instance.v1.Before
+	16, // 36: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
+	2,  // 37: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
+	19, // 38: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
+	11, // 39: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
+	13, // 40: garrison.instance.v1.BegunChange.earlier:type_name -> garrison.instance.v1.BegunChange
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
@@ -1620,7 +1692,7 @@ func file_garrison_instance_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_instance_v1_instance_proto_rawDesc), len(file_garrison_instance_v1_instance_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
