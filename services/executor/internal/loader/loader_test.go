@@ -67,36 +67,51 @@ func (o file) bytes(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// TestMissingNamesWhatTheLoaderDoesNotFind has a server with libc.so.6 in a directory and libz.so.1 in the cache only.
-func TestMissingNamesWhatTheLoaderDoesNotFind(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name string, data []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = os.WriteFile(path, data, 0o755)
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		return path
+// machine is the directory of a server's files.
+type machine struct {
+	*testing.T
+	dir string
+}
+
+// write writes a file of the server and returns its path.
+func (m machine) write(name string, data []byte) string {
+	m.Helper()
+	path := filepath.Join(m.dir, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, data, 0o755)
 	}
-	ld := write("lib/ld.so", nil)
-	write("lib/libc.so.6", file{}.bytes(t))
-	write("abilities/glibc-hwcaps/x86-64-v2/libfast.so.1", file{}.bytes(t))
-	if err := unix.Mkfifo(filepath.Join(dir, "abilities", "libwaits.so.1"), 0o600); err != nil {
+	if err != nil {
+		m.Fatal(err)
+	}
+	return path
+}
+
+// server makes a server with libc.so.6 in a directory, libz.so.1 in the cache only, a library for some processors, and
+// a FIFO.
+func server(t *testing.T) (machine, System) {
+	t.Helper()
+	m := machine{t, t.TempDir()}
+	m.write("lib/libc.so.6", file{}.bytes(t))
+	m.write("abilities/glibc-hwcaps/x86-64-v2/libfast.so.1", file{}.bytes(t))
+	if err := unix.Mkfifo(filepath.Join(m.dir, "abilities", "libwaits.so.1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	m.write("image/lib/libown.so.1", file{needs: []string{"libdeep.so.2", "libc.so.6"}}.bytes(t))
+	return m, System{
+		Cache: m.write("cache", []byte("glibc\x00libz.so.1\x00/usr/lib/libz.so.1\x00/usr/lib/libq.so.3\x00")),
+		Dirs:  []string{filepath.Join(m.dir, "li?")},
+	}
+}
+
+func TestMissingNamesWhatTheLoaderDoesNotFind(t *testing.T) {
+	m, here := server(t)
+	ld, abilities := m.write("lib/ld.so", nil), filepath.Join(m.dir, "abilities")
 	var many []string
 	for n := range 2 * mostNeeds {
 		many = append(many, fmt.Sprintf("lib%d.so", n))
 	}
-	write("image/lib/libown.so.1", file{needs: []string{"libdeep.so.2", "libc.so.6"}}.bytes(t))
-	here := System{
-		Cache: write("cache", []byte("glibc\x00libz.so.1\x00/usr/lib/libz.so.1\x00/usr/lib/libq.so.3\x00")),
-		Dirs:  []string{filepath.Join(dir, "li?")},
-	}
-	abilities := filepath.Join(dir, "abilities")
-	own := "LD_LIBRARY_PATH=" + filepath.Join(dir, "image", "lib")
+	own := "LD_LIBRARY_PATH=" + filepath.Join(m.dir, "image", "lib")
 	for name, c := range map[string]struct {
 		of   file
 		env  []string
@@ -124,10 +139,10 @@ func TestMissingNamesWhatTheLoaderDoesNotFind(t *testing.T) {
 		"where it cannot tell": {file{ld, []string{"liba.so.1"}, "/opt/$LIB"}, nil, nil},
 		"a path":               {file{ld, []string{"/opt/liba.so.1"}, ""}, nil, nil},
 		"no loader":            {file{"/ld-none.so", []string{"liba.so.1"}, ""}, nil, []string{"/ld-none.so"}},
-		"for musl":             {file{write("lib/ld-musl-x.so.1", nil), []string{"libpthread.so"}, ""}, nil, nil},
+		"for musl":             {file{m.write("lib/ld-musl-x.so.1", nil), []string{"libpthread.so"}, ""}, nil, nil},
 		"linked statically":    {file{"", nil, ""}, nil, nil},
 	} {
-		program := write("image/program", c.of.bytes(t))
+		program := m.write("image/program", c.of.bytes(t))
 		if have, err := here.Missing(t.Context(), program, c.env); err != nil || !slices.Equal(have, c.want) {
 			t.Errorf("%s: %q, want %q", name, have, c.want)
 		}
@@ -135,7 +150,7 @@ func TestMissingNamesWhatTheLoaderDoesNotFind(t *testing.T) {
 	for script, want := range map[string][]string{
 		"#!/bin/none -e\nexit\n": {"/bin/none"}, "#!/bin/sh\nexit\n": nil, "text": nil, "": nil,
 	} {
-		have, err := here.Missing(t.Context(), write("image/script", []byte(script)), nil)
+		have, err := here.Missing(t.Context(), m.write("image/script", []byte(script)), nil)
 		if err != nil || !slices.Equal(have, want) {
 			t.Errorf("%q: %q, want %q", script, have, want)
 		}

@@ -33,8 +33,9 @@ It is about every server that the selector matches, also later. A process that e
 healed; a server can still be decommissioned. To change the end or the reason, hold it again.
 
 --all pauses the site: every agent on every server, with an end and a reason. Rollouts wait, also those of the emergency
-lane, changes are refused, and none that is queued begins; what has begun ends by itself. Nothing passes but the
-decommission of servers and requests for reports: end the pause before an undo. garrison status shows it.`,
+lane, changes are refused, and none that is queued begins; what a server was asked before ends by itself, also where it
+begins later, as on an offline server. Nothing passes but the decommission of servers and requests for reports: end
+the pause before an undo. garrison status shows it.`,
 		Example: "  garrison hold beacon --on db-1 --until 2d -m \"incident 4711\"\n" +
 			"  garrison hold beacon --on env=prod --until 2026-12-27\n" +
 			"  garrison hold --all --until 8h -m \"move of the data centre\"\n" +

@@ -346,7 +346,8 @@ func TestAPlanOfAMoveInstallsWhatEachAgentNeedsFirst(t *testing.T) {
 	if s.Environment != "test" {
 		t.Error("the plan moved the server")
 	}
-	if none := defaults.PlanMove(w, []*serverv1.Server{there}, "", time.Now()); len(none.Plans) != 0 || none.Servers != 1 {
+	none := defaults.PlanMove(w, []*serverv1.Server{there}, "", time.Now())
+	if len(none.Plans) != 0 || none.Servers != 1 {
 		t.Errorf("a move to no environment plans %+v", none)
 	}
 }

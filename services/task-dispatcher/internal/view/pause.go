@@ -78,7 +78,7 @@ func holdsBack(t *taskv1.Task, server *dispatcherv1.ServerRecord) bool {
 // text returns why a pause holds a task back, as of the last fact, or "".
 func (s *Site) text(t *taskv1.Task, server *dispatcherv1.ServerRecord) string {
 	until := s.PausedUntil(s.now)
-	if until.IsZero() || !holdsBack(t, server) {
+	if s.now.IsZero() || until.IsZero() || !holdsBack(t, server) {
 		return ""
 	}
 	p, _ := s.pauses.Get(pauseKey)

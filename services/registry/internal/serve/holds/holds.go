@@ -101,7 +101,8 @@ func (a *API) check(q *registryv1.SetHoldRequest) error {
 	}
 	if q.Until != nil && (!q.Until.IsValid() || !q.Until.AsTime().After(a.records.Now())) {
 		return request.Invalid(code.BadHold, "the hold would end at %s, which is not in the future",
-			q.Until.AsTime().UTC().Format(time.RFC3339)).Try("garrison hold " + cmp.Or(q.Agent, "--all") + " --until 24h")
+			q.Until.AsTime().UTC().Format(time.RFC3339)).
+			Try("garrison hold " + cmp.Or(q.Agent, "--all") + " --until 24h")
 	}
 	return nil
 }
