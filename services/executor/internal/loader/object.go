@@ -77,19 +77,25 @@ func (o *object) readDynamic(f *os.File, p elf.Prog64, headers []elf.Prog64) err
 	if end := slices.IndexFunc(entries, func(d elf.Dyn64) bool { return elf.DynTag(d.Tag) == elf.DT_NULL }); end >= 0 {
 		entries = entries[:end]
 	}
-	var at, size uint64
-	for _, d := range entries {
-		switch elf.DynTag(d.Tag) {
-		case elf.DT_STRTAB:
-			at = d.Val
-		case elf.DT_STRSZ:
-			size = d.Val
-		}
-	}
-	texts, err := table(f, headers, at, size)
+	texts, err := table(f, headers, value(entries, elf.DT_STRTAB), value(entries, elf.DT_STRSZ))
 	if err != nil {
 		return err
 	}
+	return o.note(entries, texts)
+}
+
+// value returns the value of the last entry with a tag, or 0.
+func value(entries []elf.Dyn64, tag elf.DynTag) (v uint64) {
+	for _, d := range entries {
+		if elf.DynTag(d.Tag) == tag {
+			v = d.Val
+		}
+	}
+	return v
+}
+
+// note keeps the names and the search paths.
+func (o *object) note(entries []elf.Dyn64, texts []byte) error {
 	for _, d := range entries {
 		tag := elf.DynTag(d.Tag)
 		if tag != elf.DT_NEEDED && tag != elf.DT_RPATH && tag != elf.DT_RUNPATH {
