@@ -83,7 +83,7 @@ func Fits(id string, generation uint64, body proto.Message) bool {
 // agents, which is a list, contained the present generation. The end of a task and the list travel
 // apart, and either may come first.
 func Derive(i *instancev1.Instance) instancev1.State {
-	found := SameImage(i.Wanted, i.Observed) && bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest)
+	found := brought(i)
 	good := found && i.Health == instancev1.Health_HEALTH_GOOD
 	switch bad := EndedBadly(i.TaskState); {
 	case i.Wanted == nil && bad:
@@ -100,6 +100,11 @@ func Derive(i *instancev1.Instance) instancev1.State {
 		return instancev1.State_STATE_FAILED
 	}
 	return instancev1.State_STATE_DRIFTED
+}
+
+// brought reports whether the wanted image was observed with the wanted configuration.
+func brought(i *instancev1.Instance) bool {
+	return SameImage(i.Wanted, i.Observed) && bytes.Equal(i.Configuration.GetDigest(), i.ObservedConfigurationDigest)
 }
 
 // Shown reports whether a list contained the generation that is wanted.
@@ -176,9 +181,7 @@ func Placed(i *instancev1.Instance) *imagev1.Ref {
 
 // Changing reports whether a task may still bring another image or configuration than was observed.
 func Changing(i *instancev1.Instance) bool {
-	return !EndedBadly(i.GetTaskState()) && i.GetTaskState() != taskv1.State_STATE_SUCCEEDED &&
-		(!SameImage(i.GetObserved(), i.GetWanted()) ||
-			!bytes.Equal(i.GetObservedConfigurationDigest(), i.GetConfiguration().GetDigest()))
+	return i.GetState() == instancev1.State_STATE_PENDING && !brought(i)
 }
 
 // SameConfiguration reports whether two configurations are the same. An instance's own values
