@@ -173,7 +173,8 @@ func (o *Observer) processTrace(pid int, digest []byte) Trace {
 // report lists traces, in order, as many as fit.
 func report(traces []Trace) *reportv1.AgentsReport {
 	slices.SortFunc(traces, func(a, b Trace) int {
-		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.Trace, b.Trace), strings.Compare(a.Path, b.Path))
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.Trace, b.Trace), strings.Compare(a.Path, b.Path),
+			strings.Compare(a.OtherServerId, b.OtherServerId))
 	})
 	r := &reportv1.AgentsReport{More: uint32(max(0, len(traces)-MaxTraces))}
 	for _, t := range traces[:min(len(traces), MaxTraces)] {

@@ -158,7 +158,7 @@ func TestAHangingProcessBlocksNoCaller(t *testing.T) {
 	what := fmt.Sprintf("the older process, %d, is not read", older)
 	polltest.Eventually(t, what, func() bool { return reads() == 0 })
 	younger := hangs(t, disk)
-	_, cmd := start(t, token, "touch up; exec sleep 600")
+	_, cmd := start(t, token, ": >up; exec sleep 600")
 	for range 20 { // the time-out applies once
 		found, err := proctree.Of(token)
 		if err != nil || !slices.Contains(found, cmd.Process.Pid) {
@@ -175,7 +175,7 @@ func TestAHangingProcessBlocksNoCaller(t *testing.T) {
 func TestConcurrentSearchesFindAProcess(t *testing.T) {
 	t.Parallel()
 	token := proctree.NewToken()
-	_, cmd := start(t, token, "touch up; exec sleep 600")
+	_, cmd := start(t, token, ": >up; exec sleep 600")
 	missed := make(chan bool, 8)
 	for range cap(missed) {
 		go func() {
@@ -199,8 +199,8 @@ func TestAProcessIsEndedWithoutPidfd(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
 		t.Run(errno.Error(), func(t *testing.T) {
 			token := proctree.NewToken()
-			_, cmd := start(t, token, "touch up; exec sleep 600")
-			_, other := start(t, token+"0", "touch up; exec sleep 600")
+			_, cmd := start(t, token, ": >up; exec sleep 600")
+			_, other := start(t, token+"0", ": >up; exec sleep 600")
 			if out, err := play(t, fmt.Sprintf("ends %d %s", errno, token)).CombinedOutput(); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}

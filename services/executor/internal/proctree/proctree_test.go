@@ -48,7 +48,7 @@ func pidIn(t *testing.T, path string) int {
 func TestAProcessThatLeftItsSessionIsFoundAndEnded(t *testing.T) {
 	token := proctree.NewToken()
 	dir, _ := start(t, token,
-		`setsid sh -c 'trap "" TERM; setsid sleep 600 & echo $! > grandchild; touch up; sleep 600'`)
+		`setsid sh -c 'trap "" TERM; setsid sleep 600 & echo $! > grandchild; : >up; sleep 600'`)
 	pid := pidIn(t, filepath.Join(dir, "grandchild"))
 	if found, err := proctree.Of(token); err != nil || !slices.Contains(found, pid) {
 		t.Errorf("found %v, want %d among them: %v", found, pid, err)
@@ -63,7 +63,7 @@ func TestAProcessThatLeftItsSessionIsFoundAndEnded(t *testing.T) {
 
 func TestOnlyAProcessWithTheVeryTokenIsSignalled(t *testing.T) {
 	token := proctree.NewToken()
-	_, other := start(t, token+"0", "touch up; exec sleep 600") // the token is its prefix
+	_, other := start(t, token+"0", ": >up; exec sleep 600") // the token is its prefix
 	if err := proctree.End(token, time.Second); err != nil {
 		t.Error(err)
 	}
@@ -77,7 +77,7 @@ func TestOnlyAProcessWithTheVeryTokenIsSignalled(t *testing.T) {
 
 func TestASkippedProcessGetsNoSignal(t *testing.T) {
 	token := proctree.NewToken()
-	_, cmd := start(t, token, "touch up; exec sleep 600")
+	_, cmd := start(t, token, ": >up; exec sleep 600")
 	n, err := proctree.Signal(token, 15, func(pid int) bool { return pid == cmd.Process.Pid })
 	if n != 0 || err != nil || !alive(t, cmd.Process.Pid) {
 		t.Errorf("%d signalled: %v", n, err)
