@@ -9,12 +9,12 @@ import (
 // Limit is how long Eventually waits: far longer than anything takes, also on a busy machine.
 const Limit = 2 * time.Minute
 
-// The pause between two looks is a share of the time that has passed, so that a wait costs little and its end is seen
-// soon.
+// The pause between two looks is a share of the time that has passed, so that a wait costs little, also where each look
+// starts a program, and lasts an eighth too long at most.
 const (
 	share    = 8
 	shortest = time.Millisecond
-	longest  = 100 * time.Millisecond
+	longest  = time.Second
 )
 
 // Within calls done until it returns true, for d at most, and reports whether it did.

@@ -57,9 +57,7 @@ func Read(ctx context.Context) *serverv1.Sysinfo {
 	}
 	s.Hostname, _ = os.Hostname()
 	s.Kernel, _ = host.KernelVersionWithContext(ctx)
-	if name, _, release, err := host.PlatformInformationWithContext(ctx); err == nil {
-		s.Distribution = strings.TrimSpace(name + " " + release)
-	}
+	s.Distribution = distribution(ctx)
 	if n, err := cpu.CountsWithContext(ctx, true); err == nil {
 		s.Processors = uint32(n)
 	}
