@@ -123,7 +123,7 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 	}
 	execute("rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json")
 	said := execute("up beacon@2.0.0 --on all --yes --detach")
-	id := regexp.MustCompile(`intent ([0-9a-f-]{36})`).FindStringSubmatch(said)
+	id := regexp.MustCompile(`intent ([0-9a-f-]{13})`).FindStringSubmatch(said)
 	if id == nil {
 		t.Fatalf("no intent was accepted: %s", said)
 	}

@@ -337,7 +337,7 @@ func (s *show) rollout(ctx context.Context) error {
 	if err := s.expectVersion(ctx, s.agent.versions[1]); err != nil {
 		return err
 	}
-	id := regexp.MustCompile(`rollout abort ([0-9a-f-]{36})`).FindStringSubmatch(halted.Stderr)
+	id := regexp.MustCompile(`rollout abort ([0-9a-f-]{13})`).FindStringSubmatch(halted.Stderr)
 	if id == nil {
 		return fmt.Errorf("the CLI does not say how to end the rollout: %s", halted.Stderr)
 	}

@@ -113,9 +113,9 @@ func recordNext(_ output.View, r Record) string {
 // TasksOf returns the command that lists the tasks of an intent.
 func TasksOf(r Record) string {
 	if r.GetIntent().GetRollout() != nil {
-		return "garrison task list --rollout " + r.GetId()
+		return "garrison task list --rollout " + ident.Handle(r.GetId())
 	}
-	return "garrison task list --intent " + r.GetId()
+	return "garrison task list --intent " + ident.Handle(r.GetId())
 }
 
 func recordReason(r Record) string {

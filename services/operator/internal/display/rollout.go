@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -219,7 +220,7 @@ func undoneBy(r, undo Rollout) string {
 		}
 		return text
 	case rolloutv1.State_STATE_ABORTED:
-		return text + ", which was aborted; to take back what is left: garrison undo " + r.GetId()
+		return text + ", which was aborted; to take back what is left: garrison undo " + ident.Handle(r.GetId())
 	case rolloutv1.State_STATE_UNDONE:
 		return text + ", which was undone"
 	}

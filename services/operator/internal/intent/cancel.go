@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -69,7 +70,7 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 	if waits > 0 {
 		text += "; " + output.Plural(waits, "deferred change")
 	}
-	env.Say("intent %s (%s, by %s): %s", id, display.BriefText(r.GetIntent()), r.GetActor(), text)
+	env.Say("intent %s (%s, by %s): %s", ident.Handle(id), display.BriefText(r.GetIntent()), r.GetActor(), text)
 	switch {
 	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
 		env.Say("nothing to withdraw: every change has begun or ended")
@@ -96,7 +97,7 @@ func awaitWithdrawal(ctx context.Context, env *cli.Env, f cancelFlags, r display
 	for {
 		p, err := fleet.Progress(ctx, env, r.GetId(), watch.NamedEnds)
 		if err != nil && !fault.Is(err, fault.Unavailable) {
-			return env.Left(ctx, err, "garrison intent show "+r.GetId())
+			return env.Left(ctx, err, "garrison intent show "+ident.Handle(r.GetId()))
 		}
 		if c := p.GetCounts(); err == nil && p.GetWithdrawn() && c.GetToOpen()+c.GetQueued() == 0 {
 			text, waits := "", int(p.GetDeferred())
@@ -112,9 +113,9 @@ func awaitWithdrawal(ctx context.Context, env *cli.Env, f cancelFlags, r display
 			if errors.Is(err, cli.ErrWaited) {
 				env.Say(
 					"the withdrawal of intent %s is recorded; it takes effect when the task-dispatcher answers",
-					r.GetId())
+					ident.Handle(r.GetId()))
 			}
-			return env.Left(ctx, err, "garrison intent show "+r.GetId())
+			return env.Left(ctx, err, "garrison intent show "+ident.Handle(r.GetId()))
 		}
 	}
 }

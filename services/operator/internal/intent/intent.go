@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -49,7 +50,7 @@ func show(ctx context.Context, env *cli.Env, id string) error {
 		}
 	}
 	if r.GetIntent().GetRollout() != nil && r.GetState() == intentv1.State_STATE_ACCEPTED {
-		pairs = append(pairs, [2]string{"PROGRESS", "garrison rollout show " + r.GetId()})
+		pairs = append(pairs, [2]string{"PROGRESS", "garrison rollout show " + ident.Handle(r.GetId())})
 	}
 	if r.GetWithdrawnAt() != nil {
 		withdrawn := fmt.Sprintf("%s by %s %s", output.Stamp(r.GetWithdrawnAt()), r.GetWithdrawnBy(),

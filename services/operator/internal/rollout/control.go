@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -28,7 +29,7 @@ func control(
 			return err
 		}
 		r, at := answer.GetRollout(), env.Now()
-		return cli.Changed(env, display.Rollouts, r, "rollout %s %s; %s", r.GetId(), done(r, at), nextOf(r, at))
+		return cli.Changed(env, display.Rollouts, r, "rollout %s %s; %s", ident.Handle(r.GetId()), done(r, at), nextOf(r, at))
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
 	return c
@@ -53,17 +54,18 @@ func goesOn(r display.Rollout, at time.Time) string {
 
 // nextOf returns what a person can do with a rollout, with the command.
 func nextOf(r display.Rollout, at time.Time) string {
+	id := ident.Handle(r.GetId())
 	switch need := rollout.NeedAt(r, at); {
 	case need == rollout.NeedsApprove:
-		return "to approve it: garrison rollout approve " + r.GetId()
+		return "to approve it: garrison rollout approve " + id
 	case need != rollout.NeedsNothing:
-		return "to go on: garrison rollout resume " + r.GetId()
+		return "to go on: garrison rollout resume " + id
 	case r.GetState() != rolloutv1.State_STATE_ABORTED:
-		return "to follow: garrison rollout watch " + r.GetId()
+		return "to follow: garrison rollout watch " + id
 	case rollout.Changed(r) > 0:
-		return "to take it back: garrison undo " + r.GetId()
+		return "to take it back: garrison undo " + id
 	}
-	return "to see it: garrison rollout show " + r.GetId()
+	return "to see it: garrison rollout show " + id
 }
 
 func pauseCommand(env *cli.Env) *cobra.Command {
@@ -154,7 +156,8 @@ func answer(env *cli.Env, q *registryv1.AnswerRolloutRequest, c *cobra.Command, 
 		if r.GetAlready() {
 			text = already
 		}
-		return cli.Changed(env, display.Rollouts, r.GetRollout(), text, r.GetWave(), r.GetRollout().GetId())
+		return cli.Changed(env, display.Rollouts, r.GetRollout(), text, r.GetWave(),
+			ident.Handle(r.GetRollout().GetId()))
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
 	return c

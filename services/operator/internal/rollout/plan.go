@@ -12,6 +12,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -299,7 +300,7 @@ func serversOf(p *registryv1.PlanRolloutResponse) uint32 {
 func otherLines(p *registryv1.PlanRolloutResponse) (lines []string) {
 	for _, o := range p.GetBeside() {
 		lines = append(lines, fmt.Sprintf("beside it: rollout %s (%s), with %s left, %d of them in this plan too",
-			o.GetRolloutId(), o.GetTitle(), output.Plural(int(o.GetLeft()), "server"), o.GetServers()))
+			ident.Handle(o.GetRolloutId()), o.GetTitle(), output.Plural(int(o.GetLeft()), "server"), o.GetServers()))
 	}
 	for _, b := range p.GetBudgets() {
 		lines = append(lines, display.TightBudget(b))

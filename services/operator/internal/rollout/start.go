@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -203,15 +204,15 @@ func propose(
 	if err != nil {
 		return err
 	}
-	at := p.GetIntent().GetRollout().GetStartAt()
+	at, handle := p.GetIntent().GetRollout().GetStartAt(), ident.Handle(id)
 	if at != nil {
-		env.Say("rollout %s begins %s", id, output.Stamp(at))
-		env.Say("to follow:  garrison rollout watch %s", id)
+		env.Say("rollout %s begins %s", handle, output.Stamp(at))
+		env.Say("to follow:  garrison rollout watch %s", handle)
 	} else {
-		env.Say("rollout %s began", id)
+		env.Say("rollout %s began", handle)
 	}
-	env.Say("to stop it: garrison rollout pause %s", id)
-	env.Say("to end it:  garrison rollout abort %s", id)
+	env.Say("to stop it: garrison rollout pause %s", handle)
+	env.Say("to end it:  garrison rollout abort %s", handle)
 	if d.detach && d.asFew(env) {
 		return output.ShowOne(env.Output, env.Output.View(), display.Records, record)
 	}

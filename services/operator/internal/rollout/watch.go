@@ -134,7 +134,7 @@ func (w *watcher) follow(ctx context.Context, timeout time.Duration, quiet bool)
 	})
 	w.line.End()
 	if err != nil {
-		return env.Left(once, err, "garrison rollout watch "+id)
+		return env.Left(once, err, "garrison rollout watch "+ident.Handle(id))
 	}
 	return w.conclude(ctx)
 }
@@ -307,19 +307,20 @@ func (w *watcher) conclude(ctx context.Context) error {
 	}
 	switch r.GetState() {
 	case rolloutv1.State_STATE_HALTED:
+		id := ident.Handle(r.GetId())
 		w.env.Say("halted: %s", display.Reason(r.GetReason()))
-		w.env.Say("its broken servers were asked to go back; whether they are: garrison rollout show %s", r.GetId())
-		w.env.Say("to end it: garrison rollout abort %s", r.GetId())
+		w.env.Say("its broken servers were asked to go back; whether they are: garrison rollout show %s", id)
+		w.env.Say("to end it: garrison rollout abort %s", id)
 		if rollout.Changed(r) > 0 {
-			w.env.Say("to take the others back, too: garrison undo %s", r.GetId())
+			w.env.Say("to take the others back, too: garrison undo %s", id)
 		}
-		if id := w.blocked(ctx); id != "" {
-			w.env.Say("what it brings was blocked; before it can go on: garrison block remove %s -m WHY", id)
+		if block := w.blocked(ctx); block != "" {
+			w.env.Say("what it brings was blocked; before it can go on: garrison block remove %s -m WHY", block)
 		}
-		w.env.Say("to accept the damage and go on: garrison rollout resume %s", r.GetId())
+		w.env.Say("to accept the damage and go on: garrison rollout resume %s", id)
 	case rolloutv1.State_STATE_SUCCEEDED:
 		if rollout.Changed(r) > 0 {
-			w.env.Say("to undo: garrison undo %s", r.GetId())
+			w.env.Say("to undo: garrison undo %s", ident.Handle(r.GetId()))
 		}
 	}
 	return cli.Ended(exitOf(r))

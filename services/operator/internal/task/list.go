@@ -89,7 +89,7 @@ func ofRollout(
 		if _, err := fleet.RolloutID(ctx, env, id); err != nil {
 			return false, err
 		}
-		env.Say("the rollout changed no server yet: garrison rollout show %s", id)
+		env.Say("the rollout changed no server yet: garrison rollout show %s", ident.Handle(id))
 	}
 	return len(q.IntentIds) > 0, nil
 }

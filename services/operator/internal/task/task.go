@@ -114,7 +114,7 @@ func wait(ctx context.Context, env *cli.Env, ids []string, timeout time.Duration
 				err = fleet.StateKnown(t)
 			}
 			if err != nil && !(answered && fault.Is(err, fault.Unavailable)) {
-				return env.Left(ctx, err, "garrison watch "+id)
+				return env.Left(ctx, err, "garrison watch "+ident.Handle(id))
 			}
 			answered = true // from now on a restart of a service or the bus is waited for
 			if err == nil && display.TaskEnded(t) {
@@ -122,7 +122,7 @@ func wait(ctx context.Context, env *cli.Env, ids []string, timeout time.Duration
 				break
 			}
 			if err := cli.Pause(ctx, pollEvery); err != nil {
-				return env.Left(ctx, err, "garrison watch "+id)
+				return env.Left(ctx, err, "garrison watch "+ident.Handle(id))
 			}
 		}
 	}

@@ -83,7 +83,8 @@ func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []st
 	}
 	err := watch.Follow(ctx, env, watch.Options{Timeout: timeout, Quiet: quiet}, orders)
 	if fault.RefusalOf(err).GetCode() == code.NotCounted {
-		env.Say("intent %s ended long ago; see garrison intent show %s", orders[0].Id, orders[0].Id)
+		id := ident.Handle(orders[0].Id)
+		env.Say("intent %s ended long ago; see garrison intent show %s", id, id)
 	}
 	return err
 }

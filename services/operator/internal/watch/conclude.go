@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -69,7 +70,7 @@ func (v *watcher) allTasks(ctx context.Context) ([]display.Task, error) {
 		}
 		if missing := display.Changes(v.progress[i].GetCounts()) - len(tasks); missing > 0 {
 			v.env.Say("note: %d changes of intent %s have no row: their tasks are no longer kept or never existed",
-				missing, o.Id)
+				missing, ident.Handle(o.Id))
 		}
 		out = append(out, tasks...)
 	}
@@ -92,7 +93,7 @@ func (v *watcher) sayUnshown() {
 		n := display.Failed(p.GetCounts()) - display.NeverBegan(p.GetCounts())
 		if v.env.Output.IsTable() && len(p.GetTasks()) == 0 && n > len(p.GetFailures()) {
 			v.env.Say("… and %d more failed: garrison task list --intent %s --state %s --limit 0",
-				n-len(p.GetFailures()), o.Id, failureWords())
+				n-len(p.GetFailures()), ident.Handle(o.Id), failureWords())
 		}
 	}
 }
@@ -145,6 +146,6 @@ func sayUndo(env *cli.Env, o Order, what string) {
 		return
 	}
 	if o.Record.GetChanged() > 0 && !display.Restarts(o.Intent.GetUpgrade()) {
-		env.Say("%s: garrison undo %s", what, o.Id)
+		env.Say("%s: garrison undo %s", what, ident.Handle(o.Id))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -202,7 +203,7 @@ func (v *watcher) learnNames(ctx context.Context) {
 func (v *watcher) returnCommands() string {
 	out := "garrison watch"
 	for _, o := range v.orders {
-		out += " " + o.Id
+		out += " " + ident.Handle(o.Id)
 	}
 	return out
 }

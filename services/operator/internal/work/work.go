@@ -16,6 +16,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -52,7 +53,7 @@ func followWork(ctx context.Context, env *cli.Env, w Flags, orders []watch.Order
 		return watch.Follow(ctx, env, watch.Options{Timeout: w.Timeout}, orders)
 	}
 	for _, o := range orders {
-		env.Say("to return: garrison watch %s", o.Id)
+		env.Say("to return: garrison watch %s", ident.Handle(o.Id))
 		watch.SayUndo(env, o)
 	}
 	return showRecords(env, orders)
@@ -83,7 +84,7 @@ func decidedText(o watch.Order) string {
 	r := o.Record
 	verb := "accepted: " + askText(o.Intent, o.Agent) + " changes "
 	return verb + output.Plural(int(r.GetChanged()), "server") +
-		countsText(r.GetAlready(), r.GetPassedOver(), r.GetLeftOut()) + "; intent " + o.Id
+		countsText(r.GetAlready(), r.GetPassedOver(), r.GetLeftOut()) + "; intent " + ident.Handle(o.Id)
 }
 
 // takenForChannel adds to a refusal that a word was parsed as a channel, for an operator who meant a version or the
