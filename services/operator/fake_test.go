@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
@@ -23,6 +24,7 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
@@ -55,6 +57,9 @@ type fakes struct {
 	cleaned *serverv1.CleanUp // of gone-1
 	rules   []*labelrulev1.LabelRule
 	asked   map[string]int // how often each method was called
+
+	restored *accessv1.Restored // what waits for a confirmation
+	losses   []*registryv1.ServerLoss
 }
 
 func startFakes(t testing.TB, b *bustest.Bus) *fakes {

@@ -20,6 +20,10 @@ import (
 
 // standings answers what shuts servers out. web-2 is revoked already.
 func (f *fakes) standings(t testing.TB, s *bus.Service) {
+	handle(t, f, s, "GetRestoreStatus",
+		func(*registryv1.GetRestoreStatusRequest) (*registryv1.GetRestoreStatusResponse, error) {
+			return &registryv1.GetRestoreStatusResponse{Losses: f.losses}, nil
+		})
 	handle(t, f, s, "QuarantineServer",
 		func(q *registryv1.QuarantineServerRequest) (*registryv1.QuarantineServerResponse, error) {
 			if q.GetServer() == web2 {
@@ -93,6 +97,9 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 	})
 	handle(t, f, s, "ListSessions", func(*accessv1.ListSessionsRequest) (*accessv1.ListSessionsResponse, error) {
 		return &accessv1.ListSessionsResponse{}, nil
+	})
+	handle(t, f, s, "GetRestored", func(*accessv1.GetRestoredRequest) (*accessv1.GetRestoredResponse, error) {
+		return &accessv1.GetRestoredResponse{Restored: f.restored}, nil
 	})
 	handle(t, f, s, "GetBus", func(*accessv1.GetBusRequest) (*accessv1.GetBusResponse, error) {
 		return &accessv1.GetBusResponse{

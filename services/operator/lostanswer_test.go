@@ -82,7 +82,7 @@ func TestAnIntentThatTheBusDidNotConfirm(t *testing.T) {
 			}
 			var out, errs strings.Builder
 			env := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
-			env.Conn, env.Patience = b.Dial(t, "alice"), 300*time.Millisecond
+			env.Conn, env.Patience = b.Dial(t, "alice"), time.Second
 			id, _, err := env.Decide(t.Context(), ask, "garrison watch")
 			said := errs.String()
 			if !fault.Is(err, fault.Unavailable) || !strings.Contains(said, c.says) ||

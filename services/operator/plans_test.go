@@ -23,7 +23,7 @@ func TestAChangeIsPlannedOnceOrTwice(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
 			r, dir := startRunner(t), annsDirectory(t)
-			_, said := r.execute(t, dir, line)
+			_, _, said := r.execute(t, dir, line)
 			if got := [2]int{r.asked["PlanIntent"], r.asked["PlanRollout"]}; got != want {
 				t.Errorf("have %v plans of intents and of rollouts, want %v; it said:\n%s", got, want, said)
 			}
@@ -38,7 +38,7 @@ func TestAnUndoWithoutAnIDPlansAFewOfTheLastChanges(t *testing.T) {
 		r.execute(t, dir, "up gone@2.0.0 --on all --yes --detach")
 	}
 	clear(r.asked)
-	_, said := r.execute(t, dir, "undo --yes --detach")
+	_, _, said := r.execute(t, dir, "undo --yes --detach")
 	if n := r.asked["PlanIntent"]; n != 5 {
 		t.Errorf("%d plans were made to find a change that can be undone, want 5; it said:\n%s", n, said)
 	}
@@ -60,7 +60,7 @@ func TestTheJSONOfAChangeHasOneShape(t *testing.T) {
 // keysOf returns the keys of the document that a command prints.
 func keysOf(t *testing.T, r *runner, dir, line string) []string {
 	t.Helper()
-	data, said := r.execute(t, dir, line)
+	_, data, said := r.execute(t, dir, line)
 	var document map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(data), &document); err != nil {
 		t.Fatalf("%s printed no document: %v\n%s", line, err, said)
