@@ -12,6 +12,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 )
 
 // stray starts beacon as a person would, on the port of a server. The test ends it.
@@ -137,7 +139,7 @@ func TestARunningProcessIsAdoptedAndLetGoWithoutARestart(t *testing.T) {
 func (w *world) isEmpty() {
 	w.T.Helper()
 	w.Eventually("no instance is left", func() error {
-		rows, err := w.Instances("daemon")
+		rows, err := w.Instances(agentv1.Kind_KIND_DAEMON)
 		if err == nil && len(rows) > 0 {
 			err = fmt.Errorf("%v", rows)
 		}
@@ -166,8 +168,9 @@ func TestAProcessOfAnotherProgramIsAdoptedAsItIs(t *testing.T) {
 	w.serves(bravo, pid, start, "after another start was refused")
 	w.OK("instance", "adopt", "bravo", id, "--as", "beacon@1.0.0", "--yes")
 	w.Eventually("it is drifted", func() error {
-		rows, err := w.Instances("daemon")
-		if err == nil && (len(rows) != 1 || rows[0].State != "STATE_DRIFTED" || rows[0].Observed.Version != "unknown") {
+		rows, err := w.Instances(agentv1.Kind_KIND_DAEMON)
+		if err == nil && (len(rows) != 1 || rows[0].GetState() != instancev1.State_STATE_DRIFTED ||
+			rows[0].GetObserved().GetVersion() != "unknown") {
 			err = fmt.Errorf("%v", rows)
 		}
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 )
 
 // A version that fails its health check is rolled back: the old one answers, and the task says why. After a first
@@ -35,8 +36,8 @@ func TestAVersionThatFailsItsHealthCheckIsRolledBack(t *testing.T) {
 				return
 			}
 			w.Answers(c.before)
-			rows, err := w.Instances("daemon")
-			if err != nil || len(rows) != 1 || rows[0].Observed.Version != c.before {
+			rows, err := w.Instances(agentv1.Kind_KIND_DAEMON)
+			if err != nil || len(rows) != 1 || rows[0].GetObserved().GetVersion() != c.before {
 				t.Errorf("the instance is %+v (%v), want %s observed", rows, err, c.before)
 			}
 			w.Converges(c.before) // what was there before is wanted again

@@ -11,6 +11,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 )
 
 // An upgrade reaches one of two servers, and is withdrawn while the other is offline. That one keeps its version when
@@ -31,10 +32,10 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	scenario.Must(t, w.Servers[1].Executor.Revive())
 	w.Eventually("bravo is online", func() error { return w.presenceIs("bravo", "PRESENCE_ONLINE") })
 	w.Eventually("each server has its own version", func() error {
-		rows, err := w.Instances("daemon")
+		rows, err := w.Instances(agentv1.Kind_KIND_DAEMON)
 		var have []string
 		for _, r := range rows {
-			have = append(have, r.State+" "+r.Observed.Version)
+			have = append(have, r.GetState().String()+" "+r.GetObserved().GetVersion())
 		}
 		slices.Sort(have)
 		if want := []string{"STATE_CONVERGED 1.0.0", "STATE_CONVERGED 2.0.0"}; err == nil && !slices.Equal(have, want) {

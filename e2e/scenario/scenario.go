@@ -9,13 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/freeport"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // Bin is the directory of the programs under test.
@@ -84,10 +85,12 @@ func New(t *testing.T, o rig.Options, servers ...string) *World {
 		w.Servers = append(w.Servers, s)
 	}
 	w.Eventually("every server is online", func() error {
-		if n := strings.Count(w.OK("server", "list", "-o", "json"), "PRESENCE_ONLINE"); n != len(servers) {
-			return fmt.Errorf("%d of %d are online", n, len(servers))
+		online := &registryv1.ListServersRequest{Presence: serverv1.Presence_PRESENCE_ONLINE}
+		r, err := Ask[*registryv1.CountServersResponse](w, &registryv1.CountServersRequest{Filter: online})
+		if n := int(r.GetCounts().GetTotal()); err == nil && n != len(servers) {
+			err = fmt.Errorf("%d of %d are online", n, len(servers))
 		}
-		return nil
+		return err
 	})
 	return w
 }

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,10 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
 // Must ends a test on an error.
@@ -50,35 +54,30 @@ func (w *World) Eventually(what string, done func() error) {
 	polltest.Succeeds(w.T, what, done)
 }
 
-// Instance is an instance as the CLI prints it.
-type Instance struct {
-	State    string
-	Observed struct{ Version string }
-	Reason   string
+// Instances returns the instances of agents of a kind. Waits poll it, so it starts no program.
+func (w *World) Instances(kind agentv1.Kind) (rows []*instancev1.Instance, err error) {
+	r, err := Ask[*registryv1.ListInstancesResponse](w, &registryv1.ListInstancesRequest{Kind: kind})
+	for _, row := range r.GetInstances() {
+		rows = append(rows, row.GetInstance())
+	}
+	return rows, err
 }
 
-// Instances returns the instances of agents of a kind.
-func (w *World) Instances(kind string) ([]Instance, error) {
-	out, err := w.CLI(w.T.Context(), "instance", "list", "--kind", kind, "-o", "json")
+// Ask asks a service as the first operator.
+func Ask[R proto.Message](w *World, question proto.Message) (answer R, err error) {
+	c, err := w.Client(w.T.Context(), 0)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
-	var list struct{ Instances []struct{ Instance Instance } }
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		return nil, err
-	}
-	var rows []Instance
-	for _, i := range list.Instances {
-		rows = append(rows, i.Instance)
-	}
-	return rows, nil
+	defer c.Close()
+	return client.Call[R](w.T.Context(), c, question)
 }
 
 // Converges waits until every server's instance is converged at version and its agent answers so.
 func (w *World) Converges(version string) {
 	w.T.Helper()
 	w.Eventually("every instance is converged at "+version, func() error {
-		rows, err := w.Instances("daemon")
+		rows, err := w.Instances(agentv1.Kind_KIND_DAEMON)
 		if err != nil {
 			return err
 		}
@@ -86,8 +85,8 @@ func (w *World) Converges(version string) {
 			return fmt.Errorf("%d instances on %d servers", len(rows), len(w.Servers))
 		}
 		for _, r := range rows {
-			if r.State != "STATE_CONVERGED" || r.Observed.Version != version {
-				return fmt.Errorf("an instance is %s at %q: %s", r.State, r.Observed.Version, r.Reason)
+			if at := r.GetObserved().GetVersion(); r.GetState() != instancev1.State_STATE_CONVERGED || at != version {
+				return fmt.Errorf("an instance is %s at %q: %s", r.GetState(), at, r.GetReason())
 			}
 		}
 		return nil

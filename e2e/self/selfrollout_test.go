@@ -13,6 +13,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 )
 
 // trait returns what builds an executor for tests that misbehaves, as testdata/self reads it.
@@ -97,13 +99,14 @@ func (w *world) allRun(version string) {
 		w.runsExecutor(s, version)
 	}
 	w.Eventually("the executor is converged at "+version, func() error {
-		rows, err := w.Instances("self")
+		rows, err := w.Instances(agentv1.Kind_KIND_SELF)
 		if err == nil && len(rows) != len(w.Servers) {
 			err = fmt.Errorf("%d executors on %d servers", len(rows), len(w.Servers))
 		}
 		for _, r := range rows {
-			if r.State != "STATE_CONVERGED" || r.Observed.Version != version {
-				err = errors.Join(err, fmt.Errorf("an executor is %s at %q: %s", r.State, r.Observed.Version, r.Reason))
+			at := r.GetObserved().GetVersion()
+			if r.GetState() != instancev1.State_STATE_CONVERGED || at != version {
+				err = errors.Join(err, fmt.Errorf("an executor is %s at %q: %s", r.GetState(), at, r.GetReason()))
 			}
 		}
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 )
 
 // A server with an empty disk runs what its environment wants after it joined, without a command on the control plane.
@@ -48,7 +49,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	// What was removed stays away; for all servers, the default brings it again and to the old one.
 	w.OK("remove", "beacon", "--on", "bravo", "--yes")
 	w.Eventually("the registry knows that it is gone", func() error {
-		rows, err := w.Instances("daemon")
+		rows, err := w.Instances(agentv1.Kind_KIND_DAEMON)
 		return cmp.Or(err, scenario.Left(len(rows)))
 	})
 	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--reach", "all", "--yes")
@@ -95,7 +96,7 @@ func TestADefaultBringsNoVersionThatFailedAndWorksNowhere(t *testing.T) {
 			t.Errorf("%s has no %q:\n%s", c.command, c.want, text)
 		}
 	}
-	if rows, err := w.Instances("daemon"); err != nil || len(rows) != 1 {
+	if rows, err := w.Instances(agentv1.Kind_KIND_DAEMON); err != nil || len(rows) != 1 {
 		t.Errorf("the instances are %+v, %v; want the one of alpha", rows, err)
 	}
 	w.Image("4.0.0", "")
