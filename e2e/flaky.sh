@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# flaky.sh N PACKAGE...: runs the tests of each package N times beside four processes that take all they can get, and
-# prints how often which test failed. `make flaky` calls it.
+# flaky.sh N PACKAGE...: runs each test of each package N times beside four processes that take all they can get, and
+# prints a line for each package and how often which test failed. `make flaky` calls it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 n=$1
@@ -17,11 +17,11 @@ done
 trap 'kill "${load[@]}"; forget_memory' EXIT
 failed=0
 for package in $(go list "$@"); do
-  for run in $(seq "$n"); do
-    GARRISON_BIN=$PWD/bin bin/testlane -logs "$logs/$run" -- -vet=off -count=1 -timeout 30m ${RUN:+-run "$RUN"} \
-      "$package" >"$logs/last" 2>&1 || failed=$((failed + 1))
-  done
+  logged=$logs/$(tr / - <<<"${package#*/*/*/}")
+  GARRISON_BIN=$PWD/bin bin/testlane -logs "$logged" -- -vet=off "-count=$n" -shuffle=on -timeout 5h -parallel 8 \
+    ${RUN:+-run "$RUN"} "$package" >"$logged.out" 2>&1 || failed=$((failed + 1))
+  grep -aE '^(ok|FAIL|SLOW) +[^ ]+/' "$logged.out"
 done
 cat "$logs"/*/failures 2>/dev/null | grep '^FAIL' | sort | uniq -c | sort -rn
-echo "$failed runs failed; their output is in $logs"
+echo "tests of $failed packages failed; their output is in $logs"
 [ "$failed" -eq 0 ]

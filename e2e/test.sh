@@ -2,7 +2,7 @@
 # test.sh: runs all tests, lane after lane, and fails at the end when one failed. RUN=regexp runs some.
 #
 #   plain    every package but those below, three side by side
-#   crowded  tests of real processes, which wait more than they compute: two packages side by side
+#   crowded  tests of real processes, which wait more than they compute: ten side by side, of two packages
 #   raced    the packages in which goroutines meet, with the race detector
 #   scenario tests of whole systems whose programs were built with the race detector; a race ends its program. It runs
 #            beside the lane raced
@@ -38,7 +38,7 @@ scenario() {
 # shellcheck disable=SC2086 # a package is a word
 {
   lane plain -p "${TESTS:-3}" -parallel 8 $plain
-  GARRISON_BIN=$PWD/bin lane crowded -p "${TESTS:-2}" -parallel 5 $crowded
+  GARRISON_BIN=$PWD/bin lane crowded -p "${TESTS:-2}" -parallel $((10 / ${TESTS:-2})) $crowded
   case " ${LANES:-scenario} " in *" scenario "*)
     (failed=; scenario) >"$logs/scenario" 2>&1 &
     beside=$! ;;
