@@ -361,17 +361,14 @@ type Status struct {
 	Ahead   []string               // the images that were fetched ahead of their changes
 }
 
-// Status looks at the server as it is now, except for the files of images: their last look may
-// be two health checks old. New traces are then reported at once.
+// Status looks at the server's agents as they are now, except for the files of images: their last look may
+// be two health checks old. What is unmanaged is as of the last check.
 func (e *Engine) Status() (Status, error) {
-	found, err := e.rooms.observe.Recently()
+	agents, err := e.rooms.observe.Recently(e.reports.reported())
 	if err != nil {
 		return Status{}, err
 	}
-	if e.reports.hasOtherTraces(found) {
-		e.changed.Wake()
-	}
-	s := Status{Agents: found.GetAgents(), Steps: e.driver.showing()}
+	s := Status{Agents: agents, Steps: e.driver.showing()}
 	if s.Busy, err = e.Busy(); err != nil {
 		return s, err
 	}

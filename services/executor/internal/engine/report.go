@@ -112,11 +112,11 @@ func (p *reporter) seen() (sum instance.Sum, at time.Time) {
 	return sum, p.looked
 }
 
-// hasOtherTraces reports whether a look found other traces than the last reported one.
-func (p *reporter) hasOtherTraces(found *reportv1.AgentsReport) bool {
+// reported returns the last reported list.
+func (p *reporter) reported() []*reportv1.Found {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.last != nil && observe.OtherTraces(found, p.last)
+	return p.last.GetAgents()
 }
 
 // endChanges closes changes and reports first what is on the server after all of them, in one

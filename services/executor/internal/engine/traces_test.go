@@ -255,28 +255,24 @@ func TestAChangeIsNeverTakenForSomethingFound(t *testing.T) {
 	looks.Wait()
 }
 
-func TestWhatIsNewIsReportedWithTheNextStatus(t *testing.T) {
+func TestWhatIsNewIsReportedWithTheNextCheck(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	r := b.run(func(c *Config) { c.CheckEvery = time.Hour })
+	r := b.run()
 	<-r.Ready()
 	reported := func(want int) {
 		t.Helper()
-		r.eventually(fmt.Sprintf("%d are reported", want), func() bool {
-			if _, err := r.Status(); err != nil {
+		r.eventually(fmt.Sprintf("%d are reported, and in the status", want), func() bool {
+			s, err := r.Status()
+			if err != nil {
 				t.Fatal(err)
 			}
-			return len(r.lastList().GetAgents()) == want
+			return len(r.lastList().GetAgents()) == want && len(s.Agents) == want
 		})
 	}
 	b.linkByHand("old-agent", "/usr")
 	reported(1)
 	before := r.said()
-	for range 5 {
-		if _, err := r.Status(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if err := os.Remove(b.root.Current("old-agent")); err != nil {
 		t.Fatal(err)
 	}

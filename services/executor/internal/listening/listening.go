@@ -173,19 +173,31 @@ func holds(pid int, inodes []string) (is, hidden bool) {
 // caller's, which is asked only of those that hold one.
 func Who(inodes []string, isMine func(pid int) bool) Holder {
 	all, err := proctree.All()
-	found, blind := Holder{}, err != nil
+	var others []int
+	blind := err != nil
 	for _, pid := range all {
 		is, hidden := holds(pid, inodes)
 		blind = blind || hidden
 		switch {
 		case is && isMine(pid):
 			return Holder{Pid: pid, Mine: true}
-		case is && found.Pid == 0:
-			found.Pid = pid
+		case is:
+			others = append(others, pid)
 		}
 	}
-	found.Outside = found.Pid == 0 && !blind
-	return found
+	pid := eldest(others, func(pid int) int { s, _ := proctree.Read(pid); return s.Parent })
+	return Holder{Pid: pid, Outside: pid == 0 && !blind}
+}
+
+// eldest returns the first of some processes that has none of the others as its parent, or 0. Those that a program
+// starts may have its sockets too, some only until they execute another program.
+func eldest(pids []int, parent func(pid int) int) int {
+	for _, pid := range pids {
+		if !slices.Contains(pids, parent(pid)) {
+			return pid
+		}
+	}
+	return 0
 }
 
 // String names the process for people.

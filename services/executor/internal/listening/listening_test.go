@@ -57,6 +57,18 @@ func TestTheHolderOfASocketIsFoundWithEachFamily(t *testing.T) {
 	}
 }
 
+func TestTheHolderIsTheOneThatStartedTheOthers(t *testing.T) {
+	parents := map[int]int{20: 300, 300: 1, 310: 300, 400: 310}
+	for _, c := range []struct {
+		pids []int
+		want int
+	}{{[]int{20, 300, 310, 400}, 300}, {[]int{20, 310}, 20}, {nil, 0}} {
+		if got := eldest(c.pids, func(pid int) int { return parents[pid] }); got != c.want {
+			t.Errorf("of %v it is %d, want %d", c.pids, got, c.want)
+		}
+	}
+}
+
 func TestAnAddressOfAnotherServerHasNoSocketHere(t *testing.T) {
 	port := listen(t, "tcp", ":0").Port()
 	if got := At(netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port)); len(got) > 0 {

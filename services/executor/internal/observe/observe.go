@@ -4,7 +4,7 @@
 // Guarantees:
 //
 //  1. Every look reads the disk, the supervisor and /proc. Only the status may use a look at an
-//     image's files that is 30 s old.
+//     image's files that is 30 s old, and the last report's list of what is unmanaged.
 //  2. A trace is reported only if the inventory explains it neither before nor after the look,
 //     and no change of its agent ended meanwhile.
 //  3. Unmanaged links, processes and units are reported and never modified.
@@ -30,6 +30,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/agent"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
@@ -136,8 +137,25 @@ func (o *Observer) linkLost(agent string) (why, reason string) {
 // Found looks at every agent on the server, in the inventory or not, by name.
 func (o *Observer) Found() (*reportv1.AgentsReport, error) { return o.FoundWith(o.Images.Whole) }
 
-// Recently does the same with a recent look at the images' files, for what asks every few seconds.
-func (o *Observer) Recently() (*reportv1.AgentsReport, error) { return o.FoundWith(o.recently) }
+// Recently looks at the agents of the inventory with a recent look at the images' files, for what asks every few
+// seconds. It takes what is unmanaged from a report: to look for it is to read every process of the machine.
+func (o *Observer) Recently(reported []*reportv1.Found) ([]*reportv1.Found, error) {
+	has, err := o.inventory()
+	if err != nil {
+		return nil, err
+	}
+	agents, err := o.agents(has, o.recently)
+	if err != nil {
+		return nil, err
+	}
+	var unmanaged []*reportv1.Found
+	for _, f := range reported {
+		if f.Trace != serverv1.Trace_TRACE_UNSPECIFIED {
+			unmanaged = append(unmanaged, f)
+		}
+	}
+	return o.list(agents, unmanaged)
+}
 
 // FoundWith does the same with a look of its own at images.
 func (o *Observer) FoundWith(whole WholeFunc) (*reportv1.AgentsReport, error) {
@@ -146,15 +164,9 @@ func (o *Observer) FoundWith(whole WholeFunc) (*reportv1.AgentsReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	ways, err := o.Images.Ways()
+	agents, err := o.agents(before, whole)
 	if err != nil {
 		return nil, err
-	}
-	var agents []*reportv1.Found
-	for _, i := range before.instances {
-		f := o.agent(i, before.open[i.Agent], whole)
-		f.Kept = ways[i.Agent][:min(len(ways[i.Agent]), mostKept)]
-		agents = append(agents, f)
 	}
 	traces := o.traces(whole)
 	after, err := o.inventory()
@@ -162,13 +174,28 @@ func (o *Observer) FoundWith(whole WholeFunc) (*reportv1.AgentsReport, error) {
 		return nil, err
 	}
 	r := report(o.unexplained(before, after, began, traces))
-	o.markBeside(agents, r.Agents)
-	if agents, err = o.addTrash(agents); err != nil {
-		return nil, err
+	r.Agents, err = o.list(agents, r.Agents)
+	return r, err
+}
+
+// agents looks at the agents of an inventory.
+func (o *Observer) agents(of inventory, whole WholeFunc) (agents []*reportv1.Found, err error) {
+	ways, err := o.Images.Ways()
+	for _, i := range of.instances {
+		f := o.agent(i, of.open[i.Agent], whole)
+		f.Kept = ways[i.Agent][:min(len(ways[i.Agent]), mostKept)]
+		agents = append(agents, f)
 	}
-	r.Agents = append(agents, r.Agents...)
-	slices.SortStableFunc(r.Agents, func(a, b *reportv1.Found) int { return strings.Compare(a.Agent, b.Agent) })
-	return r, nil
+	return agents, err
+}
+
+// list returns agents and what is unmanaged, by name, with the agents whose files cannot be deleted yet.
+func (o *Observer) list(agents, unmanaged []*reportv1.Found) ([]*reportv1.Found, error) {
+	o.markBeside(agents, unmanaged)
+	agents, err := o.addTrash(agents)
+	all := append(agents, unmanaged...)
+	slices.SortStableFunc(all, func(a, b *reportv1.Found) int { return strings.Compare(a.Agent, b.Agent) })
+	return all, err
 }
 
 // agent looks at an agent of the inventory. While a change is open, its configuration may be

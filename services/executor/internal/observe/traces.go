@@ -207,18 +207,3 @@ func (o *Observer) versionOf(digest []byte) string {
 	}
 	return hex.EncodeToString(digest)[:12]
 }
-
-// OtherTraces reports whether two reports list other traces, whichever processes left them.
-func OtherTraces(a, b *reportv1.AgentsReport) bool {
-	return a.GetMore() != b.GetMore() || !slices.Equal(keys(a), keys(b))
-}
-
-func keys(r *reportv1.AgentsReport) (out []string) {
-	for _, f := range r.GetAgents() {
-		if f.Trace != serverv1.Trace_TRACE_UNSPECIFIED {
-			key := []string{f.Agent, f.Trace.String(), f.Path, f.OtherServerId, string(f.GetImage().GetDigest())}
-			out = append(out, strings.Join(key, "\x00"))
-		}
-	}
-	return out
-}
