@@ -95,7 +95,7 @@ func (t *trial) stillWorks() {
 	}
 }
 
-// lettersWithinBounds counts the dead letters, of which no sender may have more than its share.
+// lettersWithinBounds counts the dead letters. No sender may have more than its share.
 func (t *trial) lettersWithinBounds() string {
 	t.Helper()
 	all := 0

@@ -171,7 +171,7 @@ func mostOf(f protoreflect.FieldDescriptor) int {
 // marker ends a text that was cut.
 const marker = "…"
 
-// Cut cuts a text to at most bytes, of which the marker takes three.
+// Cut cuts a text to at most bytes, including the three of its marker.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s

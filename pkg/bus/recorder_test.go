@@ -70,7 +70,7 @@ func TestADuplicateInABatchLosesNothingOfTheRest(t *testing.T) {
 	}
 }
 
-// A unit of which another writer stored a part is not recorded, and is not called stored.
+// A unit that another writer stored in part is not recorded, and is not called stored.
 func TestAUnitThatIsStoredInPartIsAConflict(t *testing.T) {
 	t.Parallel()
 	c, w := started(t)

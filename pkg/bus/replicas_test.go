@@ -52,7 +52,7 @@ func TestThreeServersAnswerAWriterAsOneDoes(t *testing.T) {
 	}
 	part := []ledger.Draft{ledger.Free(queued("d")), ledger.Free(other)}
 	if last, err := record(part...); !fault.Is(err, fault.Conflict) {
-		t.Errorf("a unit of which a part is stored: %d, %v; want a conflict", last, err)
+		t.Errorf("a unit that is stored in part: %d, %v; want a conflict", last, err)
 	}
 }
 

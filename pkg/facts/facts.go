@@ -177,7 +177,7 @@ func behind(found []bus.Message, count int, unread bool) uint64 {
 	switch {
 	case len(found) > count:
 		return found[count].Sequence
-	case unread && len(found) > 0: // large ones, of which only the names are in the answer
+	case unread && len(found) > 0: // large ones, which the answer only names
 		return found[len(found)-1].Sequence + 1
 	}
 	return 0

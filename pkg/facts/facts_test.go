@@ -177,7 +177,7 @@ func TestAnAnswerHasABoundInBytesAndNamesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// readsInParts reads five facts of which the fourth is too large for an answer.
+// readsInParts reads five facts, the fourth of which is too large for an answer.
 func readsInParts(t *testing.T, read func(*request) (*registryv1.ReadFactsResponse, error), q *request) {
 	t.Helper()
 	var have []uint64

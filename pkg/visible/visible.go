@@ -18,7 +18,7 @@ func Steers(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':
 		return false
-	case r < ' ', r >= 0x7f && r < 0xa0: // C0, DEL and C1, of which U+009B begins an escape sequence
+	case r < ' ', r >= 0x7f && r < 0xa0: // C0, DEL and C1, where U+009B begins an escape sequence
 		return true
 	case r == 0x061c, r == 0x200e, r == 0x200f: // marks of direction
 		return true

@@ -166,7 +166,7 @@ func (s *floods) due(uses map[string]bus.AccountUse, at time.Time) (accounts []s
 
 // busy returns the accounts whose clients together sent more since the last sample than one key may, besides what the
 // account's connections send of themselves. No key of another account can have sent much too much since then, so that
-// its connections, of which there may be many, need no list before listEvery.
+// its connections, which may be many, need no list before listEvery.
 func (s *floods) busy(uses map[string]bus.AccountUse, at time.Time) (accounts []string) {
 	for _, account := range watched {
 		now := amount{uses[account].Messages, uses[account].Bytes, at}

@@ -225,7 +225,7 @@ func TestTheUnitThatIsGoneLeavesAgentsThatACleanUpEnds(t *testing.T) {
 	}
 }
 
-// An agent of which the journal lost the entry runs on as a service, and is not taken for gone.
+// An agent whose entry the journal lost keeps running as a service, and does not count as gone.
 func TestTheUnitsAgentThatNobodyKnowsIsNotCleanedAway(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

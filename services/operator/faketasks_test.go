@@ -106,7 +106,7 @@ func progressOf(r *intentv1.Record) *dispatcherv1.GetIntentProgressResponse {
 		}
 		return p
 	}
-	if agentOf(r.GetIntent()) == "huge" { // 12,000 changes, of which a task is kept here and there
+	if agentOf(r.GetIntent()) == "huge" { // 12,000 changes, few of which have a task that is kept
 		p.Counts = &dispatcherv1.IntentCounts{Succeeded: 11990, Undone: 7, NeverOpened: 3}
 		p.Tasks, p.Failures = nil, p.Tasks[1:]
 		return p

@@ -225,7 +225,7 @@ func TestAServerRenewsItsCredentialsWhileItIsBelieved(t *testing.T) {
 	}
 }
 
-// holdSite is a site with three servers and an agent at version 1.0.0, of which 1.1.0 is active.
+// holdSite is a site with three servers and an agent at version 1.0.0. Its version 1.1.0 is active.
 func holdSite(t *testing.T) (s *site, servers []string) {
 	s = start(t)
 	s.channel("release", true)

@@ -93,7 +93,7 @@ type Config struct {
 	AcceptLedger bool   // accept a ledger that lost facts, for this start
 	Signer       Signer // nil means that no server can be invited or enrolled here
 	JoinURL      string // where invited servers find the bus; part of every token
-	// CA returns the CAs of the bus as PEM, of which servers learn; nil means those of their operating system.
+	// CA returns the CAs of the bus as PEM, for servers that enrol; nil means those of their operating system.
 	CA      func() ([]byte, error)
 	Secrets *secret.Key // seals the secrets of metadata; nil means that none can be set
 	// BlockAfter is on how many servers an image or a configuration fails before no intent brings it to another one; 0

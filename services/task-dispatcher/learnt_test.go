@@ -16,7 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/usual"
 )
 
-// succeed installs an agent on servers, each of which reports that its health check took two seconds.
+// succeed installs an agent on servers. Each reports that its health check took two seconds.
 func (w *world) succeed(d *Dispatcher, image *imagev1.Ref, from, to int) {
 	w.t.Helper()
 	for n := from; n < to; n++ {

@@ -32,7 +32,7 @@ func (w *world) tell(server, taskID string, step taskv1.Step) {
 	}
 }
 
-// proving accepts an intent on five servers, of which four have succeeded and the last one is at its
+// proving accepts an intent on five servers. Four have succeeded, and the last one is at its
 // health check. It returns the last task.
 func (w *world) proving(d *Dispatcher) (intent string, last *taskv1.Task) {
 	image, agent := w.image("beacon", "1.0.0"), "beacon"

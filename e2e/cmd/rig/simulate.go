@@ -128,7 +128,7 @@ func showSteps(steps []simulated.Step, s simulated.Summary) {
 
 // showRollout prints how the rollout went.
 func showRollout(r simulated.Rolled) {
-	fmt.Printf("rollout: %s after %.1f s, %d servers touched, waves %v of which %d began, %d kills\n",
+	fmt.Printf("rollout: %s after %.1f s, %d servers touched, waves %v, %d of them begun, %d kills\n",
 		display(r.State.String(), "STATE_"), r.Took.Seconds(), r.Touched, r.Waves, r.Opened, r.Kills)
 	for _, s := range slices.Sorted(maps.Keys(r.Counts)) {
 		fmt.Printf("  %5d %s\n", r.Counts[s], display(s.String(), "TARGET_STATE_"))

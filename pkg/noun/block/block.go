@@ -76,8 +76,8 @@ type Change struct {
 	NewImage, Reconfigured bool   // what of both changes
 }
 
-// Brought returns the builds that a change brings, none of which may be blocked: what changes, and what it makes
-// together.
+// Brought returns the builds that a change brings: the new image, the new configuration, and the two together. None
+// of them may be blocked.
 func (c Change) Brought() (out []*blockv1.Build) {
 	configured := len(c.Configuration) > 0
 	if c.NewImage {

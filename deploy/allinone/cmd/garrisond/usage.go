@@ -10,7 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/completion"
 )
 
-// commands lists the commands, the first of which is run without a name.
+// commands lists the commands. The first runs without a name.
 var commands = []struct{ name, usage string }{
 	{"run", "run a whole Garrison with its data in one directory: garrisond --data DIR; the default"},
 	{"health", "exit with 0 when the garrisond of --data DIR, or a bus at --url URL, serves clients"},

@@ -33,7 +33,7 @@ const RestAfter = 10 * time.Minute
 // heldFor is how long a repair lasts that held.
 const heldFor = 7 * 24 * time.Hour
 
-// mostInARow is how many repairs may follow each other of which none held.
+// mostInARow is how many repairs may fail in a row.
 const mostInARow = 2
 
 const (

@@ -112,7 +112,7 @@ func (t tree) read(name string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// lines calls line for each line of a regular file, of which it reads at most most bytes.
+// lines calls line for each line of a regular file. It reads at most most bytes.
 func (t tree) lines(ctx context.Context, name string, most int64, line func(string)) error {
 	f, err := t.regular(name)
 	if err != nil {

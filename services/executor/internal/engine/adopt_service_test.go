@@ -142,7 +142,7 @@ func TestAServiceIsAdoptedAndReleasedWithoutARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if asked, wrong := stop(); asked == 0 || len(wrong) > 0 {
-		t.Errorf("asked %d times, of which failed %v", asked, wrong)
+		t.Errorf("asked %d times; failed: %v", asked, wrong)
 	}
 	s.is("active", "enabled")
 	if n := shows(t, s.name, "NRestarts"); s.pid() != pid || n != "0" {

@@ -49,7 +49,7 @@ func TestARemovalOfWhatTheInventoryDoesNotKnowFailsWhileItIsHere(t *testing.T) {
 	if pids := b.pids(); len(pids) != 1 || uint32(pids[0]) != pid {
 		t.Errorf("processes %v run, want %d", pids, pid)
 	}
-	outcome(t, r.do(b.unwant("other", ident.New())), taskv1.State_STATE_SUCCEEDED) // of which nothing is here
+	outcome(t, r.do(b.unwant("other", ident.New())), taskv1.State_STATE_SUCCEEDED) // which was never here
 }
 
 // unready takes out of a process's record that it was ever ready.

@@ -40,7 +40,7 @@ func (h *heard) offer(d *desiredv1.Document) {
 	}
 }
 
-// within returns the last document, for the first of which it waits for a while at most; nil for none.
+// within returns the last document, or nil. It waits for the first one, for a while at most.
 func (h *heard) within(ctx context.Context, d time.Duration) *desiredv1.Document {
 	if d > 0 {
 		timer := time.NewTimer(d)

@@ -18,7 +18,7 @@ import (
 
 // Remains is what is left of the agents of a dead server.
 type Remains struct {
-	Instances int    // with those of which files are still to be deleted
+	Instances int    // with those whose files are still to be deleted
 	Changes   int    // under way
 	Beside    string // what the inventory does not explain; set when nothing else is left
 }

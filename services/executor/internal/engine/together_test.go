@@ -10,7 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
 
-// slowLook is a supervisor of which one look at what runs takes as long as a test wants.
+// slowLook is a supervisor whose look at what runs takes as long as a test wants.
 type slowLook struct {
 	supervise.Supervisor
 	armed  atomic.Bool

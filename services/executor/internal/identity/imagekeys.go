@@ -14,7 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
-// ImageKeys returns the keys of which one must have signed an image; nil means that images need no
+// ImageKeys returns the keys, one of which must have signed an image; nil means that images need no
 // signature. The file belongs to the administrator: a line holds a key and then any text, and #
 // begins a comment. A file without keys accepts no image. Each call reads the file, so a change
 // applies from the next image on.

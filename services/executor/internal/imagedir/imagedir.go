@@ -187,7 +187,7 @@ func SealDirs(dir string) error {
 
 // Remove deletes an image and its cache, durably, unless needed says that something needs
 // it. needed is asked while nothing else is staged or removed. The image is moved away
-// first, so that one of which a file cannot be deleted is not there in part.
+// first, so that an image with a file that cannot be deleted does not stay in part.
 func (s *Images) Remove(digest []byte, needed func() (bool, error)) (removed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func TestALookIsRememberedForAsLongAsIsAskedForAndARemovalIsSeenAtOnce(t *testin
 	}
 }
 
-// damaged returns an image of which a file was changed, and a fresh copy beside it.
+// damaged returns an image with a changed file, and a fresh copy beside it.
 func damaged(t *testing.T) (layout.Root, *imagedir.Images, imagetest.Image) {
 	t.Helper()
 	root, s, i := staged(t)
@@ -61,8 +61,8 @@ func damaged(t *testing.T) (layout.Root, *imagedir.Images, imagetest.Image) {
 
 func TestAFreshCopyTakesThePlaceOfADamagedImage(t *testing.T) {
 	for name, before := range map[string]func(place string) error{
-		"in one step":              func(string) error { return nil },
-		"of which nothing is left": func(place string) error { return imagedir.RemoveTree(place) },
+		"in one step":       func(string) error { return nil },
+		"with nothing left": func(place string) error { return imagedir.RemoveTree(place) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, s, i := damaged(t)

@@ -160,7 +160,7 @@ func goneOf(root layout.Root, name string) *journal.Trash {
 	return t
 }
 
-// Server returns the server of which the records are, or is empty when they differ.
+// Server returns the server that the records belong to, or an empty one when they differ.
 func (d Disk) Server() (server string) {
 	for n, r := range append(slices.Clone(d.Instances), d.Changes...) {
 		if n > 0 && r.Server != server {

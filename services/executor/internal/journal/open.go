@@ -102,7 +102,7 @@ func (j *Journal) begin(o Origin) (*Journal, error) {
 	return j, nil
 }
 
-// OpenWhole opens a journal, and refuses with ErrDamaged one of which anything cannot be
+// OpenWhole opens a journal, and refuses with ErrDamaged one in which anything cannot be
 // read. An error is fs.ErrNotExist when the file is missing, and otherwise as Open's. Its mark is
 // not looked at.
 func OpenWhole(path string) (*Journal, error) {

@@ -97,7 +97,7 @@ func (r Root) NextKey() string { return r.Path("executor", "key.seed.next") }
 // Identity says which server this is.
 func (r Root) Identity() string { return r.Path("executor", "identity.json") }
 
-// ImageKeys lists the keys of which one must have signed an image; without it none need be signed.
+// ImageKeys lists the keys, one of which must have signed an image; without the file images need no signature.
 func (r Root) ImageKeys() string { return r.Path("executor", "image-keys") }
 
 // Journal is the executor's memory.
@@ -185,7 +185,7 @@ const freshSuffix = ".fresh"
 // makes them change places.
 func (r Root) FreshImage(digest []byte) string { return r.Image(digest) + freshSuffix }
 
-// FreshDigest returns the digest of the image of which a directory is a fresh copy.
+// FreshDigest returns the digest of the image that a directory is a fresh copy of.
 func FreshDigest(name string) (digest []byte, ok bool) {
 	of, ok := strings.CutSuffix(strings.TrimSuffix(name, "-old"), freshSuffix)
 	digest, err := hex.DecodeString(of)

@@ -386,7 +386,7 @@ func adoptionOf(i *change.Instance, u supervise.Unit) *change.Adoption {
 	return i.Adopted
 }
 
-// addTrash adds removed agents of which files are left. An installed agent keeps its own line.
+// addTrash adds removed agents whose files are left. An installed agent keeps its own line.
 func (o *Observer) addTrash(found []*reportv1.Found) ([]*reportv1.Found, error) {
 	stuck, err := o.Trash.List(func(t *journal.Trash) bool { return t.Why != "" })
 	named := map[string]bool{}

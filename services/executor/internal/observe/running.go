@@ -37,7 +37,7 @@ func (p imagePaths) of(pid int) []byte {
 	return p.started(pid)
 }
 
-// started returns the digest of the image as an agent of which a process was started, or nil.
+// started returns the digest of the image from which an agent's process was started, or nil.
 func (p imagePaths) started(pid int) []byte {
 	return p.digestIn(proctree.Variable(pid, "GARRISON_IMAGE"))
 }

@@ -183,7 +183,7 @@ func report(traces []Trace) *reportv1.AgentsReport {
 	return r
 }
 
-// markBeside marks each healthy instance as bad of which something unmanaged runs as well.
+// markBeside marks each healthy instance as bad when something unmanaged runs beside it.
 func (o *Observer) markBeside(agents, traces []*reportv1.Found) {
 	for _, t := range traces {
 		n := slices.IndexFunc(agents,

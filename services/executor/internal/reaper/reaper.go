@@ -94,7 +94,7 @@ func reap() error {
 	return nil
 }
 
-// started returns the processes of which this one has a descriptor: each child that it started and did not wait for.
+// started returns the processes to which this one has a descriptor: each child that it started and did not wait for.
 func started() (map[int]bool, error) {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -30,7 +30,7 @@ const inspectWithin = 10 * time.Second
 
 // Remaining is what an executor still has to do, by agent.
 type Remaining struct {
-	Agents    []string // with those of which files are left
+	Agents    []string // with those whose files are left
 	Changes   []string // open
 	Inventory lifecycle.Inventory
 	Doubt     string // why the inventory is not trusted

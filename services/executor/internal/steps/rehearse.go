@@ -49,7 +49,7 @@ func (s Rehearse) Do(ctx context.Context, r *Run) error {
 
 // place writes the rendered configuration and returns its directory; "" for none. A damaged
 // configuration that is in use is written elsewhere, for the rehearsal alone: the switch
-// repairs it, of which the journal knows.
+// repairs it, which is in the journal.
 func (s Rehearse) place(r *Run, tree configdir.Tree) (string, error) {
 	if r.Rendered == "" || configInUse(r.Record) && r.To.GetRun().GetRehearsal() == nil {
 		return "", nil

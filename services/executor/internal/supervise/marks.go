@@ -191,7 +191,7 @@ func appendMark(output string, have outputMarks, k Mark) error {
 	return err
 }
 
-// moveMarks notes that an output file of a size was cut, of which the last bytes are kept.
+// moveMarks notes that an output file of a size was cut to its last bytes.
 func moveMarks(output string, size, kept int64) error {
 	m := readMarks(output)
 	m.base += size

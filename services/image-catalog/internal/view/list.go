@@ -32,7 +32,7 @@ func limitOf(p *apiv1.Page) int {
 }
 
 // List returns one part of the images, by agent, version and id, without chunk digests. It scans the
-// narrowest index that the filters allow. keys are those of which one signs a trusted image.
+// narrowest index that the filters allow. A trusted image is one that one of keys signed.
 func (v *View) List(q *catalogv1.ListImagesRequest, keys ...string) (part page.Part[*imagev1.Image], err error) {
 	from, err := start(q)
 	if err != nil {

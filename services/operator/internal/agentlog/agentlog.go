@@ -45,7 +45,7 @@ that of up to 20 servers, one after the other, or together with -f; each line be
 A server sends it on request; nothing is collected. It keeps the last 4 to 8 MiB of each agent. The output has
 no times of its own. --times shows by when a line was written, usually within 2 seconds; a line from while the
 executor did not run was written earlier. --since begins at the line before which nothing newer was written.
-The ledger records who read the output of which agent, and when: garrison events --noun server --id SERVER.
+The ledger records who read which agent's output, and when: garrison events --noun server --id SERVER.
 
 Output is shown as the agent wrote it. Garrison adds no secret to it, and removes none that the agent writes.
 Characters that would control the terminal are left out; --raw keeps them, where standard output is no terminal.`,

@@ -79,7 +79,7 @@ type agents struct {
 	exclude []string
 }
 
-// parse reads the agents, each of which is named once.
+// parse reads the agents. Each may be named once.
 func (q *agents) parse(words []string) error {
 	for n, text := range words {
 		if n > 0 && versionLike.MatchString(text) {

@@ -85,7 +85,7 @@ func undoOf(id string) *intentv1.Intent {
 const (
 	// mostLooked is how many of the caller's last intents are looked at for one that can be undone.
 	mostLooked = 20
-	// mostAsked is how many of them the registry is asked about, each of which costs it a plan.
+	// mostAsked is how many of them the registry is asked about. Each costs it a plan.
 	mostAsked = 5
 )
 

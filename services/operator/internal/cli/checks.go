@@ -28,7 +28,7 @@ func Name(what string) check { return func(s string) error { return ident.CheckN
 // ServerName checks the id, prefix or name of a server.
 func ServerName(s string) error { return ident.CheckHostname("server", s) }
 
-// ID returns a check of a whole id; what says of which noun.
+// ID returns a check of a whole id of the noun that what names.
 func ID(what string) check { return func(s string) error { return ident.Check(what, s) } }
 
 // IDPrefix returns a check of an id or the beginning of one, as tables print it; what is the noun with its article.

@@ -207,7 +207,7 @@ func (p *Plan) Differs() bool {
 // String returns the object in words.
 func (c Change) String() string { return fmt.Sprintf("%s %s", c.Kind.Word, c.Name) }
 
-// Visible returns the changes of which a field or the object itself differs.
+// Visible returns the changes in which a field or the object itself differs.
 func (p *Plan) Visible() []Change {
 	return slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool {
 		return c.Action == Claim || c.Action == Release

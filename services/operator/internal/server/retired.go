@@ -105,7 +105,7 @@ func each(
 	return failed, err
 }
 
-// concludeMany returns the exit of a command for several servers, of which some failed.
+// concludeMany returns the exit of a command for several servers, some of which failed.
 func concludeMany(ctx context.Context, env *cli.Env, all, failed int, err error, again string) error {
 	switch {
 	case failed == 0:

@@ -28,7 +28,7 @@ type Placed struct {
 type spot struct{ server, agent string }
 
 // place lists which agents are on which servers. What a server says of itself counts: its agents in CNAPI, or else in
-// its sysinfo. An instance of SAPI says it for a server of which the dump has no such list; one that the list of its
+// its sysinfo. An instance of SAPI says it for a server whose list the dump does not have; one that the list of its
 // server lacks is a record that outlived its agent, and is skipped.
 func (c *convert) place() {
 	on := map[spot]Placed{}

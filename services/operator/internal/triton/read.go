@@ -181,7 +181,7 @@ func (d *Dump) put(into map[string]found, s shape, o object, file string) {
 		if !have.has("sysinfo") {
 			have.object["sysinfo"] = o["sysinfo"]
 		}
-	case len(have.object) == 2 && have.has("sysinfo"): // of which only the sysinfo is known
+	case len(have.object) == 2 && have.has("sysinfo"): // only its sysinfo is known
 		if !o.has("sysinfo") {
 			o["sysinfo"] = have.object["sysinfo"]
 		}

@@ -33,7 +33,7 @@ func main() {
 			fs.BoolVar(&c.Lobby, "lobby", false, "let machines without a token ask to join; the bus must let them in, "+
 				"see default_sentinel of nats-server")
 			fs.Var(&c.ImageKeys, "image-key",
-				"public `KEY` of which a server that enrols takes images only when one signed them; may be repeated")
+				"public `KEY` for servers that enrol: they take only images that one of these keys signed; repeatable")
 			config.Checked(fs, &c.BeatInterval, "beat-interval", registry.DefaultBeatInterval, "how often servers beat",
 				config.Lasting(time.Millisecond))
 			config.Checked(fs, &c.ServerBudget, "server-budget", registry.DefaultServerBudget,

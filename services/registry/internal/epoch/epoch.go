@@ -1,5 +1,5 @@
 // Package epoch decides whether a server is ahead of the ledger, as after the restore of a backup:
-// whether the server applied a document of which the ledger lost the facts.
+// whether the server applied a document whose facts the ledger lost.
 //
 // Guarantees:
 //

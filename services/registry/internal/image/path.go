@@ -30,7 +30,7 @@ func Replaces(to *imagev1.Manifest, present string, from *imagev1.Manifest) bool
 	return slices.Contains(to.Skips, present) || version.In(present, to.UpgradesFrom)
 }
 
-// Path returns the images by way of which the present version of an agent becomes another image, in order; none where
+// Path returns the images through which the present version of an agent becomes another image, in order; none where
 // it may replace it at once. It returns a refusal when no path leads there. Hops are active images of the channel in
 // which the image is looked for; the path has as few as possible, and of those the highest versions.
 func Path(r Reader, w Want, present *imagev1.Ref, to *imagev1.Manifest) ([]*imagev1.Manifest, *apiv1.Refusal) {

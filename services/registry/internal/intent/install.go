@@ -305,7 +305,7 @@ type want struct {
 	configuration *instancev1.Configuration // nil means none
 	origin        string                    // what it is called in another system
 	candidate     string                    // the process that becomes the agent; empty where it is installed
-	hops          []*imagev1.Manifest       // the images by way of which a rollout goes there
+	hops          []*imagev1.Manifest       // the images through which a rollout goes there
 	again         bool                      // it is started again, also where it is wanted already
 }
 

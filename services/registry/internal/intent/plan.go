@@ -136,7 +136,7 @@ func Malformed(a Ask) *apiv1.Refusal {
 	return refusal
 }
 
-// Answer drafts the answer to an intent, of which all changes are recorded elsewhere.
+// Answer drafts the answer to an intent whose changes are all recorded elsewhere.
 func Answer(a Ask, body proto.Message) ledger.Draft { return (&outcome{ask: a}).answer(body) }
 
 // Fact returns a fact that an intent leads to, with a computed id; turn distinguishes two of one kind on one key.

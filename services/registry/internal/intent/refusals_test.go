@@ -24,7 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
 )
 
-// site has the servers one and two, of which one is online and has cn-agent, and an invitation. The channel dev has
+// site has the servers one and two, and an invitation. Server one has cn-agent. The channel dev has
 // images that no server may have.
 func site(t *testing.T) *recordstest.World {
 	t.Helper()

@@ -68,7 +68,7 @@ type input struct {
 	reader Running
 	id     string
 	now    time.Time
-	unseen bool                    // whether a server of which only an observation is awaited counts as silent
+	unseen bool                    // whether a server counts as silent whose observation alone is awaited
 	doors  map[string]window.State // by environment
 	aheads map[string]fetching     // by environment
 }

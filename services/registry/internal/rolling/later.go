@@ -35,7 +35,7 @@ func (run Run) keeps(r Reader, t *rolloutv1.Target, step uint32) *apiv1.Refusal 
 	return nil
 }
 
-// keepsAlone is the same for one change of an undo, the other changes of which are made: they take back what broke. The
+// keepsAlone is the same for one change of an undo whose other changes are made: they take back what broke. The
 // undo of an intent looks for that itself.
 func (run Run) keepsAlone(r Reader, t *rolloutv1.Target, n int) *apiv1.Refusal {
 	if n >= len(t.UndoIntentIds) || t.UndoIntentIds[n] != "" {

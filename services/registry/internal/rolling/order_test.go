@@ -131,7 +131,7 @@ func words(p rolling.Planned) (out []string) {
 	return out
 }
 
-// pair is two agents of which one requires the other.
+// pair is two agents, one of which requires the other.
 func pair(w *world) {
 	w.agent("web", 0)
 	w.agent("db", 0)

@@ -218,7 +218,7 @@ func (p *planner) overlaps() *apiv1.Refusal {
 	return nil
 }
 
-// overlap refuses to change a server of which another rollout that has not ended changes an agent too.
+// overlap refuses to change a server on which another rollout that has not ended changes an agent too.
 func (p *planner) overlap(id string) *apiv1.Refusal {
 	for _, other := range p.reader.RolloutsOn(id) {
 		r, _ := p.reader.Rollout(other)

@@ -131,7 +131,7 @@ func TestAStrategyThatServersOrPeopleCannotMeetIsRefused(t *testing.T) {
 	})
 }
 
-// Two servers have ring=a, of which one is offline, and one that is offline has ring=b.
+// Two servers have ring=a, one of them offline. An offline one has ring=b.
 func TestAStageThatWouldHaveNoServerIsRefused(t *testing.T) {
 	t.Parallel()
 	const isIn, less = rolloutv1.Relation_RELATION_IN, rolloutv1.Relation_RELATION_LESS

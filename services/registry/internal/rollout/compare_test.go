@@ -13,7 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
 
-// compared runs a wave with 50 of 500 servers changed, of which changed ones break ratio times as often as others, and
+// compared runs a wave with 50 of 500 servers changed. Changed ones break ratio times as often as others. It
 // returns after how many breaks it halted; 0 when it did not.
 func compared(t *testing.T, seed uint64, ratio float64) int {
 	t.Helper()

@@ -67,7 +67,7 @@ type Decision struct {
 	Owed       uint32         // with Succeed: how many servers are owed
 	Next       time.Time      // when to decide again without any fact; zero when only facts matter
 	Waits      string         // in one sentence, what it waits for; empty when there is something to do
-	Immovable  bool           // a keep budget needs every server of a group of which it holds some back
+	Immovable  bool           // a keep budget needs every server of a group, and holds some of them back
 }
 
 // Acts reports whether there is something to do.

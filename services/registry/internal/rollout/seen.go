@@ -47,7 +47,7 @@ func seen(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
 	return finished(t, e)
 }
 
-// finished returns the state of a target of which a change is done: it succeeds once every change is done and observed.
+// finished returns the state of a target with a finished change: it succeeds once every change is done and observed.
 func finished(t *rolloutv1.Target, e Event) rolloutv1.TargetState {
 	switch {
 	case !ending(t):

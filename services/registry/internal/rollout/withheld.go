@@ -8,7 +8,7 @@ import (
 )
 
 // A rollout that is paused, halted, aborted or undone begins nothing more: the registry withdraws what it released and
-// no server began. A server of which that is all waits for its turn again.
+// no server began. A server with nothing else waits for its turn again.
 
 // Repairs reports whether a target brings again what is wanted already. There is nothing to take such a server back to.
 func Repairs(t *rolloutv1.Target) bool {

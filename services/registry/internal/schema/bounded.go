@@ -20,7 +20,7 @@ type walk struct {
 	known map[string]int // by reference; 0 while it is being counted
 }
 
-// bounded refuses a schema of which a check could take long.
+// bounded refuses a schema whose check could take long.
 func bounded(root any) error {
 	n, err := (&walk{root, map[string]int{}}).count(root)
 	if err == nil && n > MaxNodes {

@@ -150,7 +150,7 @@ func fillCatalog(t *rapid.T, body proto.Message) proto.Message {
 	}
 }
 
-// fillRollout fills a body of which the rollouts in the view are made.
+// fillRollout fills a body from which the view makes rollouts.
 func fillRollout(t *rapid.T, body proto.Message) proto.Message {
 	switch b := body.(type) {
 	case *rolloutv1.Planned:

@@ -52,7 +52,7 @@ func TestAnExecutorIsInTheInventoryFromItsJoinToItsInstance(t *testing.T) {
 
 	differs := InstanceFilter{Executors: true, NotAtWanted: true}
 	if n := v.CountInstances(differs, nil, 0).Total; n != 0 || len(keysOf(v.Instances(differs, ""))) != 0 {
-		t.Errorf("%d executors are not at what is wanted, of which nothing is wanted", n)
+		t.Errorf("%d executors are not at what is wanted, and none has anything wanted", n)
 	}
 
 	tell(ledger.Agent, "self", &agentv1.Created{Agent: &agentv1.Agent{Kind: agentv1.Kind_KIND_SELF}})

@@ -68,7 +68,7 @@ func benchImage(agent, version int) *imagev1.Ref {
 	return &imagev1.Ref{Id: id.String(), Version: fmt.Sprintf("%d.0.0", version), Digest: append(id[:], id[:]...)}
 }
 
-// fill folds the life of a fleet: what may be installed, and each server with its agents, of which one in fifty is not
+// fill folds the life of a fleet: what may be installed, and each server with its agents, one in fifty of which is not
 // at the wanted version and one agent of three has a configuration.
 func (s *stock) fill() {
 	s.fact(ledger.Application, "base", &applicationv1.Created{Application: &applicationv1.Application{Name: "base"}})

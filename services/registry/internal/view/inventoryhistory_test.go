@@ -25,7 +25,7 @@ func (m machine) asBefore() machine {
 	return machine{instance: m.instance, image: m.image, digest: m.digest, generation: m.generation, reason: m.reason}
 }
 
-// images of which those with an odd number never become ready.
+// images. Those with an odd number never become ready.
 func imageNumber(n int) *imagev1.Ref {
 	return &imagev1.Ref{Id: fmt.Sprint("image ", n), Digest: []byte{byte(n)}, Version: fmt.Sprint(n)}
 }

@@ -140,7 +140,7 @@ func (v *reach) release(
 		e.IntentID = v.shared.text(f.Key)
 	}
 	v.applyTarget(r, t.ServerId, f, e)
-	if !changes { // a server of which one change is left out is not as it was planned: that counts
+	if !changes { // a server with one change left out is not as it was planned: that counts
 		v.applyTarget(r, t.ServerId, f, rollout.Event{Kind: rollout.Ended, Change: n, OK: !left, Reason: why})
 	}
 	v.away(r, t.ServerId, f)
@@ -311,7 +311,7 @@ func (v *reach) rolloutHealth(i *instancev1.Instance, f ledger.Fact) {
 	})
 }
 
-// changeOf returns the change of an agent of which an observation is awaited, or its first one; -1 without one.
+// changeOf returns the change of an agent whose observation is awaited, or its first one; -1 without one.
 func changeOf(t *rolloutv1.Target, agent string) int {
 	found := -1
 	for n, c := range t.Changes {

@@ -15,7 +15,7 @@
 //     instance, reads two numbers for each instance; one of few rows, or by a field with as many values as there are
 //     rows, reads the rows that pass the filter.
 //
-// Its parts, of which each may use those above it:
+// Its parts. Each may use those above it:
 //
 //	records   the tables, what is built from them, and how a record is found
 //	search    lists and counts of servers and instances by filters

@@ -11,7 +11,7 @@
 //  2. Nothing is learnt from fewer than Enough.
 //  3. A change has at least Times what all but one in a hundred took, within the bounds.
 //  4. What a fleet on fast links shows is not applied to a slow one: while that is within the time of
-//     changes of which nothing is known, a fetch has the time of a link of slowLink.
+//     unknown changes, a fetch has the time of a link of slowLink.
 //  5. Quantiles are rounded up to the limit of their class, by a fifth at most.
 //  6. A record is a function of the durations in their order, on every machine.
 package usual

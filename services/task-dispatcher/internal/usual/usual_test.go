@@ -59,7 +59,7 @@ func TestAChangeHasTheTimeThatOthersOfItsKindNeeded(t *testing.T) {
 		{"the one before timed out", usual.Change{Durations: fast, TimedOut: true}, nil, bounds.Unknown},
 		{"others beside it", usual.Change{Durations: fast}, []usual.Change{{Durations: fast}, {Durations: fast}},
 			243 * time.Second},
-		{"one of which nothing is known", usual.Change{Durations: fast}, []usual.Change{{}}, bounds.Unknown},
+		{"an unknown one", usual.Change{Durations: fast}, []usual.Change{{}}, bounds.Unknown},
 		{"many beside it", usual.Change{Durations: fast}, slices.Repeat([]usual.Change{{Durations: fast}}, 100),
 			bounds.Unknown},
 	} {

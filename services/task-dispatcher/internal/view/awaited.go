@@ -119,7 +119,7 @@ func (v *View) givesUp(t *taskv1.Task) bool {
 	return !ok || i.IntentId != t.IntentId || t.IntentId == "" || v.withdrawn(t) != nil
 }
 
-// notWaitedFor makes a server's document name a task after a fact because of which it may not be wanted.
+// notWaitedFor makes a server's document name a task after a fact that may have ended its wait.
 func (v *View) notWaitedFor(f ledger.Fact, id string) {
 	if r, ok := v.tasks.Get(id); ok && task.UnderWay(r.Task.State) && v.Unwanted(r.Task) != nil {
 		v.documents.changed(r.Task.ServerId, f)

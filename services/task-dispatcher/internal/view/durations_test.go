@@ -142,7 +142,7 @@ func TestChangesOfOneServerHaveTheTimeOfEachOther(t *testing.T) {
 	l.open(1)
 	have := l.withins()
 	if len(have) != 2 || have[0] != someBounds.Unknown || have[1] != someBounds.Unknown {
-		t.Errorf("beside one of which nothing is known: %v", have)
+		t.Errorf("beside an unknown one: %v", have)
 	}
 	for _, a := range l.view.Admissions(time.Time{}, 100, 100) {
 		if task, _, _ := l.view.Task(a.ID); task.Agent == "b" {

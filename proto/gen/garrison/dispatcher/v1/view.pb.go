@@ -856,7 +856,7 @@ func (x *ImageRecord) GetDeleted() bool {
 	return false
 }
 
-// RefreshRecord is an accepted refresh of which some servers have no task yet.
+// RefreshRecord is an accepted refresh that some servers have no task for yet.
 type RefreshRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sequence of the fact accepted.

@@ -782,7 +782,7 @@ type Instance struct {
 	Configuration *Configuration `protobuf:"bytes,15,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	// The digest of the configuration that was found.
 	ObservedConfigurationDigest []byte `protobuf:"bytes,16,opt,name=observed_configuration_digest,json=observedConfigurationDigest,proto3" json:"observed_configuration_digest,omitempty"`
-	// The highest generation of which a list of the server's agents showed that it was brought about there.
+	// The highest generation that a list of the server's agents showed to be in place there.
 	ObservedGeneration uint64 `protobuf:"varint,17,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	// Why the agent was not good when it was last observed to differ.
 	ObservedReason string `protobuf:"bytes,18,opt,name=observed_reason,json=observedReason,proto3" json:"observed_reason,omitempty"`

@@ -31,7 +31,7 @@ type ListAvailableRequest struct {
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Only servers of this environment; empty means all servers.
 	Environment string `protobuf:"bytes,2,opt,name=environment,proto3" json:"environment,omitempty"`
-	// Also agents of which nothing newer is there.
+	// Also agents without anything newer.
 	All bool `protobuf:"varint,3,opt,name=all,proto3" json:"all,omitempty"`
 	// Which part of the list.
 	Page          *v1.Page `protobuf:"bytes,4,opt,name=page,proto3" json:"page,omitempty"`

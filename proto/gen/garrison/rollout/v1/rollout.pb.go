@@ -1025,7 +1025,7 @@ type Basis struct {
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The time of the decision, by the clock of the bus.
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// Targets of which only observations are awaited are not silent before this time: what was reported while no registry
+	// Targets whose observations alone are awaited are not silent before this time: what was reported while no registry
 	// ran may not be recorded yet. Unset when that time had passed.
 	UnseenUntil   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=unseen_until,json=unseenUntil,proto3" json:"unseen_until,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -521,7 +521,7 @@ type Sysinfo struct {
 	Hostname string `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	// The kernel's release.
 	Kernel string `protobuf:"bytes,3,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// The distribution and its version.
+	// The distribution and its version, ID and VERSION_ID of os-release(5): debian 12.
 	Distribution string `protobuf:"bytes,4,opt,name=distribution,proto3" json:"distribution,omitempty"`
 	// The number of processors.
 	Processors uint32 `protobuf:"varint,5,opt,name=processors,proto3" json:"processors,omitempty"`

@@ -43,7 +43,7 @@ type Config struct {
 	Signer    signing.Signer         // nil without keys
 	JoinURL   string                 // where invited servers find the bus
 	CA        func() ([]byte, error) // the CAs of the bus, or nil
-	ImageKeys seal.Keys              // of which servers that enrol install images
+	ImageKeys seal.Keys              // servers that enrol install only images that one of them signed
 	Lasting   time.Duration          // how long credentials are valid
 }
 
@@ -101,7 +101,7 @@ func SumOf(secret string) []byte {
 	return sum[:]
 }
 
-// busCA returns the CAs of which servers learn, as PEM; none means those of their operating system.
+// busCA returns the CAs that servers are sent, as PEM; none means those of their operating system.
 func (a *Desk) busCA() ([]byte, error) {
 	if a.ca == nil {
 		return nil, nil

@@ -41,7 +41,7 @@ type Work struct {
 	refused map[string]bool             // ids of those of waiting that no rollout serves
 }
 
-// heldKey is a default of an environment, of which servers are held; see defaults.Held.
+// heldKey is a default of an environment with servers that are held; see defaults.Held.
 type heldKey struct{ environment, agent string }
 
 // NewWork returns what derives intents from defaults.

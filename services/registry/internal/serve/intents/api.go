@@ -218,7 +218,7 @@ func (a *API) withdrawOnce(
 	return a.lookup.Past(ctx, q.IntentId)
 }
 
-// withdrawable refuses an intent of which nothing can be taken back.
+// withdrawable refuses an intent that left nothing to withdraw.
 func withdrawable(r *intentv1.Record) *apiv1.Refusal {
 	show := "garrison intent show " + r.Id
 	switch {

@@ -23,7 +23,7 @@ type Lookup struct {
 	conn    *bus.Conn
 }
 
-// NewLookup returns what finds intents, of which the view keeps the last.
+// NewLookup returns a Lookup of intents. The view keeps the last ones.
 func NewLookup(r *records.Records, conn *bus.Conn) *Lookup {
 	return &Lookup{records: r, conn: conn}
 }

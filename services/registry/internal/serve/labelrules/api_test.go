@@ -66,7 +66,7 @@ func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
 	}
 	rules := recordstest.Call(w, api.List, &registryv1.ListLabelRulesRequest{}).Rules
 	if len(rules) != 2 || rules[0].Revision != byHand.Revision || rules[0].Servers != 0 {
-		t.Errorf("listed %v; want both rules, of which no server has a label yet", rules)
+		t.Errorf("listed %v; want both rules, whose labels no server has yet", rules)
 	}
 	unset := &registryv1.UnsetLabelRuleRequest{Name: "live", IfRevision: made.Revision}
 	if have := recordstest.Code(w, api.Unset, unset); have != code.RevisionChanged {

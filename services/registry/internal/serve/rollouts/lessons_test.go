@@ -16,7 +16,7 @@ func TestTheShareOfTasksThatFailIsOverOneTime(t *testing.T) {
 	}
 	l := lessonsOf(ends, begin.Add(mostLearnt*time.Second))
 	if l.tasks != mostLearnt+20 || l.fails < 0.009 || l.fails > 0.011 {
-		t.Errorf("%d tasks, of which %.4f failed; want %d and one of a hundred", l.tasks, l.fails, mostLearnt+20)
+		t.Errorf("%d tasks, %.4f of them failed; want %d and one of a hundred", l.tasks, l.fails, mostLearnt+20)
 	}
 	if l := lessonsOf(nil, time.Time{}); l.median() != assumed || l.tasks != 0 || l.fails != 0 {
 		t.Errorf("without tasks: %v", l)

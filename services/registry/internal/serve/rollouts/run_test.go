@@ -132,7 +132,7 @@ func TestAHaltTakesBrokenServersBackBeforeTheVersionsThatTheyCameBy(t *testing.T
 	}
 }
 
-// canaried starts a rollout, of which a canary has passed and the other waves wait for an approval. It returns the
+// canaried starts a rollout whose canary has passed and whose other waves wait for an approval. It returns the
 // servers that the rollout has not reached.
 func (f *fleet) canaried(in *intentv1.Intent) (id string, pending []string) {
 	f.T.Helper()

@@ -13,7 +13,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// wanting returns the instances of which a version of web is wanted.
+// wanting returns the instances that want a version of web.
 func (f *fleet) wanting(version string) (out []*instancev1.Instance) {
 	for _, s := range f.servers {
 		if i := f.Instance(s, "web"); i.GetWanted().GetVersion() == version {

@@ -18,11 +18,11 @@ const (
 	// withdrawAgain is how long it takes until an intent that the view does not keep is withdrawn once more, when its
 	// tasks have not ended by then.
 	withdrawAgain = time.Minute
-	// mostWithdrew bounds the intents of which that is remembered.
+	// mostWithdrew bounds the intents for which that is remembered.
 	mostWithdrew = 10_000
 )
 
-// released returns intents that a rollout released before it stopped, of which changes may not have begun. It must run
+// released returns intents that a rollout released before it stopped and whose changes may not have begun. It must run
 // inside Read.
 func (w *Work) released(r *rolloutv1.Rollout) (ids []string) {
 	if !rollout.Stopped(r.State) {
