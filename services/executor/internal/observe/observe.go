@@ -121,15 +121,15 @@ func (o *Observer) LinkRight(i *change.Instance) bool {
 }
 
 // linkLost returns why an agent has no link to an image: it is missing, or leads elsewhere.
-func (o *Observer) linkLost(agent string) (why, reason string) {
-	target, err := os.Readlink(o.Root.Current(agent))
+func linkLost(root layout.Root, agent string) (why, reason string) {
+	target, err := os.Readlink(root.Current(agent))
 	switch {
 	case err == nil:
 		return code.LinkElsewhere, visible.Line("its link leads to " + target)
 	case errors.Is(err, fs.ErrNotExist):
 		return code.LinkMissing, "its link is missing"
-	case layout.Blocked(o.Root.Current(agent)):
-		return code.LinkBlocked, "directory " + o.Root.Current(agent) + " with files is in the place of its link"
+	case layout.Blocked(root.Current(agent)):
+		return code.LinkBlocked, "directory " + root.Current(agent) + " with files is in the place of its link"
 	}
 	return code.LinkElsewhere, "something else is in the place of its link"
 }
@@ -192,8 +192,8 @@ func (o *Observer) agents(of inventory, whole WholeFunc) (agents []*reportv1.Fou
 // list returns agents and what is unmanaged, by name, with the agents whose files cannot be deleted yet.
 func (o *Observer) list(agents, unmanaged []*reportv1.Found) ([]*reportv1.Found, error) {
 	o.markBeside(agents, unmanaged)
-	agents, err := o.addTrash(agents)
-	all := append(agents, unmanaged...)
+	stuck, err := o.Trash.List(func(t *journal.Trash) bool { return t.Why != "" })
+	all := append(withTrash(agents, stuck), unmanaged...)
 	slices.SortStableFunc(all, func(a, b *reportv1.Found) int { return strings.Compare(a.Agent, b.Agent) })
 	return all, err
 }
@@ -233,7 +233,7 @@ func (o *Observer) files(
 	digest := Linked(o.Root, i.Agent)
 	if digest == nil {
 		f.Health = instancev1.Health_HEALTH_ABSENT
-		f.Code, f.Reason = o.linkLost(i.Agent)
+		f.Code, f.Reason = linkLost(o.Root, i.Agent)
 		return "", false
 	}
 	mark, err := whole(digest)
@@ -386,9 +386,8 @@ func adoptionOf(i *change.Instance, u supervise.Unit) *change.Adoption {
 	return i.Adopted
 }
 
-// addTrash adds removed agents whose files are left. An installed agent keeps its own line.
-func (o *Observer) addTrash(found []*reportv1.Found) ([]*reportv1.Found, error) {
-	stuck, err := o.Trash.List(func(t *journal.Trash) bool { return t.Why != "" })
+// withTrash adds removed agents with files that are left. An installed agent keeps its own line.
+func withTrash(found []*reportv1.Found, stuck []*journal.Trash) []*reportv1.Found {
 	named := map[string]bool{}
 	for _, f := range found {
 		named[f.GetAgent()] = true
@@ -405,7 +404,7 @@ func (o *Observer) addTrash(found []*reportv1.Found) ([]*reportv1.Found, error) 
 			})
 		}
 	}
-	return found, err
+	return found
 }
 
 // printable makes a text fit for a report: a name on the disk may hold anything.

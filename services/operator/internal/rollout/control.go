@@ -29,7 +29,8 @@ func control(
 			return err
 		}
 		r, at := answer.GetRollout(), env.Now()
-		return cli.Changed(env, display.Rollouts, r, "rollout %s %s; %s", ident.Handle(r.GetId()), done(r, at), nextOf(r, at))
+		return cli.Changed(env, display.Rollouts, r, "rollout %s %s; %s", ident.Handle(r.GetId()), done(r, at),
+			nextOf(r, at))
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
 	return c
