@@ -128,7 +128,15 @@ func Task(ctx context.Context, env *cli.Env, id string) (display.Task, error) {
 
 // Progress returns the progress of an intent from the dispatcher, with up to rows of its tasks.
 func Progress(ctx context.Context, env *cli.Env, id string, rows uint32) (display.Progress, error) {
-	return cli.Call[display.Progress](ctx, env, &dispatcherv1.GetIntentProgressRequest{IntentId: id, Rows: rows})
+	c, err := env.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.Progress(ctx, rows, id)
+	if err != nil {
+		return nil, err
+	}
+	return p[0], nil
 }
 
 // WholeIntent returns the id of the intent that a prefix of it names. It asks for nothing when id is whole.

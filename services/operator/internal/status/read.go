@@ -50,8 +50,7 @@ type answers struct {
 	blocks                 *registryv1.ListBlocksResponse
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
-	halted, running        *registryv1.ListRolloutsResponse
-	paused                 *registryv1.ListRolloutsResponse
+	rollouts               *registryv1.ListRolloutsResponse // those that are halted, paused or running
 	immovable              []string // names of environments in which a keep budget lets no server change
 }
 
@@ -117,12 +116,9 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
 		State: imagev1.State_STATE_ACTIVE, Untrusted: true,
 	})
-	for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
-		rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
-		rolloutv1.State_STATE_RUNNING: &a.running,
-	} {
-		collect(ctx, g, env, to, &registryv1.ListRolloutsRequest{State: state})
-	}
+	collect(ctx, g, env, &a.rollouts, &registryv1.ListRolloutsRequest{States: []rolloutv1.State{
+		rolloutv1.State_STATE_HALTED, rolloutv1.State_STATE_PAUSED, rolloutv1.State_STATE_RUNNING,
+	}})
 }
 
 // findImmovable finds the environments in which a keep budget lets no server change.

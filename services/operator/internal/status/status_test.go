@@ -111,10 +111,10 @@ func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 		}
 	}
 	f := fleetOf(answers{
-		running: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{
+		rollouts: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{
 			running("r-1", true, 0), running("r-2", false, 1), running("r-3", true, 1), running("r-4", false, 0),
+			{Id: "r-5", State: rolloutv1.State_STATE_PAUSED},
 		}, Waits: map[string]*registryv1.RolloutWait{"r-4": {Immovable: true}, "r-1": {Text: "an approval"}}},
-		paused: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{{Id: "r-5"}}},
 	})
 	want := []AttentionPoint{
 		{1, "rollout waits for an approval", "garrison rollout approve r-1"},

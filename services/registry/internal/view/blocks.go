@@ -263,6 +263,9 @@ func (v *records) BlockCount() int { return v.blocks.Len() }
 // Suspects returns the builds that failed on servers and are not blocked, by the id of their block.
 func (v *records) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted(v.suspects, "") }
 
+// Suspect returns a build that failed on servers and is not blocked, by the id of its block.
+func (v *records) Suspect(id string) (*blockv1.Suspect, bool) { return v.suspects.Get(id) }
+
 // SuspectCount returns how many suspects there are.
 func (v *records) SuspectCount() int { return v.suspects.Len() }
 

@@ -686,12 +686,13 @@ func (x *GetDocumentResponse) GetDocument() *v12.Document {
 	return nil
 }
 
-// GetIntentProgressRequest names an intent.
+// GetIntentProgressRequest names intents.
 type GetIntentProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The intent's id.
-	IntentId string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
-	// How many rows of each kind at most; 0 means 20, and 100 is the most.
+	// The intents' ids, 100 at most.
+	IntentIds []string `protobuf:"bytes,1,rep,name=intent_ids,json=intentIds,proto3" json:"intent_ids,omitempty"`
+	// How many rows of each kind an intent has at most; 0 means 20. Together the intents have 100 at most, and each has
+	// one.
 	Rows          uint32 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -727,11 +728,11 @@ func (*GetIntentProgressRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *GetIntentProgressRequest) GetIntentId() string {
+func (x *GetIntentProgressRequest) GetIntentIds() []string {
 	if x != nil {
-		return x.IntentId
+		return x.IntentIds
 	}
-	return ""
+	return nil
 }
 
 func (x *GetIntentProgressRequest) GetRows() uint32 {
@@ -741,30 +742,11 @@ func (x *GetIntentProgressRequest) GetRows() uint32 {
 	return 0
 }
 
-// GetIntentProgressResponse is how far an intent is.
+// GetIntentProgressResponse is how far intents are.
 type GetIntentProgressResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many of its changes are where.
-	Counts *IntentCounts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
-	// True when nothing of it is to come: it is decided, and each change has ended or will never begin.
-	Ended bool `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
-	// True when it was withdrawn.
-	Withdrawn bool `protobuf:"varint,3,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
-	// Of an intent with no more changes than rows: every task. Otherwise empty.
-	Tasks []*v11.Task `protobuf:"bytes,4,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Tasks that are under way, the slow ones first, then the oldest.
-	UnderWay []*v11.Task `protobuf:"bytes,5,rep,name=under_way,json=underWay,proto3" json:"under_way,omitempty"`
-	// How many of those that are under way are slow, of the 1,000 that were queued first.
-	Slow uint32 `protobuf:"varint,6,opt,name=slow,proto3" json:"slow,omitempty"`
-	// The first tasks that ended and did not succeed, in the order in which they were queued.
-	Failures []*v11.Task `protobuf:"bytes,7,rep,name=failures,proto3" json:"failures,omitempty"`
-	// How many of those that are under way wait on their servers for the end of a critical section.
-	Deferred uint32 `protobuf:"varint,170,opt,name=deferred,proto3" json:"deferred,omitempty"`
-	// How many of those that have not begun wait for servers that are offline, of the 1,000 that were queued first. They
-	// begin when their servers come back.
-	Offline uint32 `protobuf:"varint,200,opt,name=offline,proto3" json:"offline,omitempty"`
-	// The first of them.
-	OfflineTasks  []*v11.Task `protobuf:"bytes,201,rep,name=offline_tasks,json=offlineTasks,proto3" json:"offline_tasks,omitempty"`
+	// Each intent, in the order of the request.
+	Intents       []*IntentProgress `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,72 +781,146 @@ func (*GetIntentProgressResponse) Descriptor() ([]byte, []int) {
 	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *GetIntentProgressResponse) GetCounts() *IntentCounts {
+func (x *GetIntentProgressResponse) GetIntents() []*IntentProgress {
+	if x != nil {
+		return x.Intents
+	}
+	return nil
+}
+
+// IntentProgress is how far an intent is.
+type IntentProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many of its changes are where.
+	Counts *IntentCounts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
+	// True when nothing of it is to come: it is decided, and each change has ended or will never begin.
+	Ended bool `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
+	// True when it was withdrawn.
+	Withdrawn bool `protobuf:"varint,3,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// Of an intent with no more changes than rows: every task. Otherwise empty.
+	Tasks []*v11.Task `protobuf:"bytes,4,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Tasks that are under way, the slow ones first, then the oldest.
+	UnderWay []*v11.Task `protobuf:"bytes,5,rep,name=under_way,json=underWay,proto3" json:"under_way,omitempty"`
+	// How many of those that are under way are slow, of the 1,000 that were queued first.
+	Slow uint32 `protobuf:"varint,6,opt,name=slow,proto3" json:"slow,omitempty"`
+	// The first tasks that ended and did not succeed, in the order in which they were queued.
+	Failures []*v11.Task `protobuf:"bytes,7,rep,name=failures,proto3" json:"failures,omitempty"`
+	// How many of those that are under way wait on their servers for the end of a critical section.
+	Deferred uint32 `protobuf:"varint,170,opt,name=deferred,proto3" json:"deferred,omitempty"`
+	// How many of those that have not begun wait for servers that are offline, of the 1,000 that were queued first. They
+	// begin when their servers come back.
+	Offline uint32 `protobuf:"varint,200,opt,name=offline,proto3" json:"offline,omitempty"`
+	// The first of them.
+	OfflineTasks []*v11.Task `protobuf:"bytes,201,rep,name=offline_tasks,json=offlineTasks,proto3" json:"offline_tasks,omitempty"`
+	// Why nothing else is set: the intent is not counted.
+	Refusal       *v1.Refusal `protobuf:"bytes,202,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IntentProgress) Reset() {
+	*x = IntentProgress{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IntentProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IntentProgress) ProtoMessage() {}
+
+func (x *IntentProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IntentProgress.ProtoReflect.Descriptor instead.
+func (*IntentProgress) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *IntentProgress) GetCounts() *IntentCounts {
 	if x != nil {
 		return x.Counts
 	}
 	return nil
 }
 
-func (x *GetIntentProgressResponse) GetEnded() bool {
+func (x *IntentProgress) GetEnded() bool {
 	if x != nil {
 		return x.Ended
 	}
 	return false
 }
 
-func (x *GetIntentProgressResponse) GetWithdrawn() bool {
+func (x *IntentProgress) GetWithdrawn() bool {
 	if x != nil {
 		return x.Withdrawn
 	}
 	return false
 }
 
-func (x *GetIntentProgressResponse) GetTasks() []*v11.Task {
+func (x *IntentProgress) GetTasks() []*v11.Task {
 	if x != nil {
 		return x.Tasks
 	}
 	return nil
 }
 
-func (x *GetIntentProgressResponse) GetUnderWay() []*v11.Task {
+func (x *IntentProgress) GetUnderWay() []*v11.Task {
 	if x != nil {
 		return x.UnderWay
 	}
 	return nil
 }
 
-func (x *GetIntentProgressResponse) GetSlow() uint32 {
+func (x *IntentProgress) GetSlow() uint32 {
 	if x != nil {
 		return x.Slow
 	}
 	return 0
 }
 
-func (x *GetIntentProgressResponse) GetFailures() []*v11.Task {
+func (x *IntentProgress) GetFailures() []*v11.Task {
 	if x != nil {
 		return x.Failures
 	}
 	return nil
 }
 
-func (x *GetIntentProgressResponse) GetDeferred() uint32 {
+func (x *IntentProgress) GetDeferred() uint32 {
 	if x != nil {
 		return x.Deferred
 	}
 	return 0
 }
 
-func (x *GetIntentProgressResponse) GetOffline() uint32 {
+func (x *IntentProgress) GetOffline() uint32 {
 	if x != nil {
 		return x.Offline
 	}
 	return 0
 }
 
-func (x *GetIntentProgressResponse) GetOfflineTasks() []*v11.Task {
+func (x *IntentProgress) GetOfflineTasks() []*v11.Task {
 	if x != nil {
 		return x.OfflineTasks
+	}
+	return nil
+}
+
+func (x *IntentProgress) GetRefusal() *v1.Refusal {
+	if x != nil {
+		return x.Refusal
 	}
 	return nil
 }
@@ -916,11 +972,14 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\x12GetDocumentRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\"P\n" +
 	"\x13GetDocumentResponse\x129\n" +
-	"\bdocument\x18\x01 \x01(\v2\x1d.garrison.desired.v1.DocumentR\bdocument\"K\n" +
-	"\x18GetIntentProgressRequest\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\rR\x04rows\"\xae\x03\n" +
-	"\x19GetIntentProgressResponse\x12<\n" +
+	"\bdocument\x18\x01 \x01(\v2\x1d.garrison.desired.v1.DocumentR\bdocument\"M\n" +
+	"\x18GetIntentProgressRequest\x12\x1d\n" +
+	"\n" +
+	"intent_ids\x18\x01 \x03(\tR\tintentIds\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\"]\n" +
+	"\x19GetIntentProgressResponse\x12@\n" +
+	"\aintents\x18\x01 \x03(\v2&.garrison.dispatcher.v1.IntentProgressR\aintents\"\xd8\x03\n" +
+	"\x0eIntentProgress\x12<\n" +
 	"\x06counts\x18\x01 \x01(\v2$.garrison.dispatcher.v1.IntentCountsR\x06counts\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1c\n" +
 	"\twithdrawn\x18\x03 \x01(\bR\twithdrawn\x12,\n" +
@@ -930,7 +989,8 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\bfailures\x18\a \x03(\v2\x16.garrison.task.v1.TaskR\bfailures\x12\x1b\n" +
 	"\bdeferred\x18\xaa\x01 \x01(\rR\bdeferred\x12\x19\n" +
 	"\aoffline\x18\xc8\x01 \x01(\rR\aoffline\x12<\n" +
-	"\roffline_tasks\x18\xc9\x01 \x03(\v2\x16.garrison.task.v1.TaskR\fofflineTasks2\xa1\x05\n" +
+	"\roffline_tasks\x18\xc9\x01 \x03(\v2\x16.garrison.task.v1.TaskR\fofflineTasks\x123\n" +
+	"\arefusal\x18\xca\x01 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal2\xa1\x05\n" +
 	"\x11DispatcherService\x12f\n" +
 	"\tListTasks\x12(.garrison.dispatcher.v1.ListTasksRequest\x1a).garrison.dispatcher.v1.ListTasksResponse\"\x04\x88\xb5\x18\x01\x12i\n" +
 	"\n" +
@@ -953,7 +1013,7 @@ func file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_garrison_dispatcher_v1_dispatcher_service_proto_goTypes = []any{
 	(*ListTasksRequest)(nil),          // 0: garrison.dispatcher.v1.ListTasksRequest
 	(*ListTasksResponse)(nil),         // 1: garrison.dispatcher.v1.ListTasksResponse
@@ -968,45 +1028,49 @@ var file_garrison_dispatcher_v1_dispatcher_service_proto_goTypes = []any{
 	(*GetDocumentResponse)(nil),       // 10: garrison.dispatcher.v1.GetDocumentResponse
 	(*GetIntentProgressRequest)(nil),  // 11: garrison.dispatcher.v1.GetIntentProgressRequest
 	(*GetIntentProgressResponse)(nil), // 12: garrison.dispatcher.v1.GetIntentProgressResponse
-	(*v1.Page)(nil),                   // 13: garrison.api.v1.Page
-	(v11.State)(0),                    // 14: garrison.task.v1.State
-	(*v11.Task)(nil),                  // 15: garrison.task.v1.Task
-	(*v1.LeftOut)(nil),                // 16: garrison.api.v1.LeftOut
-	(*v12.Document)(nil),              // 17: garrison.desired.v1.Document
-	(*IntentCounts)(nil),              // 18: garrison.dispatcher.v1.IntentCounts
+	(*IntentProgress)(nil),            // 13: garrison.dispatcher.v1.IntentProgress
+	(*v1.Page)(nil),                   // 14: garrison.api.v1.Page
+	(v11.State)(0),                    // 15: garrison.task.v1.State
+	(*v11.Task)(nil),                  // 16: garrison.task.v1.Task
+	(*v1.LeftOut)(nil),                // 17: garrison.api.v1.LeftOut
+	(*v12.Document)(nil),              // 18: garrison.desired.v1.Document
+	(*IntentCounts)(nil),              // 19: garrison.dispatcher.v1.IntentCounts
+	(*v1.Refusal)(nil),                // 20: garrison.api.v1.Refusal
 }
 var file_garrison_dispatcher_v1_dispatcher_service_proto_depIdxs = []int32{
-	13, // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
-	14, // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
-	15, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
-	16, // 3: garrison.dispatcher.v1.ListTasksResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	14, // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
+	15, // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
+	16, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
+	17, // 3: garrison.dispatcher.v1.ListTasksResponse.left_out:type_name -> garrison.api.v1.LeftOut
 	0,  // 4: garrison.dispatcher.v1.CountTasksRequest.filter:type_name -> garrison.dispatcher.v1.ListTasksRequest
 	4,  // 5: garrison.dispatcher.v1.CountTasksResponse.groups:type_name -> garrison.dispatcher.v1.TaskGroup
-	15, // 6: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
-	15, // 7: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
-	17, // 8: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
-	18, // 9: garrison.dispatcher.v1.GetIntentProgressResponse.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	15, // 10: garrison.dispatcher.v1.GetIntentProgressResponse.tasks:type_name -> garrison.task.v1.Task
-	15, // 11: garrison.dispatcher.v1.GetIntentProgressResponse.under_way:type_name -> garrison.task.v1.Task
-	15, // 12: garrison.dispatcher.v1.GetIntentProgressResponse.failures:type_name -> garrison.task.v1.Task
-	15, // 13: garrison.dispatcher.v1.GetIntentProgressResponse.offline_tasks:type_name -> garrison.task.v1.Task
-	0,  // 14: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
-	2,  // 15: garrison.dispatcher.v1.DispatcherService.CountTasks:input_type -> garrison.dispatcher.v1.CountTasksRequest
-	5,  // 16: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
-	7,  // 17: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
-	11, // 18: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
-	9,  // 19: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
-	1,  // 20: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
-	3,  // 21: garrison.dispatcher.v1.DispatcherService.CountTasks:output_type -> garrison.dispatcher.v1.CountTasksResponse
-	6,  // 22: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
-	8,  // 23: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
-	12, // 24: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
-	10, // 25: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
-	20, // [20:26] is the sub-list for method output_type
-	14, // [14:20] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	16, // 6: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
+	16, // 7: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
+	18, // 8: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
+	13, // 9: garrison.dispatcher.v1.GetIntentProgressResponse.intents:type_name -> garrison.dispatcher.v1.IntentProgress
+	19, // 10: garrison.dispatcher.v1.IntentProgress.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	16, // 11: garrison.dispatcher.v1.IntentProgress.tasks:type_name -> garrison.task.v1.Task
+	16, // 12: garrison.dispatcher.v1.IntentProgress.under_way:type_name -> garrison.task.v1.Task
+	16, // 13: garrison.dispatcher.v1.IntentProgress.failures:type_name -> garrison.task.v1.Task
+	16, // 14: garrison.dispatcher.v1.IntentProgress.offline_tasks:type_name -> garrison.task.v1.Task
+	20, // 15: garrison.dispatcher.v1.IntentProgress.refusal:type_name -> garrison.api.v1.Refusal
+	0,  // 16: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
+	2,  // 17: garrison.dispatcher.v1.DispatcherService.CountTasks:input_type -> garrison.dispatcher.v1.CountTasksRequest
+	5,  // 18: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
+	7,  // 19: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
+	11, // 20: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
+	9,  // 21: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
+	1,  // 22: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
+	3,  // 23: garrison.dispatcher.v1.DispatcherService.CountTasks:output_type -> garrison.dispatcher.v1.CountTasksResponse
+	6,  // 24: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
+	8,  // 25: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
+	12, // 26: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
+	10, // 27: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
+	22, // [22:28] is the sub-list for method output_type
+	16, // [16:22] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_dispatcher_service_proto_init() }
@@ -1021,7 +1085,7 @@ func file_garrison_dispatcher_v1_dispatcher_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc), len(file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -120,9 +120,10 @@ func (a *API) filter(q *registryv1.ListServersRequest) (view.ServerFilter, error
 		filter.Shown = func(s *serverv1.Server) bool { return server.InvitationExpired(s, now) }
 	}
 	if q.Trouble == code.NoImageKeys { // it follows from the registry's keys too
-		signed := a.records.Signed
-		filter.Trouble = ""
-		filter.Shown = func(s *serverv1.Server) bool { return signed && server.TakesUnsigned(s) }
+		filter.Trouble, filter.Unsigned = "", true
+		if !a.records.Signed {
+			filter.Among = []string{}
+		}
 	}
 	var err error
 	if filter.Unconfirmed, err = a.presence.Unconfirmed(q.UnconfirmedFor); err != nil {
