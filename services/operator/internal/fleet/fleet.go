@@ -219,6 +219,6 @@ func stranger(who trust.Context, why string) error {
 	return cli.Refuse(fault.Denied, &apiv1.Refusal{
 		Code:    code.BadKey,
 		Message: "the context names the user " + output.Quote(who.Actor) + ", and its key " + why,
-		Try:     "garrison context list, or new credentials of an admin: garrison user create",
+		Try:     "garrison context list, or new credentials of an admin: garrison user create NAME --role ROLE",
 	})
 }

@@ -50,8 +50,8 @@ type answers struct {
 	blocks                 *registryv1.ListBlocksResponse
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
-	rollouts               *registryv1.ListRolloutsResponse // those that are halted, paused or running
-	immovable              []string // names of environments in which a keep budget lets no server change
+	rollouts               *registryv1.ListRolloutsResponse  // those that are halted, paused or running
+	immovable              []string                          // names of environments in which a keep budget lets no server change
 }
 
 // read asks the services side by side. What grows with the fleet is counted at the services; of the lists that do not,

@@ -91,7 +91,7 @@ func (v *watcher) sayUnshown() {
 		p := v.progress[i]
 		n := display.Failed(p.GetCounts()) - display.NeverBegan(p.GetCounts())
 		if v.env.Output.IsTable() && len(p.GetTasks()) == 0 && n > len(p.GetFailures()) {
-			v.env.Say("… and %d more failed: garrison task list --intent %s --state %s --limit 0",
+			v.env.Say("… and %d more failed: garrison task list --intent %s --state %s --limit all",
 				n-len(p.GetFailures()), o.Id, failureWords())
 		}
 	}
