@@ -1127,7 +1127,7 @@ var entries = []Entry{
 	{
 		Leaked, []string{"registry"},
 		"Parts of Garrison may still be on the machine of this dead server; the message names them.",
-		"garrison server clean SERVER; when the machine is gone: garrison server forget SERVER --leak",
+		"garrison server clean SERVER --ssh USER@HOST; when the machine is gone: garrison server forget SERVER --leak",
 	},
 	{
 		LedgerBehind, []string{"registry", "executor"},

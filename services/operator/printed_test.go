@@ -1,11 +1,14 @@
 package operator
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -14,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -168,7 +172,8 @@ func suggested(text string, whole bool) (all []suggestion) {
 		line := rest[at[4]:at[5]]
 		cut := strings.TrimRight(sentence.ReplaceAllString(line, ""), " .")
 		if !domains.MatchString(strings.TrimSpace(line)) {
-			leads := rest[at[2]:at[3]] == ": " || whole && rest[at[2]:at[3]] == ""
+			lead, before := rest[at[2]:at[3]], rest[:at[2]]
+			leads := lead == ": " && !strings.HasSuffix(before, "Nearest") || whole && lead == ""
 			all = append(all, suggestion{cut, leads})
 		}
 		rest = rest[at[4]:]
@@ -246,3 +251,55 @@ func withoutFlags(c *cobra.Command, words []string) (args []string, err error) {
 	}
 	return args, nil
 }
+
+// cells divides a line of a table.
+var cells = regexp.MustCompile(`  +`)
+
+// printed returns the commands that an output offers, whole ones only: the cells of tables and what follows a colon.
+func printed(said string) (all []suggestion) {
+	for line := range strings.Lines(said) {
+		for n, cell := range cells.Split(strings.TrimSpace(line), -1) {
+			for _, s := range suggested(cell, n > 0) {
+				if s.whole {
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// runWhatWasPrinted runs each command that a command line printed, as a dry run where it changes something: none may be
+// refused as a command line, or be the one that printed it. Pages of help have commands of other sites.
+func runWhatWasPrinted(ts *testscript.TestScript, args []string, said string) {
+	if slices.Contains([]string{"help", "man", "__complete"}, args[0]) || slices.Contains(args, "--help") ||
+		args[0] == "explain" && (len(args) == 1 || strings.HasPrefix(args[1], "-")) {
+		return
+	}
+	for _, s := range printed(said) {
+		if err := s.refused(); err != nil {
+			ts.Fatalf("garrison %s printed garrison %s: %v", args, s.line, err)
+		}
+		words, err := split(s.line)
+		ts.Check(err)
+		if slices.Equal(words, args) {
+			ts.Fatalf("garrison %s leads to itself", args)
+		}
+		ran := ts.Value("ran").(map[string]bool)
+		if ran[s.line] || placeholder.MatchString(s.line) || staysHere.MatchString(s.line) {
+			continue
+		}
+		ran[s.line] = true
+		root := newRoot(cli.NewEnv(nil, nil, nil, func(string) string { return "" }))
+		if c, _, _ := root.Find(words); c.Flags().Lookup("dry-run") != nil && words[0] != "check" {
+			words = append(words, "--dry-run")
+		}
+		var errs bytes.Buffer
+		if run(context.Background(), newSession(ts, io.Discard, &errs), words) == cli.ExitUsage {
+			ts.Fatalf("garrison %s printed garrison %s: %s", args, s.line, &errs)
+		}
+	}
+}
+
+// staysHere finds commands that wait for what happens, or write files.
+var staysHere = regexp.MustCompile(`^(rollout )?watch |^image (key|build) |^context (add|use|rm) `)

@@ -335,6 +335,6 @@ func leaked(s *serverv1.Server, leaks []*serverv1.Duty) error {
 	return fault.Refusef(fault.Conflict, code.Leaked,
 		"something of Garrison may still be on the machine of server %s (%s): %s",
 		s.Name, s.Id, strings.Join(why, "; ")).
-		Try(fmt.Sprintf("garrison server clean %s; when the machine is gone: garrison server forget %s --leak",
-			s.Name, s.Name))
+		Try(fmt.Sprintf("garrison server clean %s --ssh USER@HOST; when the machine is gone: garrison server forget "+
+			"%[1]s --leak", s.Name))
 }
