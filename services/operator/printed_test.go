@@ -183,7 +183,7 @@ func suggested(text string, whole bool) (all []suggestion) {
 // placeholder is a word that a person or the program replaces.
 var placeholder = regexp.MustCompile(`\b[A-Z]+\b|` + unknownWord)
 
-// refused returns why nobody could run a command line. A word that is not known yet may be any.
+// refused returns why a command line cannot be run. A word that is not known yet may be any.
 func (s suggestion) refused() error {
 	words, err := split(s.line)
 	if err != nil {

@@ -27,7 +27,7 @@ func (a *api) getIntentProgress(
 	ctx context.Context, _ bus.Caller, q *dispatcherv1.GetIntentProgressRequest,
 ) (*dispatcherv1.GetIntentProgressResponse, error) {
 	if n := len(q.IntentIds); n == 0 || n > mostIntents {
-		return nil, fault.Refusef(fault.Invalid, code.Malformed, "a request names 1 to %d intents, not %d", mostIntents, n)
+		return nil, fault.Refusef(fault.Invalid, code.Malformed, "name 1 to %d intents, not %d", mostIntents, n)
 	}
 	rows := defaultRows
 	if q.Rows > 0 {

@@ -196,7 +196,8 @@ func leavingCommand(s Server) string {
 // leakNext returns the commands that resolve a leak.
 func leakNext(s Server) string {
 	name := s.GetName()
-	return "garrison server clean " + name + " --ssh USER@HOST; when the machine is gone: garrison server forget " + name + " --leak"
+	return "garrison server clean " + name + " --ssh USER@HOST; when the machine is gone: garrison server " +
+		"forget " + name + " --leak"
 }
 
 // LeakText returns on one line why a server is leaked.

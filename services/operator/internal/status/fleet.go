@@ -191,9 +191,7 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 		oneOr(stuck, "garrison rollout show ", "garrison rollout list --state running"))
 	add(len(a.rolloutsIn(rolloutv1.State_STATE_PAUSED)), "rollout is paused", "rollouts are paused",
 		"garrison rollout list --state paused")
-	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
-	add(len(a.untrusted.GetImages()), "active image is signed by no key of the catalog",
-		"active images are signed by no key of the catalog", "garrison image list --state active --untrusted")
+	f.builds(a)
 	for _, code := range slices.Sorted(maps.Keys(troubles)) {
 		add(troubles[code], "server has the trouble "+code, "servers have the trouble "+code,
 			"garrison server list --trouble "+code+"; garrison explain "+code)
@@ -212,6 +210,18 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(int(a.found.GetCounts().GetTotal()), "server has agents that Garrison did not install",
 		"servers have agents that Garrison did not install",
 		"garrison server list --found")
+}
+
+// builds lists the builds that need a person.
+func (f *Fleet) builds(a answers) {
+	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
+	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
+	if suspected := a.suspected.GetBlocks(); len(suspected) > 0 {
+		add(len(suspected), "build failed and is not blocked: "+display.BuildText(suspected[0].GetBuild())+", "+
+			suspected[0].GetReason(), "builds failed and are not blocked", "garrison block list --suspected")
+	}
+	add(len(a.untrusted.GetImages()), "active image is signed by no key of the catalog",
+		"active images are signed by no key of the catalog", "garrison image list --state active --untrusted")
 }
 
 // endsSoon returns how many certificates of the bus end soon: 1 or 0.

@@ -47,11 +47,11 @@ type answers struct {
 	unknown                *registryv1.ListUnknownServersResponse
 	lobby                  *registryv1.ListLobbyResponse
 	environments           *registryv1.ListEnvironmentsResponse
-	blocks                 *registryv1.ListBlocksResponse
+	blocks, suspected      *registryv1.ListBlocksResponse    // builds that are blocked, and others that failed
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
 	rollouts               *registryv1.ListRolloutsResponse  // those that are halted, paused or running
-	immovable              []string                          // names of environments in which a keep budget lets no server change
+	immovable              []string                          // environments whose keep budget lets no server change
 }
 
 // read asks the services side by side. What grows with the fleet is counted at the services; of the lists that do not,
@@ -113,6 +113,7 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
 	collect(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{})
 	collect(ctx, g, env, &a.blocks, &registryv1.ListBlocksRequest{})
+	collect(ctx, g, env, &a.suspected, &registryv1.ListBlocksRequest{Suspected: true})
 	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
 		State: imagev1.State_STATE_ACTIVE, Untrusted: true,
 	})

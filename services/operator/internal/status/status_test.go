@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -95,6 +96,20 @@ NEEDS A PERSON
         garrison server list --standing quarantined
 `
 	if d := cmp.Diff(want, f.text(false)); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
+func TestABuildThatFailedOnOneServerIsNamed(t *testing.T) {
+	build := &blockv1.Build{Agent: "web", Image: &imagev1.Ref{Version: "2.0.0"}, Platform: "linux/amd64"}
+	f := fleetOf(answers{suspected: &registryv1.ListBlocksResponse{Blocks: []*blockv1.Block{
+		{Build: build, Failed: 1, Reason: "it failed on 1 server and works on 0"},
+	}}})
+	want := []AttentionPoint{{
+		1, "build failed and is not blocked: web 2.0.0 for linux/amd64, it failed on 1 server and works on 0",
+		"garrison block list --suspected",
+	}}
+	if d := cmp.Diff(want, f.Attention); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}
 }

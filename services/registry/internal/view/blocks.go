@@ -266,9 +266,6 @@ func (v *records) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted
 // Suspect returns a build that failed on servers and is not blocked, by the id of its block.
 func (v *records) Suspect(id string) (*blockv1.Suspect, bool) { return v.suspects.Get(id) }
 
-// SuspectCount returns how many suspects there are.
-func (v *records) SuspectCount() int { return v.suspects.Len() }
-
 // ImagesNamed returns the images of an agent with a version, or with an id that starts so; an empty one is any.
 func (v *records) ImagesNamed(agent, version, id string) []*imagev1.Image {
 	var out []*imagev1.Image

@@ -86,7 +86,8 @@ func drawServerFilter(t *rapid.T, v *View) ServerFilter {
 		Standing:    maybe[serverv1.Standing](t, "standing", 1, 2, 3),
 		Condition:   maybe[serverv1.ExecutorState](t, "condition", 1, 2), Leaked: maybe(t, "leaked", true),
 		Trouble: maybe(t, "trouble", code.DuplicateIdentity, code.ExecutorSuspended),
-		Found:   maybe(t, "found", true), Unsigned: maybe(t, "unsigned", true), On: drawQuery(t, v), Unconfirmed: drawUnconfirmed(t, v),
+		Found:   maybe(t, "found", true), Unsigned: maybe(t, "unsigned", true),
+		On: drawQuery(t, v), Unconfirmed: drawUnconfirmed(t, v),
 	}
 	if rapid.Bool().Draw(t, "labelled") {
 		q.Labels = map[string]string{"rack": racks.Draw(t, "rack")}
