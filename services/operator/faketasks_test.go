@@ -58,7 +58,7 @@ func tasksOf(r *intentv1.Record) []*taskv1.Task {
 		FailedStep: taskv1.Step_STEP_PROVE,
 		Code:       "NOT_READY",
 		Reason:     "no READY=1 within 30s",
-		LogTail:    "panic: no\n\x1b[31mred",
+		LogTail:    "garrison:sealed:1:panic: no\n\x1b[31mred",
 	}
 	if r.GetIntent().GetConfigure() != nil {
 		return configures(one(web1, taskv1.State_STATE_SUCCEEDED, nil), one(web2, taskv1.State_STATE_SUCCEEDED, nil))
@@ -196,6 +196,13 @@ func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
 			return all, nil
 		},
 	)
+	handle(t, f, s, "OpenOutputs", func(q *dispatcherv1.OpenOutputsRequest) (*dispatcherv1.OpenOutputsResponse, error) {
+		r := &dispatcherv1.OpenOutputsResponse{}
+		for _, one := range q.GetSealed() {
+			r.Outputs = append(r.Outputs, strings.TrimPrefix(one.GetSealed(), "garrison:sealed:1:"))
+		}
+		return r, nil
+	})
 	handle(t, f, s, "GetTask", func(q *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
 		for _, r := range f.intents {
 			for _, task := range tasksOf(r) {

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -124,6 +126,30 @@ func StateKnown(t display.Task) error {
 func Task(ctx context.Context, env *cli.Env, id string) (display.Task, error) {
 	r, err := cli.Call[*dispatcherv1.GetTaskResponse](ctx, env, &dispatcherv1.GetTaskRequest{Task: id})
 	return r.GetTask(), err
+}
+
+// outputsAtOnce is how many outputs one request opens.
+const outputsAtOnce = 20
+
+// OpenOutputs replaces the sealed output in the outcomes of tasks by its text, or by nothing after an error. An error
+// is Denied for a role that may not read the output of agents.
+func OpenOutputs(ctx context.Context, env *cli.Env, tasks []display.Task) (failed error) {
+	open := func(t display.Task) bool { return !secret.IsSealed(t.GetOutcome().GetLogTail()) }
+	sealed := slices.DeleteFunc(slices.Clone(tasks), open)
+	for some := range slices.Chunk(sealed, outputsAtOnce) {
+		q := &dispatcherv1.OpenOutputsRequest{}
+		for _, t := range some {
+			one := &dispatcherv1.SealedOutput{TaskId: t.GetId(), Sealed: t.GetOutcome().GetLogTail()}
+			q.Sealed = append(q.Sealed, one)
+			t.Outcome.LogTail = ""
+		}
+		r, err := cli.Call[*dispatcherv1.OpenOutputsResponse](ctx, env, q)
+		failed = cmp.Or(failed, err)
+		for n, text := range r.GetOutputs() {
+			some[n].Outcome.LogTail = text
+		}
+	}
+	return failed
 }
 
 // Progress returns the progress of an intent from the dispatcher, with up to rows of its tasks.

@@ -73,6 +73,7 @@ func (v *watcher) allTasks(ctx context.Context) ([]display.Task, error) {
 		}
 		out = append(out, tasks...)
 	}
+	_ = fleet.OpenOutputs(ctx, v.env, out[:min(len(out), NamedEnds)]) // a viewer sees the rest
 	return out, nil
 }
 
