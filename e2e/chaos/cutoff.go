@@ -44,7 +44,8 @@ func cutOff(ctx context.Context, w *World, s Strike) (string, error) {
 		case runs && cut == 0:
 			cut = since
 		case !runs && cut > 0:
-			return fmt.Sprintf("beacon %s cut %s off for %v", cutting, server.Name, (since - cut).Round(time.Millisecond)), nil
+			away := (since - cut).Round(time.Millisecond)
+			return fmt.Sprintf("beacon %s cut %s off for %v", cutting, server.Name, away), nil
 		case !runs && since > cutBegins:
 			return "skipped: beacon " + cutting + " never began on " + server.Name, nil
 		}

@@ -44,8 +44,8 @@ func TestTheOutputOfAFailedTaskIsSealedAndOpensUnderItsOwnNameOnly(t *testing.T)
 			if have := task.GetOutcome().GetLogTail(); secret.IsSealed(have) != sealed || !sealed && have != "" {
 				t.Errorf("everyone reads %q", have)
 			}
-			if have, other := w.opened(task.Id, task), w.opened("another", task); sealed && have != "password=hunter2" ||
-				other != "" {
+			have, other := w.opened(task.Id, task), w.opened("another", task)
+			if sealed && have != "password=hunter2" || other != "" {
 				t.Errorf("it opens as %q, and as %q under another name", have, other)
 			}
 		})

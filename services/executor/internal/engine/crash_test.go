@@ -294,7 +294,7 @@ func (r *round) kill(o operation, turn int) (kill, bool) {
 	case turn >= most:
 		return kill{}, false
 	case r.each && (strings.HasSuffix(o.name, "signal") || !slices.Contains(dry.points, newStarted)):
-		return kill{}, false // its process stays, or there is none
+		return kill{}, false // it starts no process
 	case r.each:
 		return kill{point: newStarted, each: true}, true
 	case most < len(dry.points) && rand.IntN(3) > 0:
