@@ -261,7 +261,7 @@ CUTS ?= 200
 WITHIN ?=
 
 .PHONY: crash
-crash: ## kill an executor KILLS times in each operation and cut the power CUTS times; report leftovers; WITHIN=20m bounds each test
+crash: ## kill an executor KILLS times in each operation, also at each start of a new version, and cut the power CUTS times; report leftovers; WITHIN=20m bounds each test
 	@mkdir -p $(BIN)
 	@services/executor/crash.sh $(BIN) $(KILLS) $(CUTS) $(WITHIN)
 

@@ -7,11 +7,9 @@ import (
 	"sync"
 	"time"
 
-	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/e2e/sample"
-	"github.com/garrison-fleet/garrison/pkg/client"
 )
 
 // upgradeWithin bounds one upgrade of the victim: an attack that holds it up for longer succeeded. Beside other tests,
@@ -68,10 +66,9 @@ func (t *trial) upgrade(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q := &dispatcherv1.GetIntentProgressRequest{IntentId: r.GetId()}
 	for {
-		p, err := client.Call[*dispatcherv1.GetIntentProgressResponse](ctx, t.operator, q)
-		if err == nil && p.GetEnded() {
+		p, err := t.operator.Progress(ctx, 1, r.GetId())
+		if err == nil && p.Ended() {
 			break
 		}
 		select {

@@ -187,8 +187,16 @@ func (h *hunt) setEverywhere() {
 			h.Fatal(err)
 		}
 		task, err := h.operator.Task(h.Context(), listed.GetId())
-		if err != nil || !strings.Contains(task.GetOutcome().GetLogTail(), "beacon <secret ") {
-			h.Errorf("the task lacks the output of the agent: %v (%v, %v)", task, err, failed)
+		one := &dispatcherv1.SealedOutput{TaskId: task.GetId(), Sealed: task.GetOutcome().GetLogTail()}
+		q := &dispatcherv1.OpenOutputsRequest{Sealed: []*dispatcherv1.SealedOutput{one}}
+		r, refused := client.Call[*dispatcherv1.OpenOutputsResponse](h.Context(), h.operator, q)
+		if err != nil || refused != nil || !strings.Contains(r.GetOutputs()[0], "beacon <secret ") {
+			h.Errorf("the task lacks the output of the agent: %v, %q (%v, %v)", task, r.GetOutputs(), refused, failed)
+		}
+		d := dispatcherv1.File_garrison_dispatcher_v1_dispatcher_service_proto.Services().ByName("DispatcherService")
+		open := bus.CallSubject(ledger.Dispatcher, d.Methods().ByName("OpenOutputs"), "ann")
+		if strings.Contains(one.Sealed, "beacon") || topology.RolePermissions(topology.Viewer).MayPublish("ann", open) {
+			h.Errorf("everyone reads the output of the agent: %q", one.Sealed)
 		}
 		h.look("the task of the agent", []byte(task.String()))
 	}

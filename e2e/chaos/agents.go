@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/e2e/sample"
 )
@@ -38,6 +39,10 @@ func (w *World) prepareAgents(ctx context.Context) error {
 		if err := w.importImage(ctx, tuner, v, tunerRecipe(v)); err != nil {
 			return err
 		}
+	}
+	recipe := strings.Replace(w.beaconRecipe(cutting, ""), "soak: ", "bus: 3s, soak: ", 1)
+	if err := w.importImage(ctx, beacon, cutting, recipe); err != nil {
+		return err
 	}
 	for v, misbehave := range badVersions {
 		if err := w.importImage(ctx, beacon, v, w.beaconRecipe(v, misbehave)); err != nil {

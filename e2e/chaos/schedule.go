@@ -25,6 +25,7 @@ const (
 	ReadOnly Kind = "read-only" // the root of a server is read-only for a while, also across a restart
 	Ports    Kind = "ports"     // the port of an agent that ended is held by another process for a while
 	Strays   Kind = "strays"    // a file is written beside the program of an agent
+	CutOffs  Kind = "cut-off"   // a version of an agent cuts its server off from the bus while it runs
 	Clone    Kind = "clone"     // a server's root is copied, and the copy runs beside it
 	Restore  Kind = "restore"   // an old copy of the control plane's data takes the place of the new one
 	Mixed    Kind = "mixed"     // one of each of the first seven
@@ -32,8 +33,8 @@ const (
 
 // Kinds lists every kind of round, in the order in which an unlimited schedule takes them.
 var Kinds = []Kind{
-	Kills, Pauses, Blackout, Snapshots, Journals, Agents, Drift, FullDisk, ReadOnly, Ports, Strays, Clone, Restore,
-	Mixed,
+	Kills, Pauses, Blackout, Snapshots, Journals, Agents, Drift, FullDisk, ReadOnly, Ports, Strays, CutOffs, Clone,
+	Restore, Mixed,
 }
 
 // ParseKinds reads a list with commas; empty means all.
@@ -54,7 +55,7 @@ func ParseKinds(list string) ([]Kind, error) {
 // Strike is one fault of a round.
 type Strike struct {
 	At   time.Duration // after the round's load began
-	Kind Kind          // Kills to Strays
+	Kind Kind          // Kills to CutOffs
 	For  time.Duration // how long what is paused, full, read-only or held stays so
 	Pick uint64        // chooses the victim and the damage among those that there are
 }
@@ -110,7 +111,7 @@ func strikes(random *rand.Rand, kind Kind, load time.Duration) []Strike {
 	var out []Strike
 	times := map[Kind]int{
 		Kills: 5, Pauses: 4, Blackout: 1, Snapshots: 1, Journals: 2, Agents: 4, Drift: 3, FullDisk: 1,
-		ReadOnly: 1, Ports: 3, Strays: 2,
+		ReadOnly: 1, Ports: 3, Strays: 2, CutOffs: 2,
 	}
 	for range times[kind] {
 		out = append(out, one(kind))

@@ -44,6 +44,8 @@ func (w *World) strike(ctx context.Context, s Strike) (what string, err error) {
 		return holdPort(ctx, w, s)
 	case Strays:
 		return stray(w, s.Pick)
+	case CutOffs:
+		return cutOff(ctx, w, s)
 	}
 	return "", fmt.Errorf("no strike of kind %s", s.Kind)
 }

@@ -33,10 +33,11 @@ type Options struct {
 type World struct {
 	*rig.Fleet
 	opts   Options
-	tuner  map[string]int // the port of the agent tuner, by server
-	disks  []*fault.Disk  // file systems of their own that can be filled
-	guest  int            // counts the servers that come and go
-	client *client.Client // the operator's, which reconnects by itself
+	tuner  map[string]int   // the port of the agent tuner, by server
+	gates  map[string]*gate // between each server and the bus
+	disks  []*fault.Disk    // file systems of their own that can be filled
+	guest  int              // counts the servers that come and go
+	client *client.Client   // the operator's, which reconnects by itself
 }
 
 const (
@@ -54,7 +55,7 @@ func New(ctx context.Context, o Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Fleet: f, opts: o, tuner: map[string]int{}}
+	w := &World{Fleet: f, opts: o, tuner: map[string]int{}, gates: map[string]*gate{}}
 	w.mountDisk("the control plane", f.DataDir(), controlDisk)
 	if err := w.start(ctx); err != nil {
 		return w, err
@@ -106,8 +107,14 @@ func (w *World) addServer(ctx context.Context, name string) error {
 		return err
 	}
 	w.tuner[name] = port
-	_, err = w.AddServer(ctx, name, "tuner="+strconv.Itoa(port))
-	return err
+	s, err := w.JoinServer(ctx, name, "tuner="+strconv.Itoa(port))
+	if err != nil {
+		return err
+	}
+	if w.gates[name], err = throughGate(s); err != nil {
+		return err
+	}
+	return s.Executor.Start()
 }
 
 // everyProcess returns the processes of the control plane and the executors; the bus is the first.
@@ -133,6 +140,9 @@ func (w *World) Close() error {
 		errs = append(errs, p.Resume())
 	}
 	errs = append(errs, w.Fleet.Close())
+	for _, g := range w.gates {
+		errs = append(errs, g.listener.Close())
+	}
 	for _, d := range w.disks {
 		errs = append(errs, d.Unmount())
 	}

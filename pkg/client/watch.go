@@ -53,7 +53,7 @@ func (c *Client) Await(ctx context.Context, done func(context.Context) (bool, er
 }
 
 // Progress is how far intents are, in the order in which they were named.
-type Progress []*dispatcherv1.GetIntentProgressResponse
+type Progress []*dispatcherv1.IntentProgress
 
 // Ended reports whether nothing of any intent is still to come.
 func (p Progress) Ended() bool {
@@ -65,17 +65,20 @@ func (p Progress) Ended() bool {
 	return true
 }
 
-// Progress returns how far intents are, with at most rows tasks of each kind for each of them.
+// Progress returns how far intents are, 100 at most, with at most rows tasks of each kind for each of them. It fails
+// when one is not counted.
 func (c *Client) Progress(ctx context.Context, rows uint32, intents ...string) (Progress, error) {
-	all := make(Progress, len(intents))
-	for i, id := range intents {
-		var err error
-		q := &dispatcherv1.GetIntentProgressRequest{IntentId: id, Rows: rows}
-		if all[i], err = Call[*dispatcherv1.GetIntentProgressResponse](ctx, c, q); err != nil {
-			return nil, err
+	q := &dispatcherv1.GetIntentProgressRequest{IntentIds: intents, Rows: rows}
+	r, err := Call[*dispatcherv1.GetIntentProgressResponse](ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range r.GetIntents() {
+		if one.GetRefusal() != nil {
+			return nil, fault.Refuse(fault.NotFound, one.GetRefusal())
 		}
 	}
-	return all, nil
+	return r.GetIntents(), nil
 }
 
 // Watch iterates over the progress of intents until all have ended: at once, soon after new facts, and every second.

@@ -21,10 +21,14 @@ func TestWatchYieldsProgressUntilEveryIntentHasEndedAndSurvivesARestartOfTheServ
 	answer(t, serve(t, b, ledger.Dispatcher), "GetIntentProgress",
 		func(q *dispatcherv1.GetIntentProgressRequest) (*dispatcherv1.GetIntentProgressResponse, error) {
 			n := asked.Add(1)
-			if n == 3 {
+			if n == 2 {
 				return nil, fault.New(fault.Unavailable, "restarting")
 			}
-			return &dispatcherv1.GetIntentProgressResponse{Ended: q.GetIntentId() == "a" || n > 4}, nil
+			r := &dispatcherv1.GetIntentProgressResponse{}
+			for _, id := range q.GetIntentIds() {
+				r.Intents = append(r.Intents, &dispatcherv1.IntentProgress{Ended: id == "a" || n > 2})
+			}
+			return r, nil
 		})
 	var ended []bool
 	unavailable := 0

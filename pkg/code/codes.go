@@ -527,7 +527,7 @@ var entries = []Entry{
 	{
 		BadDependency, []string{"registry"},
 		"The agent has more dependencies than an agent may have.",
-		"garrison agent update AGENT --needs",
+		"garrison agent update AGENT --needs AGENT",
 	},
 	{
 		BadDescription, []string{"registry", "image-catalog"},
@@ -727,7 +727,7 @@ var entries = []Entry{
 	{
 		BusLost, []string{"executor"},
 		"The bus answered before the switch, did not with the new version, and did not for as long after the server had gone back to the version before. An outage of the bus is likelier than a fault of the version.",
-		"garrison health; then garrison up AGENT@VERSION --on SERVER",
+		"garrison bus status; then garrison up AGENT@VERSION --on SERVER",
 	},
 	{
 		BusMoved, []string{"garrisond"},
@@ -777,7 +777,7 @@ var entries = []Entry{
 	{
 		ChangeCancelled, []string{"registry"},
 		"The last task was cancelled before it began, so what is wanted is not there.",
-		"garrison up AGENT@VERSION --on SERVER, or garrison intent undo",
+		"garrison up AGENT@VERSION --on SERVER, or garrison undo INTENT",
 	},
 	{
 		ChangeExpired, []string{"registry"},
@@ -897,7 +897,7 @@ var entries = []Entry{
 	{
 		DependencyCycle, []string{"registry"},
 		"The dependencies of the agents form a cycle.",
-		"garrison agent update AGENT --needs",
+		"garrison agent update AGENT --needs AGENT",
 	},
 	{
 		DirectoryMissing, []string{"executor"},
@@ -1127,7 +1127,7 @@ var entries = []Entry{
 	{
 		Leaked, []string{"registry"},
 		"Parts of Garrison may still be on the machine of this dead server; the message names them.",
-		"garrison server clean SERVER; when the machine is gone: garrison server forget SERVER --leak",
+		"garrison server clean SERVER --ssh USER@HOST; when the machine is gone: garrison server forget SERVER --leak",
 	},
 	{
 		LedgerBehind, []string{"registry", "executor"},
@@ -1187,7 +1187,7 @@ var entries = []Entry{
 	{
 		LoginDenied, []string{"executor"},
 		"The bus rejects the credentials of the server without a reason: a wrong key, an unknown account or server, or one that is quarantined, revoked, or decommissioned and back from a copy of its disk. Agents keep running, and the executor retries.",
-		"garrison server show SERVER; when quarantined: garrison server release SERVER; revoked: garrison server enroll with its name, and join with that token; dead: garrison server tombstone SERVER > FILE, then there executor uninstall --tombstone FILE, and join with a new token",
+		"garrison server show SERVER; when quarantined: garrison server release SERVER; revoked: garrison server enroll NAME, and join with that token; dead: garrison server tombstone SERVER > FILE, then there executor uninstall --tombstone FILE, and join with a new token",
 	},
 	{
 		LoginExpired, []string{"registry", "executor"},

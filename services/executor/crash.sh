@@ -13,7 +13,7 @@ GARRISON_CRASH_TOTALS=$(mktemp)
 export GARRISON_CRASH_TOTALS
 trap 'rm -f "$GARRISON_CRASH_TOTALS"' EXIT
 ended=0
-"$bin/crash.test" -test.timeout 4h -test.run AtAnyInstant || ended=1
+"$bin/crash.test" -test.timeout 4h -test.run 'AtAnyInstant|AtEachStart' || ended=1
 cd ../..
 "$bin/crash-self.test" -test.timeout 4h -test.run AtAnyInstant || ended=1
 
@@ -28,12 +28,14 @@ awk -F '\t' '
   }
   END {
     named["self"] = "self-replacement"
-    printf "%-17s   %-28s   %s\n", "", "SIGKILL", "power cut"
-    printf "%-17s   %s   %s\n", "change", "  kills     old     new   bad", "  kills     old     new   bad"
+    head = "  kills     old     new   bad"
+    printf "%-17s   %-28s   %-28s   %s\n", "", "SIGKILL", "power cut", "down at each start"
+    printf "%-17s   %s   %s   %s\n", "change", head, head, head
     count = split("install upgrade configure repair undo remove self all", kinds, " ")
     for (k = 1; k <= count; k++) {
       name = kinds[k] in named ? named[kinds[k]] : kinds[k]
-      printf "%-17s   %s   %s\n", name, cells("SIGKILL", kinds[k]), cells("power cut", kinds[k])
+      printf "%-17s   %s   %s   %s\n", name, cells("SIGKILL", kinds[k]), cells("power cut", kinds[k]),
+        cells("each start", kinds[k])
     }
   }' "$GARRISON_CRASH_TOTALS"
 exit $ended

@@ -131,7 +131,8 @@ func (f *fakes) servers(t testing.TB, s *bus.Service) {
 			}
 		}
 		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
-			Code: "LEAKED", Message: "something may be left", Try: "garrison server clean " + q.Server,
+			Code: "LEAKED", Message: "something may be left",
+			Try: "garrison server clean " + q.Server + " --ssh USER@HOST",
 		})
 	})
 }

@@ -77,7 +77,7 @@ func (f *fakes) rollouts(t testing.TB, s *bus.Service) {
 	handle(t, f, s, "ListRollouts", func(q *registryv1.ListRolloutsRequest) (*registryv1.ListRolloutsResponse, error) {
 		resp := &registryv1.ListRolloutsResponse{}
 		for _, r := range rollouts() {
-			if q.GetState() == 0 || q.GetState() == r.GetState() {
+			if len(q.GetStates()) == 0 || slices.Contains(q.GetStates(), r.GetState()) {
 				resp.Rollouts = append(resp.Rollouts, r)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -57,7 +58,7 @@ func tasksOf(r *intentv1.Record) []*taskv1.Task {
 		FailedStep: taskv1.Step_STEP_PROVE,
 		Code:       "NOT_READY",
 		Reason:     "no READY=1 within 30s",
-		LogTail:    "panic: no\n\x1b[31mred",
+		LogTail:    "garrison:sealed:1:panic: no\n\x1b[31mred",
 	}
 	if r.GetIntent().GetConfigure() != nil {
 		return configures(one(web1, taskv1.State_STATE_SUCCEEDED, nil), one(web2, taskv1.State_STATE_SUCCEEDED, nil))
@@ -92,8 +93,8 @@ func configures(first, second *taskv1.Task) []*taskv1.Task {
 }
 
 // progressOf counts the tasks of an intent.
-func progressOf(r *intentv1.Record) *dispatcherv1.GetIntentProgressResponse {
-	p := &dispatcherv1.GetIntentProgressResponse{Counts: &dispatcherv1.IntentCounts{}, Ended: true, Tasks: tasksOf(r)}
+func progressOf(r *intentv1.Record) *dispatcherv1.IntentProgress {
+	p := &dispatcherv1.IntentProgress{Counts: &dispatcherv1.IntentCounts{}, Ended: true, Tasks: tasksOf(r)}
 	if agentOf(r.GetIntent()) == "waiting" { // of ten changes, seven wait until the intent is withdrawn
 		p.Counts, p.Tasks, p.Ended = &dispatcherv1.IntentCounts{
 			ToOpen:    3,
@@ -182,13 +183,26 @@ func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
 		s,
 		"GetIntentProgress",
 		func(q *dispatcherv1.GetIntentProgressRequest) (*dispatcherv1.GetIntentProgressResponse, error) {
-			r := f.intents[q.GetIntentId()]
-			if r == nil {
-				return nil, unknown("NOT_COUNTED", "intent", q.GetIntentId(), "")
+			all := &dispatcherv1.GetIntentProgressResponse{}
+			for _, id := range q.GetIntentIds() {
+				p := &dispatcherv1.IntentProgress{
+					Refusal: fault.RefusalOf(unknown("NOT_COUNTED", "intent", id, "")),
+				}
+				if r := f.intents[id]; r != nil && agentOf(r.GetIntent()) != "gone" {
+					p = progressOf(r)
+				}
+				all.Intents = append(all.Intents, p)
 			}
-			return progressOf(r), nil
+			return all, nil
 		},
 	)
+	handle(t, f, s, "OpenOutputs", func(q *dispatcherv1.OpenOutputsRequest) (*dispatcherv1.OpenOutputsResponse, error) {
+		r := &dispatcherv1.OpenOutputsResponse{}
+		for _, one := range q.GetSealed() {
+			r.Outputs = append(r.Outputs, strings.TrimPrefix(one.GetSealed(), "garrison:sealed:1:"))
+		}
+		return r, nil
+	})
 	handle(t, f, s, "GetTask", func(q *dispatcherv1.GetTaskRequest) (*dispatcherv1.GetTaskResponse, error) {
 		for _, r := range f.intents {
 			for _, task := range tasksOf(r) {

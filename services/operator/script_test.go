@@ -47,6 +47,7 @@ func TestTheCommandLineDoesWhatTheScriptsSay(t *testing.T) {
 			e.Setenv("WEB1", web1)
 			e.Setenv("FLAKY", ident.From("flaky", web2)) // the task that was undone
 			e.Values["code"] = new(int)
+			e.Values["ran"] = map[string]bool{}
 			e.Values["runner"] = startRunner(e.T().(testing.TB))
 			return nil
 		},
@@ -89,7 +90,9 @@ func newSession(ts *testscript.TestScript, out, errs io.Writer) *cli.Env {
 func garrison(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	code := run(ctx, newSession(ts, ts.Stdout(), ts.Stderr()), args)
+	var said bytes.Buffer
+	code := run(ctx, newSession(ts, io.MultiWriter(ts.Stdout(), &said), io.MultiWriter(ts.Stderr(), &said)), args)
+	runWhatWasPrinted(ts, args, said.String())
 	*ts.Value("code").(*int) = code
 	if (code != 0) != neg {
 		ts.Fatalf("exit code %d", code)

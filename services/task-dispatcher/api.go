@@ -49,6 +49,7 @@ func (a *api) handle(s *bus.Service) error {
 		bus.Handle(s, "GetTask", a.getTask),
 		bus.Handle(s, "CancelTask", a.cancelTask),
 		bus.Handle(s, "GetIntentProgress", a.getIntentProgress),
+		bus.Handle(s, "OpenOutputs", a.openOutputs),
 		bus.Handle(s, "GetDocument", a.getDocument),
 	)
 }

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -97,8 +96,7 @@ func notQueued(t *taskv1.Task) error {
 		return fault.Refusef(fault.Conflict, code.NotQueued, "task %s waits on its server for the end of a critical "+
 			"section, and may go on at any moment; only its server can give it up, before it touches anything",
 			t.GetId()).
-			Try(fmt.Sprintf("garrison undo %s --on %s, for this server; or garrison intent cancel %[1]s, for every "+
-				"server of the intent", t.GetIntentId(), t.GetServerId()))
+			Try("garrison intent cancel " + t.GetIntentId() + ", which withdraws it from every server of the intent")
 	}
 	try := "garrison task wait " + ident.Short(t.GetId())
 	if task.Ended(t.GetState()) {

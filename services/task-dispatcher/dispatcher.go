@@ -73,7 +73,7 @@ type Config struct {
 	Conn           *bus.Conn
 	Store          string        // a directory for snapshots of the view; empty means that none are kept
 	AcceptLedger   bool          // accepts a ledger that lost facts, for this start
-	Secrets        *secret.Key   // opens the secrets of metadata for documents; nil opens none
+	Secrets        *secret.Key   // opens secrets for documents, and seals outputs; nil does neither
 	Concurrency    int           // how many tasks are under way at once, at most
 	QueuedDeadline time.Duration // how long a task may wait in the queue
 	TaskDeadline   time.Duration // how long a task may be under way until that is learnt

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 )
 
 // checksDeadlines waits until a dispatcher has checked deadlines from the beginning.
@@ -44,7 +45,11 @@ func TestALateReportCompletesTheRecordOfAnExpiredTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var c clock
-	d, _ := w.start(Config{Now: c.now})
+	key, err := secret.ParseKey(secret.NewKeyText())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := w.start(Config{Now: c.now, Secrets: key})
 	s := serverID(1)
 	w.enrol(s)
 	w.want(s, "shipper", 1, w.image("shipper", "1.0.0"))
@@ -59,7 +64,7 @@ func TestALateReportCompletesTheRecordOfAnExpiredTask(t *testing.T) {
 		now = w.tasks(d, s)[0]
 		return now.Reported == taskv1.State_STATE_UNDONE
 	})
-	if now.State != taskv1.State_STATE_EXPIRED || now.GetOutcome().GetLogTail() != "still loading" ||
+	if now.State != taskv1.State_STATE_EXPIRED || w.opened(now.Id, now) != "still loading" ||
 		now.Reason != "its deadline passed while it was assigned; its server said later that it was undone" {
 		t.Errorf("the task is %v", now)
 	}

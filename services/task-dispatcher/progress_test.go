@@ -13,6 +13,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -60,14 +61,7 @@ func TestAnIntentShowsItsProgressAndItsSlowTasks(t *testing.T) {
 	var ahead atomic.Int64
 	d, _ := w.start(Config{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	intent, last := w.proving(d)
-	ask := func() *dispatcherv1.GetIntentProgressResponse {
-		q := &dispatcherv1.GetIntentProgressRequest{IntentId: intent, Rows: 3}
-		r, err := call[*dispatcherv1.GetIntentProgressResponse](w, "GetIntentProgress", q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
+	ask := func() *dispatcherv1.IntentProgress { return w.progress(3, intent)[0] }
 	polltest.Eventually(t, "four succeeded and one runs", func() bool {
 		c := ask().Counts
 		return c.Succeeded == 4 && c.Running == 1
@@ -106,18 +100,41 @@ func TestAnIntentEndsAlthoughSomeOfItsTasksWereNeverOpened(t *testing.T) {
 	w.say(ledger.Intent, old, &intentv1.Accepted{Intent: &intentv1.Intent{}, Changed: 1})
 	w.want(server, "beacon", 2, w.image("beacon", "2.0.0"))
 	d, _ := w.start(Config{}) // the first look is at both
-	r, err := d.api.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: old})
-	if err != nil || !r.GetEnded() || r.GetCounts().GetNeverOpened() != 1 {
+	q := &dispatcherv1.GetIntentProgressRequest{IntentIds: []string{old}}
+	r, err := d.api.getIntentProgress(t.Context(), bus.Caller{}, q)
+	if p := r.GetIntents()[0]; err != nil || !p.GetEnded() || p.GetCounts().GetNeverOpened() != 1 {
 		t.Errorf("%v, %v", r, err)
 	}
 }
 
-func TestAnIntentThatIsNotCountedIsRefused(t *testing.T) {
+func TestARequestShowsEachOfItsIntentsAndRefusesThoseThatAreNotCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, _ := w.start(Config{})
-	_, err := d.api.getIntentProgress(t.Context(), bus.Caller{}, &dispatcherv1.GetIntentProgressRequest{IntentId: "x"})
-	if code := fault.RefusalOf(err).GetCode(); code != "NOT_COUNTED" {
-		t.Errorf("%s: %v", code, err)
+	intent, _ := w.proving(d)
+	all := w.progress(100, "x", intent)
+	if have := all[0].GetRefusal().GetCode(); have != code.NotCounted || all[0].GetCounts() != nil {
+		t.Errorf("an unknown intent: %v", all[0])
 	}
+	if c := all[1].GetCounts(); all[1].GetRefusal() != nil || c.GetSucceeded() != 4 {
+		t.Errorf("the other one: %v", all[1])
+	}
+	for _, ids := range [][]string{nil, make([]string, mostIntents+1)} {
+		q := &dispatcherv1.GetIntentProgressRequest{IntentIds: ids}
+		_, err := d.api.getIntentProgress(t.Context(), bus.Caller{}, q)
+		if have := fault.RefusalOf(err).GetCode(); have != code.Malformed {
+			t.Errorf("%d ids: %v", len(ids), err)
+		}
+	}
+}
+
+// progress asks how far intents are.
+func (w *world) progress(rows uint32, intents ...string) []*dispatcherv1.IntentProgress {
+	w.t.Helper()
+	q := &dispatcherv1.GetIntentProgressRequest{IntentIds: intents, Rows: rows}
+	r, err := call[*dispatcherv1.GetIntentProgressResponse](w, "GetIntentProgress", q)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r.GetIntents()
 }

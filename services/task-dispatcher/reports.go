@@ -67,6 +67,7 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 			Trace: ledger.CheckTrace(m.Get(ledger.HeaderTrace)),
 		}
 		for _, body := range facts {
+			sealOutput(p.cfg.Secrets, t.GetId(), body)
 			drafts = append(drafts, ledger.Free(p.decider.Fact(o, ledger.Task, t.GetId(), body)))
 		}
 		if len(drafts) > 0 { // all or none are recorded, so one guard holds for all

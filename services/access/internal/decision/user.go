@@ -130,7 +130,7 @@ func Renew(v *view.View, name, public string, at time.Time) (trust.Person, []led
 	if k == nil || user.Expired(k, at) {
 		return p, nil, refuse(fault.Denied, code.BadKey,
 			"the key %.60s is not a key of %s, or it is revoked", public, name).
-			Try("garrison user create, by an admin")
+			Try("garrison user create NAME --role ROLE, by an admin")
 	}
 	p.Role = RoleOf(k.Role)
 	if k.ExpiresAt == nil {

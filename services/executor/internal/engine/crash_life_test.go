@@ -23,6 +23,7 @@ import (
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/powercut"
@@ -50,10 +51,13 @@ type kill struct {
 	point string
 	after time.Duration
 	again bool // also in the recovery
+	each  bool // also in each start of the executor after it, until the change is given up
 }
 
 func (k kill) String() string {
 	switch {
+	case k.each:
+		return fmt.Sprintf("killed at %s, %d times", k.point, change.MaxCrashes)
 	case k.point != "":
 		return "killed at " + k.point
 	case k.after != 0:
@@ -182,6 +186,9 @@ func (l *life) do(o operation, k kill) (res result) {
 		}
 	}
 	seen, bad := l.away(o, task, &res)
+	if k.each && res.now != res.had {
+		bad = append(bad, fmt.Sprintf("version %q after %s, want the old %q", res.now, k, res.had))
+	}
 	if res.bad = bad; len(bad) > 0 {
 		return res
 	}
@@ -248,6 +255,11 @@ func (l *life) interrupt(k kill, task string) (step string, err error) {
 	}
 	if err := l.slay(c, k.after); err != nil {
 		return "start", err
+	}
+	for n := 1; k.each && n < change.MaxCrashes; n++ {
+		if err := l.slay(c, 0); err != nil {
+			return "start", err
+		}
 	}
 	data, err := os.ReadFile(trace)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

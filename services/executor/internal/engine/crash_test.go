@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -112,6 +114,16 @@ func TestAMachineThatLosesPowerAtAnyInstantLeavesOneWholeVersionAndATrueJournal(
 	r.run(t, 2, func(t *testing.T) *life { return newLife(t, operations).on(powercut.New(t, diskSize)) })
 }
 
+// newStarted is the point behind the start of a new version.
+const newStarted = "new started"
+
+func TestAMachineThatGoesDownAtEachStartOfAVersionHasTheOneBefore(t *testing.T) {
+	t.Parallel()
+	r := newRound(t, "each start", killsVariable, operations)
+	r.each, r.kills = true, max(r.kills, 1)
+	r.run(t, runtime.GOMAXPROCS(0), func(t *testing.T) *life { return newLife(t, operations) })
+}
+
 func (r *round) skipWithoutDisks(t *testing.T) {
 	t.Helper()
 	if why := powercut.Unable(t); why != "" {
@@ -130,6 +142,7 @@ type round struct {
 	kills    int       // of each operation; 0 means the default
 	until    time.Time // ends the interruptions; zero means that kills does
 	firstBad bool
+	each     bool // a new version takes its machine down at each start
 	tally    *tally.Tally
 
 	mu     sync.Mutex
@@ -280,6 +293,10 @@ func (r *round) kill(o operation, turn int) (kill, bool) {
 	switch {
 	case turn >= most:
 		return kill{}, false
+	case r.each && (strings.HasSuffix(o.name, "signal") || !slices.Contains(dry.points, newStarted)):
+		return kill{}, false // it starts no process
+	case r.each:
+		return kill{point: newStarted, each: true}, true
 	case most < len(dry.points) && rand.IntN(3) > 0:
 		return kill{point: dry.points[rand.IntN(len(dry.points))]}, true
 	case most >= len(dry.points) && turn < len(dry.points):

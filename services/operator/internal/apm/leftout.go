@@ -46,7 +46,8 @@ func (c *conversion) leaveOut() {
 		c.skip("requirement "+name, fmt.Sprintf("no field of an image means %v", c.manifest.Requirements[name]))
 	}
 	if len(c.manifest.Channels) > 0 {
-		c.skip("channels", "garrison image promote IMAGE --to brings it to "+strings.Join(c.manifest.Channels, ", "))
+		c.skip("channels", "garrison image promote IMAGE --channel NAME brings it to "+
+			strings.Join(c.manifest.Channels, ", "))
 	}
 	if n, first := c.foreign(); n > 0 {
 		c.skip("programs", output.Plural(n, "file")+" built for illumos, which do not run on Linux: "+first)

@@ -49,19 +49,19 @@ func compareWanted(ctx context.Context, env *cli.Env, set *declare.Set, plan *de
 
 // openRollouts returns the rollouts that have not ended, by title.
 func openRollouts(ctx context.Context, env *cli.Env) (map[string]*rolloutv1.Rollout, error) {
-	open := map[string]*rolloutv1.Rollout{}
+	q := &registryv1.ListRolloutsRequest{}
 	for n := range rolloutv1.State_name {
-		state := rolloutv1.State(n)
-		if state == rolloutv1.State_STATE_UNSPECIFIED || rollouts.Ended(state) {
-			continue
+		if state := rolloutv1.State(n); state != 0 && !rollouts.Ended(state) {
+			q.States = append(q.States, state)
 		}
-		r, err := cli.All[*registryv1.ListRolloutsResponse](ctx, env, &registryv1.ListRolloutsRequest{State: state})
-		if err != nil {
-			return nil, err
-		}
-		for _, one := range r.GetRollouts() {
-			open[one.GetTitle()] = one
-		}
+	}
+	r, err := cli.All[*registryv1.ListRolloutsResponse](ctx, env, q)
+	if err != nil {
+		return nil, err
+	}
+	open := map[string]*rolloutv1.Rollout{}
+	for _, one := range slices.Backward(r.GetRollouts()) { // of those with one title, the newest
+		open[one.GetTitle()] = one
 	}
 	return open, nil
 }

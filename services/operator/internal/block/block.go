@@ -30,11 +30,11 @@ it.`
 
 func listCommand(env *cli.Env) *cobra.Command {
 	var page cli.PageFlags
+	q := &registryv1.ListBlocksRequest{}
 	c := &cobra.Command{
 		Use: "list [AGENT]", Example: "  garrison block list\n  garrison block list beacon -o wide",
 		Short: "List what is blocked, with who blocked it and why.", Args: cli.AtMost("AGENT"),
 		RunE: func(c *cobra.Command, a []string) error {
-			q := &registryv1.ListBlocksRequest{}
 			if len(a) > 0 {
 				q.Agent = a[0]
 			}
@@ -43,6 +43,8 @@ func listCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	page.Add(c, 0)
+	c.Flags().BoolVar(&q.Suspected, "suspected", false,
+		"list builds that failed on servers and are not blocked instead")
 	return c
 }
 

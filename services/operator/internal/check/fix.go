@@ -69,19 +69,19 @@ func groupsOf(all []difference) (groups []*group, others []difference) {
 
 // command returns the group as the command that does the same.
 func (g *group) command() string {
-	on := " --on " + strings.Join(g.names[:min(len(g.names), namedServers)], ",")
+	on := strings.Join(g.names[:min(len(g.names), namedServers)], ",")
 	if more := len(g.names) - namedServers; more > 0 {
 		on += ",… (" + output.Plural(more, "more server") + ")"
 	}
 	switch g.remedy {
 	case registryv1.Remedy_REMEDY_UP:
-		return "garrison up " + g.agent + "@" + g.version + on
+		return "garrison up " + g.agent + "@" + g.version + " --on " + on
 	case registryv1.Remedy_REMEDY_REMOVE:
-		return "garrison remove " + g.agent + on
+		return "garrison remove " + g.agent + " --on " + on
 	case registryv1.Remedy_REMEDY_CONFIGURE:
-		return "garrison configure " + g.agent + on
+		return "garrison configure " + g.agent + " --on " + on
 	}
-	return "garrison server refresh" + on
+	return "garrison server refresh --on " + on
 }
 
 func (g *group) selector() *intentv1.Selector { return &intentv1.Selector{Servers: g.servers} }

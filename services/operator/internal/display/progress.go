@@ -24,7 +24,7 @@ func ProgressText(c *dispatcherv1.IntentCounts) string {
 }
 
 // Progress is the progress of an intent.
-type Progress = *dispatcherv1.GetIntentProgressResponse
+type Progress = *dispatcherv1.IntentProgress
 
 // countText is one counter of an intent as text.
 type countText struct {

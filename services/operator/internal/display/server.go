@@ -203,7 +203,7 @@ func serverNext(v output.View, s Server) string {
 		}
 		return "joins " + output.Until(v, s.GetTokenExpiresAt())
 	case Leaked(s):
-		return "garrison server clean " + s.GetName()
+		return "garrison server clean " + s.GetName() + " --ssh USER@HOST"
 	case s.GetLife() == serverv1.Life_LIFE_DEAD:
 		return "garrison server forget " + s.GetId() // its name may be that of another server by now
 	case mayRejoin(v, s):

@@ -161,8 +161,8 @@ func dutyNext(s Server, d *serverv1.Duty) string {
 	case serverv1.DutyKind_DUTY_KIND_AGENT:
 		switch {
 		case d.GetEnded():
-			return fmt.Sprintf("the registry retries it every 10m for a day; now: garrison server %s %s",
-				leavingVerb(s), s.GetName())
+			return fmt.Sprintf("the registry retries it every 10m for a day; now: %s %s",
+				leavingCommand(s), s.GetName())
 		case d.GetTaskId() != "":
 			return "garrison task show " + ident.Short(d.GetTaskId())
 		}
@@ -185,18 +185,19 @@ func dutyNext(s Server, d *serverv1.Duty) string {
 	return ""
 }
 
-// leavingVerb returns the verb that removes every agent of a server.
-func leavingVerb(s Server) string {
+// leavingCommand returns the command that removes every agent of a server.
+func leavingCommand(s Server) string {
 	if s.GetReinstall() != nil {
-		return "reinstall"
+		return "garrison server reinstall"
 	}
-	return "decommission"
+	return "garrison server decommission"
 }
 
 // leakNext returns the commands that resolve a leak.
 func leakNext(s Server) string {
 	name := s.GetName()
-	return "garrison server clean " + name + "; when the machine is gone: garrison server forget " + name + " --leak"
+	return "garrison server clean " + name + " --ssh USER@HOST; when the machine is gone: garrison server " +
+		"forget " + name + " --leak"
 }
 
 // LeakText returns on one line why a server is leaked.

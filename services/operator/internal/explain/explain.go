@@ -4,6 +4,7 @@ package explain
 
 import (
 	"context"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
@@ -64,6 +65,11 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 	rows = append(rows, explainDefaults(found, agent, is.defaults)...)
 	for _, t := range is.tasks {
 		rows = append(rows, display.ExplainTask(env.Output.View(), t))
+	}
+	for i := range rows {
+		if rows[i].Next == strings.TrimSpace("garrison explain "+found.GetName()+" "+agent) { // this is it
+			rows[i].Next = ""
+		}
 	}
 	return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
 }

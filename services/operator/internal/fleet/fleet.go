@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -126,9 +128,41 @@ func Task(ctx context.Context, env *cli.Env, id string) (display.Task, error) {
 	return r.GetTask(), err
 }
 
+// outputsAtOnce is how many outputs one request opens.
+const outputsAtOnce = 20
+
+// OpenOutputs replaces the sealed output in the outcomes of tasks by its text, or by nothing after an error. An error
+// is Denied for a role that may not read the output of agents.
+func OpenOutputs(ctx context.Context, env *cli.Env, tasks []display.Task) (failed error) {
+	open := func(t display.Task) bool { return !secret.IsSealed(t.GetOutcome().GetLogTail()) }
+	sealed := slices.DeleteFunc(slices.Clone(tasks), open)
+	for some := range slices.Chunk(sealed, outputsAtOnce) {
+		q := &dispatcherv1.OpenOutputsRequest{}
+		for _, t := range some {
+			one := &dispatcherv1.SealedOutput{TaskId: t.GetId(), Sealed: t.GetOutcome().GetLogTail()}
+			q.Sealed = append(q.Sealed, one)
+			t.Outcome.LogTail = ""
+		}
+		r, err := cli.Call[*dispatcherv1.OpenOutputsResponse](ctx, env, q)
+		failed = cmp.Or(failed, err)
+		for n, text := range r.GetOutputs() {
+			some[n].Outcome.LogTail = text
+		}
+	}
+	return failed
+}
+
 // Progress returns the progress of an intent from the dispatcher, with up to rows of its tasks.
 func Progress(ctx context.Context, env *cli.Env, id string, rows uint32) (display.Progress, error) {
-	return cli.Call[display.Progress](ctx, env, &dispatcherv1.GetIntentProgressRequest{IntentId: id, Rows: rows})
+	c, err := env.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.Progress(ctx, rows, id)
+	if err != nil {
+		return nil, err
+	}
+	return p[0], nil
 }
 
 // WholeIntent returns the id of the intent that a prefix of it names. It asks for nothing when id is whole.
@@ -211,6 +245,6 @@ func stranger(who trust.Context, why string) error {
 	return cli.Refuse(fault.Denied, &apiv1.Refusal{
 		Code:    code.BadKey,
 		Message: "the context names the user " + output.Quote(who.Actor) + ", and its key " + why,
-		Try:     "garrison context list, or new credentials of an admin: garrison user create",
+		Try:     "garrison context list, or new credentials of an admin: garrison user create NAME --role ROLE",
 	})
 }

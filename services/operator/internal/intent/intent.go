@@ -64,7 +64,7 @@ func show(ctx context.Context, env *cli.Env, id string) error {
 func serversText(r display.Record) string {
 	text := strings.Join(r.GetServerIds(), "\n")
 	if more := int(r.GetChanged()) - len(r.GetServerIds()); more > 0 && len(r.GetServerIds()) > 0 {
-		text += fmt.Sprintf("\n… and %d more: %s --limit 0", more, display.TasksOf(r))
+		text += fmt.Sprintf("\n… and %d more: %s --limit all", more, display.TasksOf(r))
 	}
 	return text
 }

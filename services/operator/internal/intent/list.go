@@ -2,21 +2,20 @@ package intent
 
 import (
 	"context"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -77,35 +76,35 @@ func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.L
 	return nil
 }
 
-// The intents whose outcome is asked for: the first ones of a list, some at a time.
-const mostOutcomes, outcomesAtOnce = 100, 16
+// outcomesWithin bounds how long a list waits for outcomes, and outcomesAtOnce is how many one request asks for.
+const outcomesWithin, outcomesAtOnce = 2 * time.Second, 100
 
-// outcomesWithin bounds how long a list waits for outcomes.
-const outcomesWithin = 2 * time.Second
-
-// outcomes returns what became of the changes of accepted intents, by id. An intent that the task-dispatcher no longer
-// counts has none, nor has a rollout, whose page has it.
+// outcomes returns what became of the changes of accepted intents, by id. A rollout has none; its page has it.
 func outcomes(ctx context.Context, env *cli.Env, all []display.Record) map[string]string {
 	out := map[string]string{}
-	var mu sync.Mutex
 	asking, cancel := context.WithTimeout(ctx, outcomesWithin)
 	defer cancel()
-	var g errgroup.Group
-	g.SetLimit(outcomesAtOnce)
-	for _, r := range all[:min(len(all), mostOutcomes)] {
-		if r.GetChanged() == 0 || r.GetIntent().GetDryRun() || r.GetIntent().GetRollout() != nil {
-			continue
+	var ids []string
+	for _, r := range all {
+		if r.GetChanged() > 0 && !r.GetIntent().GetDryRun() && r.GetIntent().GetRollout() == nil {
+			ids = append(ids, r.GetId())
+			out[r.GetId()] = "unknown" // the list is of use without it
 		}
-		g.Go(func() error {
-			p, err := fleet.Progress(asking, env, r.GetId(), 1)
-			if err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				out[r.GetId()] = display.OutcomeText(p.GetCounts())
-			}
-			return nil // the list is of use without it
-		})
 	}
-	_ = g.Wait()
+	for some := range slices.Chunk(ids, outcomesAtOnce) {
+		p, err := cli.Call[*dispatcherv1.GetIntentProgressResponse](asking, env,
+			&dispatcherv1.GetIntentProgressRequest{IntentIds: some, Rows: 1})
+		if err != nil {
+			env.Say("the outcomes are unknown: %v", err)
+			break
+		}
+		for n, one := range p.GetIntents() {
+			if one.GetRefusal() == nil {
+				out[some[n]] = display.OutcomeText(one.GetCounts())
+			} else {
+				out[some[n]] = "no longer counted"
+			}
+		}
+	}
 	return out
 }

@@ -47,7 +47,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	page.Add(c, 50)
-	cli.WordVar(c.Flags(), &q.State, "state", "only rollouts in this `STATE`")
+	cli.WordsVar(c.Flags(), &q.States, "state", "only rollouts in one of these `STATES`, separated by commas")
 	cli.TextVar(c.Flags(), &q.Agent, "agent", cli.Name("agent"), "only rollouts that change this `AGENT`")
 	return c
 }

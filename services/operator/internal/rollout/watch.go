@@ -261,7 +261,7 @@ func (w *watcher) lastOutput(ctx context.Context, reason *registryv1.RolloutReas
 	r, err := fleet.Tasks(ctx, w.env, cli.PageFlags{Limit: mostTasks}, &dispatcherv1.ListTasksRequest{
 		ServerId: on.GetId(), States: []taskv1.State{taskv1.State_STATE_UNDONE, taskv1.State_STATE_FAILED},
 	})
-	if err != nil {
+	if err != nil || fleet.OpenOutputs(ctx, w.env, r.GetTasks()) != nil {
 		return ""
 	}
 	return outputOf(w.last.GetRollout(), r.GetTasks())

@@ -137,7 +137,7 @@ those of --on, are shown and must be confirmed: only dead ones, or with --invite
 server that is refused, such as a leaked one without --leak, does not keep the others.`,
 		Args: func(_ *cobra.Command, a []string) error { return oneOrMany(&f.on)(a) },
 		RunE: func(c *cobra.Command, a []string) error {
-			if len(a) == 1 {
+			if len(a) == 1 && !f.dryRun && !f.invited {
 				return forget(c.Context(), env, f, a[0], a[0])
 			}
 			return forgetMany(c.Context(), env, f, a)
@@ -147,16 +147,13 @@ server that is refused, such as a leaked one without --leak, does not keep the o
 	c.Flags().BoolVar(&f.leak, "leak", false,
 		"forget leaked servers too, and print what may be left on their machines")
 	c.Flags().BoolVar(&f.invited, "invited", false, "of several servers, those that never joined instead of dead ones")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the servers of a selection; forget none")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the servers; forget none")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
 	return c
 }
 
 // forget forgets one server.
 func forget(ctx context.Context, env *cli.Env, f *forgetFlags, server, name string) error {
-	if f.dryRun || f.invited {
-		return cli.Usage("--dry-run and --invited are for several servers. Try: --on %s", server)
-	}
 	id, err := forgetOne(ctx, env, f.leak, server, name, env.Say)
 	if err == nil {
 		env.Say("server %s (%s) forgotten; its history stays in the ledger", name, id)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 
@@ -177,7 +178,7 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 			"environments have keep budgets that let no server change: "+strings.Join(a.immovable, ", "),
 			"garrison env show "+a.immovable[0])
 	}
-	add(len(a.halted.GetRollouts()), "rollout is halted", "rollouts are halted",
+	add(len(a.rolloutsIn(rolloutv1.State_STATE_HALTED)), "rollout is halted", "rollouts are halted",
 		"garrison rollout list --state halted")
 	approve, resume := a.needing(rollout.NeedsApprove), a.needing(rollout.NeedsResume)
 	add(len(approve), "rollout waits for an approval", "rollouts wait for an approval",
@@ -188,11 +189,9 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(len(stuck), "rollout waits for a keep budget that lets no server change",
 		"rollouts wait for keep budgets that let no server change",
 		oneOr(stuck, "garrison rollout show ", "garrison rollout list --state running"))
-	add(len(a.paused.GetRollouts()), "rollout is paused", "rollouts are paused",
+	add(len(a.rolloutsIn(rolloutv1.State_STATE_PAUSED)), "rollout is paused", "rollouts are paused",
 		"garrison rollout list --state paused")
-	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
-	add(len(a.untrusted.GetImages()), "active image is signed by no key of the catalog",
-		"active images are signed by no key of the catalog", "garrison image list --state active --untrusted")
+	f.builds(a)
 	for _, code := range slices.Sorted(maps.Keys(troubles)) {
 		add(troubles[code], "server has the trouble "+code, "servers have the trouble "+code,
 			"garrison server list --trouble "+code+"; garrison explain "+code)
@@ -213,6 +212,18 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 		"garrison server list --found")
 }
 
+// builds lists the builds that need a person.
+func (f *Fleet) builds(a answers) {
+	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
+	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
+	if suspected := a.suspected.GetBlocks(); len(suspected) > 0 {
+		add(len(suspected), "build failed and is not blocked: "+display.BuildText(suspected[0].GetBuild())+", "+
+			suspected[0].GetReason(), "builds failed and are not blocked", "garrison block list --suspected")
+	}
+	add(len(a.untrusted.GetImages()), "active image is signed by no key of the catalog",
+		"active images are signed by no key of the catalog", "garrison image list --state active --untrusted")
+}
+
 // endsSoon returns how many certificates of the bus end soon: 1 or 0.
 func (a answers) endsSoon() int {
 	if until := a.certificateUntil; until.IsZero() || until.Sub(a.at) >= certificateSoon {
@@ -229,9 +240,19 @@ func overBudget(all []*registryv1.Writer) (names []string) {
 	return names
 }
 
+// rolloutsIn returns the rollouts in a state.
+func (a answers) rolloutsIn(state rolloutv1.State) (in []*rolloutv1.Rollout) {
+	for _, r := range a.rollouts.GetRollouts() {
+		if r.GetState() == state {
+			in = append(in, r)
+		}
+	}
+	return in
+}
+
 // needing returns the ids of the rollouts that run and wait for a person to do one thing.
 func (a answers) needing(what rollout.Need) (ids []string) {
-	for _, r := range a.running.GetRollouts() {
+	for _, r := range a.rolloutsIn(rolloutv1.State_STATE_RUNNING) {
 		if rollout.NeedAt(r, a.at) == what {
 			ids = append(ids, r.GetId())
 		}
@@ -241,8 +262,8 @@ func (a answers) needing(what rollout.Need) (ids []string) {
 
 // immovableRollouts returns the ids of the rollouts that run and that a keep budget never lets go on.
 func (a answers) immovableRollouts() (ids []string) {
-	for _, r := range a.running.GetRollouts() {
-		if a.running.GetWaits()[r.GetId()].GetImmovable() {
+	for _, r := range a.rolloutsIn(rolloutv1.State_STATE_RUNNING) {
+		if a.rollouts.GetWaits()[r.GetId()].GetImmovable() {
 			ids = append(ids, r.GetId())
 		}
 	}

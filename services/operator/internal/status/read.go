@@ -47,12 +47,11 @@ type answers struct {
 	unknown                *registryv1.ListUnknownServersResponse
 	lobby                  *registryv1.ListLobbyResponse
 	environments           *registryv1.ListEnvironmentsResponse
-	blocks                 *registryv1.ListBlocksResponse
+	blocks, suspected      *registryv1.ListBlocksResponse    // builds that are blocked, and others that failed
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
-	halted, running        *registryv1.ListRolloutsResponse
-	paused                 *registryv1.ListRolloutsResponse
-	immovable              []string // names of environments in which a keep budget lets no server change
+	rollouts               *registryv1.ListRolloutsResponse  // those that are halted, paused or running
+	immovable              []string                          // environments whose keep budget lets no server change
 }
 
 // read asks the services side by side. What grows with the fleet is counted at the services; of the lists that do not,
@@ -114,15 +113,13 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
 	collect(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{})
 	collect(ctx, g, env, &a.blocks, &registryv1.ListBlocksRequest{})
+	collect(ctx, g, env, &a.suspected, &registryv1.ListBlocksRequest{Suspected: true})
 	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
 		State: imagev1.State_STATE_ACTIVE, Untrusted: true,
 	})
-	for state, to := range map[rolloutv1.State]**registryv1.ListRolloutsResponse{
-		rolloutv1.State_STATE_HALTED: &a.halted, rolloutv1.State_STATE_PAUSED: &a.paused,
-		rolloutv1.State_STATE_RUNNING: &a.running,
-	} {
-		collect(ctx, g, env, to, &registryv1.ListRolloutsRequest{State: state})
-	}
+	collect(ctx, g, env, &a.rollouts, &registryv1.ListRolloutsRequest{States: []rolloutv1.State{
+		rolloutv1.State_STATE_HALTED, rolloutv1.State_STATE_PAUSED, rolloutv1.State_STATE_RUNNING,
+	}})
 }
 
 // findImmovable finds the environments in which a keep budget lets no server change.

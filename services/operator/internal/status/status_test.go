@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -99,6 +100,20 @@ NEEDS A PERSON
 	}
 }
 
+func TestABuildThatFailedOnOneServerIsNamed(t *testing.T) {
+	build := &blockv1.Build{Agent: "web", Image: &imagev1.Ref{Version: "2.0.0"}, Platform: "linux/amd64"}
+	f := fleetOf(answers{suspected: &registryv1.ListBlocksResponse{Blocks: []*blockv1.Block{
+		{Build: build, Failed: 1, Reason: "it failed on 1 server and works on 0"},
+	}}})
+	want := []AttentionPoint{{
+		1, "build failed and is not blocked: web 2.0.0 for linux/amd64, it failed on 1 server and works on 0",
+		"garrison block list --suspected",
+	}}
+	if d := cmp.Diff(want, f.Attention); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
 func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 	passed := &rolloutv1.Wave{
 		OpenedAt: &timestamppb.Timestamp{}, PassedAt: &timestamppb.Timestamp{},
@@ -111,10 +126,10 @@ func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 		}
 	}
 	f := fleetOf(answers{
-		running: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{
+		rollouts: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{
 			running("r-1", true, 0), running("r-2", false, 1), running("r-3", true, 1), running("r-4", false, 0),
+			{Id: "r-5", State: rolloutv1.State_STATE_PAUSED},
 		}, Waits: map[string]*registryv1.RolloutWait{"r-4": {Immovable: true}, "r-1": {Text: "an approval"}}},
-		paused: &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{{Id: "r-5"}}},
 	})
 	want := []AttentionPoint{
 		{1, "rollout waits for an approval", "garrison rollout approve r-1"},

@@ -4,6 +4,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -43,11 +44,18 @@ func showCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			hidden := ""
+			if err := fleet.OpenOutputs(c.Context(), env, []display.Task{t}); fault.Is(err, fault.Denied) {
+				hidden = "only the roles operator and admin read the output of agents"
+			} else if err != nil {
+				return err
+			}
 			v := env.Output.View()
 			v.Names = fleet.ServerNames(c.Context(), env, []display.Task{t})
 			return output.ShowOne(env.Output, v, display.Tasks, t,
 				[2]string{"FROM-IMAGE", refText(t.GetFrom())}, [2]string{"TO-IMAGE", refText(t.GetTo())},
-				[2]string{"STEPS", display.Steps(t.GetOutcome())}, [2]string{"LOG", t.GetOutcome().GetLogTail()})
+				[2]string{"STEPS", display.Steps(t.GetOutcome())},
+				[2]string{"LOG", cmp.Or(t.GetOutcome().GetLogTail(), hidden)})
 		},
 	}
 }

@@ -159,7 +159,7 @@ func (d *Dump) add(o object, file string) {
 	case template:
 		d.leave(s, file, "a template of a configuration is a part of an image: see garrison image build --help")
 	case task:
-		d.leave(s, file, "a task of the past; garrison keeps only its own")
+		d.leave(s, file, "a task of the past; Garrison keeps only its own")
 	case entry:
 		d.leave(s, file, "an agent without the server that it is on")
 	default:

@@ -74,6 +74,7 @@ func (v *watcher) allTasks(ctx context.Context) ([]display.Task, error) {
 		}
 		out = append(out, tasks...)
 	}
+	_ = fleet.OpenOutputs(ctx, v.env, out[:min(len(out), NamedEnds)]) // a viewer sees the rest
 	return out, nil
 }
 
@@ -92,7 +93,7 @@ func (v *watcher) sayUnshown() {
 		p := v.progress[i]
 		n := display.Failed(p.GetCounts()) - display.NeverBegan(p.GetCounts())
 		if v.env.Output.IsTable() && len(p.GetTasks()) == 0 && n > len(p.GetFailures()) {
-			v.env.Say("… and %d more failed: garrison task list --intent %s --state %s --limit 0",
+			v.env.Say("… and %d more failed: garrison task list --intent %s --state %s --limit all",
 				n-len(p.GetFailures()), ident.Handle(o.Id), failureWords())
 		}
 	}

@@ -164,6 +164,7 @@ func (v *watcher) report(ctx context.Context) {
 	if v.quiet {
 		return
 	}
+	_ = fleet.OpenOutputs(ctx, v.env, news) // a viewer sees the rest
 	for _, t := range news {
 		if failed(t) { // each reason is printed in full once, and equal ones are counted at the end
 			reason := display.TaskReason(t)

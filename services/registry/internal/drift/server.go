@@ -70,7 +70,7 @@ func (s Situation) leaked() (out []*registryv1.Difference) {
 		out = append(out, &registryv1.Difference{
 			Wanted: "nothing left", Observed: "dead", Cause: code.Leaked, Since: l.Since, Remedy: person,
 			Reason: cmp.Or(l.Reason, "its executor never reported that it removes itself"),
-			Cure:   "garrison server clean " + s.Server.Name,
+			Cure:   "garrison server clean " + s.Server.Name + " --ssh USER@HOST",
 		})
 	}
 	return out

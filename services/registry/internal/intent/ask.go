@@ -55,7 +55,7 @@ type Reader interface {
 	RemovedBy(intent string) iter.Seq[*instancev1.Instance]
 	Holds(after string) iter.Seq2[string, *holdv1.Hold]
 	Block(id string) (*blockv1.Block, bool)
-	Suspects() iter.Seq2[string, *blockv1.Suspect]
+	Suspect(id string) (*blockv1.Suspect, bool)
 	Rollout(id string) (*rolloutv1.Rollout, bool)
 	RolloutsOn(server string) []string
 	Sequence(noun ledger.Noun, key string) uint64

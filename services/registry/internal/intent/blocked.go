@@ -41,12 +41,9 @@ func failedElsewhere(r Reader, a Ask, have *instancev1.Instance, w want) *apiv1.
 	if !a.ofDefault() {
 		return nil
 	}
-	var builds []string
 	for _, build := range brought(have, w) {
-		builds = append(builds, block.ID(build))
-	}
-	for id, s := range r.Suspects() {
-		if s.Working == 0 && slices.Contains(builds, id) && slices.ContainsFunc(s.ServerIds, alive(r)) {
+		s, ok := r.Suspect(block.ID(build))
+		if ok && s.Working == 0 && slices.ContainsFunc(s.ServerIds, alive(r)) {
 			return failedOnAll(s, w, a.Intent.GetSource().GetEnvironment())
 		}
 	}

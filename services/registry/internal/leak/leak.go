@@ -1,7 +1,8 @@
 // Package leak decides whether something of Garrison may still be on a dead server's machine.
 //
 // Guarantee: a server counts as leaked until its executor reports that it removed itself, an
-// operator has the machine cleaned, or a provisioner takes the machine away.
+// operator has the machine cleaned, or a provisioner takes the machine away. Agents that are only found on the machine
+// do not keep the server from dying, since no task removes them, and it counts as leaked for them.
 package leak
 
 import (

@@ -263,8 +263,8 @@ func (v *records) BlockCount() int { return v.blocks.Len() }
 // Suspects returns the builds that failed on servers and are not blocked, by the id of their block.
 func (v *records) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted(v.suspects, "") }
 
-// SuspectCount returns how many suspects there are.
-func (v *records) SuspectCount() int { return v.suspects.Len() }
+// Suspect returns a build that failed on servers and is not blocked, by the id of its block.
+func (v *records) Suspect(id string) (*blockv1.Suspect, bool) { return v.suspects.Get(id) }
 
 // ImagesNamed returns the images of an agent with a version, or with an id that starts so; an empty one is any.
 func (v *records) ImagesNamed(agent, version, id string) []*imagev1.Image {

@@ -31,6 +31,7 @@ type ServerFilter struct {
 	Leaked      bool   // dead ones that may have something left on them
 	Found       bool   // ones with agents that no instance explains
 	Ahead       bool   // ones that are ahead of the ledger
+	Unsigned    bool   // ones that take images that no key signed
 	Token       string // ones that joined with this pooled token
 	On          selector.Query
 	Unconfirmed *Unconfirmed
@@ -116,6 +117,9 @@ func (v *search) serverTerms(q ServerFilter) []term[*serverv1.Server] {
 	if q.Ahead {
 		ahead := func(s *serverv1.Server) bool { return s.GetAhead() != nil }
 		terms = append(terms, inGroups(&v.serverBy, ahead, groupAhead))
+	}
+	if q.Unsigned {
+		terms = append(terms, inGroups(&v.serverBy, server.TakesUnsigned, groupUnsigned))
 	}
 	for _, is := range [][2]string{
 		{byPresence, presenceWord(q.Presence)}, {byStanding, standingWord(q.Standing)},

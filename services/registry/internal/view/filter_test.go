@@ -86,7 +86,8 @@ func drawServerFilter(t *rapid.T, v *View) ServerFilter {
 		Standing:    maybe[serverv1.Standing](t, "standing", 1, 2, 3),
 		Condition:   maybe[serverv1.ExecutorState](t, "condition", 1, 2), Leaked: maybe(t, "leaked", true),
 		Trouble: maybe(t, "trouble", code.DuplicateIdentity, code.ExecutorSuspended),
-		Found:   maybe(t, "found", true), On: drawQuery(t, v), Unconfirmed: drawUnconfirmed(t, v),
+		Found:   maybe(t, "found", true), Unsigned: maybe(t, "unsigned", true),
+		On: drawQuery(t, v), Unconfirmed: drawUnconfirmed(t, v),
 	}
 	if rapid.Bool().Draw(t, "labelled") {
 		q.Labels = map[string]string{"rack": racks.Draw(t, "rack")}
@@ -228,6 +229,7 @@ func scanServers(v *View, q ServerFilter, after string) (out []string) {
 	for id, s := range v.servers.All() {
 		rack, ok := s.Labels["rack"]
 		switch {
+		case q.Unsigned && !server.TakesUnsigned(s):
 		case q.Leaked && !leak.Leaked(s), !q.Leaked && q.Life == 0 && s.Life == serverv1.Life_LIFE_DEAD,
 			!q.Leaked && q.Life != 0 && s.Life != q.Life,
 			q.Labels != nil && (!ok || rack != q.Labels["rack"]),

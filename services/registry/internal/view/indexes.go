@@ -8,6 +8,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/keep"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -66,6 +67,7 @@ var (
 	groupLeaked      = index.Group{Field: "leaked"}
 	groupFound       = index.Group{Field: "found"}
 	groupAhead       = index.Group{Field: "ahead"}
+	groupUnsigned    = index.Group{Field: "takes unsigned images"}
 	groupNotAtWanted = index.Group{Field: "not at wanted"}
 	groupByHand      = index.Group{Field: "by hand"}
 )
@@ -96,6 +98,9 @@ func serverGroups(s *serverv1.Server) []index.Group {
 	}
 	if s.Ahead != nil {
 		groups = append(groups, groupAhead)
+	}
+	if server.TakesUnsigned(s) {
+		groups = append(groups, groupUnsigned)
 	}
 	if s.Life != serverv1.Life_LIFE_DEAD {
 		groups = append(groups, groupLiving)

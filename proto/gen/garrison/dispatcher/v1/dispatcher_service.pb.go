@@ -686,12 +686,160 @@ func (x *GetDocumentResponse) GetDocument() *v12.Document {
 	return nil
 }
 
-// GetIntentProgressRequest names an intent.
+// OpenOutputsRequest names sealed outputs, 20 at most.
+type OpenOutputsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The outputs.
+	Sealed        []*SealedOutput `protobuf:"bytes,1,rep,name=sealed,proto3" json:"sealed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenOutputsRequest) Reset() {
+	*x = OpenOutputsRequest{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenOutputsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenOutputsRequest) ProtoMessage() {}
+
+func (x *OpenOutputsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenOutputsRequest.ProtoReflect.Descriptor instead.
+func (*OpenOutputsRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *OpenOutputsRequest) GetSealed() []*SealedOutput {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+// SealedOutput is the output that the outcome of a task holds.
+type SealedOutput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task.
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// The log_tail of its outcome.
+	Sealed        string `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealedOutput) Reset() {
+	*x = SealedOutput{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealedOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealedOutput) ProtoMessage() {}
+
+func (x *SealedOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealedOutput.ProtoReflect.Descriptor instead.
+func (*SealedOutput) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SealedOutput) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *SealedOutput) GetSealed() string {
+	if x != nil {
+		return x.Sealed
+	}
+	return ""
+}
+
+// OpenOutputsResponse is outputs.
+type OpenOutputsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The output of each, in the order of the request; empty where another Garrison sealed it, or for another task.
+	Outputs       []string `protobuf:"bytes,1,rep,name=outputs,proto3" json:"outputs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenOutputsResponse) Reset() {
+	*x = OpenOutputsResponse{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenOutputsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenOutputsResponse) ProtoMessage() {}
+
+func (x *OpenOutputsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenOutputsResponse.ProtoReflect.Descriptor instead.
+func (*OpenOutputsResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *OpenOutputsResponse) GetOutputs() []string {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
+// GetIntentProgressRequest names intents.
 type GetIntentProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The intent's id.
-	IntentId string `protobuf:"bytes,1,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
-	// How many rows of each kind at most; 0 means 20, and 100 is the most.
+	// The intents' ids, 100 at most.
+	IntentIds []string `protobuf:"bytes,1,rep,name=intent_ids,json=intentIds,proto3" json:"intent_ids,omitempty"`
+	// How many rows of each kind an intent has at most; 0 means 20. Together the intents have 100 at most, and each has
+	// one.
 	Rows          uint32 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -699,7 +847,7 @@ type GetIntentProgressRequest struct {
 
 func (x *GetIntentProgressRequest) Reset() {
 	*x = GetIntentProgressRequest{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[11]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +859,7 @@ func (x *GetIntentProgressRequest) String() string {
 func (*GetIntentProgressRequest) ProtoMessage() {}
 
 func (x *GetIntentProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[11]
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,14 +872,14 @@ func (x *GetIntentProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentProgressRequest.ProtoReflect.Descriptor instead.
 func (*GetIntentProgressRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{11}
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *GetIntentProgressRequest) GetIntentId() string {
+func (x *GetIntentProgressRequest) GetIntentIds() []string {
 	if x != nil {
-		return x.IntentId
+		return x.IntentIds
 	}
-	return ""
+	return nil
 }
 
 func (x *GetIntentProgressRequest) GetRows() uint32 {
@@ -741,8 +889,54 @@ func (x *GetIntentProgressRequest) GetRows() uint32 {
 	return 0
 }
 
-// GetIntentProgressResponse is how far an intent is.
+// GetIntentProgressResponse is how far intents are.
 type GetIntentProgressResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each intent, in the order of the request.
+	Intents       []*IntentProgress `protobuf:"bytes,1,rep,name=intents,proto3" json:"intents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetIntentProgressResponse) Reset() {
+	*x = GetIntentProgressResponse{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetIntentProgressResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetIntentProgressResponse) ProtoMessage() {}
+
+func (x *GetIntentProgressResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetIntentProgressResponse.ProtoReflect.Descriptor instead.
+func (*GetIntentProgressResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetIntentProgressResponse) GetIntents() []*IntentProgress {
+	if x != nil {
+		return x.Intents
+	}
+	return nil
+}
+
+// IntentProgress is how far an intent is.
+type IntentProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many of its changes are where.
 	Counts *IntentCounts `protobuf:"bytes,1,opt,name=counts,proto3" json:"counts,omitempty"`
@@ -764,26 +958,28 @@ type GetIntentProgressResponse struct {
 	// begin when their servers come back.
 	Offline uint32 `protobuf:"varint,200,opt,name=offline,proto3" json:"offline,omitempty"`
 	// The first of them.
-	OfflineTasks  []*v11.Task `protobuf:"bytes,201,rep,name=offline_tasks,json=offlineTasks,proto3" json:"offline_tasks,omitempty"`
+	OfflineTasks []*v11.Task `protobuf:"bytes,201,rep,name=offline_tasks,json=offlineTasks,proto3" json:"offline_tasks,omitempty"`
+	// Why nothing else is set: the intent is not counted.
+	Refusal       *v1.Refusal `protobuf:"bytes,202,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetIntentProgressResponse) Reset() {
-	*x = GetIntentProgressResponse{}
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[12]
+func (x *IntentProgress) Reset() {
+	*x = IntentProgress{}
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetIntentProgressResponse) String() string {
+func (x *IntentProgress) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetIntentProgressResponse) ProtoMessage() {}
+func (*IntentProgress) ProtoMessage() {}
 
-func (x *GetIntentProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[12]
+func (x *IntentProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,77 +990,84 @@ func (x *GetIntentProgressResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetIntentProgressResponse.ProtoReflect.Descriptor instead.
-func (*GetIntentProgressResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{12}
+// Deprecated: Use IntentProgress.ProtoReflect.Descriptor instead.
+func (*IntentProgress) Descriptor() ([]byte, []int) {
+	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *GetIntentProgressResponse) GetCounts() *IntentCounts {
+func (x *IntentProgress) GetCounts() *IntentCounts {
 	if x != nil {
 		return x.Counts
 	}
 	return nil
 }
 
-func (x *GetIntentProgressResponse) GetEnded() bool {
+func (x *IntentProgress) GetEnded() bool {
 	if x != nil {
 		return x.Ended
 	}
 	return false
 }
 
-func (x *GetIntentProgressResponse) GetWithdrawn() bool {
+func (x *IntentProgress) GetWithdrawn() bool {
 	if x != nil {
 		return x.Withdrawn
 	}
 	return false
 }
 
-func (x *GetIntentProgressResponse) GetTasks() []*v11.Task {
+func (x *IntentProgress) GetTasks() []*v11.Task {
 	if x != nil {
 		return x.Tasks
 	}
 	return nil
 }
 
-func (x *GetIntentProgressResponse) GetUnderWay() []*v11.Task {
+func (x *IntentProgress) GetUnderWay() []*v11.Task {
 	if x != nil {
 		return x.UnderWay
 	}
 	return nil
 }
 
-func (x *GetIntentProgressResponse) GetSlow() uint32 {
+func (x *IntentProgress) GetSlow() uint32 {
 	if x != nil {
 		return x.Slow
 	}
 	return 0
 }
 
-func (x *GetIntentProgressResponse) GetFailures() []*v11.Task {
+func (x *IntentProgress) GetFailures() []*v11.Task {
 	if x != nil {
 		return x.Failures
 	}
 	return nil
 }
 
-func (x *GetIntentProgressResponse) GetDeferred() uint32 {
+func (x *IntentProgress) GetDeferred() uint32 {
 	if x != nil {
 		return x.Deferred
 	}
 	return 0
 }
 
-func (x *GetIntentProgressResponse) GetOffline() uint32 {
+func (x *IntentProgress) GetOffline() uint32 {
 	if x != nil {
 		return x.Offline
 	}
 	return 0
 }
 
-func (x *GetIntentProgressResponse) GetOfflineTasks() []*v11.Task {
+func (x *IntentProgress) GetOfflineTasks() []*v11.Task {
 	if x != nil {
 		return x.OfflineTasks
+	}
+	return nil
+}
+
+func (x *IntentProgress) GetRefusal() *v1.Refusal {
+	if x != nil {
+		return x.Refusal
 	}
 	return nil
 }
@@ -916,11 +1119,21 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\x12GetDocumentRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\"P\n" +
 	"\x13GetDocumentResponse\x129\n" +
-	"\bdocument\x18\x01 \x01(\v2\x1d.garrison.desired.v1.DocumentR\bdocument\"K\n" +
-	"\x18GetIntentProgressRequest\x12\x1b\n" +
-	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04rows\x18\x02 \x01(\rR\x04rows\"\xae\x03\n" +
-	"\x19GetIntentProgressResponse\x12<\n" +
+	"\bdocument\x18\x01 \x01(\v2\x1d.garrison.desired.v1.DocumentR\bdocument\"R\n" +
+	"\x12OpenOutputsRequest\x12<\n" +
+	"\x06sealed\x18\x01 \x03(\v2$.garrison.dispatcher.v1.SealedOutputR\x06sealed\"?\n" +
+	"\fSealedOutput\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\tR\x06sealed\"/\n" +
+	"\x13OpenOutputsResponse\x12\x18\n" +
+	"\aoutputs\x18\x01 \x03(\tR\aoutputs\"M\n" +
+	"\x18GetIntentProgressRequest\x12\x1d\n" +
+	"\n" +
+	"intent_ids\x18\x01 \x03(\tR\tintentIds\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\"]\n" +
+	"\x19GetIntentProgressResponse\x12@\n" +
+	"\aintents\x18\x01 \x03(\v2&.garrison.dispatcher.v1.IntentProgressR\aintents\"\xd8\x03\n" +
+	"\x0eIntentProgress\x12<\n" +
 	"\x06counts\x18\x01 \x01(\v2$.garrison.dispatcher.v1.IntentCountsR\x06counts\x12\x14\n" +
 	"\x05ended\x18\x02 \x01(\bR\x05ended\x12\x1c\n" +
 	"\twithdrawn\x18\x03 \x01(\bR\twithdrawn\x12,\n" +
@@ -930,7 +1143,8 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\bfailures\x18\a \x03(\v2\x16.garrison.task.v1.TaskR\bfailures\x12\x1b\n" +
 	"\bdeferred\x18\xaa\x01 \x01(\rR\bdeferred\x12\x19\n" +
 	"\aoffline\x18\xc8\x01 \x01(\rR\aoffline\x12<\n" +
-	"\roffline_tasks\x18\xc9\x01 \x03(\v2\x16.garrison.task.v1.TaskR\fofflineTasks2\xa1\x05\n" +
+	"\roffline_tasks\x18\xc9\x01 \x03(\v2\x16.garrison.task.v1.TaskR\fofflineTasks\x123\n" +
+	"\arefusal\x18\xca\x01 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal2\x8f\x06\n" +
 	"\x11DispatcherService\x12f\n" +
 	"\tListTasks\x12(.garrison.dispatcher.v1.ListTasksRequest\x1a).garrison.dispatcher.v1.ListTasksResponse\"\x04\x88\xb5\x18\x01\x12i\n" +
 	"\n" +
@@ -939,6 +1153,7 @@ const file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc = "" +
 	"\n" +
 	"CancelTask\x12).garrison.dispatcher.v1.CancelTaskRequest\x1a*.garrison.dispatcher.v1.CancelTaskResponse\"\x04\x88\xb5\x18\x02\x12~\n" +
 	"\x11GetIntentProgress\x120.garrison.dispatcher.v1.GetIntentProgressRequest\x1a1.garrison.dispatcher.v1.GetIntentProgressResponse\"\x04\x88\xb5\x18\x01\x12l\n" +
+	"\vOpenOutputs\x12*.garrison.dispatcher.v1.OpenOutputsRequest\x1a+.garrison.dispatcher.v1.OpenOutputsResponse\"\x04\x88\xb5\x18\x02\x12l\n" +
 	"\vGetDocument\x12*.garrison.dispatcher.v1.GetDocumentRequest\x1a+.garrison.dispatcher.v1.GetDocumentResponse\"\x04\x88\xb5\x18\x01BRZPgithub.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1;dispatcherv1b\x06proto3"
 
 var (
@@ -953,7 +1168,7 @@ func file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_dispatcher_service_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_garrison_dispatcher_v1_dispatcher_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_garrison_dispatcher_v1_dispatcher_service_proto_goTypes = []any{
 	(*ListTasksRequest)(nil),          // 0: garrison.dispatcher.v1.ListTasksRequest
 	(*ListTasksResponse)(nil),         // 1: garrison.dispatcher.v1.ListTasksResponse
@@ -966,47 +1181,57 @@ var file_garrison_dispatcher_v1_dispatcher_service_proto_goTypes = []any{
 	(*CancelTaskResponse)(nil),        // 8: garrison.dispatcher.v1.CancelTaskResponse
 	(*GetDocumentRequest)(nil),        // 9: garrison.dispatcher.v1.GetDocumentRequest
 	(*GetDocumentResponse)(nil),       // 10: garrison.dispatcher.v1.GetDocumentResponse
-	(*GetIntentProgressRequest)(nil),  // 11: garrison.dispatcher.v1.GetIntentProgressRequest
-	(*GetIntentProgressResponse)(nil), // 12: garrison.dispatcher.v1.GetIntentProgressResponse
-	(*v1.Page)(nil),                   // 13: garrison.api.v1.Page
-	(v11.State)(0),                    // 14: garrison.task.v1.State
-	(*v11.Task)(nil),                  // 15: garrison.task.v1.Task
-	(*v1.LeftOut)(nil),                // 16: garrison.api.v1.LeftOut
-	(*v12.Document)(nil),              // 17: garrison.desired.v1.Document
-	(*IntentCounts)(nil),              // 18: garrison.dispatcher.v1.IntentCounts
+	(*OpenOutputsRequest)(nil),        // 11: garrison.dispatcher.v1.OpenOutputsRequest
+	(*SealedOutput)(nil),              // 12: garrison.dispatcher.v1.SealedOutput
+	(*OpenOutputsResponse)(nil),       // 13: garrison.dispatcher.v1.OpenOutputsResponse
+	(*GetIntentProgressRequest)(nil),  // 14: garrison.dispatcher.v1.GetIntentProgressRequest
+	(*GetIntentProgressResponse)(nil), // 15: garrison.dispatcher.v1.GetIntentProgressResponse
+	(*IntentProgress)(nil),            // 16: garrison.dispatcher.v1.IntentProgress
+	(*v1.Page)(nil),                   // 17: garrison.api.v1.Page
+	(v11.State)(0),                    // 18: garrison.task.v1.State
+	(*v11.Task)(nil),                  // 19: garrison.task.v1.Task
+	(*v1.LeftOut)(nil),                // 20: garrison.api.v1.LeftOut
+	(*v12.Document)(nil),              // 21: garrison.desired.v1.Document
+	(*IntentCounts)(nil),              // 22: garrison.dispatcher.v1.IntentCounts
+	(*v1.Refusal)(nil),                // 23: garrison.api.v1.Refusal
 }
 var file_garrison_dispatcher_v1_dispatcher_service_proto_depIdxs = []int32{
-	13, // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
-	14, // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
-	15, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
-	16, // 3: garrison.dispatcher.v1.ListTasksResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	17, // 0: garrison.dispatcher.v1.ListTasksRequest.page:type_name -> garrison.api.v1.Page
+	18, // 1: garrison.dispatcher.v1.ListTasksRequest.states:type_name -> garrison.task.v1.State
+	19, // 2: garrison.dispatcher.v1.ListTasksResponse.tasks:type_name -> garrison.task.v1.Task
+	20, // 3: garrison.dispatcher.v1.ListTasksResponse.left_out:type_name -> garrison.api.v1.LeftOut
 	0,  // 4: garrison.dispatcher.v1.CountTasksRequest.filter:type_name -> garrison.dispatcher.v1.ListTasksRequest
 	4,  // 5: garrison.dispatcher.v1.CountTasksResponse.groups:type_name -> garrison.dispatcher.v1.TaskGroup
-	15, // 6: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
-	15, // 7: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
-	17, // 8: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
-	18, // 9: garrison.dispatcher.v1.GetIntentProgressResponse.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	15, // 10: garrison.dispatcher.v1.GetIntentProgressResponse.tasks:type_name -> garrison.task.v1.Task
-	15, // 11: garrison.dispatcher.v1.GetIntentProgressResponse.under_way:type_name -> garrison.task.v1.Task
-	15, // 12: garrison.dispatcher.v1.GetIntentProgressResponse.failures:type_name -> garrison.task.v1.Task
-	15, // 13: garrison.dispatcher.v1.GetIntentProgressResponse.offline_tasks:type_name -> garrison.task.v1.Task
-	0,  // 14: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
-	2,  // 15: garrison.dispatcher.v1.DispatcherService.CountTasks:input_type -> garrison.dispatcher.v1.CountTasksRequest
-	5,  // 16: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
-	7,  // 17: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
-	11, // 18: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
-	9,  // 19: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
-	1,  // 20: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
-	3,  // 21: garrison.dispatcher.v1.DispatcherService.CountTasks:output_type -> garrison.dispatcher.v1.CountTasksResponse
-	6,  // 22: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
-	8,  // 23: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
-	12, // 24: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
-	10, // 25: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
-	20, // [20:26] is the sub-list for method output_type
-	14, // [14:20] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	19, // 6: garrison.dispatcher.v1.GetTaskResponse.task:type_name -> garrison.task.v1.Task
+	19, // 7: garrison.dispatcher.v1.CancelTaskResponse.task:type_name -> garrison.task.v1.Task
+	21, // 8: garrison.dispatcher.v1.GetDocumentResponse.document:type_name -> garrison.desired.v1.Document
+	12, // 9: garrison.dispatcher.v1.OpenOutputsRequest.sealed:type_name -> garrison.dispatcher.v1.SealedOutput
+	16, // 10: garrison.dispatcher.v1.GetIntentProgressResponse.intents:type_name -> garrison.dispatcher.v1.IntentProgress
+	22, // 11: garrison.dispatcher.v1.IntentProgress.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	19, // 12: garrison.dispatcher.v1.IntentProgress.tasks:type_name -> garrison.task.v1.Task
+	19, // 13: garrison.dispatcher.v1.IntentProgress.under_way:type_name -> garrison.task.v1.Task
+	19, // 14: garrison.dispatcher.v1.IntentProgress.failures:type_name -> garrison.task.v1.Task
+	19, // 15: garrison.dispatcher.v1.IntentProgress.offline_tasks:type_name -> garrison.task.v1.Task
+	23, // 16: garrison.dispatcher.v1.IntentProgress.refusal:type_name -> garrison.api.v1.Refusal
+	0,  // 17: garrison.dispatcher.v1.DispatcherService.ListTasks:input_type -> garrison.dispatcher.v1.ListTasksRequest
+	2,  // 18: garrison.dispatcher.v1.DispatcherService.CountTasks:input_type -> garrison.dispatcher.v1.CountTasksRequest
+	5,  // 19: garrison.dispatcher.v1.DispatcherService.GetTask:input_type -> garrison.dispatcher.v1.GetTaskRequest
+	7,  // 20: garrison.dispatcher.v1.DispatcherService.CancelTask:input_type -> garrison.dispatcher.v1.CancelTaskRequest
+	14, // 21: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:input_type -> garrison.dispatcher.v1.GetIntentProgressRequest
+	11, // 22: garrison.dispatcher.v1.DispatcherService.OpenOutputs:input_type -> garrison.dispatcher.v1.OpenOutputsRequest
+	9,  // 23: garrison.dispatcher.v1.DispatcherService.GetDocument:input_type -> garrison.dispatcher.v1.GetDocumentRequest
+	1,  // 24: garrison.dispatcher.v1.DispatcherService.ListTasks:output_type -> garrison.dispatcher.v1.ListTasksResponse
+	3,  // 25: garrison.dispatcher.v1.DispatcherService.CountTasks:output_type -> garrison.dispatcher.v1.CountTasksResponse
+	6,  // 26: garrison.dispatcher.v1.DispatcherService.GetTask:output_type -> garrison.dispatcher.v1.GetTaskResponse
+	8,  // 27: garrison.dispatcher.v1.DispatcherService.CancelTask:output_type -> garrison.dispatcher.v1.CancelTaskResponse
+	15, // 28: garrison.dispatcher.v1.DispatcherService.GetIntentProgress:output_type -> garrison.dispatcher.v1.GetIntentProgressResponse
+	13, // 29: garrison.dispatcher.v1.DispatcherService.OpenOutputs:output_type -> garrison.dispatcher.v1.OpenOutputsResponse
+	10, // 30: garrison.dispatcher.v1.DispatcherService.GetDocument:output_type -> garrison.dispatcher.v1.GetDocumentResponse
+	24, // [24:31] is the sub-list for method output_type
+	17, // [17:24] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_dispatcher_service_proto_init() }
@@ -1021,7 +1246,7 @@ func file_garrison_dispatcher_v1_dispatcher_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc), len(file_garrison_dispatcher_v1_dispatcher_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -258,7 +258,10 @@ type ListBlocksRequest struct {
 	// Which part; by id.
 	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// Only blocks of this agent's builds.
-	Agent         string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Builds that failed on servers and are not blocked, in place of those that are: set_at is when one last failed,
+	// and set_by is empty. An image that is not active is left out, and what failed on dead servers only.
+	Suspected     bool `protobuf:"varint,3,opt,name=suspected,proto3" json:"suspected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +308,13 @@ func (x *ListBlocksRequest) GetAgent() string {
 		return x.Agent
 	}
 	return ""
+}
+
+func (x *ListBlocksRequest) GetSuspected() bool {
+	if x != nil {
+		return x.Suspected
+	}
+	return false
 }
 
 // ListBlocksResponse is one part of the blocks.
@@ -388,10 +398,11 @@ const file_garrison_registry_v1_blocks_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"E\n" +
 	"\x13RemoveBlockResponse\x12.\n" +
-	"\x05block\x18\x01 \x01(\v2\x18.garrison.block.v1.BlockR\x05block\"T\n" +
+	"\x05block\x18\x01 \x01(\v2\x18.garrison.block.v1.BlockR\x05block\"r\n" +
 	"\x11ListBlocksRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\"\x9c\x01\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1c\n" +
+	"\tsuspected\x18\x03 \x01(\bR\tsuspected\"\x9c\x01\n" +
 	"\x12ListBlocksResponse\x120\n" +
 	"\x06blocks\x18\x01 \x03(\v2\x18.garrison.block.v1.BlockR\x06blocks\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

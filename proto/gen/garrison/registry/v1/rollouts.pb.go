@@ -1218,8 +1218,8 @@ func (x *RolloutReason) GetStep() string {
 // ListRolloutsRequest filters rollouts. All fields that are set must match.
 type ListRolloutsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Their state.
-	State v12.State `protobuf:"varint,1,opt,name=state,proto3,enum=garrison.rollout.v1.State" json:"state,omitempty"`
+	// Their states; empty means all.
+	States []v12.State `protobuf:"varint,1,rep,packed,name=states,proto3,enum=garrison.rollout.v1.State" json:"states,omitempty"`
 	// An agent that they change.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Which part.
@@ -1258,11 +1258,11 @@ func (*ListRolloutsRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_rollouts_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *ListRolloutsRequest) GetState() v12.State {
+func (x *ListRolloutsRequest) GetStates() []v12.State {
 	if x != nil {
-		return x.State
+		return x.States
 	}
-	return v12.State(0)
+	return nil
 }
 
 func (x *ListRolloutsRequest) GetAgent() string {
@@ -2407,9 +2407,9 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x12\x14\n" +
 	"\x05first\x18\x05 \x01(\tR\x05first\x12!\n" +
 	"\fserver_names\x18\x06 \x03(\tR\vserverNames\x12\x12\n" +
-	"\x04step\x18< \x01(\tR\x04step\"\x88\x01\n" +
-	"\x13ListRolloutsRequest\x120\n" +
-	"\x05state\x18\x01 \x01(\x0e2\x1a.garrison.rollout.v1.StateR\x05state\x12\x14\n" +
+	"\x04step\x18< \x01(\tR\x04step\"\x8a\x01\n" +
+	"\x13ListRolloutsRequest\x122\n" +
+	"\x06states\x18\x01 \x03(\x0e2\x1a.garrison.rollout.v1.StateR\x06states\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12)\n" +
 	"\x04page\x18\x03 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x9b\x02\n" +
 	"\x14ListRolloutsResponse\x128\n" +
@@ -2603,7 +2603,7 @@ var file_garrison_registry_v1_rollouts_proto_depIdxs = []int32{
 	38, // 21: garrison.registry.v1.SlowServer.took:type_name -> google.protobuf.Duration
 	38, // 22: garrison.registry.v1.SlowServer.median:type_name -> google.protobuf.Duration
 	39, // 23: garrison.registry.v1.RolloutReason.state:type_name -> garrison.rollout.v1.TargetState
-	40, // 24: garrison.registry.v1.ListRolloutsRequest.state:type_name -> garrison.rollout.v1.State
+	40, // 24: garrison.registry.v1.ListRolloutsRequest.states:type_name -> garrison.rollout.v1.State
 	30, // 25: garrison.registry.v1.ListRolloutsRequest.page:type_name -> garrison.api.v1.Page
 	37, // 26: garrison.registry.v1.ListRolloutsResponse.rollouts:type_name -> garrison.rollout.v1.Rollout
 	26, // 27: garrison.registry.v1.ListRolloutsResponse.waits:type_name -> garrison.registry.v1.ListRolloutsResponse.WaitsEntry

@@ -399,7 +399,8 @@ type Outcome struct {
 	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	// What went wrong, in one sentence, or empty.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The last lines of the agent's output when it went wrong; at most 4 KiB.
+	// The last lines of the agent's output when it went wrong, at most 4 KiB: as text in a server's report, and sealed
+	// everywhere else. OpenOutputs of the task-dispatcher opens it for those who may read the output of agents.
 	LogTail string `protobuf:"bytes,4,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
 	// How long each step took, in order.
 	Steps []*StepTime `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`

@@ -203,13 +203,53 @@ func (a *API) List(
 		if _, ok := r.View.Agent(q.Agent); !ok && q.Agent != "" {
 			return nil, request.NotFound(intent.UnknownAgent(r.View, q.Agent))
 		}
-		return page.Cloned(request.Only(r.View.Blocks(after), func(b *blockv1.Block) bool {
+		rows := r.View.Blocks(after)
+		if q.Suspected {
+			rows = a.suspected(after)
+		}
+		return page.Cloned(request.Only(rows, func(b *blockv1.Block) bool {
 			return q.Agent == "" || b.GetBuild().GetAgent() == q.Agent
 		})), nil
 	})
 	return request.Answer(&registryv1.ListBlocksResponse{
 		Blocks: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
 	}, err)
+}
+
+// suspected returns the builds that failed and are not blocked, as blocks, which sort after an id. What matters to no
+// server is left out. It must run inside Read.
+func (a *API) suspected(after string) iter.Seq2[string, *blockv1.Block] {
+	return func(yield func(string, *blockv1.Block) bool) {
+		for id, s := range a.records.View.Suspects() {
+			if id > after && a.matters(s) && !yield(id, suspicion(id, s)) {
+				return
+			}
+		}
+	}
+}
+
+// matters reports whether a build that failed may still be brought to servers, and failed on one that is alive.
+func (a *API) matters(s *blockv1.Suspect) bool {
+	v := a.records.View
+	if ref := s.GetBuild().GetImage(); ref != nil {
+		if i, ok := v.Image(ref.Id); !ok || i.State != imagev1.State_STATE_ACTIVE {
+			return false
+		}
+	}
+	return slices.ContainsFunc(s.ServerIds, func(id string) bool {
+		server, _ := v.Server(id)
+		return server.GetLife() == serverv1.Life_LIFE_ALIVE
+	})
+}
+
+// suspicion returns a build that failed as the block that it would be.
+func suspicion(id string, s *blockv1.Suspect) *blockv1.Block {
+	failed := len(s.ServerIds)
+	return &blockv1.Block{
+		Id: id, Build: s.Build, Failed: uint32(failed), SetAt: s.LastAt, RolloutId: s.RolloutId,
+		ServerIds: s.ServerIds[:min(failed, blocknoun.Named)],
+		Reason:    failedReason(failed, s.Working),
+	}
 }
 
 // Of returns the block of what last failed of an instance, or of what is wanted of it; nil without one. What failed no

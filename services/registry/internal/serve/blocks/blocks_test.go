@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -105,6 +106,33 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 	}
 	if have := s.upgrade(); have != "" {
 		t.Errorf("after that: %q", have)
+	}
+}
+
+func TestABuildThatFailedOnOneServerIsSuspectedUntilItIsBlockedOrNotActive(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	suspected := func() []*blockv1.Block {
+		q := &registryv1.ListBlocksRequest{Suspected: true}
+		return recordstest.Call(s.World, s.api.List, q).Blocks
+	}
+	s.fail(1)
+	all := suspected()
+	if len(all) != 1 || all[0].Build.Image.GetVersion() != "1.1.0" || all[0].SetBy != "" ||
+		all[0].Reason != "it failed on 1 server and works on 0" || len(s.blocks()) != 0 {
+		t.Fatalf("after one server: %v", all)
+	}
+	add := &registryv1.AddBlocksRequest{Agent: "web", Version: "1.1.0", Reason: "it fails"}
+	recordstest.Call(s.World, s.api.Add, add)
+	if all := suspected(); len(all) != 0 {
+		t.Errorf("blocked and still suspected: %v", all)
+	}
+	recordstest.Call(s.World, s.api.Remove, &registryv1.RemoveBlockRequest{Id: all[0].Id, Reason: "again"})
+	s.fail(2)
+	id := all[0].Build.Image.Id
+	s.Fact(ledger.Image, id, &imagev1.Disabled{})
+	if all := suspected(); len(all) != 0 {
+		t.Errorf("the image is disabled and still suspected: %v", all)
 	}
 }
 

@@ -142,8 +142,12 @@ func (w *Work) Due(s *blockv1.Suspect) *blockv1.Block {
 		return nil
 	}
 	set.Failed = uint32(failed)
-	set.Reason = fmt.Sprintf("it failed on %s and works on %d", servers(failed), s.Working)
+	set.Reason = failedReason(failed, s.Working)
 	return set
+}
+
+func failedReason(failed int, working uint32) string {
+	return fmt.Sprintf("it failed on %s and works on %d", servers(failed), working)
 }
 
 func servers(n int) string {

@@ -295,7 +295,8 @@ func (a *API) List(
 	a.records.Follower.Read(func() {
 		after := q.Page.GetCursor() == ""
 		for _, r := range a.records.View.Rollouts() {
-			match := (q.State == 0 || r.State == q.State) && (q.Agent == "" || slices.Contains(r.Agents, q.Agent))
+			match := (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
+				(q.Agent == "" || slices.Contains(r.Agents, q.Agent))
 			if after && match {
 				if len(resp.Rollouts) == limit {
 					resp.NextCursor = resp.Rollouts[limit-1].Id

@@ -137,8 +137,8 @@ func TestARepairThatDoesNotLastHaltsItsRollout(t *testing.T) {
 	if r := f.rollout(id); r.Reason.GetCode() != code.TooManyBroken || f.states(id)[pending] != 2 {
 		t.Errorf("it is %v; want it halted in its first wave", r)
 	}
-	if n := f.View.SuspectCount(); n > 0 {
-		t.Errorf("%d builds are suspected; nothing new was brought", n)
+	for _, s := range f.View.Suspects() {
+		t.Errorf("%v is suspected; nothing new was brought", s)
 	}
 }
 

@@ -120,9 +120,10 @@ func (a *API) filter(q *registryv1.ListServersRequest) (view.ServerFilter, error
 		filter.Shown = func(s *serverv1.Server) bool { return server.InvitationExpired(s, now) }
 	}
 	if q.Trouble == code.NoImageKeys { // it follows from the registry's keys too
-		signed := a.records.Signed
-		filter.Trouble = ""
-		filter.Shown = func(s *serverv1.Server) bool { return signed && server.TakesUnsigned(s) }
+		filter.Trouble, filter.Unsigned = "", true
+		if !a.records.Signed {
+			filter.Among = []string{}
+		}
 	}
 	var err error
 	if filter.Unconfirmed, err = a.presence.Unconfirmed(q.UnconfirmedFor); err != nil {
@@ -334,6 +335,6 @@ func leaked(s *serverv1.Server, leaks []*serverv1.Duty) error {
 	return fault.Refusef(fault.Conflict, code.Leaked,
 		"something of Garrison may still be on the machine of server %s (%s): %s",
 		s.Name, s.Id, strings.Join(why, "; ")).
-		Try(fmt.Sprintf("garrison server clean %s; when the machine is gone: garrison server forget %s --leak",
-			s.Name, s.Name))
+		Try(fmt.Sprintf("garrison server clean %s --ssh USER@HOST; when the machine is gone: garrison server forget "+
+			"%[1]s --leak", s.Name))
 }
