@@ -42,10 +42,10 @@ var dryRuns = []string{
 // change something.
 var written = map[string]string{
 	"agent create a --metadata level=debug":        "would create agent: name=a kind=daemon metadata.level=debug",
-	"agent delete beacon":                          "would delete agent: name=beacon",
+	"agent delete beacon":                          "would delete agent: key=beacon",
 	"agent update beacon --description x":          "description=x",
 	"app create a":                                 "would create application: name=a",
-	"app delete net":                               "would delete application: name=net",
+	"app delete net":                               "would delete application: key=net",
 	"app update net --description x":               "description=x",
 	"block add beacon@1.0.0 -m x":                  "would add blocks: ",
 	"block remove 1a2b3c4d -m x":                   "would remove block: ",
@@ -54,7 +54,7 @@ var written = map[string]string{
 	"channel remove tools@1.0.0 --channel release": "would demote image: ",
 	"env create e":                                 "would create environment: name=e",
 	"env default unset prod beacon":                "would unset default: ",
-	"env delete prod":                              "would delete environment: name=prod",
+	"env delete prod":                              "would delete environment: key=prod",
 	"env freeze prod --until 2d -m x":              "would change environment: ",
 	"env keep prod 2/label.rack":                   "would change environment: ",
 	"env thaw prod":                                "would change environment: ",

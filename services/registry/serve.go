@@ -24,6 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reports"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/rollouts"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/servers"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
@@ -108,7 +109,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "MoveServers", defaults.Move),
 		facts.Serve(api, r.cfg.Conn),
 		bus.Handle(api, "SealSecrets", r.records.SealSecrets),
-		declarations.Serve(r.records, api),
+		table.New(r.records, r.cfg.Log, declarations.Nouns(r.records)...).Serve(api),
 	)
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
@@ -46,7 +48,7 @@ type answers struct {
 	ahead                  *registryv1.GetRestoreStatusResponse
 	unknown                *registryv1.ListUnknownServersResponse
 	lobby                  *registryv1.ListLobbyResponse
-	environments           *registryv1.ListEnvironmentsResponse
+	environments           *registryv1.ListRecordsResponse
 	blocks                 *registryv1.ListBlocksResponse
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
@@ -112,7 +114,7 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	ask(ctx, g, env, &a.restored, &accessv1.GetRestoredRequest{})
 	ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
 	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
-	collect(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{})
+	collect(ctx, g, env, &a.environments, record.List(ledger.Environment))
 	collect(ctx, g, env, &a.blocks, &registryv1.ListBlocksRequest{})
 	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
 		State: imagev1.State_STATE_ACTIVE, Untrusted: true,

@@ -50,7 +50,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 		busy:     &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 2}},
 		defaults: &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 40}},
 		slow:     &dispatcherv1.CountTasksResponse{Total: 1},
-		environments: &registryv1.ListEnvironmentsResponse{Environments: []*environmentv1.Environment{
+		environments: &registryv1.ListRecordsResponse{Environments: []*environmentv1.Environment{
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
 		immovable: []string{"test"},
