@@ -53,6 +53,11 @@ func As[T proto.Message](r *registryv1.Record) T {
 	return body
 }
 
+// Set returns the request that creates a record, or changes it where it exists.
+func Set(body proto.Message) *registryv1.PutRecordRequest {
+	return &registryv1.PutRecordRequest{Record: Of(body)}
+}
+
 // Create returns the request that creates a record.
 func Create(body proto.Message) *registryv1.PutRecordRequest {
 	return &registryv1.PutRecordRequest{Record: Of(body), Expect: registryv1.Expect_EXPECT_ABSENT}

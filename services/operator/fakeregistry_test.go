@@ -43,7 +43,6 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, client.Services[ledger.Registry], "v1.0.0")
 	f.check(t, s)
 	f.servers(t, s)
-	f.labelRules(t, s)
 	f.invitations(t, s)
 	f.instances(t, s)
 	if err := facts.Serve(s, c); err != nil {
@@ -184,6 +183,8 @@ func (f *fakes) records(t testing.TB, s *bus.Service) {
 			resp.Applications = f.apps
 		case ledger.Environment:
 			resp.Environments = f.envs
+		case ledger.LabelRule:
+			resp.Rules = f.rules
 		}
 		return resp, nil
 	})
@@ -196,6 +197,12 @@ func (f *fakes) records(t testing.TB, s *bus.Service) {
 			return f.putApplication(next, create)
 		case *environmentv1.Environment:
 			return f.putEnvironment(next, create)
+		case *labelrulev1.LabelRule: // each matches two servers
+			next.Revision, next.Matches, next.Owners = 7, 2, nil
+			if !q.GetDryRun() {
+				f.rules = []*labelrulev1.LabelRule{next}
+			}
+			return &registryv1.PutRecordResponse{Record: q.GetRecord()}, nil
 		}
 		return nil, unknown("MALFORMED", "noun", "", "")
 	})
@@ -256,22 +263,6 @@ func tokenNamed(name string) *tokenv1.Token {
 		Name: name, State: tokenv1.State_STATE_ACTIVE, Uses: 40, Used: 2,
 		ExpiresAt: timestamppb.New(noon.Add(time.Hour)), FromAddresses: []string{"10.0.0.0/8"},
 	}
-}
-
-// labelRules answers about label rules; each matches two servers.
-func (f *fakes) labelRules(t testing.TB, s *bus.Service) {
-	handle(t, f, s, "ListLabelRules", func(*registryv1.ListLabelRulesRequest) (
-		*registryv1.ListLabelRulesResponse, error,
-	) {
-		return &registryv1.ListLabelRulesResponse{Rules: f.rules}, nil
-	})
-	handle(t, f, s, "SetLabelRule", func(q *registryv1.SetLabelRuleRequest) (*registryv1.SetLabelRuleResponse, error) {
-		rule := &labelrulev1.LabelRule{Name: q.GetName(), When: q.GetWhen(), Labels: q.GetLabels(), Revision: 7}
-		if !q.GetDryRun() {
-			f.rules = []*labelrulev1.LabelRule{rule}
-		}
-		return &registryv1.SetLabelRuleResponse{Rule: rule, Matches: 2}, nil
-	})
 }
 
 // deadServers returns the dead servers that a request lists. gone-3 is of the label rack=c alone.

@@ -8,11 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -52,21 +55,21 @@ func (m *model) unhold(h *host, agent string) error {
 func (m *model) rule() {
 	name, environment := m.history+draw(m, "rule", []string{"-1", "-2"}), draw(m, "environment", m.environments())
 	if rapid.Bool().Draw(m.rt, "unset") {
-		q := &registryv1.UnsetLabelRuleRequest{Name: name}
-		_, err := ask[*registryv1.UnsetLabelRuleResponse](m.site, "UnsetLabelRule", q)
+		q := record.Delete(ledger.LabelRule, name, 0)
+		_, err := ask[*registryv1.DeleteRecordResponse](m.site, "DeleteRecord", q)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			m.rt.Fatalf("unset a rule: %v", err)
 		}
 		delete(m.rules, name)
 		return
 	}
-	r := must[*registryv1.SetLabelRuleResponse](m.site, "SetLabelRule", &registryv1.SetLabelRuleRequest{
+	r := m.site.put(record.Set(&labelrulev1.LabelRule{
 		Name: name, Labels: map[string]string{tier: draw(m, "value", []string{"a", "b"})},
 		When: []*intentv1.Condition{{
 			Field: "env", Operator: intentv1.Operator_OPERATOR_IN, Values: []string{environment},
 		}},
-	})
-	m.rules[name] = r.Rule
+	}))
+	m.rules[name] = r.Record.GetLabelRule()
 }
 
 // reinstall asks for a server to be emptied, and does not wait for the outcome.

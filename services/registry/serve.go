@@ -53,7 +53,6 @@ func (r *Registry) serve(ctx context.Context) error {
 
 // answerAll registers the methods.
 func (r *Registry) answerAll(api *bus.Service) error {
-	rules := labelrules.NewAPI(r.records, r.cfg.Log)
 	holding := holds.NewAPI(r.records, r.cfg.Log)
 	blocking := blocks.NewAPI(r.records, r.cfg.Log)
 	tokens := admission.NewTokens(r.admission, r.cfg.Log)
@@ -77,9 +76,6 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListLobby", r.lobby.List),
 		bus.Handle(api, "AcceptLobby", r.lobby.Accept),
 		bus.Handle(api, "RejectLobby", r.lobby.Reject),
-		bus.Handle(api, "SetLabelRule", rules.Set),
-		bus.Handle(api, "UnsetLabelRule", rules.Unset),
-		bus.Handle(api, "ListLabelRules", rules.List),
 		bus.Handle(api, "SetHold", holding.Set),
 		bus.Handle(api, "UnsetHolds", holding.Unset),
 		bus.Handle(api, "ListHolds", holding.List),
@@ -109,8 +105,13 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "MoveServers", defaults.Move),
 		facts.Serve(api, r.cfg.Conn),
 		bus.Handle(api, "SealSecrets", r.records.SealSecrets),
-		table.New(r.records, r.cfg.Log, declarations.Nouns(r.records)...).Serve(api),
+		table.New(r.records, r.cfg.Log, r.nouns()...).Serve(api),
 	)
+}
+
+// nouns returns how the records that operators keep are kept.
+func (r *Registry) nouns() []table.Kept {
+	return append(declarations.Nouns(r.records), labelrules.Noun(r.records))
 }
 
 // serveServers registers the methods about servers.

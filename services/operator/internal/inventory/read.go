@@ -50,7 +50,7 @@ var lists = map[*declare.Kind]list{
 	declare.Applications: listed[*registryv1.ListRecordsResponse](record.List(ledger.Application)),
 	declare.Agents:       listed[*registryv1.ListRecordsResponse](record.List(ledger.Agent)),
 	declare.Environments: listed[*registryv1.ListRecordsResponse](record.List(ledger.Environment)),
-	declare.LabelRules:   listed[*registryv1.ListLabelRulesResponse](&registryv1.ListLabelRulesRequest{}),
+	declare.LabelRules:   listed[*registryv1.ListRecordsResponse](record.List(ledger.LabelRule)),
 	declare.Servers:      listed[*registryv1.ListServersResponse](&registryv1.ListServersRequest{}),
 }
 

@@ -18,6 +18,7 @@ import (
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -49,7 +50,7 @@ func callOf(c declare.Change) call {
 	case *environmentv1.Default:
 		return to[*registryv1.SetDefaultResponse](defaultRequest(c, next))
 	case *labelrulev1.LabelRule:
-		return to[*registryv1.SetLabelRuleResponse](ruleRequest(c, next))
+		return to[*registryv1.PutRecordResponse](ruleRequest(c, next))
 	case *serverv1.Server:
 		return to[*registryv1.ChangeServerResponse](serverRequest(c, next))
 	}
@@ -62,15 +63,10 @@ func deletion(c declare.Change) call {
 	if r, ok := c.Have.(interface{ GetRevision() uint64 }); ok {
 		revision = r.GetRevision()
 	}
-	switch c.Kind {
-	case declare.Defaults:
+	if c.Kind == declare.Defaults {
 		environment, agent := declare.DefaultOf(c.Name)
 		return to[*registryv1.UnsetDefaultResponse](&registryv1.UnsetDefaultRequest{
 			Environment: environment, Agent: agent, IfRevision: revision,
-		})
-	case declare.LabelRules:
-		return to[*registryv1.UnsetLabelRuleResponse](&registryv1.UnsetLabelRuleRequest{
-			Name: c.Name, IfRevision: revision,
 		})
 	}
 	return to[*registryv1.DeleteRecordResponse](record.Delete(record.NounOf(c.Have), c.Name, revision))
@@ -98,11 +94,15 @@ func defaultRequest(c declare.Change, next *environmentv1.Default) *registryv1.S
 	}
 }
 
-// ruleRequest returns the request that sets a label rule.
-func ruleRequest(c declare.Change, next *labelrulev1.LabelRule) *registryv1.SetLabelRuleRequest {
-	return &registryv1.SetLabelRuleRequest{
-		Name: c.Name, When: next.GetWhen(), Labels: next.GetLabels(), IfRevision: next.GetRevision(), Owner: c.Owner,
+// ruleRequest returns the request that sets a label rule. Owners other than the one of the change stay.
+func ruleRequest(c declare.Change, next *labelrulev1.LabelRule) *registryv1.PutRecordRequest {
+	rule := &labelrulev1.LabelRule{
+		Name: c.Name, When: next.GetWhen(), Labels: next.GetLabels(), Revision: next.GetRevision(),
 	}
+	if c.Owner != nil {
+		rule.Owners = []*ownerv1.FieldOwner{c.Owner}
+	}
+	return record.Set(rule)
 }
 
 // serverRequest returns the request for what differs only: another operator's labels stay.

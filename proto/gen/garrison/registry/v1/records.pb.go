@@ -8,9 +8,10 @@ package registryv1
 
 import (
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -88,6 +89,7 @@ type Record struct {
 	//	*Record_Application
 	//	*Record_Environment
 	//	*Record_Agent
+	//	*Record_LabelRule
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -157,6 +159,15 @@ func (x *Record) GetAgent() *v12.Agent {
 	return nil
 }
 
+func (x *Record) GetLabelRule() *v13.LabelRule {
+	if x != nil {
+		if x, ok := x.Body.(*Record_LabelRule); ok {
+			return x.LabelRule
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -176,11 +187,18 @@ type Record_Agent struct {
 	Agent *v12.Agent `protobuf:"bytes,3,opt,name=agent,proto3,oneof"`
 }
 
+type Record_LabelRule struct {
+	// A rule by which servers get labels. An owner in a request replaces the one of its name; others stay.
+	LabelRule *v13.LabelRule `protobuf:"bytes,4,opt,name=label_rule,json=labelRule,proto3,oneof"`
+}
+
 func (*Record_Application) isRecord_Body() {}
 
 func (*Record_Environment) isRecord_Body() {}
 
 func (*Record_Agent) isRecord_Body() {}
+
+func (*Record_LabelRule) isRecord_Body() {}
 
 // PutRecordRequest carries a record, whole, as it should be.
 type PutRecordRequest struct {
@@ -312,7 +330,7 @@ type Outdated struct {
 	// How many a configure would leave out, because their metadata breaks the agent's schema or a limit.
 	LeftOut uint32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// Why, of the first of those.
-	First         *v13.Refusal `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
+	First         *v14.Refusal `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -368,7 +386,7 @@ func (x *Outdated) GetLeftOut() uint32 {
 	return 0
 }
 
-func (x *Outdated) GetFirst() *v13.Refusal {
+func (x *Outdated) GetFirst() *v14.Refusal {
 	if x != nil {
 		return x.First
 	}
@@ -490,7 +508,7 @@ func (x *DeleteRecordResponse) GetRecords() []*Record {
 type ListRecordsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which part; by key.
-	Page *v13.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v14.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// The noun, as in the ledger.
 	Noun          string `protobuf:"bytes,2,opt,name=noun,proto3" json:"noun,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -527,7 +545,7 @@ func (*ListRecordsRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_records_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *ListRecordsRequest) GetPage() *v13.Page {
+func (x *ListRecordsRequest) GetPage() *v14.Page {
 	if x != nil {
 		return x.Page
 	}
@@ -552,10 +570,12 @@ type ListRecordsResponse struct {
 	Environments []*v11.Environment `protobuf:"bytes,3,rep,name=environments,proto3" json:"environments,omitempty"`
 	// The agents.
 	Agents []*v12.Agent `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
+	// The label rules.
+	Rules []*v13.LabelRule `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,30,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// The records that are larger than an answer may be.
-	LeftOut       []*v13.LeftOut `protobuf:"bytes,31,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	LeftOut       []*v14.LeftOut `protobuf:"bytes,31,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -618,6 +638,13 @@ func (x *ListRecordsResponse) GetAgents() []*v12.Agent {
 	return nil
 }
 
+func (x *ListRecordsResponse) GetRules() []*v13.LabelRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 func (x *ListRecordsResponse) GetNextCursor() string {
 	if x != nil {
 		return x.NextCursor
@@ -625,7 +652,7 @@ func (x *ListRecordsResponse) GetNextCursor() string {
 	return ""
 }
 
-func (x *ListRecordsResponse) GetLeftOut() []*v13.LeftOut {
+func (x *ListRecordsResponse) GetLeftOut() []*v14.LeftOut {
 	if x != nil {
 		return x.LeftOut
 	}
@@ -636,11 +663,13 @@ var File_garrison_registry_v1_records_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_records_proto_rawDesc = "" +
 	"\n" +
-	"\"garrison/registry/v1/records.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\"\xd6\x01\n" +
+	"\"garrison/registry/v1/records.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a%garrison/labelrule/v1/labelrule.proto\"\x99\x02\n" +
 	"\x06Record\x12H\n" +
 	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationH\x00R\vapplication\x12H\n" +
 	"\venvironment\x18\x02 \x01(\v2$.garrison.environment.v1.EnvironmentH\x00R\venvironment\x120\n" +
-	"\x05agent\x18\x03 \x01(\v2\x18.garrison.agent.v1.AgentH\x00R\x05agentB\x06\n" +
+	"\x05agent\x18\x03 \x01(\v2\x18.garrison.agent.v1.AgentH\x00R\x05agent\x12A\n" +
+	"\n" +
+	"label_rule\x18\x04 \x01(\v2 .garrison.labelrule.v1.LabelRuleH\x00R\tlabelRuleB\x06\n" +
 	"\x04body\"\x97\x01\n" +
 	"\x10PutRecordRequest\x124\n" +
 	"\x06record\x18\x01 \x01(\v2\x1c.garrison.registry.v1.RecordR\x06record\x124\n" +
@@ -663,12 +692,13 @@ const file_garrison_registry_v1_records_proto_rawDesc = "" +
 	"\arecords\x18\x01 \x03(\v2\x1c.garrison.registry.v1.RecordR\arecords\"S\n" +
 	"\x12ListRecordsRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x12\n" +
-	"\x04noun\x18\x02 \x01(\tR\x04noun\"\xc5\x02\n" +
+	"\x04noun\x18\x02 \x01(\tR\x04noun\"\xfd\x02\n" +
 	"\x13ListRecordsResponse\x12\x12\n" +
 	"\x04noun\x18\x01 \x01(\tR\x04noun\x12H\n" +
 	"\fapplications\x18\x02 \x03(\v2$.garrison.application.v1.ApplicationR\fapplications\x12H\n" +
 	"\fenvironments\x18\x03 \x03(\v2$.garrison.environment.v1.EnvironmentR\fenvironments\x120\n" +
-	"\x06agents\x18\x04 \x03(\v2\x18.garrison.agent.v1.AgentR\x06agents\x12\x1f\n" +
+	"\x06agents\x18\x04 \x03(\v2\x18.garrison.agent.v1.AgentR\x06agents\x126\n" +
+	"\x05rules\x18\x05 \x03(\v2 .garrison.labelrule.v1.LabelRuleR\x05rules\x12\x1f\n" +
 	"\vnext_cursor\x18\x1e \x01(\tR\n" +
 	"nextCursor\x123\n" +
 	"\bleft_out\x18\x1f \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut*G\n" +
@@ -704,30 +734,33 @@ var file_garrison_registry_v1_records_proto_goTypes = []any{
 	(*v1.Application)(nil),       // 9: garrison.application.v1.Application
 	(*v11.Environment)(nil),      // 10: garrison.environment.v1.Environment
 	(*v12.Agent)(nil),            // 11: garrison.agent.v1.Agent
-	(*v13.Refusal)(nil),          // 12: garrison.api.v1.Refusal
-	(*v13.Page)(nil),             // 13: garrison.api.v1.Page
-	(*v13.LeftOut)(nil),          // 14: garrison.api.v1.LeftOut
+	(*v13.LabelRule)(nil),        // 12: garrison.labelrule.v1.LabelRule
+	(*v14.Refusal)(nil),          // 13: garrison.api.v1.Refusal
+	(*v14.Page)(nil),             // 14: garrison.api.v1.Page
+	(*v14.LeftOut)(nil),          // 15: garrison.api.v1.LeftOut
 }
 var file_garrison_registry_v1_records_proto_depIdxs = []int32{
 	9,  // 0: garrison.registry.v1.Record.application:type_name -> garrison.application.v1.Application
 	10, // 1: garrison.registry.v1.Record.environment:type_name -> garrison.environment.v1.Environment
 	11, // 2: garrison.registry.v1.Record.agent:type_name -> garrison.agent.v1.Agent
-	1,  // 3: garrison.registry.v1.PutRecordRequest.record:type_name -> garrison.registry.v1.Record
-	0,  // 4: garrison.registry.v1.PutRecordRequest.expect:type_name -> garrison.registry.v1.Expect
-	1,  // 5: garrison.registry.v1.PutRecordResponse.record:type_name -> garrison.registry.v1.Record
-	4,  // 6: garrison.registry.v1.PutRecordResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	12, // 7: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
-	1,  // 8: garrison.registry.v1.DeleteRecordResponse.records:type_name -> garrison.registry.v1.Record
-	13, // 9: garrison.registry.v1.ListRecordsRequest.page:type_name -> garrison.api.v1.Page
-	9,  // 10: garrison.registry.v1.ListRecordsResponse.applications:type_name -> garrison.application.v1.Application
-	10, // 11: garrison.registry.v1.ListRecordsResponse.environments:type_name -> garrison.environment.v1.Environment
-	11, // 12: garrison.registry.v1.ListRecordsResponse.agents:type_name -> garrison.agent.v1.Agent
-	14, // 13: garrison.registry.v1.ListRecordsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	12, // 3: garrison.registry.v1.Record.label_rule:type_name -> garrison.labelrule.v1.LabelRule
+	1,  // 4: garrison.registry.v1.PutRecordRequest.record:type_name -> garrison.registry.v1.Record
+	0,  // 5: garrison.registry.v1.PutRecordRequest.expect:type_name -> garrison.registry.v1.Expect
+	1,  // 6: garrison.registry.v1.PutRecordResponse.record:type_name -> garrison.registry.v1.Record
+	4,  // 7: garrison.registry.v1.PutRecordResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	13, // 8: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
+	1,  // 9: garrison.registry.v1.DeleteRecordResponse.records:type_name -> garrison.registry.v1.Record
+	14, // 10: garrison.registry.v1.ListRecordsRequest.page:type_name -> garrison.api.v1.Page
+	9,  // 11: garrison.registry.v1.ListRecordsResponse.applications:type_name -> garrison.application.v1.Application
+	10, // 12: garrison.registry.v1.ListRecordsResponse.environments:type_name -> garrison.environment.v1.Environment
+	11, // 13: garrison.registry.v1.ListRecordsResponse.agents:type_name -> garrison.agent.v1.Agent
+	12, // 14: garrison.registry.v1.ListRecordsResponse.rules:type_name -> garrison.labelrule.v1.LabelRule
+	15, // 15: garrison.registry.v1.ListRecordsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_records_proto_init() }
@@ -739,6 +772,7 @@ func file_garrison_registry_v1_records_proto_init() {
 		(*Record_Application)(nil),
 		(*Record_Environment)(nil),
 		(*Record_Agent)(nil),
+		(*Record_LabelRule)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -6169,7 +6169,7 @@ var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/block/v1/block.proto\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a$garrison/registry/v1/available.proto\x1a#garrison/registry/v1/defaults.proto\x1a!garrison/registry/v1/blocks.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1fgarrison/registry/v1/logs.proto\x1a\"garrison/registry/v1/records.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/block/v1/block.proto\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a$garrison/registry/v1/available.proto\x1a#garrison/registry/v1/defaults.proto\x1a!garrison/registry/v1/blocks.proto\x1a garrison/registry/v1/holds.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1fgarrison/registry/v1/logs.proto\x1a\"garrison/registry/v1/records.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
@@ -6645,7 +6645,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
 	"\rREMEDY_PERSON\x10\x05\x12\x14\n" +
-	"\x10REMEDY_CONFIGURE\x10\x062\xec3\n" +
+	"\x10REMEDY_CONFIGURE\x10\x062\x991\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -6653,10 +6653,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rInviteServers\x12*.garrison.registry.v1.InviteServersRequest\x1a+.garrison.registry.v1.InviteServersResponse\"\x04\x88\xb5\x18\x03\x12b\n" +
 	"\tListLobby\x12&.garrison.registry.v1.ListLobbyRequest\x1a'.garrison.registry.v1.ListLobbyResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vAcceptLobby\x12(.garrison.registry.v1.AcceptLobbyRequest\x1a).garrison.registry.v1.AcceptLobbyResponse\"\x04\x88\xb5\x18\x03\x12h\n" +
-	"\vRejectLobby\x12(.garrison.registry.v1.RejectLobbyRequest\x1a).garrison.registry.v1.RejectLobbyResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
-	"\fSetLabelRule\x12).garrison.registry.v1.SetLabelRuleRequest\x1a*.garrison.registry.v1.SetLabelRuleResponse\"\x04\x88\xb5\x18\x02\x12q\n" +
-	"\x0eUnsetLabelRule\x12+.garrison.registry.v1.UnsetLabelRuleRequest\x1a,.garrison.registry.v1.UnsetLabelRuleResponse\"\x04\x88\xb5\x18\x02\x12q\n" +
-	"\x0eListLabelRules\x12+.garrison.registry.v1.ListLabelRulesRequest\x1a,.garrison.registry.v1.ListLabelRulesResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
+	"\vRejectLobby\x12(.garrison.registry.v1.RejectLobbyRequest\x1a).garrison.registry.v1.RejectLobbyResponse\"\x04\x88\xb5\x18\x03\x12h\n" +
 	"\vCreateToken\x12(.garrison.registry.v1.CreateTokenRequest\x1a).garrison.registry.v1.CreateTokenResponse\"\x04\x88\xb5\x18\x03\x12e\n" +
 	"\n" +
 	"ListTokens\x12'.garrison.registry.v1.ListTokensRequest\x1a(.garrison.registry.v1.ListTokensResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
@@ -6868,63 +6865,57 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*ListLobbyRequest)(nil),           // 134: garrison.registry.v1.ListLobbyRequest
 	(*AcceptLobbyRequest)(nil),         // 135: garrison.registry.v1.AcceptLobbyRequest
 	(*RejectLobbyRequest)(nil),         // 136: garrison.registry.v1.RejectLobbyRequest
-	(*SetLabelRuleRequest)(nil),        // 137: garrison.registry.v1.SetLabelRuleRequest
-	(*UnsetLabelRuleRequest)(nil),      // 138: garrison.registry.v1.UnsetLabelRuleRequest
-	(*ListLabelRulesRequest)(nil),      // 139: garrison.registry.v1.ListLabelRulesRequest
-	(*ListAvailableRequest)(nil),       // 140: garrison.registry.v1.ListAvailableRequest
-	(*PutRecordRequest)(nil),           // 141: garrison.registry.v1.PutRecordRequest
-	(*DeleteRecordRequest)(nil),        // 142: garrison.registry.v1.DeleteRecordRequest
-	(*ListRecordsRequest)(nil),         // 143: garrison.registry.v1.ListRecordsRequest
-	(*PlanDefaultsRequest)(nil),        // 144: garrison.registry.v1.PlanDefaultsRequest
-	(*SetDefaultRequest)(nil),          // 145: garrison.registry.v1.SetDefaultRequest
-	(*UnsetDefaultRequest)(nil),        // 146: garrison.registry.v1.UnsetDefaultRequest
-	(*ListDefaultsRequest)(nil),        // 147: garrison.registry.v1.ListDefaultsRequest
-	(*MoveServersRequest)(nil),         // 148: garrison.registry.v1.MoveServersRequest
-	(*SetHoldRequest)(nil),             // 149: garrison.registry.v1.SetHoldRequest
-	(*UnsetHoldsRequest)(nil),          // 150: garrison.registry.v1.UnsetHoldsRequest
-	(*ListHoldsRequest)(nil),           // 151: garrison.registry.v1.ListHoldsRequest
-	(*AddBlocksRequest)(nil),           // 152: garrison.registry.v1.AddBlocksRequest
-	(*RemoveBlockRequest)(nil),         // 153: garrison.registry.v1.RemoveBlockRequest
-	(*ListBlocksRequest)(nil),          // 154: garrison.registry.v1.ListBlocksRequest
-	(*PlanRolloutRequest)(nil),         // 155: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 156: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 157: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 158: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 159: garrison.registry.v1.ControlRolloutRequest
-	(*AnswerRolloutRequest)(nil),       // 160: garrison.registry.v1.AnswerRolloutRequest
-	(*ReplayRolloutRequest)(nil),       // 161: garrison.registry.v1.ReplayRolloutRequest
-	(*ForecastRolloutRequest)(nil),     // 162: garrison.registry.v1.ForecastRolloutRequest
-	(*OpenLogRequest)(nil),             // 163: garrison.registry.v1.OpenLogRequest
-	(*ListLobbyResponse)(nil),          // 164: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 165: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 166: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 167: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 168: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 169: garrison.registry.v1.ListLabelRulesResponse
-	(*ListAvailableResponse)(nil),      // 170: garrison.registry.v1.ListAvailableResponse
-	(*PutRecordResponse)(nil),          // 171: garrison.registry.v1.PutRecordResponse
-	(*DeleteRecordResponse)(nil),       // 172: garrison.registry.v1.DeleteRecordResponse
-	(*ListRecordsResponse)(nil),        // 173: garrison.registry.v1.ListRecordsResponse
-	(*PlanDefaultsResponse)(nil),       // 174: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 175: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 176: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 177: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 178: garrison.registry.v1.MoveServersResponse
-	(*SetHoldResponse)(nil),            // 179: garrison.registry.v1.SetHoldResponse
-	(*UnsetHoldsResponse)(nil),         // 180: garrison.registry.v1.UnsetHoldsResponse
-	(*ListHoldsResponse)(nil),          // 181: garrison.registry.v1.ListHoldsResponse
-	(*AddBlocksResponse)(nil),          // 182: garrison.registry.v1.AddBlocksResponse
-	(*RemoveBlockResponse)(nil),        // 183: garrison.registry.v1.RemoveBlockResponse
-	(*ListBlocksResponse)(nil),         // 184: garrison.registry.v1.ListBlocksResponse
-	(*PlanRolloutResponse)(nil),        // 185: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 186: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 187: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 188: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 189: garrison.registry.v1.ControlRolloutResponse
-	(*AnswerRolloutResponse)(nil),      // 190: garrison.registry.v1.AnswerRolloutResponse
-	(*ReplayRolloutResponse)(nil),      // 191: garrison.registry.v1.ReplayRolloutResponse
-	(*ForecastRolloutResponse)(nil),    // 192: garrison.registry.v1.ForecastRolloutResponse
-	(*OpenLogResponse)(nil),            // 193: garrison.registry.v1.OpenLogResponse
+	(*ListAvailableRequest)(nil),       // 137: garrison.registry.v1.ListAvailableRequest
+	(*PutRecordRequest)(nil),           // 138: garrison.registry.v1.PutRecordRequest
+	(*DeleteRecordRequest)(nil),        // 139: garrison.registry.v1.DeleteRecordRequest
+	(*ListRecordsRequest)(nil),         // 140: garrison.registry.v1.ListRecordsRequest
+	(*PlanDefaultsRequest)(nil),        // 141: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 142: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 143: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 144: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 145: garrison.registry.v1.MoveServersRequest
+	(*SetHoldRequest)(nil),             // 146: garrison.registry.v1.SetHoldRequest
+	(*UnsetHoldsRequest)(nil),          // 147: garrison.registry.v1.UnsetHoldsRequest
+	(*ListHoldsRequest)(nil),           // 148: garrison.registry.v1.ListHoldsRequest
+	(*AddBlocksRequest)(nil),           // 149: garrison.registry.v1.AddBlocksRequest
+	(*RemoveBlockRequest)(nil),         // 150: garrison.registry.v1.RemoveBlockRequest
+	(*ListBlocksRequest)(nil),          // 151: garrison.registry.v1.ListBlocksRequest
+	(*PlanRolloutRequest)(nil),         // 152: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 153: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 154: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 155: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 156: garrison.registry.v1.ControlRolloutRequest
+	(*AnswerRolloutRequest)(nil),       // 157: garrison.registry.v1.AnswerRolloutRequest
+	(*ReplayRolloutRequest)(nil),       // 158: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 159: garrison.registry.v1.ForecastRolloutRequest
+	(*OpenLogRequest)(nil),             // 160: garrison.registry.v1.OpenLogRequest
+	(*ListLobbyResponse)(nil),          // 161: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 162: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 163: garrison.registry.v1.RejectLobbyResponse
+	(*ListAvailableResponse)(nil),      // 164: garrison.registry.v1.ListAvailableResponse
+	(*PutRecordResponse)(nil),          // 165: garrison.registry.v1.PutRecordResponse
+	(*DeleteRecordResponse)(nil),       // 166: garrison.registry.v1.DeleteRecordResponse
+	(*ListRecordsResponse)(nil),        // 167: garrison.registry.v1.ListRecordsResponse
+	(*PlanDefaultsResponse)(nil),       // 168: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 169: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 170: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 171: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 172: garrison.registry.v1.MoveServersResponse
+	(*SetHoldResponse)(nil),            // 173: garrison.registry.v1.SetHoldResponse
+	(*UnsetHoldsResponse)(nil),         // 174: garrison.registry.v1.UnsetHoldsResponse
+	(*ListHoldsResponse)(nil),          // 175: garrison.registry.v1.ListHoldsResponse
+	(*AddBlocksResponse)(nil),          // 176: garrison.registry.v1.AddBlocksResponse
+	(*RemoveBlockResponse)(nil),        // 177: garrison.registry.v1.RemoveBlockResponse
+	(*ListBlocksResponse)(nil),         // 178: garrison.registry.v1.ListBlocksResponse
+	(*PlanRolloutResponse)(nil),        // 179: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 180: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 181: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 182: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 183: garrison.registry.v1.ControlRolloutResponse
+	(*AnswerRolloutResponse)(nil),      // 184: garrison.registry.v1.AnswerRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 185: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 186: garrison.registry.v1.ForecastRolloutResponse
+	(*OpenLogResponse)(nil),            // 187: garrison.registry.v1.OpenLogResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	94,  // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -7071,123 +7062,117 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	134, // 141: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
 	135, // 142: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
 	136, // 143: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
-	137, // 144: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
-	138, // 145: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
-	139, // 146: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
-	18,  // 147: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
-	20,  // 148: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
-	22,  // 149: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
-	24,  // 150: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	26,  // 151: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
-	28,  // 152: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	30,  // 153: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
-	32,  // 154: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
-	34,  // 155: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
-	54,  // 156: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
-	56,  // 157: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
-	140, // 158: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
-	36,  // 159: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	38,  // 160: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	41,  // 161: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
-	45,  // 162: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	51,  // 163: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	53,  // 164: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	62,  // 165: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
-	80,  // 166: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
-	48,  // 167: garrison.registry.v1.RegistryService.ListWriters:input_type -> garrison.registry.v1.ListWritersRequest
-	84,  // 168: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
-	141, // 169: garrison.registry.v1.RegistryService.PutRecord:input_type -> garrison.registry.v1.PutRecordRequest
-	142, // 170: garrison.registry.v1.RegistryService.DeleteRecord:input_type -> garrison.registry.v1.DeleteRecordRequest
-	143, // 171: garrison.registry.v1.RegistryService.ListRecords:input_type -> garrison.registry.v1.ListRecordsRequest
-	144, // 172: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
-	145, // 173: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
-	146, // 174: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
-	147, // 175: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
-	148, // 176: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
-	149, // 177: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
-	150, // 178: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
-	151, // 179: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
-	152, // 180: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
-	153, // 181: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
-	154, // 182: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
-	69,  // 183: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	67,  // 184: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	71,  // 185: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	73,  // 186: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	155, // 187: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	156, // 188: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	157, // 189: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	158, // 190: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	159, // 191: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	160, // 192: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
-	161, // 193: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
-	162, // 194: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
-	75,  // 195: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	163, // 196: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
-	77,  // 197: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 198: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 199: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	14,  // 200: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	17,  // 201: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	164, // 202: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	165, // 203: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	166, // 204: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	167, // 205: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	168, // 206: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	169, // 207: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	19,  // 208: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	21,  // 209: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	23,  // 210: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	25,  // 211: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	27,  // 212: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	29,  // 213: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	31,  // 214: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	33,  // 215: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	35,  // 216: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	55,  // 217: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	57,  // 218: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	170, // 219: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
-	37,  // 220: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	40,  // 221: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	42,  // 222: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	46,  // 223: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	52,  // 224: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	61,  // 225: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	65,  // 226: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	82,  // 227: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	49,  // 228: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
-	85,  // 229: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	171, // 230: garrison.registry.v1.RegistryService.PutRecord:output_type -> garrison.registry.v1.PutRecordResponse
-	172, // 231: garrison.registry.v1.RegistryService.DeleteRecord:output_type -> garrison.registry.v1.DeleteRecordResponse
-	173, // 232: garrison.registry.v1.RegistryService.ListRecords:output_type -> garrison.registry.v1.ListRecordsResponse
-	174, // 233: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	175, // 234: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	176, // 235: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	177, // 236: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	178, // 237: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	179, // 238: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
-	180, // 239: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
-	181, // 240: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
-	182, // 241: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
-	183, // 242: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
-	184, // 243: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
-	70,  // 244: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	68,  // 245: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	72,  // 246: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	74,  // 247: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	185, // 248: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	186, // 249: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	187, // 250: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	188, // 251: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	189, // 252: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	190, // 253: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
-	191, // 254: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
-	192, // 255: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
-	76,  // 256: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	193, // 257: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
-	78,  // 258: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	198, // [198:259] is the sub-list for method output_type
-	137, // [137:198] is the sub-list for method input_type
+	18,  // 144: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
+	20,  // 145: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
+	22,  // 146: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
+	24,  // 147: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	26,  // 148: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
+	28,  // 149: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	30,  // 150: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
+	32,  // 151: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
+	34,  // 152: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
+	54,  // 153: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
+	56,  // 154: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
+	137, // 155: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
+	36,  // 156: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	38,  // 157: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	41,  // 158: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	45,  // 159: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	51,  // 160: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	53,  // 161: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	62,  // 162: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	80,  // 163: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	48,  // 164: garrison.registry.v1.RegistryService.ListWriters:input_type -> garrison.registry.v1.ListWritersRequest
+	84,  // 165: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
+	138, // 166: garrison.registry.v1.RegistryService.PutRecord:input_type -> garrison.registry.v1.PutRecordRequest
+	139, // 167: garrison.registry.v1.RegistryService.DeleteRecord:input_type -> garrison.registry.v1.DeleteRecordRequest
+	140, // 168: garrison.registry.v1.RegistryService.ListRecords:input_type -> garrison.registry.v1.ListRecordsRequest
+	141, // 169: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	142, // 170: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	143, // 171: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	144, // 172: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	145, // 173: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	146, // 174: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
+	147, // 175: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
+	148, // 176: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
+	149, // 177: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
+	150, // 178: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
+	151, // 179: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
+	69,  // 180: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	67,  // 181: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	71,  // 182: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	73,  // 183: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	152, // 184: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	153, // 185: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	154, // 186: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	155, // 187: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	156, // 188: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	157, // 189: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
+	158, // 190: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	159, // 191: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	75,  // 192: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	160, // 193: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
+	77,  // 194: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 195: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 196: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	14,  // 197: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	17,  // 198: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	161, // 199: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	162, // 200: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	163, // 201: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	19,  // 202: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	21,  // 203: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	23,  // 204: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	25,  // 205: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	27,  // 206: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	29,  // 207: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	31,  // 208: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	33,  // 209: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	35,  // 210: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	55,  // 211: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	57,  // 212: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	164, // 213: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
+	37,  // 214: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	40,  // 215: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	42,  // 216: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	46,  // 217: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	52,  // 218: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	61,  // 219: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	65,  // 220: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	82,  // 221: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	49,  // 222: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
+	85,  // 223: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	165, // 224: garrison.registry.v1.RegistryService.PutRecord:output_type -> garrison.registry.v1.PutRecordResponse
+	166, // 225: garrison.registry.v1.RegistryService.DeleteRecord:output_type -> garrison.registry.v1.DeleteRecordResponse
+	167, // 226: garrison.registry.v1.RegistryService.ListRecords:output_type -> garrison.registry.v1.ListRecordsResponse
+	168, // 227: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	169, // 228: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	170, // 229: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	171, // 230: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	172, // 231: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	173, // 232: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
+	174, // 233: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
+	175, // 234: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
+	176, // 235: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
+	177, // 236: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
+	178, // 237: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
+	70,  // 238: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	68,  // 239: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	72,  // 240: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	74,  // 241: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	179, // 242: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	180, // 243: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	181, // 244: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	182, // 245: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	183, // 246: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	184, // 247: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
+	185, // 248: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	186, // 249: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	76,  // 250: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	187, // 251: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
+	78,  // 252: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	195, // [195:253] is the sub-list for method output_type
+	137, // [137:195] is the sub-list for method input_type
 	137, // [137:137] is the sub-list for extension type_name
 	137, // [137:137] is the sub-list for extension extendee
 	0,   // [0:137] is the sub-list for field type_name
@@ -7202,7 +7187,6 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 	file_garrison_registry_v1_defaults_proto_init()
 	file_garrison_registry_v1_blocks_proto_init()
 	file_garrison_registry_v1_holds_proto_init()
-	file_garrison_registry_v1_labelrules_proto_init()
 	file_garrison_registry_v1_lobby_proto_init()
 	file_garrison_registry_v1_logs_proto_init()
 	file_garrison_registry_v1_records_proto_init()

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	noun "github.com/garrison-fleet/garrison/pkg/noun/declared"
+	"github.com/garrison-fleet/garrison/pkg/page"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -61,9 +62,10 @@ type declared[T declaration] struct {
 // kept returns how the noun is kept.
 func (d *declared[T]) kept() table.Kept {
 	return &table.Noun[T]{
-		Name: d.noun, Show: d.command + " show",
+		Name: d.noun, Show: d.command + " show NAME",
 		Get: d.get, Unknown: d.unknown, Check: d.validate, Put: d.put, Outdated: d.outdated,
-		Ended: d.ended, End: d.deleted, Rows: d.rows, Row: proto.CloneOf[T],
+		Ended: d.ended, End: d.deleted, Row: proto.CloneOf[T],
+		Rows: func(after string) iter.Seq2[string, T] { return page.Cloned(d.rows(after)) },
 	}
 }
 

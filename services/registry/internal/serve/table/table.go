@@ -18,7 +18,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
-	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/record"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -32,7 +31,7 @@ type Noun[T interface {
 	proto.Message
 }] struct {
 	Name ledger.Noun
-	Show string // the command that shows the record with a name
+	Show string // the command that shows the record NAME
 
 	Get     func(key string) (T, bool)
 	Unknown func(key string) error // refuses a key that no record has
@@ -42,9 +41,9 @@ type Noun[T interface {
 	Outdated func(changed T) []*registryv1.Outdated
 	// Ended returns the records that a request deletes, or refuses it.
 	Ended func(*registryv1.DeleteRecordRequest) ([]T, error)
-	End   proto.Message // the fact of a record that ends
-	Rows  func(after string) iter.Seq2[string, T]
-	Row   func(T) T // returns a copy of a record for an answer
+	End   proto.Message                           // the fact of a record that ends
+	Rows  func(after string) iter.Seq2[string, T] // copies for an answer
+	Row   func(T) T                               // a copy for the answer to a request that puts or deletes it
 }
 
 // Put is a record that a caller puts.
@@ -143,24 +142,22 @@ func (n *Noun[T]) put(
 		return nil, err
 	}
 	p.Key = keyOf(p.Next)
+	dry := &registryv1.PutRecordResponse{}
 	err := a.records.Change(ctx, func() (drafts []ledger.Draft, err error) {
 		exists := false
 		switch p.Have, exists = n.Get(p.Key); {
 		case exists && q.Expect == registryv1.Expect_EXPECT_ABSENT:
-			return nil, request.AlreadyExists(string(n.Name), p.Key, n.Show+" "+p.Key)
+			return nil, request.AlreadyExists(string(n.Name), p.Key, strings.ReplaceAll(n.Show, "NAME", p.Key))
 		case !exists && q.Expect == registryv1.Expect_EXPECT_PRESENT:
 			return nil, n.Unknown(p.Key)
 		}
 		if drafts, err = n.Put(p); q.DryRun {
-			drafts = nil
+			drafts, dry.Record = nil, record.Of(n.Row(p.Next))
 		}
 		return drafts, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if q.DryRun {
-		return &registryv1.PutRecordResponse{Record: q.Record}, nil
+	if err != nil || q.DryRun {
+		return request.Answer(dry, err)
 	}
 	a.log.Info().Str("noun", string(n.Name)).Str("key", p.Key).Str(logs.Actor, c.Actor).Msg("record put")
 	return n.answer(ctx, a, p.Key)
@@ -229,7 +226,7 @@ func (n *Noun[T]) list(
 	ctx context.Context, a *API, q *registryv1.ListRecordsRequest,
 ) (*registryv1.ListRecordsResponse, error) {
 	part, err := records.List(ctx, a.records, q.Page, func(after string) (iter.Seq2[string, T], error) {
-		return page.Map(n.Rows(after), func(_ string, have T) T { return n.Row(have) }), nil
+		return n.Rows(after), nil
 	})
 	if err != nil {
 		return nil, err

@@ -28,14 +28,13 @@ func shop(description string) *applicationv1.Application {
 func TestARecordIsPutAsItIsExpected(t *testing.T) {
 	t.Parallel()
 	w, api := start(t)
-	set := &registryv1.PutRecordRequest{Record: record.Of(shop("set"))}
 	for _, c := range []struct {
 		what string
 		q    *registryv1.PutRecordRequest
 		want string
 	}{
 		{"a change of none", record.Change(shop("a")), code.UnknownApplication},
-		{"whatever is there", set, ""},
+		{"whatever is there", record.Set(shop("set")), ""},
 		{"a new one that exists", record.Create(shop("b")), code.Exists},
 		{"a change", record.Change(shop("c")), ""},
 		{"the same again", record.Change(shop("c")), ""},
