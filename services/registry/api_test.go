@@ -15,6 +15,7 @@ import (
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -63,7 +64,7 @@ var wrongRequests = []struct {
 	{"CreateToken", "UNKNOWN_ENVIRONMENT", &registryv1.CreateTokenRequest{Name: "a", Uses: 1, Environment: "none"}},
 	{"RevokeToken", "UNKNOWN_TOKEN", &registryv1.RevokeTokenRequest{Name: "takn"}},
 	{"AddBlocks", "BAD_BLOCK", &registryv1.AddBlocksRequest{Agent: "web", Version: "1.0.0"}},
-	{"SetHold", "EMPTY_SELECTOR", &registryv1.SetHoldRequest{Agent: "web"}},
+	{"PutRecord", "EMPTY_SELECTOR", record.Set(&holdv1.Hold{Agent: "web"})},
 	{"SetDefault", "BAD_REACH", &registryv1.SetDefaultRequest{Environment: "prod", Agent: "web"}},
 	{"MoveServers", "EMPTY_SELECTOR", &registryv1.MoveServersRequest{Environment: "prod"}},
 	{"DeleteRecord", "IN_USE", record.Delete(ledger.Agent, "vm", 0)},

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
@@ -33,8 +34,8 @@ func (m *model) hold() {
 	if rapid.Bool().Draw(m.rt, "unhold") {
 		err = m.unhold(h, agent)
 	} else {
-		_, err = ask[*registryv1.SetHoldResponse](m.site, "SetHold",
-			&registryv1.SetHoldRequest{Agent: agent, On: on(h.id), Reason: "model"})
+		_, err = ask[*registryv1.PutRecordResponse](m.site, "PutRecord",
+			record.Set(&holdv1.Hold{Agent: agent, On: on(h.id)}))
 	}
 	if err != nil && m.life(h) == serverv1.Life_LIFE_ALIVE { // one that ends is refused
 		m.rt.Fatalf("hold: %v", err)
@@ -43,8 +44,8 @@ func (m *model) hold() {
 
 // unhold ends the holds of an agent on a server, if there are any.
 func (m *model) unhold(h *host, agent string) error {
-	q := &registryv1.UnsetHoldsRequest{Agent: agent, On: on(h.id)}
-	_, err := ask[*registryv1.UnsetHoldsResponse](m.site, "UnsetHolds", q)
+	q := &registryv1.DeleteRecordRequest{Noun: string(ledger.Hold), Agent: agent, On: on(h.id)}
+	_, err := ask[*registryv1.DeleteRecordResponse](m.site, "DeleteRecord", q)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}

@@ -53,7 +53,6 @@ func (r *Registry) serve(ctx context.Context) error {
 
 // answerAll registers the methods.
 func (r *Registry) answerAll(api *bus.Service) error {
-	holding := holds.NewAPI(r.records, r.cfg.Log)
 	blocking := blocks.NewAPI(r.records, r.cfg.Log)
 	tokens := admission.NewTokens(r.admission, r.cfg.Log)
 	restore := servers.NewRestores(r.records, r.unknown, r.cfg.Log)
@@ -76,9 +75,6 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListLobby", r.lobby.List),
 		bus.Handle(api, "AcceptLobby", r.lobby.Accept),
 		bus.Handle(api, "RejectLobby", r.lobby.Reject),
-		bus.Handle(api, "SetHold", holding.Set),
-		bus.Handle(api, "UnsetHolds", holding.Unset),
-		bus.Handle(api, "ListHolds", holding.List),
 		bus.Handle(api, "AddBlocks", blocking.Add),
 		bus.Handle(api, "RemoveBlock", blocking.Remove),
 		bus.Handle(api, "ListBlocks", blocking.List),
@@ -111,7 +107,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 
 // nouns returns how the records that operators keep are kept.
 func (r *Registry) nouns() []table.Kept {
-	return append(declarations.Nouns(r.records), labelrules.Noun(r.records))
+	return append(declarations.Nouns(r.records), labelrules.Noun(r.records), holds.Noun(r.records))
 }
 
 // serveServers registers the methods about servers.

@@ -19,6 +19,16 @@ func Put[T proto.Message](
 	return record.As[T](r.GetRecord()), r.GetOutdated(), err
 }
 
+// Delete deletes records, and returns them as they were.
+func Delete[T proto.Message](ctx context.Context, env *Env, q *registryv1.DeleteRecordRequest) ([]T, error) {
+	r, err := Call[*registryv1.DeleteRecordResponse](ctx, env, q)
+	var out []T
+	for _, was := range r.GetRecords() {
+		out = append(out, record.As[T](was))
+	}
+	return out, err
+}
+
 // Records returns all records that a request lists.
 func Records[T proto.Message](ctx context.Context, env *Env, q *registryv1.ListRecordsRequest) ([]T, error) {
 	r, err := All[*registryv1.ListRecordsResponse](ctx, env, q)

@@ -87,12 +87,12 @@ func unsetCommand(env *cli.Env) *cobra.Command {
 		Short: "Remove a rule, and the labels that servers have by it.", Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Key = a[0]
-			r, err := cli.Call[*registryv1.DeleteRecordResponse](c.Context(), env, q)
+			deleted, err := cli.Delete[rule](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
-			for _, was := range r.GetRecords() {
-				env.Say("rule %s removed; %d servers had a label by it", a[0], was.GetLabelRule().GetServers())
+			for _, was := range deleted {
+				env.Say("rule %s removed; %d servers had a label by it", a[0], was.GetServers())
 			}
 			return nil
 		},

@@ -44,7 +44,7 @@ type answers struct {
 	restored               *accessv1.GetRestoredResponse
 	versions, states       *registryv1.CountInstancesResponse
 	tasks, slow            *dispatcherv1.CountTasksResponse
-	holds                  *registryv1.ListHoldsResponse
+	holds                  *registryv1.ListRecordsResponse
 	ahead                  *registryv1.GetRestoreStatusResponse
 	unknown                *registryv1.ListUnknownServersResponse
 	lobby                  *registryv1.ListLobbyResponse
@@ -99,7 +99,7 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 		Filter: instances, By: []string{"state", "health", "presence"}, Top: 1000,
 	})
 	collect(ctx, g, env, &a.stale, &registryv1.ListExternalsRequest{Stale: true, On: on})
-	collect(ctx, g, env, &a.holds, &registryv1.ListHoldsRequest{On: on})
+	collect(ctx, g, env, &a.holds, &registryv1.ListRecordsRequest{Noun: string(ledger.Hold), On: on})
 	collect(ctx, g, env, &a.ahead, &registryv1.GetRestoreStatusRequest{On: on})
 }
 

@@ -8,9 +8,11 @@ package registryv1
 
 import (
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -90,6 +92,7 @@ type Record struct {
 	//	*Record_Environment
 	//	*Record_Agent
 	//	*Record_LabelRule
+	//	*Record_Hold
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -168,6 +171,15 @@ func (x *Record) GetLabelRule() *v13.LabelRule {
 	return nil
 }
 
+func (x *Record) GetHold() *v14.Hold {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Hold); ok {
+			return x.Hold
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -192,6 +204,12 @@ type Record_LabelRule struct {
 	LabelRule *v13.LabelRule `protobuf:"bytes,4,opt,name=label_rule,json=labelRule,proto3,oneof"`
 }
 
+type Record_Hold struct {
+	// A hold; the request's note is why. Without an agent it is a pause of the site: on all servers, with an end, and
+	// with a note unless the site is paused already.
+	Hold *v14.Hold `protobuf:"bytes,5,opt,name=hold,proto3,oneof"`
+}
+
 func (*Record_Application) isRecord_Body() {}
 
 func (*Record_Environment) isRecord_Body() {}
@@ -199,6 +217,8 @@ func (*Record_Environment) isRecord_Body() {}
 func (*Record_Agent) isRecord_Body() {}
 
 func (*Record_LabelRule) isRecord_Body() {}
+
+func (*Record_Hold) isRecord_Body() {}
 
 // PutRecordRequest carries a record, whole, as it should be.
 type PutRecordRequest struct {
@@ -330,7 +350,7 @@ type Outdated struct {
 	// How many a configure would leave out, because their metadata breaks the agent's schema or a limit.
 	LeftOut uint32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// Why, of the first of those.
-	First         *v14.Refusal `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
+	First         *v15.Refusal `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,23 +406,28 @@ func (x *Outdated) GetLeftOut() uint32 {
 	return 0
 }
 
-func (x *Outdated) GetFirst() *v14.Refusal {
+func (x *Outdated) GetFirst() *v15.Refusal {
 	if x != nil {
 		return x.First
 	}
 	return nil
 }
 
-// DeleteRecordRequest names a record.
+// DeleteRecordRequest names a record, or holds.
 type DeleteRecordRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its noun, as in the ledger.
 	Noun string `protobuf:"bytes,1,opt,name=noun,proto3" json:"noun,omitempty"`
-	// Its name.
+	// Its name, or its id, or a prefix that only one id has; empty with an agent.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// The revision on which the deletion is based: refused with REVISION_CHANGED when the record has another one; 0
 	// checks nothing.
-	IfRevision    uint64 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	IfRevision uint64 `protobuf:"varint,3,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	// Instead of a key: the holds of this agent on the servers that are selected. A hold that is also about other living
+	// servers is not ended so: the request is refused with HOLD_IS_WIDER.
+	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	// On which servers, with an agent.
+	On            *v16.Selector `protobuf:"bytes,5,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,6 +483,20 @@ func (x *DeleteRecordRequest) GetIfRevision() uint64 {
 	return 0
 }
 
+func (x *DeleteRecordRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *DeleteRecordRequest) GetOn() *v16.Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
 // DeleteRecordResponse is what was deleted.
 type DeleteRecordResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -504,13 +543,17 @@ func (x *DeleteRecordResponse) GetRecords() []*Record {
 	return nil
 }
 
-// ListRecordsRequest asks for the records of a noun.
+// ListRecordsRequest filters the records of a noun. Everything that is set must hold.
 type ListRecordsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which part; by key.
-	Page *v14.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v15.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// The noun, as in the ledger.
-	Noun          string `protobuf:"bytes,2,opt,name=noun,proto3" json:"noun,omitempty"`
+	Noun string `protobuf:"bytes,2,opt,name=noun,proto3" json:"noun,omitempty"`
+	// Only holds of this agent.
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Only holds that are about a living server of these.
+	On            *v16.Selector `protobuf:"bytes,4,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -545,7 +588,7 @@ func (*ListRecordsRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_records_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *ListRecordsRequest) GetPage() *v14.Page {
+func (x *ListRecordsRequest) GetPage() *v15.Page {
 	if x != nil {
 		return x.Page
 	}
@@ -557,6 +600,20 @@ func (x *ListRecordsRequest) GetNoun() string {
 		return x.Noun
 	}
 	return ""
+}
+
+func (x *ListRecordsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ListRecordsRequest) GetOn() *v16.Selector {
+	if x != nil {
+		return x.On
+	}
+	return nil
 }
 
 // ListRecordsResponse is one part of the records of a noun. Those of the others are empty.
@@ -572,10 +629,12 @@ type ListRecordsResponse struct {
 	Agents []*v12.Agent `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
 	// The label rules.
 	Rules []*v13.LabelRule `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
+	// The holds that are in effect.
+	Holds []*v14.Hold `protobuf:"bytes,6,rep,name=holds,proto3" json:"holds,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,30,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// The records that are larger than an answer may be.
-	LeftOut       []*v14.LeftOut `protobuf:"bytes,31,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	LeftOut       []*v15.LeftOut `protobuf:"bytes,31,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -645,6 +704,13 @@ func (x *ListRecordsResponse) GetRules() []*v13.LabelRule {
 	return nil
 }
 
+func (x *ListRecordsResponse) GetHolds() []*v14.Hold {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
 func (x *ListRecordsResponse) GetNextCursor() string {
 	if x != nil {
 		return x.NextCursor
@@ -652,7 +718,7 @@ func (x *ListRecordsResponse) GetNextCursor() string {
 	return ""
 }
 
-func (x *ListRecordsResponse) GetLeftOut() []*v14.LeftOut {
+func (x *ListRecordsResponse) GetLeftOut() []*v15.LeftOut {
 	if x != nil {
 		return x.LeftOut
 	}
@@ -663,13 +729,14 @@ var File_garrison_registry_v1_records_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_records_proto_rawDesc = "" +
 	"\n" +
-	"\"garrison/registry/v1/records.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a%garrison/labelrule/v1/labelrule.proto\"\x99\x02\n" +
+	"\"garrison/registry/v1/records.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a%garrison/labelrule/v1/labelrule.proto\"\xc7\x02\n" +
 	"\x06Record\x12H\n" +
 	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationH\x00R\vapplication\x12H\n" +
 	"\venvironment\x18\x02 \x01(\v2$.garrison.environment.v1.EnvironmentH\x00R\venvironment\x120\n" +
 	"\x05agent\x18\x03 \x01(\v2\x18.garrison.agent.v1.AgentH\x00R\x05agent\x12A\n" +
 	"\n" +
-	"label_rule\x18\x04 \x01(\v2 .garrison.labelrule.v1.LabelRuleH\x00R\tlabelRuleB\x06\n" +
+	"label_rule\x18\x04 \x01(\v2 .garrison.labelrule.v1.LabelRuleH\x00R\tlabelRule\x12,\n" +
+	"\x04hold\x18\x05 \x01(\v2\x16.garrison.hold.v1.HoldH\x00R\x04holdB\x06\n" +
 	"\x04body\"\x97\x01\n" +
 	"\x10PutRecordRequest\x124\n" +
 	"\x06record\x18\x01 \x01(\v2\x1c.garrison.registry.v1.RecordR\x06record\x124\n" +
@@ -682,23 +749,28 @@ const file_garrison_registry_v1_records_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1c\n" +
 	"\tinstances\x18\x02 \x01(\rR\tinstances\x12\x19\n" +
 	"\bleft_out\x18\x03 \x01(\rR\aleftOut\x12.\n" +
-	"\x05first\x18\x04 \x01(\v2\x18.garrison.api.v1.RefusalR\x05first\"\\\n" +
+	"\x05first\x18\x04 \x01(\v2\x18.garrison.api.v1.RefusalR\x05first\"\xa0\x01\n" +
 	"\x13DeleteRecordRequest\x12\x12\n" +
 	"\x04noun\x18\x01 \x01(\tR\x04noun\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1f\n" +
 	"\vif_revision\x18\x03 \x01(\x04R\n" +
-	"ifRevision\"N\n" +
+	"ifRevision\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\x12,\n" +
+	"\x02on\x18\x05 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"N\n" +
 	"\x14DeleteRecordResponse\x126\n" +
-	"\arecords\x18\x01 \x03(\v2\x1c.garrison.registry.v1.RecordR\arecords\"S\n" +
+	"\arecords\x18\x01 \x03(\v2\x1c.garrison.registry.v1.RecordR\arecords\"\x97\x01\n" +
 	"\x12ListRecordsRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x12\n" +
-	"\x04noun\x18\x02 \x01(\tR\x04noun\"\xfd\x02\n" +
+	"\x04noun\x18\x02 \x01(\tR\x04noun\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12,\n" +
+	"\x02on\x18\x04 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xab\x03\n" +
 	"\x13ListRecordsResponse\x12\x12\n" +
 	"\x04noun\x18\x01 \x01(\tR\x04noun\x12H\n" +
 	"\fapplications\x18\x02 \x03(\v2$.garrison.application.v1.ApplicationR\fapplications\x12H\n" +
 	"\fenvironments\x18\x03 \x03(\v2$.garrison.environment.v1.EnvironmentR\fenvironments\x120\n" +
 	"\x06agents\x18\x04 \x03(\v2\x18.garrison.agent.v1.AgentR\x06agents\x126\n" +
-	"\x05rules\x18\x05 \x03(\v2 .garrison.labelrule.v1.LabelRuleR\x05rules\x12\x1f\n" +
+	"\x05rules\x18\x05 \x03(\v2 .garrison.labelrule.v1.LabelRuleR\x05rules\x12,\n" +
+	"\x05holds\x18\x06 \x03(\v2\x16.garrison.hold.v1.HoldR\x05holds\x12\x1f\n" +
 	"\vnext_cursor\x18\x1e \x01(\tR\n" +
 	"nextCursor\x123\n" +
 	"\bleft_out\x18\x1f \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut*G\n" +
@@ -735,32 +807,38 @@ var file_garrison_registry_v1_records_proto_goTypes = []any{
 	(*v11.Environment)(nil),      // 10: garrison.environment.v1.Environment
 	(*v12.Agent)(nil),            // 11: garrison.agent.v1.Agent
 	(*v13.LabelRule)(nil),        // 12: garrison.labelrule.v1.LabelRule
-	(*v14.Refusal)(nil),          // 13: garrison.api.v1.Refusal
-	(*v14.Page)(nil),             // 14: garrison.api.v1.Page
-	(*v14.LeftOut)(nil),          // 15: garrison.api.v1.LeftOut
+	(*v14.Hold)(nil),             // 13: garrison.hold.v1.Hold
+	(*v15.Refusal)(nil),          // 14: garrison.api.v1.Refusal
+	(*v16.Selector)(nil),         // 15: garrison.intent.v1.Selector
+	(*v15.Page)(nil),             // 16: garrison.api.v1.Page
+	(*v15.LeftOut)(nil),          // 17: garrison.api.v1.LeftOut
 }
 var file_garrison_registry_v1_records_proto_depIdxs = []int32{
 	9,  // 0: garrison.registry.v1.Record.application:type_name -> garrison.application.v1.Application
 	10, // 1: garrison.registry.v1.Record.environment:type_name -> garrison.environment.v1.Environment
 	11, // 2: garrison.registry.v1.Record.agent:type_name -> garrison.agent.v1.Agent
 	12, // 3: garrison.registry.v1.Record.label_rule:type_name -> garrison.labelrule.v1.LabelRule
-	1,  // 4: garrison.registry.v1.PutRecordRequest.record:type_name -> garrison.registry.v1.Record
-	0,  // 5: garrison.registry.v1.PutRecordRequest.expect:type_name -> garrison.registry.v1.Expect
-	1,  // 6: garrison.registry.v1.PutRecordResponse.record:type_name -> garrison.registry.v1.Record
-	4,  // 7: garrison.registry.v1.PutRecordResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	13, // 8: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
-	1,  // 9: garrison.registry.v1.DeleteRecordResponse.records:type_name -> garrison.registry.v1.Record
-	14, // 10: garrison.registry.v1.ListRecordsRequest.page:type_name -> garrison.api.v1.Page
-	9,  // 11: garrison.registry.v1.ListRecordsResponse.applications:type_name -> garrison.application.v1.Application
-	10, // 12: garrison.registry.v1.ListRecordsResponse.environments:type_name -> garrison.environment.v1.Environment
-	11, // 13: garrison.registry.v1.ListRecordsResponse.agents:type_name -> garrison.agent.v1.Agent
-	12, // 14: garrison.registry.v1.ListRecordsResponse.rules:type_name -> garrison.labelrule.v1.LabelRule
-	15, // 15: garrison.registry.v1.ListRecordsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	13, // 4: garrison.registry.v1.Record.hold:type_name -> garrison.hold.v1.Hold
+	1,  // 5: garrison.registry.v1.PutRecordRequest.record:type_name -> garrison.registry.v1.Record
+	0,  // 6: garrison.registry.v1.PutRecordRequest.expect:type_name -> garrison.registry.v1.Expect
+	1,  // 7: garrison.registry.v1.PutRecordResponse.record:type_name -> garrison.registry.v1.Record
+	4,  // 8: garrison.registry.v1.PutRecordResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	14, // 9: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
+	15, // 10: garrison.registry.v1.DeleteRecordRequest.on:type_name -> garrison.intent.v1.Selector
+	1,  // 11: garrison.registry.v1.DeleteRecordResponse.records:type_name -> garrison.registry.v1.Record
+	16, // 12: garrison.registry.v1.ListRecordsRequest.page:type_name -> garrison.api.v1.Page
+	15, // 13: garrison.registry.v1.ListRecordsRequest.on:type_name -> garrison.intent.v1.Selector
+	9,  // 14: garrison.registry.v1.ListRecordsResponse.applications:type_name -> garrison.application.v1.Application
+	10, // 15: garrison.registry.v1.ListRecordsResponse.environments:type_name -> garrison.environment.v1.Environment
+	11, // 16: garrison.registry.v1.ListRecordsResponse.agents:type_name -> garrison.agent.v1.Agent
+	12, // 17: garrison.registry.v1.ListRecordsResponse.rules:type_name -> garrison.labelrule.v1.LabelRule
+	13, // 18: garrison.registry.v1.ListRecordsResponse.holds:type_name -> garrison.hold.v1.Hold
+	17, // 19: garrison.registry.v1.ListRecordsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_records_proto_init() }
@@ -773,6 +851,7 @@ func file_garrison_registry_v1_records_proto_init() {
 		(*Record_Environment)(nil),
 		(*Record_Agent)(nil),
 		(*Record_LabelRule)(nil),
+		(*Record_Hold)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

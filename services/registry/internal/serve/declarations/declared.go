@@ -65,7 +65,9 @@ func (d *declared[T]) kept() table.Kept {
 		Name: d.noun, Show: d.command + " show NAME",
 		Get: d.get, Unknown: d.unknown, Check: d.validate, Put: d.put, Outdated: d.outdated,
 		Ended: d.ended, End: d.deleted, Row: proto.CloneOf[T],
-		Rows: func(after string) iter.Seq2[string, T] { return page.Cloned(d.rows(after)) },
+		Rows: func(after string, _ *registryv1.ListRecordsRequest) (iter.Seq2[string, T], error) {
+			return page.Cloned(d.rows(after)), nil
+		},
 	}
 }
 

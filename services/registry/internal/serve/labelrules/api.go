@@ -83,13 +83,13 @@ func (a rules) unknown(name string) error {
 }
 
 // rows returns the rules, each with the number of its servers. It must run inside Read.
-func (a rules) rows(after string) iter.Seq2[string, rule] {
+func (a rules) rows(after string, _ *registryv1.ListRecordsRequest) (iter.Seq2[string, rule], error) {
 	servers := a.servers()
 	return page.Map(a.records.View.LabelRules(after), func(_ string, r rule) rule {
 		row := proto.CloneOf(r)
 		row.Servers = servers[r.Name]
 		return row
-	})
+	}), nil
 }
 
 // row returns a rule with the numbers of its servers and of those that meet it. It must run inside Read.

@@ -19,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/record"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
@@ -32,18 +33,22 @@ type Noun[T interface {
 }] struct {
 	Name ledger.Noun
 	Show string // the command that shows the record NAME
+	// Filtered reports that its records are listed and deleted also by an agent and by servers.
+	Filtered bool
 
 	Get     func(key string) (T, bool)
-	Unknown func(key string) error // refuses a key that no record has
-	Check   func(next T) error     // refuses fields that are wrong whatever the view holds
+	Unknown func(key string) error       // refuses a key that no record has
+	Check   func(next T) error           // refuses fields that are wrong whatever the view holds
+	Key     func(next T) (string, error) // completes a record and returns its key; nil is its name
 	Put     func(Put[T]) ([]ledger.Draft, error)
 	// Outdated returns the instances that a configure would change after a change; nil for a noun that configures none.
 	Outdated func(changed T) []*registryv1.Outdated
 	// Ended returns the records that a request deletes, or refuses it.
 	Ended func(*registryv1.DeleteRecordRequest) ([]T, error)
-	End   proto.Message                           // the fact of a record that ends
-	Rows  func(after string) iter.Seq2[string, T] // copies for an answer
-	Row   func(T) T                               // a copy for the answer to a request that puts or deletes it
+	End   proto.Message // the fact of a record that ends
+	// Rows returns copies for an answer.
+	Rows func(after string, q *registryv1.ListRecordsRequest) (iter.Seq2[string, T], error)
+	Row  func(T) T // a copy for the answer to a request that puts or deletes it
 }
 
 // Put is a record that a caller puts.
@@ -141,9 +146,11 @@ func (n *Noun[T]) put(
 	if err := n.Check(p.Next); err != nil {
 		return nil, err
 	}
-	p.Key = keyOf(p.Next)
 	dry := &registryv1.PutRecordResponse{}
 	err := a.records.Change(ctx, func() (drafts []ledger.Draft, err error) {
+		if p.Key, err = n.key(p.Next); err != nil {
+			return nil, err
+		}
 		exists := false
 		switch p.Have, exists = n.Get(p.Key); {
 		case exists && q.Expect == registryv1.Expect_EXPECT_ABSENT:
@@ -161,6 +168,13 @@ func (n *Noun[T]) put(
 	}
 	a.log.Info().Str("noun", string(n.Name)).Str("key", p.Key).Str(logs.Actor, c.Actor).Msg("record put")
 	return n.answer(ctx, a, p.Key)
+}
+
+func (n *Noun[T]) key(next T) (string, error) {
+	if n.Key == nil {
+		return keyOf(next), nil
+	}
+	return n.Key(next)
 }
 
 // answer returns a record as recorded.
@@ -187,6 +201,9 @@ func (n *Noun[T]) answer(ctx context.Context, a *API, key string) (*registryv1.P
 func (n *Noun[T]) end(
 	ctx context.Context, a *API, c bus.Caller, q *registryv1.DeleteRecordRequest,
 ) (*registryv1.DeleteRecordResponse, error) {
+	if err := n.checkFilter(q.Agent, q.On); err != nil {
+		return nil, err
+	}
 	resp := &registryv1.DeleteRecordResponse{}
 	err := a.records.Change(ctx, func() ([]ledger.Draft, error) {
 		if n.gone(resp.Records) {
@@ -225,8 +242,11 @@ func (n *Noun[T]) gone(were []*registryv1.Record) bool {
 func (n *Noun[T]) list(
 	ctx context.Context, a *API, q *registryv1.ListRecordsRequest,
 ) (*registryv1.ListRecordsResponse, error) {
+	if err := n.checkFilter(q.Agent, q.On); err != nil {
+		return nil, err
+	}
 	part, err := records.List(ctx, a.records, q.Page, func(after string) (iter.Seq2[string, T], error) {
-		return n.Rows(after), nil
+		return n.Rows(after, q)
 	})
 	if err != nil {
 		return nil, err
@@ -238,6 +258,14 @@ func (n *Noun[T]) list(
 		list.Append(protoreflect.ValueOfMessage(row.ProtoReflect()))
 	}
 	return resp, nil
+}
+
+// checkFilter refuses an agent and servers for a noun whose records are not of these.
+func (n *Noun[T]) checkFilter(agent string, on *intentv1.Selector) error {
+	if !n.Filtered && (agent != "" || on != nil) {
+		return request.Invalid(code.BadFilter, "records of the noun %s have neither an agent nor servers", n.Name)
+	}
+	return nil
 }
 
 // keyOf returns the id of a record, or else its name.
