@@ -48,7 +48,7 @@ var written = map[string]string{
 	"app delete net":                               "would delete application: key=net",
 	"app update net --description x":               "description=x",
 	"block add beacon@1.0.0 -m x":                  "would add blocks: ",
-	"block remove 1a2b3c4d -m x":                   "would remove block: ",
+	"block remove 1a2b3c4d -m x":                   "would delete block: ",
 	"channel create c":                             "would create channel: name=c",
 	"channel delete c":                             "would delete channel: name=c",
 	"channel remove tools@1.0.0 --channel release": "would demote image: ",
@@ -84,7 +84,7 @@ var written = map[string]string{
 	"task cancel TASK":                             "would cancel task: ",
 	"token create t --uses 2":                      "would create token: name=t",
 	"token revoke t":                               "would revoke token: name=t",
-	"unhold beacon --on all":                       "would unset holds: agent=beacon ",
+	"unhold beacon --on all":                       "would delete hold: agent=beacon ",
 	"user create bob --role viewer":                "would create user: name=bob ",
 	"user revoke ann":                              "would revoke user: name=ann",
 }

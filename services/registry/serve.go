@@ -76,8 +76,6 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "AcceptLobby", r.lobby.Accept),
 		bus.Handle(api, "RejectLobby", r.lobby.Reject),
 		bus.Handle(api, "AddBlocks", blocking.Add),
-		bus.Handle(api, "RemoveBlock", blocking.Remove),
-		bus.Handle(api, "ListBlocks", blocking.List),
 		bus.Handle(api, "CreateToken", tokens.Create),
 		bus.Handle(api, "ListTokens", tokens.List),
 		bus.Handle(api, "RevokeToken", tokens.Revoke),
@@ -101,13 +99,13 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "MoveServers", defaults.Move),
 		facts.Serve(api, r.cfg.Conn),
 		bus.Handle(api, "SealSecrets", r.records.SealSecrets),
-		table.New(r.records, r.cfg.Log, r.nouns()...).Serve(api),
+		table.New(r.records, r.cfg.Log, r.nouns(blocking)...).Serve(api),
 	)
 }
 
 // nouns returns how the records that operators keep are kept.
-func (r *Registry) nouns() []table.Kept {
-	return append(declarations.Nouns(r.records), labelrules.Noun(r.records), holds.Noun(r.records))
+func (r *Registry) nouns(b *blocks.API) []table.Kept {
+	return append(declarations.Nouns(r.records), labelrules.Noun(r.records), holds.Noun(r.records), b.Noun())
 }
 
 // serveServers registers the methods about servers.

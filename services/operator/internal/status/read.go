@@ -49,7 +49,7 @@ type answers struct {
 	unknown                *registryv1.ListUnknownServersResponse
 	lobby                  *registryv1.ListLobbyResponse
 	environments           *registryv1.ListRecordsResponse
-	blocks                 *registryv1.ListBlocksResponse
+	blocks                 *registryv1.ListRecordsResponse
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
 	halted, running        *registryv1.ListRolloutsResponse
@@ -115,7 +115,7 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
 	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
 	collect(ctx, g, env, &a.environments, record.List(ledger.Environment))
-	collect(ctx, g, env, &a.blocks, &registryv1.ListBlocksRequest{})
+	collect(ctx, g, env, &a.blocks, record.List(ledger.Block))
 	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
 		State: imagev1.State_STATE_ACTIVE, Untrusted: true,
 	})

@@ -8,11 +8,12 @@ package registryv1
 
 import (
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	v15 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	v14 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
-	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -93,6 +94,7 @@ type Record struct {
 	//	*Record_Agent
 	//	*Record_LabelRule
 	//	*Record_Hold
+	//	*Record_Block
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -180,6 +182,15 @@ func (x *Record) GetHold() *v14.Hold {
 	return nil
 }
 
+func (x *Record) GetBlock() *v15.Block {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Block); ok {
+			return x.Block
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -210,6 +221,11 @@ type Record_Hold struct {
 	Hold *v14.Hold `protobuf:"bytes,5,opt,name=hold,proto3,oneof"`
 }
 
+type Record_Block struct {
+	// A block. It is not put: AddBlocks adds those of a version, an image or a configuration.
+	Block *v15.Block `protobuf:"bytes,6,opt,name=block,proto3,oneof"`
+}
+
 func (*Record_Application) isRecord_Body() {}
 
 func (*Record_Environment) isRecord_Body() {}
@@ -219,6 +235,8 @@ func (*Record_Agent) isRecord_Body() {}
 func (*Record_LabelRule) isRecord_Body() {}
 
 func (*Record_Hold) isRecord_Body() {}
+
+func (*Record_Block) isRecord_Body() {}
 
 // PutRecordRequest carries a record, whole, as it should be.
 type PutRecordRequest struct {
@@ -350,7 +368,7 @@ type Outdated struct {
 	// How many a configure would leave out, because their metadata breaks the agent's schema or a limit.
 	LeftOut uint32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// Why, of the first of those.
-	First         *v15.Refusal `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
+	First         *v16.Refusal `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -406,7 +424,7 @@ func (x *Outdated) GetLeftOut() uint32 {
 	return 0
 }
 
-func (x *Outdated) GetFirst() *v15.Refusal {
+func (x *Outdated) GetFirst() *v16.Refusal {
 	if x != nil {
 		return x.First
 	}
@@ -427,7 +445,7 @@ type DeleteRecordRequest struct {
 	// servers is not ended so: the request is refused with HOLD_IS_WIDER.
 	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	// On which servers, with an agent.
-	On            *v16.Selector `protobuf:"bytes,5,opt,name=on,proto3" json:"on,omitempty"`
+	On            *v17.Selector `protobuf:"bytes,5,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,7 +508,7 @@ func (x *DeleteRecordRequest) GetAgent() string {
 	return ""
 }
 
-func (x *DeleteRecordRequest) GetOn() *v16.Selector {
+func (x *DeleteRecordRequest) GetOn() *v17.Selector {
 	if x != nil {
 		return x.On
 	}
@@ -547,13 +565,13 @@ func (x *DeleteRecordResponse) GetRecords() []*Record {
 type ListRecordsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which part; by key.
-	Page *v15.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v16.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// The noun, as in the ledger.
 	Noun string `protobuf:"bytes,2,opt,name=noun,proto3" json:"noun,omitempty"`
-	// Only holds of this agent.
+	// Only holds of this agent, or blocks of its builds.
 	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Only holds that are about a living server of these.
-	On            *v16.Selector `protobuf:"bytes,4,opt,name=on,proto3" json:"on,omitempty"`
+	On            *v17.Selector `protobuf:"bytes,4,opt,name=on,proto3" json:"on,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,7 +606,7 @@ func (*ListRecordsRequest) Descriptor() ([]byte, []int) {
 	return file_garrison_registry_v1_records_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *ListRecordsRequest) GetPage() *v15.Page {
+func (x *ListRecordsRequest) GetPage() *v16.Page {
 	if x != nil {
 		return x.Page
 	}
@@ -609,7 +627,7 @@ func (x *ListRecordsRequest) GetAgent() string {
 	return ""
 }
 
-func (x *ListRecordsRequest) GetOn() *v16.Selector {
+func (x *ListRecordsRequest) GetOn() *v17.Selector {
 	if x != nil {
 		return x.On
 	}
@@ -631,10 +649,12 @@ type ListRecordsResponse struct {
 	Rules []*v13.LabelRule `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
 	// The holds that are in effect.
 	Holds []*v14.Hold `protobuf:"bytes,6,rep,name=holds,proto3" json:"holds,omitempty"`
+	// The blocks.
+	Blocks []*v15.Block `protobuf:"bytes,7,rep,name=blocks,proto3" json:"blocks,omitempty"`
 	// Where the next part starts; empty at the end.
 	NextCursor string `protobuf:"bytes,30,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// The records that are larger than an answer may be.
-	LeftOut       []*v15.LeftOut `protobuf:"bytes,31,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	LeftOut       []*v16.LeftOut `protobuf:"bytes,31,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -711,6 +731,13 @@ func (x *ListRecordsResponse) GetHolds() []*v14.Hold {
 	return nil
 }
 
+func (x *ListRecordsResponse) GetBlocks() []*v15.Block {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
 func (x *ListRecordsResponse) GetNextCursor() string {
 	if x != nil {
 		return x.NextCursor
@@ -718,7 +745,7 @@ func (x *ListRecordsResponse) GetNextCursor() string {
 	return ""
 }
 
-func (x *ListRecordsResponse) GetLeftOut() []*v15.LeftOut {
+func (x *ListRecordsResponse) GetLeftOut() []*v16.LeftOut {
 	if x != nil {
 		return x.LeftOut
 	}
@@ -729,14 +756,15 @@ var File_garrison_registry_v1_records_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_records_proto_rawDesc = "" +
 	"\n" +
-	"\"garrison/registry/v1/records.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a)garrison/environment/v1/environment.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a%garrison/labelrule/v1/labelrule.proto\"\xc7\x02\n" +
+	"\"garrison/registry/v1/records.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a\x1dgarrison/block/v1/block.proto\x1a)garrison/environment/v1/environment.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a%garrison/labelrule/v1/labelrule.proto\"\xf9\x02\n" +
 	"\x06Record\x12H\n" +
 	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationH\x00R\vapplication\x12H\n" +
 	"\venvironment\x18\x02 \x01(\v2$.garrison.environment.v1.EnvironmentH\x00R\venvironment\x120\n" +
 	"\x05agent\x18\x03 \x01(\v2\x18.garrison.agent.v1.AgentH\x00R\x05agent\x12A\n" +
 	"\n" +
 	"label_rule\x18\x04 \x01(\v2 .garrison.labelrule.v1.LabelRuleH\x00R\tlabelRule\x12,\n" +
-	"\x04hold\x18\x05 \x01(\v2\x16.garrison.hold.v1.HoldH\x00R\x04holdB\x06\n" +
+	"\x04hold\x18\x05 \x01(\v2\x16.garrison.hold.v1.HoldH\x00R\x04hold\x120\n" +
+	"\x05block\x18\x06 \x01(\v2\x18.garrison.block.v1.BlockH\x00R\x05blockB\x06\n" +
 	"\x04body\"\x97\x01\n" +
 	"\x10PutRecordRequest\x124\n" +
 	"\x06record\x18\x01 \x01(\v2\x1c.garrison.registry.v1.RecordR\x06record\x124\n" +
@@ -763,14 +791,15 @@ const file_garrison_registry_v1_records_proto_rawDesc = "" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x12\n" +
 	"\x04noun\x18\x02 \x01(\tR\x04noun\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12,\n" +
-	"\x02on\x18\x04 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xab\x03\n" +
+	"\x02on\x18\x04 \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xdd\x03\n" +
 	"\x13ListRecordsResponse\x12\x12\n" +
 	"\x04noun\x18\x01 \x01(\tR\x04noun\x12H\n" +
 	"\fapplications\x18\x02 \x03(\v2$.garrison.application.v1.ApplicationR\fapplications\x12H\n" +
 	"\fenvironments\x18\x03 \x03(\v2$.garrison.environment.v1.EnvironmentR\fenvironments\x120\n" +
 	"\x06agents\x18\x04 \x03(\v2\x18.garrison.agent.v1.AgentR\x06agents\x126\n" +
 	"\x05rules\x18\x05 \x03(\v2 .garrison.labelrule.v1.LabelRuleR\x05rules\x12,\n" +
-	"\x05holds\x18\x06 \x03(\v2\x16.garrison.hold.v1.HoldR\x05holds\x12\x1f\n" +
+	"\x05holds\x18\x06 \x03(\v2\x16.garrison.hold.v1.HoldR\x05holds\x120\n" +
+	"\x06blocks\x18\a \x03(\v2\x18.garrison.block.v1.BlockR\x06blocks\x12\x1f\n" +
 	"\vnext_cursor\x18\x1e \x01(\tR\n" +
 	"nextCursor\x123\n" +
 	"\bleft_out\x18\x1f \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut*G\n" +
@@ -808,10 +837,11 @@ var file_garrison_registry_v1_records_proto_goTypes = []any{
 	(*v12.Agent)(nil),            // 11: garrison.agent.v1.Agent
 	(*v13.LabelRule)(nil),        // 12: garrison.labelrule.v1.LabelRule
 	(*v14.Hold)(nil),             // 13: garrison.hold.v1.Hold
-	(*v15.Refusal)(nil),          // 14: garrison.api.v1.Refusal
-	(*v16.Selector)(nil),         // 15: garrison.intent.v1.Selector
-	(*v15.Page)(nil),             // 16: garrison.api.v1.Page
-	(*v15.LeftOut)(nil),          // 17: garrison.api.v1.LeftOut
+	(*v15.Block)(nil),            // 14: garrison.block.v1.Block
+	(*v16.Refusal)(nil),          // 15: garrison.api.v1.Refusal
+	(*v17.Selector)(nil),         // 16: garrison.intent.v1.Selector
+	(*v16.Page)(nil),             // 17: garrison.api.v1.Page
+	(*v16.LeftOut)(nil),          // 18: garrison.api.v1.LeftOut
 }
 var file_garrison_registry_v1_records_proto_depIdxs = []int32{
 	9,  // 0: garrison.registry.v1.Record.application:type_name -> garrison.application.v1.Application
@@ -819,26 +849,28 @@ var file_garrison_registry_v1_records_proto_depIdxs = []int32{
 	11, // 2: garrison.registry.v1.Record.agent:type_name -> garrison.agent.v1.Agent
 	12, // 3: garrison.registry.v1.Record.label_rule:type_name -> garrison.labelrule.v1.LabelRule
 	13, // 4: garrison.registry.v1.Record.hold:type_name -> garrison.hold.v1.Hold
-	1,  // 5: garrison.registry.v1.PutRecordRequest.record:type_name -> garrison.registry.v1.Record
-	0,  // 6: garrison.registry.v1.PutRecordRequest.expect:type_name -> garrison.registry.v1.Expect
-	1,  // 7: garrison.registry.v1.PutRecordResponse.record:type_name -> garrison.registry.v1.Record
-	4,  // 8: garrison.registry.v1.PutRecordResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	14, // 9: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
-	15, // 10: garrison.registry.v1.DeleteRecordRequest.on:type_name -> garrison.intent.v1.Selector
-	1,  // 11: garrison.registry.v1.DeleteRecordResponse.records:type_name -> garrison.registry.v1.Record
-	16, // 12: garrison.registry.v1.ListRecordsRequest.page:type_name -> garrison.api.v1.Page
-	15, // 13: garrison.registry.v1.ListRecordsRequest.on:type_name -> garrison.intent.v1.Selector
-	9,  // 14: garrison.registry.v1.ListRecordsResponse.applications:type_name -> garrison.application.v1.Application
-	10, // 15: garrison.registry.v1.ListRecordsResponse.environments:type_name -> garrison.environment.v1.Environment
-	11, // 16: garrison.registry.v1.ListRecordsResponse.agents:type_name -> garrison.agent.v1.Agent
-	12, // 17: garrison.registry.v1.ListRecordsResponse.rules:type_name -> garrison.labelrule.v1.LabelRule
-	13, // 18: garrison.registry.v1.ListRecordsResponse.holds:type_name -> garrison.hold.v1.Hold
-	17, // 19: garrison.registry.v1.ListRecordsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	14, // 5: garrison.registry.v1.Record.block:type_name -> garrison.block.v1.Block
+	1,  // 6: garrison.registry.v1.PutRecordRequest.record:type_name -> garrison.registry.v1.Record
+	0,  // 7: garrison.registry.v1.PutRecordRequest.expect:type_name -> garrison.registry.v1.Expect
+	1,  // 8: garrison.registry.v1.PutRecordResponse.record:type_name -> garrison.registry.v1.Record
+	4,  // 9: garrison.registry.v1.PutRecordResponse.outdated:type_name -> garrison.registry.v1.Outdated
+	15, // 10: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
+	16, // 11: garrison.registry.v1.DeleteRecordRequest.on:type_name -> garrison.intent.v1.Selector
+	1,  // 12: garrison.registry.v1.DeleteRecordResponse.records:type_name -> garrison.registry.v1.Record
+	17, // 13: garrison.registry.v1.ListRecordsRequest.page:type_name -> garrison.api.v1.Page
+	16, // 14: garrison.registry.v1.ListRecordsRequest.on:type_name -> garrison.intent.v1.Selector
+	9,  // 15: garrison.registry.v1.ListRecordsResponse.applications:type_name -> garrison.application.v1.Application
+	10, // 16: garrison.registry.v1.ListRecordsResponse.environments:type_name -> garrison.environment.v1.Environment
+	11, // 17: garrison.registry.v1.ListRecordsResponse.agents:type_name -> garrison.agent.v1.Agent
+	12, // 18: garrison.registry.v1.ListRecordsResponse.rules:type_name -> garrison.labelrule.v1.LabelRule
+	13, // 19: garrison.registry.v1.ListRecordsResponse.holds:type_name -> garrison.hold.v1.Hold
+	14, // 20: garrison.registry.v1.ListRecordsResponse.blocks:type_name -> garrison.block.v1.Block
+	18, // 21: garrison.registry.v1.ListRecordsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_records_proto_init() }
@@ -852,6 +884,7 @@ func file_garrison_registry_v1_records_proto_init() {
 		(*Record_Agent)(nil),
 		(*Record_LabelRule)(nil),
 		(*Record_Hold)(nil),
+		(*Record_Block)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -6645,7 +6645,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
 	"\rREMEDY_PERSON\x10\x05\x12\x14\n" +
-	"\x10REMEDY_CONFIGURE\x10\x062\xf0.\n" +
+	"\x10REMEDY_CONFIGURE\x10\x062\x9f-\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -6687,10 +6687,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\fUnsetDefault\x12).garrison.registry.v1.UnsetDefaultRequest\x1a*.garrison.registry.v1.UnsetDefaultResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
 	"\fListDefaults\x12).garrison.registry.v1.ListDefaultsRequest\x1a*.garrison.registry.v1.ListDefaultsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vMoveServers\x12(.garrison.registry.v1.MoveServersRequest\x1a).garrison.registry.v1.MoveServersResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
-	"\tAddBlocks\x12&.garrison.registry.v1.AddBlocksRequest\x1a'.garrison.registry.v1.AddBlocksResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
-	"\vRemoveBlock\x12(.garrison.registry.v1.RemoveBlockRequest\x1a).garrison.registry.v1.RemoveBlockResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
-	"\n" +
-	"ListBlocks\x12'.garrison.registry.v1.ListBlocksRequest\x1a(.garrison.registry.v1.ListBlocksResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
+	"\tAddBlocks\x12&.garrison.registry.v1.AddBlocksRequest\x1a'.garrison.registry.v1.AddBlocksResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
 	"\n" +
 	"PlanIntent\x12'.garrison.registry.v1.PlanIntentRequest\x1a(.garrison.registry.v1.PlanIntentResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
@@ -6871,41 +6868,37 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*ListDefaultsRequest)(nil),        // 144: garrison.registry.v1.ListDefaultsRequest
 	(*MoveServersRequest)(nil),         // 145: garrison.registry.v1.MoveServersRequest
 	(*AddBlocksRequest)(nil),           // 146: garrison.registry.v1.AddBlocksRequest
-	(*RemoveBlockRequest)(nil),         // 147: garrison.registry.v1.RemoveBlockRequest
-	(*ListBlocksRequest)(nil),          // 148: garrison.registry.v1.ListBlocksRequest
-	(*PlanRolloutRequest)(nil),         // 149: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 150: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 151: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 152: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 153: garrison.registry.v1.ControlRolloutRequest
-	(*AnswerRolloutRequest)(nil),       // 154: garrison.registry.v1.AnswerRolloutRequest
-	(*ReplayRolloutRequest)(nil),       // 155: garrison.registry.v1.ReplayRolloutRequest
-	(*ForecastRolloutRequest)(nil),     // 156: garrison.registry.v1.ForecastRolloutRequest
-	(*OpenLogRequest)(nil),             // 157: garrison.registry.v1.OpenLogRequest
-	(*ListLobbyResponse)(nil),          // 158: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 159: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 160: garrison.registry.v1.RejectLobbyResponse
-	(*ListAvailableResponse)(nil),      // 161: garrison.registry.v1.ListAvailableResponse
-	(*PutRecordResponse)(nil),          // 162: garrison.registry.v1.PutRecordResponse
-	(*DeleteRecordResponse)(nil),       // 163: garrison.registry.v1.DeleteRecordResponse
-	(*ListRecordsResponse)(nil),        // 164: garrison.registry.v1.ListRecordsResponse
-	(*PlanDefaultsResponse)(nil),       // 165: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 166: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 167: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 168: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 169: garrison.registry.v1.MoveServersResponse
-	(*AddBlocksResponse)(nil),          // 170: garrison.registry.v1.AddBlocksResponse
-	(*RemoveBlockResponse)(nil),        // 171: garrison.registry.v1.RemoveBlockResponse
-	(*ListBlocksResponse)(nil),         // 172: garrison.registry.v1.ListBlocksResponse
-	(*PlanRolloutResponse)(nil),        // 173: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 174: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 175: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 176: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 177: garrison.registry.v1.ControlRolloutResponse
-	(*AnswerRolloutResponse)(nil),      // 178: garrison.registry.v1.AnswerRolloutResponse
-	(*ReplayRolloutResponse)(nil),      // 179: garrison.registry.v1.ReplayRolloutResponse
-	(*ForecastRolloutResponse)(nil),    // 180: garrison.registry.v1.ForecastRolloutResponse
-	(*OpenLogResponse)(nil),            // 181: garrison.registry.v1.OpenLogResponse
+	(*PlanRolloutRequest)(nil),         // 147: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 148: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 149: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 150: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 151: garrison.registry.v1.ControlRolloutRequest
+	(*AnswerRolloutRequest)(nil),       // 152: garrison.registry.v1.AnswerRolloutRequest
+	(*ReplayRolloutRequest)(nil),       // 153: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 154: garrison.registry.v1.ForecastRolloutRequest
+	(*OpenLogRequest)(nil),             // 155: garrison.registry.v1.OpenLogRequest
+	(*ListLobbyResponse)(nil),          // 156: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 157: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 158: garrison.registry.v1.RejectLobbyResponse
+	(*ListAvailableResponse)(nil),      // 159: garrison.registry.v1.ListAvailableResponse
+	(*PutRecordResponse)(nil),          // 160: garrison.registry.v1.PutRecordResponse
+	(*DeleteRecordResponse)(nil),       // 161: garrison.registry.v1.DeleteRecordResponse
+	(*ListRecordsResponse)(nil),        // 162: garrison.registry.v1.ListRecordsResponse
+	(*PlanDefaultsResponse)(nil),       // 163: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 164: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 165: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 166: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 167: garrison.registry.v1.MoveServersResponse
+	(*AddBlocksResponse)(nil),          // 168: garrison.registry.v1.AddBlocksResponse
+	(*PlanRolloutResponse)(nil),        // 169: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 170: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 171: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 172: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 173: garrison.registry.v1.ControlRolloutResponse
+	(*AnswerRolloutResponse)(nil),      // 174: garrison.registry.v1.AnswerRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 175: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 176: garrison.registry.v1.ForecastRolloutResponse
+	(*OpenLogResponse)(nil),            // 177: garrison.registry.v1.OpenLogResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	94,  // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
@@ -7083,80 +7076,76 @@ var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
 	144, // 172: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
 	145, // 173: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
 	146, // 174: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
-	147, // 175: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
-	148, // 176: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
-	69,  // 177: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	67,  // 178: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	71,  // 179: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	73,  // 180: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	149, // 181: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	150, // 182: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	151, // 183: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	152, // 184: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	153, // 185: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	154, // 186: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
-	155, // 187: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
-	156, // 188: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
-	75,  // 189: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	157, // 190: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
-	77,  // 191: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 192: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 193: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	14,  // 194: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	17,  // 195: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	158, // 196: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	159, // 197: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	160, // 198: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	19,  // 199: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	21,  // 200: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	23,  // 201: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	25,  // 202: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	27,  // 203: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	29,  // 204: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	31,  // 205: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	33,  // 206: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	35,  // 207: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	55,  // 208: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	57,  // 209: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	161, // 210: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
-	37,  // 211: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	40,  // 212: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	42,  // 213: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	46,  // 214: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	52,  // 215: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	61,  // 216: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	65,  // 217: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	82,  // 218: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	49,  // 219: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
-	85,  // 220: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	162, // 221: garrison.registry.v1.RegistryService.PutRecord:output_type -> garrison.registry.v1.PutRecordResponse
-	163, // 222: garrison.registry.v1.RegistryService.DeleteRecord:output_type -> garrison.registry.v1.DeleteRecordResponse
-	164, // 223: garrison.registry.v1.RegistryService.ListRecords:output_type -> garrison.registry.v1.ListRecordsResponse
-	165, // 224: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	166, // 225: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	167, // 226: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	168, // 227: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	169, // 228: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	170, // 229: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
-	171, // 230: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
-	172, // 231: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
-	70,  // 232: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	68,  // 233: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	72,  // 234: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	74,  // 235: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	173, // 236: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	174, // 237: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	175, // 238: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	176, // 239: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	177, // 240: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	178, // 241: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
-	179, // 242: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
-	180, // 243: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
-	76,  // 244: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	181, // 245: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
-	78,  // 246: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	192, // [192:247] is the sub-list for method output_type
-	137, // [137:192] is the sub-list for method input_type
+	69,  // 175: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	67,  // 176: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	71,  // 177: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	73,  // 178: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	147, // 179: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	148, // 180: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	149, // 181: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	150, // 182: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	151, // 183: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	152, // 184: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
+	153, // 185: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	154, // 186: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	75,  // 187: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	155, // 188: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
+	77,  // 189: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 190: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 191: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	14,  // 192: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	17,  // 193: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	156, // 194: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	157, // 195: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	158, // 196: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	19,  // 197: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	21,  // 198: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	23,  // 199: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	25,  // 200: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	27,  // 201: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	29,  // 202: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	31,  // 203: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	33,  // 204: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	35,  // 205: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	55,  // 206: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	57,  // 207: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	159, // 208: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
+	37,  // 209: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	40,  // 210: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	42,  // 211: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	46,  // 212: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	52,  // 213: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	61,  // 214: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	65,  // 215: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	82,  // 216: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	49,  // 217: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
+	85,  // 218: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	160, // 219: garrison.registry.v1.RegistryService.PutRecord:output_type -> garrison.registry.v1.PutRecordResponse
+	161, // 220: garrison.registry.v1.RegistryService.DeleteRecord:output_type -> garrison.registry.v1.DeleteRecordResponse
+	162, // 221: garrison.registry.v1.RegistryService.ListRecords:output_type -> garrison.registry.v1.ListRecordsResponse
+	163, // 222: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	164, // 223: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	165, // 224: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	166, // 225: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	167, // 226: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	168, // 227: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
+	70,  // 228: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	68,  // 229: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	72,  // 230: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	74,  // 231: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	169, // 232: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	170, // 233: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	171, // 234: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	172, // 235: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	173, // 236: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	174, // 237: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
+	175, // 238: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	176, // 239: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	76,  // 240: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	177, // 241: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
+	78,  // 242: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	190, // [190:243] is the sub-list for method output_type
+	137, // [137:190] is the sub-list for method input_type
 	137, // [137:137] is the sub-list for extension type_name
 	137, // [137:137] is the sub-list for extension extendee
 	0,   // [0:137] is the sub-list for field type_name

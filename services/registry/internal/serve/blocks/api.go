@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -29,6 +31,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 )
 
 // MostBlocks is how many builds are blocked at a time.
@@ -150,33 +153,29 @@ func (a *API) notOne(q *registryv1.AddBlocksRequest, found int) error {
 	return refusal
 }
 
-// Remove lifts a block.
-func (a *API) Remove(
-	ctx context.Context, c bus.Caller, q *registryv1.RemoveBlockRequest,
-) (*registryv1.RemoveBlockResponse, error) {
-	if err := blockReason(q.Reason); err != nil {
+// Noun returns how blocks are kept.
+func (a *API) Noun() table.Kept {
+	return &table.Noun[*blockv1.Block]{
+		Name: ledger.Block, Filtered: true, Get: a.records.View.Block, Ended: a.ended, End: &blockv1.Lifted{},
+		Rows: a.rows, Row: proto.CloneOf[*blockv1.Block],
+	}
+}
+
+// ended returns the block that a request lifts. It must run inside Read.
+func (a *API) ended(c bus.Caller, q *registryv1.DeleteRecordRequest) ([]*blockv1.Block, error) {
+	if err := cmp.Or(blockReason(c.Note), noServers(q.On)); err != nil {
 		return nil, err
 	}
-	r := a.records
-	resp := &registryv1.RemoveBlockResponse{}
-	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		if resp.Block != nil {
-			if _, there := r.View.Block(resp.Block.Id); !there {
-				return nil, nil // another replica recorded it
-			}
-		}
-		b, err := a.named(q.Id)
-		if err != nil {
-			return nil, err
-		}
-		resp.Block = proto.CloneOf(b)
-		return []ledger.Draft{r.ByCaller(c, ledger.Block, b.Id, &blockv1.Lifted{Reason: q.Reason})}, nil
-	})
-	if err == nil {
-		a.log.Info().Str("block", resp.Block.GetId()).Str(logs.Actor, c.Actor).Str(logs.Reason, q.Reason).
-			Msg("block lifted")
+	b, err := a.named(q.Key)
+	return []*blockv1.Block{b}, err
+}
+
+// noServers refuses a selector: a block is not of servers.
+func noServers(on *intentv1.Selector) error {
+	if on == nil {
+		return nil
 	}
-	return request.Answer(resp, err)
+	return request.Invalid(code.BadFilter, "a block is about a build, and not about servers")
 }
 
 // named returns the block with an id, or with the only id that starts so. It must run inside Read.
@@ -194,22 +193,15 @@ func (a *API) named(reference string) (*blockv1.Block, error) {
 		len(found), reference, a.records.View.BlockCount()).Try("garrison block list")
 }
 
-// List returns blocks, a page at a time.
-func (a *API) List(
-	ctx context.Context, _ bus.Caller, q *registryv1.ListBlocksRequest,
-) (*registryv1.ListBlocksResponse, error) {
-	r := a.records
-	part, err := records.List(ctx, r, q.Page, func(after string) (iter.Seq2[string, *blockv1.Block], error) {
-		if _, ok := r.View.Agent(q.Agent); !ok && q.Agent != "" {
-			return nil, request.NotFound(intent.UnknownAgent(r.View, q.Agent))
-		}
-		return page.Cloned(request.Only(r.View.Blocks(after), func(b *blockv1.Block) bool {
-			return q.Agent == "" || b.GetBuild().GetAgent() == q.Agent
-		})), nil
-	})
-	return request.Answer(&registryv1.ListBlocksResponse{
-		Blocks: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
-	}, err)
+// rows returns the blocks that a request lists. It must run inside Read.
+func (a *API) rows(after string, q *registryv1.ListRecordsRequest) (iter.Seq2[string, *blockv1.Block], error) {
+	v := a.records.View
+	if _, ok := v.Agent(q.Agent); !ok && q.Agent != "" {
+		return nil, request.NotFound(intent.UnknownAgent(v, q.Agent))
+	}
+	return page.Cloned(request.Only(v.Blocks(after), func(b *blockv1.Block) bool {
+		return q.Agent == "" || b.GetBuild().GetAgent() == q.Agent
+	})), noServers(q.On)
 }
 
 // Of returns the block of what last failed of an instance, or of what is wanted of it; nil without one. What failed no

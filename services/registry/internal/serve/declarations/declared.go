@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -121,7 +122,7 @@ func (d *declared[T]) outdated(changed T) []*registryv1.Outdated {
 }
 
 // ended returns the record to delete, which nothing may use. It must run inside Read.
-func (d *declared[T]) ended(q *registryv1.DeleteRecordRequest) ([]T, error) {
+func (d *declared[T]) ended(_ bus.Caller, q *registryv1.DeleteRecordRequest) ([]T, error) {
 	have, exists := d.get(q.Key)
 	if !exists {
 		return nil, d.unknown(q.Key)

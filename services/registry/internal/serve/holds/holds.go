@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -115,7 +116,7 @@ func (a holds) passed(but string) []ledger.Draft {
 }
 
 // ended returns the holds that a request ends. It must run inside Read.
-func (a holds) ended(q *registryv1.DeleteRecordRequest) ([]*holdv1.Hold, error) {
+func (a holds) ended(_ bus.Caller, q *registryv1.DeleteRecordRequest) ([]*holdv1.Hold, error) {
 	v := a.records.View
 	if (q.Key == "") == (q.Agent == "") || q.Key != "" && q.On != nil {
 		return nil, request.Invalid(code.Malformed, "name a hold by its id, or an agent and servers").

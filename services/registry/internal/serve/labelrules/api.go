@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -69,7 +70,7 @@ func (a rules) put(p table.Put[rule]) ([]ledger.Draft, error) {
 }
 
 // ended returns the rule that a request deletes. The labels that it gave go a little later. It must run inside Read.
-func (a rules) ended(q *registryv1.DeleteRecordRequest) ([]rule, error) {
+func (a rules) ended(_ bus.Caller, q *registryv1.DeleteRecordRequest) ([]rule, error) {
 	have, ok := a.records.View.LabelRule(q.Key)
 	if !ok {
 		return nil, a.unknown(q.Key)

@@ -44,7 +44,7 @@ type Noun[T interface {
 	// Outdated returns the instances that a configure would change after a change; nil for a noun that configures none.
 	Outdated func(changed T) []*registryv1.Outdated
 	// Ended returns the records that a request deletes, or refuses it.
-	Ended func(*registryv1.DeleteRecordRequest) ([]T, error)
+	Ended func(bus.Caller, *registryv1.DeleteRecordRequest) ([]T, error)
 	End   proto.Message // the fact of a record that ends
 	// Rows returns copies for an answer.
 	Rows func(after string, q *registryv1.ListRecordsRequest) (iter.Seq2[string, T], error)
@@ -142,6 +142,9 @@ func (n *Noun[T]) noun() ledger.Noun { return n.Name }
 func (n *Noun[T]) put(
 	ctx context.Context, a *API, c bus.Caller, q *registryv1.PutRecordRequest,
 ) (*registryv1.PutRecordResponse, error) {
+	if n.Check == nil {
+		return nil, request.Invalid(code.Malformed, "records of the noun %s are not put", n.Name)
+	}
 	p := Put[T]{Caller: c, Next: record.As[T](q.Record)}
 	if err := n.Check(p.Next); err != nil {
 		return nil, err
@@ -209,7 +212,7 @@ func (n *Noun[T]) end(
 		if n.gone(resp.Records) {
 			return nil, nil // another replica recorded it
 		}
-		ended, err := n.Ended(q)
+		ended, err := n.Ended(c, q)
 		if err != nil {
 			return nil, err
 		}
