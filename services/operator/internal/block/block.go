@@ -90,7 +90,7 @@ func removeCommand(env *cli.Env) *cobra.Command {
 		Short: "Lift a block; failures are counted anew.", Aliases: []string{"lift"},
 		Args: cli.Exactly("BLOCK"), PreRunE: cli.Prints(env, display.Blocks),
 		RunE: func(c *cobra.Command, a []string) error {
-			if why, _ := c.Flags().GetString("message"); why == "" {
+			if !c.Flags().Changed("message") {
 				return cli.Usage("say why. Try: garrison block remove %s -m WHY", a[0])
 			}
 			lifted, err := cli.Delete[*blockv1.Block](c.Context(), env, record.Delete(ledger.Block, a[0], 0))

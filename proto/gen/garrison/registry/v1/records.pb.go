@@ -29,7 +29,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Expect says whether a record must exist before it is put.
+// Expect is what must exist before a record is put.
 type Expect int32
 
 const (

@@ -100,7 +100,8 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 		t.Errorf("an upgrade everywhere: %q; %d instances have the block, want the three that failed", have, shown)
 	}
 	lift := func(why string) string {
-		_, err := s.table.Delete(t.Context(), bus.Caller{Actor: "alice", Note: why}, record.Delete(ledger.Block, b.Id[:8], 0))
+		caller := bus.Caller{Actor: "alice", Note: why}
+		_, err := s.table.Delete(t.Context(), caller, record.Delete(ledger.Block, b.Id[:8], 0))
 		return recordstest.CodeOf(err)
 	}
 	if have := lift(""); have != code.BadBlock {

@@ -104,7 +104,8 @@ func TestEveryChangeOfAHeldAgentIsLeftOutWhereItIsHeld(t *testing.T) {
 			}))
 			s.At = s.At.Add(2 * time.Hour)
 			s.hold(recordstest.On("web-2"))
-			list := recordstest.Call(s.World, s.api.List, &registryv1.ListRecordsRequest{Noun: "hold", Agent: "web"}).Holds
+			q := &registryv1.ListRecordsRequest{Noun: "hold", Agent: "web"}
+			list := recordstest.Call(s.World, s.api.List, q).Holds
 			if len(list) != 1 || list[0].Servers != 1 || list[0].SetBy != "alice" ||
 				list[0].ServerNames[recordstest.ServerID("web-2")] != "web-2" {
 				t.Errorf("listed %v, want the second hold alone", list)
@@ -133,7 +134,8 @@ func TestAHoldEndsAsAWhole(t *testing.T) {
 		t.Errorf("the same servers in another order are another hold %s, or one of %d facts", again.Id, n)
 	}
 	release := func(on *intentv1.Selector) string {
-		return recordstest.Code(s.World, s.api.Delete, &registryv1.DeleteRecordRequest{Noun: "hold", Agent: "web", On: on})
+		q := &registryv1.DeleteRecordRequest{Noun: "hold", Agent: "web", On: on}
+		return recordstest.Code(s.World, s.api.Delete, q)
 	}
 	if have := release(recordstest.On("web-1")); have != code.HoldIsWider {
 		t.Errorf("released on one of two servers: %q", have)

@@ -62,8 +62,10 @@ type Put[T any] struct {
 type Kept interface {
 	noun() ledger.Noun
 	put(context.Context, *API, bus.Caller, *registryv1.PutRecordRequest) (*registryv1.PutRecordResponse, error)
-	end(context.Context, *API, bus.Caller, *registryv1.DeleteRecordRequest) (*registryv1.DeleteRecordResponse, error)
 	list(context.Context, *API, *registryv1.ListRecordsRequest) (*registryv1.ListRecordsResponse, error)
+	end(
+		context.Context, *API, bus.Caller, *registryv1.DeleteRecordRequest,
+	) (*registryv1.DeleteRecordResponse, error)
 }
 
 // API answers requests about records.
@@ -85,7 +87,10 @@ func New(r *records.Records, log zerolog.Logger, nouns ...Kept) *API {
 // Serve registers the methods.
 func (a *API) Serve(s *bus.Service) error {
 	return errors.Join(
-		bus.Handle(s, "PutRecord", a.Put), bus.Handle(s, "DeleteRecord", a.Delete), bus.Handle(s, "ListRecords", a.List))
+		bus.Handle(s, "PutRecord", a.Put),
+		bus.Handle(s, "DeleteRecord", a.Delete),
+		bus.Handle(s, "ListRecords", a.List),
+	)
 }
 
 // Put creates or changes a record. It is safe to run twice: a record that is as requested already writes nothing.

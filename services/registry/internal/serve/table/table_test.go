@@ -54,7 +54,7 @@ func TestADryRunChecksARecordAndRecordsNothing(t *testing.T) {
 	w, api := start(t)
 	q := record.Create(shop("dry"))
 	q.DryRun = true
-	if have := record.As[*applicationv1.Application](recordstest.Call(w, api.Put, q).Record); have.Description != "dry" {
+	if have := recordstest.Call(w, api.Put, q).Record.GetApplication(); have.Description != "dry" {
 		t.Errorf("answered %v", have)
 	}
 	if len(w.Names(ledger.Application, "shop")) > 0 {
