@@ -14,8 +14,11 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
-// NounOf returns the noun of a record: the name of its message in lower case.
+// NounOf returns the noun of a record: the name of its message in lower case; "" of nil.
 func NounOf(body proto.Message) ledger.Noun {
+	if body == nil {
+		return ""
+	}
 	return ledger.Noun(strings.ToLower(string(body.ProtoReflect().Descriptor().Name())))
 }
 

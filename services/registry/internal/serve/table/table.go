@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -97,11 +95,7 @@ func (a *API) Serve(s *bus.Service) error {
 func (a *API) Put(
 	ctx context.Context, c bus.Caller, q *registryv1.PutRecordRequest,
 ) (*registryv1.PutRecordResponse, error) {
-	body := record.Body(q.GetRecord())
-	if body == nil {
-		return nil, request.Invalid(code.Malformed, "the request has no record")
-	}
-	n, err := a.kept(string(record.NounOf(body)))
+	n, err := a.kept(string(record.NounOf(record.Body(q.GetRecord()))))
 	if err != nil {
 		return nil, err
 	}
@@ -134,12 +128,7 @@ func (a *API) kept(noun string) (Kept, error) {
 	if n, ok := a.nouns[ledger.Noun(noun)]; ok {
 		return n, nil
 	}
-	var known []string
-	for _, name := range slices.Sorted(maps.Keys(a.nouns)) {
-		known = append(known, string(name))
-	}
-	return nil, request.Invalid(code.Malformed, "operators keep no records of the noun %.60q (known: %s)", noun,
-		strings.Join(known, ", "))
+	return nil, request.Invalid(code.Malformed, "operators keep no records of the noun %.60q", noun)
 }
 
 func (n *Noun[T]) noun() ledger.Noun { return n.Name }
