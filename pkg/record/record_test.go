@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -17,18 +18,22 @@ func Example() {
 	// Output: agent beacon EXPECT_ABSENT
 }
 
-// The names of the fields are those of the nouns in the ledger, so that a new noun needs no table.
-func TestEveryRecordIsOfANounOfTheLedger(t *testing.T) {
+func TestEveryRecordIsOfANounOfTheLedgerAndHasAList(t *testing.T) {
 	t.Parallel()
-	fields := (&registryv1.Record{}).ProtoReflect().Descriptor().Fields()
-	for i := range fields.Len() {
-		body := (&registryv1.Record{}).ProtoReflect().NewField(fields.Get(i)).Message().Interface()
-		if noun := record.NounOf(body); noun.Writer() != ledger.Registry {
-			t.Errorf("%s is no noun of the registry", noun)
-		}
+	var nouns []ledger.Noun
+	r := (&registryv1.Record{}).ProtoReflect()
+	for i := range r.Descriptor().Fields().Len() {
+		body := r.NewField(r.Descriptor().Fields().Get(i)).Message().Interface()
+		nouns = append(nouns, record.NounOf(body))
 		if record.FieldOf(&registryv1.ListRecordsResponse{}, body) == nil {
 			t.Errorf("no list holds records of the noun %s", record.NounOf(body))
 		}
+	}
+	want := []ledger.Noun{
+		ledger.Application, ledger.Environment, ledger.Agent, ledger.LabelRule, ledger.Hold, ledger.Block,
+	}
+	if !slices.Equal(nouns, want) {
+		t.Errorf("have %v, want %v", nouns, want)
 	}
 }
 

@@ -1,7 +1,6 @@
 package blocks
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -23,7 +22,6 @@ import (
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -156,26 +154,18 @@ func (a *API) notOne(q *registryv1.AddBlocksRequest, found int) error {
 // Noun returns how blocks are kept.
 func (a *API) Noun() table.Kept {
 	return &table.Noun[*blockv1.Block]{
-		Name: ledger.Block, Filtered: true, Get: a.records.View.Block, Ended: a.ended, End: &blockv1.Lifted{},
+		Name: ledger.Block, OfAgent: true, Get: a.records.View.Block, Ended: a.ended, End: &blockv1.Lifted{},
 		Rows: a.rows, Row: proto.CloneOf[*blockv1.Block],
 	}
 }
 
 // ended returns the block that a request lifts. It must run inside Read.
 func (a *API) ended(c bus.Caller, q *registryv1.DeleteRecordRequest) ([]*blockv1.Block, error) {
-	if err := cmp.Or(blockReason(c.Note), noServers(q.On)); err != nil {
+	if err := blockReason(c.Note); err != nil {
 		return nil, err
 	}
 	b, err := a.named(q.Key)
 	return []*blockv1.Block{b}, err
-}
-
-// noServers refuses a selector: a block is not of servers.
-func noServers(on *intentv1.Selector) error {
-	if on == nil {
-		return nil
-	}
-	return request.Invalid(code.BadFilter, "a block is about a build, and not about servers")
 }
 
 // named returns the block with an id, or with the only id that starts so. It must run inside Read.
@@ -201,7 +191,7 @@ func (a *API) rows(after string, q *registryv1.ListRecordsRequest) (iter.Seq2[st
 	}
 	return page.Cloned(request.Only(v.Blocks(after), func(b *blockv1.Block) bool {
 		return q.Agent == "" || b.GetBuild().GetAgent() == q.Agent
-	})), noServers(q.On)
+	})), nil
 }
 
 // Of returns the block of what last failed of an instance, or of what is wanted of it; nil without one. What failed no

@@ -40,7 +40,7 @@ type holds struct{ records *records.Records }
 func Noun(r *records.Records) table.Kept {
 	a := holds{r}
 	return &table.Noun[*holdv1.Hold]{
-		Name: ledger.Hold, Show: "garrison hold list", Filtered: true,
+		Name: ledger.Hold, Show: "garrison hold list", OfAgent: true, OnServers: true,
 		Get: r.View.Hold, Unknown: a.unknown, Check: a.check, Key: a.key, Put: a.put,
 		Ended: a.ended, End: &holdv1.Unset{}, Rows: a.rows,
 		Row: func(h *holdv1.Hold) *holdv1.Hold { return hold.Row(r.View, h) },

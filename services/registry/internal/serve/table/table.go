@@ -31,8 +31,8 @@ type Noun[T interface {
 }] struct {
 	Name ledger.Noun
 	Show string // the command that shows the record NAME
-	// Filtered reports that its records are listed and deleted also by an agent and by servers.
-	Filtered bool
+	// OfAgent and OnServers report that its records are selected also by an agent, and by servers.
+	OfAgent, OnServers bool
 
 	Get     func(key string) (T, bool)
 	Unknown func(key string) error       // refuses a key that no record has
@@ -257,10 +257,10 @@ func (n *Noun[T]) list(
 	return resp, nil
 }
 
-// checkFilter refuses an agent and servers for a noun whose records are not of these.
+// checkFilter refuses an agent and servers by which the records of the noun are not selected.
 func (n *Noun[T]) checkFilter(agent string, on *intentv1.Selector) error {
-	if !n.Filtered && (agent != "" || on != nil) {
-		return request.Invalid(code.BadFilter, "records of the noun %s have neither an agent nor servers", n.Name)
+	if agent != "" && !n.OfAgent || on != nil && !n.OnServers {
+		return request.Invalid(code.BadFilter, "records of the noun %s are not selected so", n.Name)
 	}
 	return nil
 }

@@ -78,6 +78,10 @@ func TestAListAndADeletionNameANounThatIsKept(t *testing.T) {
 	if have := recordstest.Code(w, api.List, record.List(ledger.Task)); have != code.Malformed {
 		t.Errorf("a list of tasks: %q", have)
 	}
+	q := record.List(ledger.Application)
+	if q.Agent = "web"; recordstest.Code(w, api.List, q) != code.BadFilter {
+		t.Error("applications are selected by an agent")
+	}
 	gone := recordstest.Call(w, api.Delete, record.Delete(ledger.Application, "shop", 0)).Records
 	if len(gone) != 1 || gone[0].GetApplication().GetName() != "shop" {
 		t.Errorf("deleted %v", gone)
