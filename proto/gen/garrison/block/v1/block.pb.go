@@ -355,8 +355,8 @@ const file_garrison_block_v1_block_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
 	"\x05image\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12\x1a\n" +
 	"\bplatform\x18\x03 \x01(\tR\bplatform\x121\n" +
-	"\x14configuration_digest\x18\x04 \x01(\fR\x13configurationDigest\"\b\n" +
-	"\x06Lifted\"\xff\x01\n" +
+	"\x14configuration_digest\x18\x04 \x01(\fR\x13configurationDigest\"\x16\n" +
+	"\x06LiftedJ\x04\b\x01\x10\x02R\x06reason\"\xff\x01\n" +
 	"\x05Block\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05build\x18\x02 \x01(\v2\x18.garrison.block.v1.BuildR\x05build\x12\x16\n" +
