@@ -26,6 +26,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -33,9 +35,9 @@ import (
 func applications(t *testing.T, c *bus.Conn) string {
 	t.Helper()
 	list := registryv1.File_garrison_registry_v1_registry_service_proto.Services().ByName("RegistryService").
-		Methods().ByName("ListApplications")
-	q := &registryv1.ListApplicationsRequest{}
-	r, err := bus.Call[*registryv1.ListApplicationsResponse](t.Context(), c, topology.UserRegistry, list, q)
+		Methods().ByName("ListRecords")
+	q := record.List(ledger.Application)
+	r, err := bus.Call[*registryv1.ListRecordsResponse](t.Context(), c, topology.UserRegistry, list, q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -89,9 +90,9 @@ func create(ctx context.Context, c *bus.Conn, name string) error {
 	method := registryv1.File_garrison_registry_v1_registry_service_proto.Services().
 		ByName("RegistryService").
 		Methods().
-		ByName("CreateApplication")
-	q := &registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: name}}
-	_, err := bus.Call[*registryv1.CreateApplicationResponse](ctx, c, topology.UserRegistry, method, q)
+		ByName("PutRecord")
+	q := record.Create(&applicationv1.Application{Name: name})
+	_, err := bus.Call[*registryv1.PutRecordResponse](ctx, c, topology.UserRegistry, method, q)
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -104,17 +106,17 @@ func TestOfACallThatWritesAndHasNoAnswerTheOutcomeIsNotKnown(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	c, silent := b.Dial(t, "alice"), b.Dial(t, "registry")
-	createAgent := registryService.Methods().ByName("CreateAgent")
+	createAgent := registryService.Methods().ByName("PutRecord")
 	says := func(method protoreflect.MethodDescriptor, q proto.Message) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		_, err := bus.Call[*registryv1.CreateAgentResponse](ctx, c, "registry", method, q)
+		_, err := bus.Call[*registryv1.PutRecordResponse](ctx, c, "registry", method, q)
 		if fault.RefusalOf(err).GetCode() != "NO_ANSWER" {
 			t.Errorf("%v, want no answer", err)
 		}
 		return strings.Contains(fault.RefusalOf(err).GetMessage(), "is not known")
 	}
-	if says(createAgent, &registryv1.CreateAgentRequest{}) {
+	if says(createAgent, record.Create(&agentv1.Agent{})) {
 		t.Error("nothing took the call")
 	}
 	for _, m := range []protoreflect.MethodDescriptor{createAgent, getServer} { // taken, and never answered
@@ -122,7 +124,7 @@ func TestOfACallThatWritesAndHasNoAnswerTheOutcomeIsNotKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !says(createAgent, &registryv1.CreateAgentRequest{}) || says(getServer, &registryv1.GetServerRequest{}) {
+	if !says(createAgent, record.Create(&agentv1.Agent{})) || says(getServer, &registryv1.GetServerRequest{}) {
 		t.Error("only a call that writes may have been carried out")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/freeport"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -146,8 +147,8 @@ func TestWhatTheBusForbidsFailsAtOnceAndNothingElseDoes(t *testing.T) {
 		allowed <- err
 	}()
 	intent := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{}}}
-	_, created := client.Call[*registryv1.CreateAgentResponse](within(t), c,
-		&registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "beacon"}})
+	_, created := client.Call[*registryv1.PutRecordResponse](within(t), c,
+		record.Create(&agentv1.Agent{Name: "beacon"}))
 	for what, err := range map[string]error{
 		"an intent": c.Publish(within(t), client.NewID(), intent), "a call": created,
 	} {
@@ -195,10 +196,10 @@ func TestWhatIsAskedWhileTheBusIsAwayIsDoneWhenItIsBack(t *testing.T) {
 	if err := facts.Serve(s, registry); err != nil {
 		t.Fatal(err)
 	}
-	err = bus.Handle(s, "CreateAgent", func(
-		context.Context, bus.Caller, *registryv1.CreateAgentRequest,
-	) (*registryv1.CreateAgentResponse, error) {
-		return &registryv1.CreateAgentResponse{}, nil
+	err = bus.Handle(s, "PutRecord", func(
+		context.Context, bus.Caller, *registryv1.PutRecordRequest,
+	) (*registryv1.PutRecordResponse, error) {
+		return &registryv1.PutRecordResponse{}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +213,7 @@ func TestWhatIsAskedWhileTheBusIsAwayIsDoneWhenItIsBack(t *testing.T) {
 			return err
 		},
 		"a write": func(ctx context.Context, c *client.Client) error {
-			_, err := client.Call[*registryv1.CreateAgentResponse](ctx, c, &registryv1.CreateAgentRequest{})
+			_, err := client.Call[*registryv1.PutRecordResponse](ctx, c, record.Create(&agentv1.Agent{}))
 			return err
 		},
 	}

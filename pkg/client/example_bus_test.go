@@ -48,7 +48,7 @@ func ExampleEvent_Position() {
 	e := &example{}
 	defer e.end()
 	b := bustest.Start(e)
-	record(e, b, 5)
+	recordFacts(e, b, 5)
 	c := connectToLedger(e, b)
 	var last client.Position
 	for e, err := range c.Follow(context.Background(), client.Query{}) {

@@ -35,7 +35,7 @@ func sequences(t testing.TB, c *client.Client, q client.Query) (out []uint64, er
 func TestEventsYieldsWhatAQueryMeans(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	tasks := record(t, b, 1200)
+	tasks := recordFacts(t, b, 1200)
 	c := connectToLedger(t, b)
 	for name, test := range map[string]struct {
 		query client.Query
@@ -62,7 +62,7 @@ func TestEventsYieldsWhatAQueryMeans(t *testing.T) {
 func TestTheLastEventsAreFoundFromTheEnd(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	tasks := record(t, b, 2600)
+	tasks := recordFacts(t, b, 2600)
 	c := connectToLedger(t, b)
 	early := func(e client.Event) bool { return e.Key == tasks[7] }
 	for name, test := range map[string]struct {
@@ -93,9 +93,9 @@ func TestTheLastEventsAreFoundFromTheEnd(t *testing.T) {
 func TestSequenceAtFindsTheFirstFactSinceATime(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	record(t, b, 10)
+	recordFacts(t, b, 10)
 	between := time.Now()
-	record(t, b, 10)
+	recordFacts(t, b, 10)
 	c := connectToLedger(t, b)
 	for at, want := range map[time.Time]uint64{
 		time.Unix(0, 0): 1, between: 11, between.Add(time.Hour): 21,
@@ -174,12 +174,12 @@ func (f *follower) resets(t testing.TB) *client.ResetError {
 func TestFollowYieldsEachFactOnceAcrossRestartsOfTheBus(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	record(t, b, 3)
+	recordFacts(t, b, 3)
 	f := follow(t, connectToLedger(t, b), client.Query{})
 	f.reads(t, 1, 3)
 	for round := uint64(0); round < 3; round++ {
 		b.Restart(t, func(string) {})
-		record(t, b, 2)
+		recordFacts(t, b, 2)
 		f.reads(t, 4+2*round, 5+2*round)
 	}
 }
@@ -187,11 +187,11 @@ func TestFollowYieldsEachFactOnceAcrossRestartsOfTheBus(t *testing.T) {
 func TestFollowResumesBehindAPositionWithoutGapOrDuplicate(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	record(t, b, 5)
+	recordFacts(t, b, 5)
 	first := follow(t, connectToLedger(t, b), client.Query{})
 	at := first.reads(t, 1, 3).Position()
 	first.stop()
-	record(t, b, 2)
+	recordFacts(t, b, 2)
 	follow(t, connectToLedger(t, b), client.Query{After: at}).reads(t, 4, 7)
 	follow(t, connectToLedger(t, b), client.Query{After: client.Position{Sequence: 5}}).reads(t, 6, 7)
 	follow(t, connectToLedger(t, b), client.Query{After: at, Noun: ledger.Server}).reads(t, 6, 6)
@@ -200,13 +200,13 @@ func TestFollowResumesBehindAPositionWithoutGapOrDuplicate(t *testing.T) {
 func TestFollowOfANounYieldsOnlyItsFacts(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	record(t, b, 3)
+	recordFacts(t, b, 3)
 	f := follow(t, connectToLedger(t, b), client.Query{Noun: ledger.Server})
 	f.reads(t, 1, 1)
-	record(t, b, 3)
+	recordFacts(t, b, 3)
 	f.reads(t, 4, 4)
 	b.Restart(t, func(string) {})
-	record(t, b, 1)
+	recordFacts(t, b, 1)
 	f.reads(t, 7, 7)
 }
 
@@ -219,7 +219,7 @@ func setBack(t testing.TB, b *bustest.Bus, backup string, n int) {
 		}
 	})
 	if n > 0 {
-		record(t, b, n)
+		recordFacts(t, b, n)
 	}
 }
 
@@ -239,9 +239,9 @@ func TestALedgerThatWasSetBackIsAReset(t *testing.T) {
 	for name, grown := range map[string]int{"and is shorter": 0, "and grew beyond": 9} {
 		t.Run(name, func(t *testing.T) {
 			b := bustest.Start(t)
-			record(t, b, 3)
+			recordFacts(t, b, 3)
 			kept := backup(t, b)
-			record(t, b, 2)
+			recordFacts(t, b, 2)
 			f := follow(t, connectToLedger(t, b), client.Query{})
 			filtered := follow(t, connectToLedger(t, b), client.Query{Noun: ledger.Server})
 			last := f.reads(t, 1, 5)
@@ -265,7 +265,7 @@ func TestALedgerThatWasSetBackIsAReset(t *testing.T) {
 func TestMissingFactsAreAResetBehindThem(t *testing.T) {
 	t.Parallel()
 	b := bustest.StartWithoutGuard(t)
-	record(t, b, 9)
+	recordFacts(t, b, 9)
 	c := connectToLedger(t, b)
 	f := follow(t, c, client.Query{})
 	f.reads(t, 1, 9)

@@ -58,8 +58,8 @@ func answer[Q, R proto.Message](t testing.TB, s *bus.Service, method string, f f
 	}
 }
 
-// record appends n facts about tasks to the ledger, behind one about a server, and returns the keys of the tasks.
-func record(t testing.TB, b *bustest.Bus, n int) (tasks []string) {
+// recordFacts appends n facts about tasks to the ledger, behind one about a server, and returns the keys of the tasks.
+func recordFacts(t testing.TB, b *bustest.Bus, n int) (tasks []string) {
 	t.Helper()
 	drafts := []ledger.Draft{ledger.Free(ledger.Fact{
 		Noun: ledger.Server, Key: server1, Body: &serverv1.Online{}, ID: ident.New(), At: noon,

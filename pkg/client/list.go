@@ -21,6 +21,9 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/page"
+	"github.com/garrison-fleet/garrison/pkg/record"
 )
 
 // partRows is the largest number of rows that a service returns at once.
@@ -55,16 +58,16 @@ func Collect[R Part](ctx context.Context, c *Client, request proto.Message, limi
 func parts[R Part](ctx context.Context, c *Client, request proto.Message, limit int) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		var zero R
-		q, page, err := withPage(request)
+		q, p, err := withPage(request)
 		if err != nil {
 			yield(zero, err)
 			return
 		}
-		each := page.GetLimit()
+		each := p.GetLimit()
 		for have := 0; ; {
-			page.Limit = each
+			p.Limit = each
 			if limit > 0 {
-				page.Limit = min(each, uint32(limit-have))
+				p.Limit = min(each, uint32(limit-have))
 			}
 			r, err := Call[R](ctx, c, q)
 			if err != nil {
@@ -72,9 +75,9 @@ func parts[R Part](ctx context.Context, c *Client, request proto.Message, limit 
 				return
 			}
 			have += rowCount(r)
-			again := r.GetNextCursor() == page.Cursor // a service that repeats itself must not end in a loop
-			page.Cursor = r.GetNextCursor()
-			if !yield(r, nil) || page.Cursor == "" || again || limit > 0 && have >= limit {
+			again := r.GetNextCursor() == p.Cursor // a service that repeats itself must not end in a loop
+			p.Cursor = r.GetNextCursor()
+			if !yield(r, nil) || p.Cursor == "" || again || limit > 0 && have >= limit {
 				return
 			}
 		}
@@ -92,25 +95,21 @@ func withPage(request proto.Message) (proto.Message, *apiv1.Page, error) {
 	if m.IsValid() {
 		q = proto.Clone(request).ProtoReflect()
 	}
-	page, ok := q.Mutable(field).Message().Interface().(*apiv1.Page)
+	p, ok := q.Mutable(field).Message().Interface().(*apiv1.Page)
 	if !ok {
 		return nil, nil, fault.New(fault.Internal, "%s has no page", m.Descriptor().FullName())
 	}
-	if page.Limit == 0 {
-		page.Limit = partRows
+	if p.Limit == 0 {
+		p.Limit = partRows
 	}
-	return q.Interface(), page, nil
+	return q.Interface(), p, nil
 }
 
-// rowCount returns the number of rows in a part: the last repeated field before the cursor. Earlier ones describe the
-// list as a whole.
+// rowCount returns the number of rows in a part.
 func rowCount(part proto.Message) int {
 	m := part.ProtoReflect()
-	fields := m.Descriptor().Fields()
-	for i := fields.ByName("next_cursor").Index() - 1; i >= 0; i-- {
-		if fields.Get(i).IsList() {
-			return m.Get(fields.Get(i)).List().Len()
-		}
+	if f := page.RowsField(m); f != nil {
+		return m.Get(f).List().Len()
 	}
 	return 0
 }
@@ -159,19 +158,17 @@ func (c *Client) Instances(
 
 // Agents iterates over agents, by name.
 func (c *Client) Agents(ctx context.Context) iter.Seq2[*agentv1.Agent, error] {
-	return list(ctx, c, &registryv1.ListAgentsRequest{}, (*registryv1.ListAgentsResponse).GetAgents)
+	return list(ctx, c, record.List(ledger.Agent), (*registryv1.ListRecordsResponse).GetAgents)
 }
 
 // Applications iterates over applications, by name.
 func (c *Client) Applications(ctx context.Context) iter.Seq2[*applicationv1.Application, error] {
-	q := &registryv1.ListApplicationsRequest{}
-	return list(ctx, c, q, (*registryv1.ListApplicationsResponse).GetApplications)
+	return list(ctx, c, record.List(ledger.Application), (*registryv1.ListRecordsResponse).GetApplications)
 }
 
 // Environments iterates over environments, by name.
 func (c *Client) Environments(ctx context.Context) iter.Seq2[*environmentv1.Environment, error] {
-	q := &registryv1.ListEnvironmentsRequest{}
-	return list(ctx, c, q, (*registryv1.ListEnvironmentsResponse).GetEnvironments)
+	return list(ctx, c, record.List(ledger.Environment), (*registryv1.ListRecordsResponse).GetEnvironments)
 }
 
 // Intents iterates over the intents that the registry keeps, the newest first. A nil request means all.

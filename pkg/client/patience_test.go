@@ -15,6 +15,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/facts"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
@@ -109,10 +111,10 @@ func TestACallIsRepeatedWithItsIDUnlessItsCallerAsksAgain(t *testing.T) {
 		) (*registryv1.GetServerResponse, error) {
 			return &registryv1.GetServerResponse{}, taken(caller)
 		}),
-		bus.Handle(s, "CreateAgent", func(
-			_ context.Context, caller bus.Caller, _ *registryv1.CreateAgentRequest,
-		) (*registryv1.CreateAgentResponse, error) {
-			return &registryv1.CreateAgentResponse{}, taken(caller)
+		bus.Handle(s, "PutRecord", func(
+			_ context.Context, caller bus.Caller, _ *registryv1.PutRecordRequest,
+		) (*registryv1.PutRecordResponse, error) {
+			return &registryv1.PutRecordResponse{}, taken(caller)
 		}),
 	)
 	if err != nil {
@@ -124,7 +126,7 @@ func TestACallIsRepeatedWithItsIDUnlessItsCallerAsksAgain(t *testing.T) {
 		return err
 	}
 	write := func(ctx context.Context) error {
-		_, err := Call[*registryv1.CreateAgentResponse](ctx, c, &registryv1.CreateAgentRequest{})
+		_, err := Call[*registryv1.PutRecordResponse](ctx, c, record.Create(&agentv1.Agent{}))
 		return err
 	}
 	for _, one := range []struct {

@@ -54,7 +54,7 @@ func TestAwaitLooksAgainSoonAfterAFact(t *testing.T) {
 	looks := 0
 	err := c.Await(within(t), func(ctx context.Context) (bool, error) {
 		if looks++; looks == 1 {
-			record(t, b, 1)
+			recordFacts(t, b, 1)
 		}
 		end, err := c.LedgerEnd(ctx)
 		return end == 1 && looks > 1, err

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -121,4 +122,22 @@ func digestOf(q Request) string {
 	}
 	sum := sha256.Sum256(append(data, m.Descriptor().FullName()...))
 	return hex.EncodeToString(sum[:digestBytes])
+}
+
+// RowsField returns the field with the rows of a list response: the last list before its cursor; earlier ones describe
+// the list as a whole. In a response that names a noun, it is the list of messages of that name. It returns nil for
+// another message.
+func RowsField(m protoreflect.Message) protoreflect.FieldDescriptor {
+	fields := m.Descriptor().Fields()
+	cursor, noun := fields.ByName("next_cursor"), fields.ByName("noun")
+	if cursor == nil {
+		return nil
+	}
+	for i := cursor.Index() - 1; i >= 0; i-- {
+		f := fields.Get(i)
+		if f.IsList() && (noun == nil || strings.ToLower(string(f.Message().Name())) == m.Get(noun).String()) {
+			return f
+		}
+	}
+	return nil
 }

@@ -13,8 +13,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/facts"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -41,15 +43,8 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, client.Services[ledger.Registry], "v1.0.0")
 	f.check(t, s)
 	f.servers(t, s)
-	f.labelRules(t, s)
 	f.invitations(t, s)
 	f.instances(t, s)
-	handle(t, f, s, "ListAgents", func(*registryv1.ListAgentsRequest) (*registryv1.ListAgentsResponse, error) {
-		return &registryv1.ListAgentsResponse{Agents: f.agents}, nil
-	})
-	handle(t, f, s, "ChangeAgent", func(q *registryv1.ChangeAgentRequest) (*registryv1.ChangeAgentResponse, error) {
-		return &registryv1.ChangeAgentResponse{Agent: q.GetAgent()}, nil
-	})
 	if err := facts.Serve(s, c); err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +55,7 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 		}
 		return &registryv1.SealSecretsResponse{Sealed: out}, nil
 	})
-	f.groups(t, s)
-	f.environments(t, s)
+	f.records(t, s)
 	f.defaults(t, s)
 	f.rollouts(t, s)
 	f.cleanUps(t, s)
@@ -69,19 +63,6 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	f.candidates(t, s)
 	f.changes(t, s)
 	f.plans(t, s)
-	handle(t, f, s, "CreateAgent", func(q *registryv1.CreateAgentRequest) (*registryv1.CreateAgentResponse, error) {
-		if q.GetAgent().GetName() == "taken" {
-			return nil, fault.Refuse(fault.Conflict,
-				&apiv1.Refusal{Code: "EXISTS", Message: "there is an agent \"taken\""})
-		}
-		if len(q.GetAgent().GetMetadata()) > 0 { // others are not remembered: there are scripts about an empty list
-			f.agents = append(f.agents, q.GetAgent())
-		}
-		return &registryv1.CreateAgentResponse{Agent: q.GetAgent()}, nil
-	})
-	handle(t, f, s, "DeleteAgent", func(*registryv1.DeleteAgentRequest) (*registryv1.DeleteAgentResponse, error) {
-		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Code: "DENIED", Message: "not you"})
-	})
 	handle(t, f, s, "GetIntent", func(q *registryv1.GetIntentRequest) (*registryv1.GetIntentResponse, error) {
 		if r := f.intent(q.GetIntentId()); r != nil {
 			return &registryv1.GetIntentResponse{Intent: r}, nil
@@ -192,88 +173,89 @@ func executors() (rows []*registryv1.InstanceRow) {
 	return rows
 }
 
-func (f *fakes) groups(t testing.TB, s *bus.Service) {
-	handle(
-		t,
-		f,
-		s,
-		"ListApplications",
-		func(*registryv1.ListApplicationsRequest) (*registryv1.ListApplicationsResponse, error) {
-			return &registryv1.ListApplicationsResponse{Applications: f.apps}, nil
-		},
-	)
-	handle(
-		t,
-		f,
-		s,
-		"CreateApplication",
-		func(q *registryv1.CreateApplicationRequest) (*registryv1.CreateApplicationResponse, error) {
-			q.Application.Revision = 7
-			f.apps = append(f.apps, q.GetApplication())
-			return &registryv1.CreateApplicationResponse{Application: q.GetApplication()}, nil
-		},
-	)
-	handle(
-		t,
-		f,
-		s,
-		"ChangeApplication",
-		func(q *registryv1.ChangeApplicationRequest) (*registryv1.ChangeApplicationResponse, error) {
-			next := q.GetApplication()
-			if have := f.apps[0].GetRevision(); next.GetRevision() != have {
-				return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
-					Code:    "REVISION_CHANGED",
-					Message: fmt.Sprintf("revision %d, not %d: bob changed metadata.level", have, next.GetRevision()),
-				})
+// records answers about records, and keeps most of what is created and changed.
+func (f *fakes) records(t testing.TB, s *bus.Service) {
+	handle(t, f, s, "ListRecords", func(q *registryv1.ListRecordsRequest) (*registryv1.ListRecordsResponse, error) {
+		resp := &registryv1.ListRecordsResponse{Noun: q.GetNoun()}
+		switch ledger.Noun(q.GetNoun()) {
+		case ledger.Agent:
+			resp.Agents = f.agents
+		case ledger.Application:
+			resp.Applications = f.apps
+		case ledger.Environment:
+			resp.Environments = f.envs
+		case ledger.LabelRule:
+			resp.Rules = f.rules
+		}
+		return resp, nil
+	})
+	handle(t, f, s, "PutRecord", func(q *registryv1.PutRecordRequest) (*registryv1.PutRecordResponse, error) {
+		create := q.GetExpect() == registryv1.Expect_EXPECT_ABSENT
+		switch next := record.Body(q.GetRecord()).(type) {
+		case *agentv1.Agent:
+			return f.putAgent(next, create)
+		case *applicationv1.Application:
+			return f.putApplication(next, create)
+		case *environmentv1.Environment:
+			return f.putEnvironment(next, create)
+		case *labelrulev1.LabelRule: // each matches two servers
+			next.Revision, next.Matches, next.Owners = 7, 2, nil
+			if !q.GetDryRun() {
+				f.rules = []*labelrulev1.LabelRule{next}
 			}
-			next.Revision, next.ChangedBy = next.Revision+1, "ann"
-			f.apps = []*applicationv1.Application{next}
-			return &registryv1.ChangeApplicationResponse{Application: next, Outdated: []*registryv1.Outdated{
-				{
-					Agent: "beacon", Instances: 3, LeftOut: 1,
-					First: &apiv1.Refusal{Code: "SCHEMA_MISMATCH", Message: "why"},
-				},
-				{Agent: "resolver", Instances: 1},
-			}}, nil
-		},
-	)
+			return &registryv1.PutRecordResponse{Record: q.GetRecord()}, nil
+		}
+		return nil, unknown("MALFORMED", "noun", "", "")
+	})
+	handle(t, f, s, "DeleteRecord", func(*registryv1.DeleteRecordRequest) (*registryv1.DeleteRecordResponse, error) {
+		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{Code: "DENIED", Message: "not you"})
+	})
 }
 
-func (f *fakes) environments(t testing.TB, s *bus.Service) {
-	handle(
-		t,
-		f,
-		s,
-		"ListEnvironments",
-		func(*registryv1.ListEnvironmentsRequest) (*registryv1.ListEnvironmentsResponse, error) {
-			return &registryv1.ListEnvironmentsResponse{Environments: f.envs}, nil
+func (f *fakes) putAgent(next *agentv1.Agent, create bool) (*registryv1.PutRecordResponse, error) {
+	if create && next.GetName() == "taken" {
+		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{Code: "EXISTS", Message: "there is an agent \"taken\""})
+	}
+	if create && len(next.GetMetadata()) > 0 { // others are not remembered: there are scripts about an empty list
+		f.agents = append(f.agents, next)
+	}
+	return &registryv1.PutRecordResponse{Record: record.Of(next)}, nil
+}
+
+func (f *fakes) putApplication(next *applicationv1.Application, create bool) (*registryv1.PutRecordResponse, error) {
+	if create {
+		next.Revision = 7
+		f.apps = append(f.apps, next)
+		return &registryv1.PutRecordResponse{Record: record.Of(next)}, nil
+	}
+	if have := f.apps[0].GetRevision(); next.GetRevision() != have {
+		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
+			Code:    "REVISION_CHANGED",
+			Message: fmt.Sprintf("revision %d, not %d: bob changed metadata.level", have, next.GetRevision()),
+		})
+	}
+	next.Revision, next.ChangedBy = next.Revision+1, "ann"
+	f.apps = []*applicationv1.Application{next}
+	return &registryv1.PutRecordResponse{Record: record.Of(next), Outdated: []*registryv1.Outdated{
+		{
+			Agent: "beacon", Instances: 3, LeftOut: 1,
+			First: &apiv1.Refusal{Code: "SCHEMA_MISMATCH", Message: "why"},
 		},
-	)
-	handle(
-		t,
-		f,
-		s,
-		"CreateEnvironment",
-		func(q *registryv1.CreateEnvironmentRequest) (*registryv1.CreateEnvironmentResponse, error) {
-			f.envs = append(f.envs, q.GetEnvironment())
-			return &registryv1.CreateEnvironmentResponse{Environment: q.GetEnvironment()}, nil
-		},
-	)
-	handle(
-		t,
-		f,
-		s,
-		"ChangeEnvironment",
-		func(q *registryv1.ChangeEnvironmentRequest) (*registryv1.ChangeEnvironmentResponse, error) {
-			if have := f.envs[0].GetRevision(); q.GetEnvironment().GetRevision() != have {
-				return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
-					Code: "REVISION_CHANGED", Message: fmt.Sprintf("revision %d", have),
-				})
-			}
-			f.envs = []*environmentv1.Environment{q.GetEnvironment()}
-			return &registryv1.ChangeEnvironmentResponse{Environment: q.GetEnvironment()}, nil
-		},
-	)
+		{Agent: "resolver", Instances: 1},
+	}}, nil
+}
+
+func (f *fakes) putEnvironment(next *environmentv1.Environment, create bool) (*registryv1.PutRecordResponse, error) {
+	if create {
+		f.envs = append(f.envs, next)
+	} else if have := f.envs[0].GetRevision(); next.GetRevision() != have {
+		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
+			Code: "REVISION_CHANGED", Message: fmt.Sprintf("revision %d", have),
+		})
+	} else {
+		f.envs = []*environmentv1.Environment{next}
+	}
+	return &registryv1.PutRecordResponse{Record: record.Of(next)}, nil
 }
 
 // tokenNamed returns a pooled token with which web-1 and web-2 joined.
@@ -282,22 +264,6 @@ func tokenNamed(name string) *tokenv1.Token {
 		Name: name, State: tokenv1.State_STATE_ACTIVE, Uses: 40, Used: 2,
 		ExpiresAt: timestamppb.New(noon.Add(time.Hour)), FromAddresses: []string{"10.0.0.0/8"},
 	}
-}
-
-// labelRules answers about label rules; each matches two servers.
-func (f *fakes) labelRules(t testing.TB, s *bus.Service) {
-	handle(t, f, s, "ListLabelRules", func(*registryv1.ListLabelRulesRequest) (
-		*registryv1.ListLabelRulesResponse, error,
-	) {
-		return &registryv1.ListLabelRulesResponse{Rules: f.rules}, nil
-	})
-	handle(t, f, s, "SetLabelRule", func(q *registryv1.SetLabelRuleRequest) (*registryv1.SetLabelRuleResponse, error) {
-		rule := &labelrulev1.LabelRule{Name: q.GetName(), When: q.GetWhen(), Labels: q.GetLabels(), Revision: 7}
-		if !q.GetDryRun() {
-			f.rules = []*labelrulev1.LabelRule{rule}
-		}
-		return &registryv1.SetLabelRuleResponse{Rule: rule, Matches: 2}, nil
-	})
 }
 
 // deadServers returns the dead servers that a request lists. gone-3 is of the label rack=c alone.

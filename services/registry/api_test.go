@@ -15,27 +15,26 @@ import (
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 )
 
 // furnished is a site with one record of each kind that others may name.
 func furnished(t *testing.T) *site {
 	s, _ := installed(t, "web")
-	must[*registryv1.CreateApplicationResponse](s, "CreateApplication",
-		&registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}})
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
-		&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}})
-	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{
-		Agent: &agentv1.Agent{
-			Name:         "cron",
-			Kind:         agentv1.Kind_KIND_FILES,
-			Application:  "sdc",
-			Dependencies: []string{"web"},
-		}})
+	s.put(record.Create(&applicationv1.Application{Name: "sdc"}))
+	s.put(record.Create(&environmentv1.Environment{Name: "prod"}))
+	s.put(record.Create(&agentv1.Agent{
+		Name:         "cron",
+		Kind:         agentv1.Kind_KIND_FILES,
+		Application:  "sdc",
+		Dependencies: []string{"web"},
+	}))
 	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
 		&registryv1.ChangeServerRequest{Server: "one", Environment: proto.String("prod")})
 	s.invite("later")
@@ -65,126 +64,107 @@ var wrongRequests = []struct {
 	{"CreateToken", "UNKNOWN_ENVIRONMENT", &registryv1.CreateTokenRequest{Name: "a", Uses: 1, Environment: "none"}},
 	{"RevokeToken", "UNKNOWN_TOKEN", &registryv1.RevokeTokenRequest{Name: "takn"}},
 	{"AddBlocks", "BAD_BLOCK", &registryv1.AddBlocksRequest{Agent: "web", Version: "1.0.0"}},
-	{"SetHold", "EMPTY_SELECTOR", &registryv1.SetHoldRequest{Agent: "web"}},
+	{"PutRecord", "EMPTY_SELECTOR", record.Set(&holdv1.Hold{Agent: "web"})},
 	{"SetDefault", "BAD_REACH", &registryv1.SetDefaultRequest{Environment: "prod", Agent: "web"}},
 	{"MoveServers", "EMPTY_SELECTOR", &registryv1.MoveServersRequest{Environment: "prod"}},
-	{"DeleteAgent", "IN_USE", &registryv1.DeleteAgentRequest{Name: "vm"}},
+	{"DeleteRecord", "IN_USE", record.Delete(ledger.Agent, "vm", 0)},
 	{"ListAvailable", "UNKNOWN_AGENT", &registryv1.ListAvailableRequest{Agent: "wep"}},
 	{"ListAvailable", "UNKNOWN_ENVIRONMENT", &registryv1.ListAvailableRequest{Environment: "prot"}},
-	{"CreateAgent", "EXISTS", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: daemon}}},
-	{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "We b", Kind: daemon}}},
-	{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{}},
-	{"CreateAgent", "BAD_NAME", &registryv1.CreateAgentRequest{ // without a reporter
-		Agent: &agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL},
-	}},
-	{"CreateAgent", "UNSUPPORTED_KIND", &registryv1.CreateAgentRequest{
-		Agent: &agentv1.Agent{Name: "new", Kind: daemon, Reporter: "lister"},
-	}},
-	{"CreateAgent", "BAD_DURATION", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{
+	{"PutRecord", "EXISTS", record.Create(&agentv1.Agent{Name: "web", Kind: daemon})},
+	{"PutRecord", "BAD_NAME", record.Create(&agentv1.Agent{Name: "We b", Kind: daemon})},
+	{"PutRecord", "BAD_NAME", record.Create(&agentv1.Agent{})},
+	{"PutRecord", "BAD_NAME", record.Create( // without a reporter
+		&agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL})},
+	{"PutRecord", "UNSUPPORTED_KIND", record.Create(&agentv1.Agent{Name: "new", Kind: daemon, Reporter: "lister"})},
+	{"PutRecord", "BAD_DURATION", record.Create(&agentv1.Agent{
 		Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL, Reporter: "lister",
 		ReportWithin: durationpb.New(time.Second),
-	}}},
+	})},
 	{"ReportExternal", "BAD_REPORT", &registryv1.ReportExternalRequest{
 		Agent: "web", Found: make([]*externalv1.Found, 501),
 	}},
 	{"ReportExternal", "NOT_REPORTER", &registryv1.ReportExternalRequest{Agent: "web"}},
 	{"ListExternals", "UNKNOWN_AGENT", &registryv1.ListExternalsRequest{Agent: "wep"}},
-	{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new"}}},
-	{"CreateAgent", "BAD_KIND", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "executor", Kind: daemon}}},
+	{"PutRecord", "BAD_KIND", record.Create(&agentv1.Agent{Name: "new"})},
+	{"PutRecord", "BAD_KIND", record.Create(&agentv1.Agent{Name: "executor", Kind: daemon})},
 	{
-		"CreateAgent", "UNKNOWN_APPLICATION",
-		&registryv1.CreateAgentRequest{Agent: &agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}},
+		"PutRecord", "UNKNOWN_APPLICATION",
+		record.Create(&agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}),
 	},
 	{
-		"CreateAgent", "UNKNOWN_AGENT",
-		&registryv1.CreateAgentRequest{
-			Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"wep"}},
-		},
+		"PutRecord", "UNKNOWN_AGENT",
+		record.Create(&agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"wep"}}),
 	},
 	{
-		"CreateAgent", "DEPENDENCY_CYCLE",
-		&registryv1.CreateAgentRequest{
-			Agent: &agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"new"}},
-		},
+		"PutRecord", "DEPENDENCY_CYCLE",
+		record.Create(&agentv1.Agent{Name: "new", Kind: daemon, Dependencies: []string{"new"}}),
 	},
 	{
-		"ChangeAgent", "DEPENDENCY_CYCLE",
-		&registryv1.ChangeAgentRequest{
-			Agent: &agentv1.Agent{Name: "web", Kind: daemon, Dependencies: []string{"cron"}},
-		},
+		"PutRecord", "DEPENDENCY_CYCLE",
+		record.Change(&agentv1.Agent{Name: "web", Kind: daemon, Dependencies: []string{"cron"}}),
 	},
 	{
-		"ChangeAgent", "KIND_FIXED",
-		&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_FILES}},
+		"PutRecord", "KIND_FIXED",
+		record.Change(&agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_FILES}),
 	},
 	{
-		"ChangeAgent", "UNKNOWN_AGENT",
-		&registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{Name: "wep", Kind: daemon}},
+		"PutRecord", "UNKNOWN_AGENT",
+		record.Change(&agentv1.Agent{Name: "wep", Kind: daemon}),
 	},
-	{"DeleteAgent", "IN_USE", &registryv1.DeleteAgentRequest{Name: "web"}},
-	{"DeleteAgent", "UNKNOWN_AGENT", &registryv1.DeleteAgentRequest{Name: "nothing-like-it"}},
+	{"DeleteRecord", "IN_USE", record.Delete(ledger.Agent, "web", 0)},
+	{"DeleteRecord", "UNKNOWN_AGENT", record.Delete(ledger.Agent, "nothing-like-it", 0)},
 	{
-		"CreateApplication", "EXISTS",
-		&registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "sdc"}},
+		"PutRecord", "EXISTS",
+		record.Create(&applicationv1.Application{Name: "sdc"}),
 	},
-	{"CreateApplication", "BAD_NAME", &registryv1.CreateApplicationRequest{}},
+	{"PutRecord", "BAD_NAME", record.Create(&applicationv1.Application{})},
 	{
-		"CreateApplication", "BAD_METADATA",
-		&registryv1.CreateApplicationRequest{
-			Application: &applicationv1.Application{Name: "m", Metadata: map[string]string{"a-b": "c"}},
-		},
+		"PutRecord", "BAD_METADATA",
+		record.Create(&applicationv1.Application{Name: "m", Metadata: map[string]string{"a-b": "c"}}),
 	},
 	{
-		"ChangeApplication", "BAD_METADATA",
-		&registryv1.ChangeApplicationRequest{
-			Application: &applicationv1.Application{Name: "sdc", Metadata: map[string]string{"a": "\x00"}},
-		},
+		"PutRecord", "BAD_METADATA",
+		record.Change(&applicationv1.Application{Name: "sdc", Metadata: map[string]string{"a": "\x00"}}),
 	},
 	{
-		"ChangeApplication", "UNKNOWN_APPLICATION",
-		&registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{Name: "manta"}},
+		"PutRecord", "UNKNOWN_APPLICATION",
+		record.Change(&applicationv1.Application{Name: "manta"}),
 	},
-	{"ChangeApplication", "BAD_NAME", &registryv1.ChangeApplicationRequest{}},
+	{"PutRecord", "BAD_NAME", record.Change(&applicationv1.Application{})},
 	{
-		"CreateEnvironment", "BAD_METADATA",
-		&registryv1.CreateEnvironmentRequest{
-			Environment: &environmentv1.Environment{Name: "m", Metadata: map[string]string{"": "c"}},
-		},
+		"PutRecord", "BAD_METADATA",
+		record.Create(&environmentv1.Environment{Name: "m", Metadata: map[string]string{"": "c"}}),
 	},
 	{
-		"ChangeEnvironment", "BAD_METADATA",
-		&registryv1.ChangeEnvironmentRequest{
-			Environment: &environmentv1.Environment{Name: "prod", Metadata: map[string]string{"": "c"}},
-		},
+		"PutRecord", "BAD_METADATA",
+		record.Change(&environmentv1.Environment{Name: "prod", Metadata: map[string]string{"": "c"}}),
 	},
 	{
-		"ChangeEnvironment", "UNKNOWN_ENVIRONMENT",
-		&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "test"}},
+		"PutRecord", "UNKNOWN_ENVIRONMENT",
+		record.Change(&environmentv1.Environment{Name: "test"}),
 	},
 	{
-		"ChangeEnvironment", "BAD_NAME",
-		&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Channel: "A b"}},
+		"PutRecord", "BAD_NAME",
+		record.Change(&environmentv1.Environment{Name: "prod", Channel: "A b"}),
 	},
 	{
-		"ChangeAgent", "BAD_METADATA",
-		&registryv1.ChangeAgentRequest{
-			Agent: &agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}},
-		},
+		"PutRecord", "BAD_METADATA",
+		record.Change(&agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}}),
 	},
 	{
-		"ChangeEnvironment", "BAD_WINDOW",
-		&registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{
+		"PutRecord", "BAD_WINDOW",
+		record.Change(&environmentv1.Environment{
 			Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars/Olympus"}},
-		}},
+		}),
 	},
-	{"DeleteApplication", "IN_USE", &registryv1.DeleteApplicationRequest{Name: "sdc"}},
-	{"DeleteApplication", "UNKNOWN_APPLICATION", &registryv1.DeleteApplicationRequest{Name: "manta"}},
+	{"DeleteRecord", "IN_USE", record.Delete(ledger.Application, "sdc", 0)},
+	{"DeleteRecord", "UNKNOWN_APPLICATION", record.Delete(ledger.Application, "manta", 0)},
 	{
-		"CreateEnvironment", "EXISTS",
-		&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}},
+		"PutRecord", "EXISTS",
+		record.Create(&environmentv1.Environment{Name: "prod"}),
 	},
-	{"DeleteEnvironment", "IN_USE", &registryv1.DeleteEnvironmentRequest{Name: "prod"}},
-	{"DeleteEnvironment", "UNKNOWN_ENVIRONMENT", &registryv1.DeleteEnvironmentRequest{Name: "test"}},
+	{"DeleteRecord", "IN_USE", record.Delete(ledger.Environment, "prod", 0)},
+	{"DeleteRecord", "UNKNOWN_ENVIRONMENT", record.Delete(ledger.Environment, "test", 0)},
 	{"InviteServer", "EXISTS", &registryv1.InviteServerRequest{Name: "one"}},
 	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "two", ServerId: "two"}},
 	{
@@ -197,11 +177,9 @@ var wrongRequests = []struct {
 		},
 	},
 	{
-		"ChangeEnvironment", "BAD_OWNER", &registryv1.ChangeEnvironmentRequest{
-			Environment: &environmentv1.Environment{
-				Name: "prod", Owners: []*ownerv1.FieldOwner{{Name: "a"}, {Name: "a"}},
-			},
-		},
+		"PutRecord", "BAD_OWNER", record.Change(&environmentv1.Environment{
+			Name: "prod", Owners: []*ownerv1.FieldOwner{{Name: "a"}, {Name: "a"}},
+		}),
 	},
 	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "A b"}},
 	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "all"}},
@@ -288,10 +266,8 @@ func TestAChangeReplacesAGroupsRecord(t *testing.T) {
 	}
 	env := &environmentv1.Environment{Name: "prod", Channel: "release", Metadata: map[string]string{"level": "warn"}}
 	for range 2 { // the second request changes nothing
-		gotApp := must[*registryv1.ChangeApplicationResponse](s, "ChangeApplication",
-			&registryv1.ChangeApplicationRequest{Application: app}).Application
-		gotEnv := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment",
-			&registryv1.ChangeEnvironmentRequest{Environment: env}).Environment
+		gotApp := s.put(record.Change(app)).Record.GetApplication()
+		gotEnv := s.put(record.Change(env)).Record.GetEnvironment()
 		if gotApp.CreatedAt == nil || gotApp.Description != app.Description || gotApp.Metadata["level"] != "info" {
 			t.Errorf("the application is %v", gotApp)
 		}

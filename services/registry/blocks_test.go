@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -15,7 +17,7 @@ import (
 
 func (s *site) blocks() []*blockv1.Block {
 	s.t.Helper()
-	return must[*registryv1.ListBlocksResponse](s, "ListBlocks", &registryv1.ListBlocksRequest{Agent: "web"}).Blocks
+	return must[*registryv1.ListRecordsResponse](s, "ListRecords", record.List(ledger.Block)).Blocks
 }
 
 func upWeb(version string, on *intentv1.Selector) *intentv1.Intent {
@@ -55,7 +57,11 @@ func TestABuildThatHaltsARolloutIsBlockedAndAnUndoMayGoBackToWhatRan(t *testing.
 	if replayed.Same != replayed.Recorded {
 		t.Errorf("the replay differs: %v", replayed)
 	}
-	must[*registryv1.RemoveBlockResponse](s, "RemoveBlock", &registryv1.RemoveBlockRequest{Id: b.Id, Reason: "fixed"})
+	_, err := bus.Call[*registryv1.DeleteRecordResponse](bus.WithNote(t.Context(), "fixed"), s.ops, ledger.Registry,
+		methods.ByName("DeleteRecord"), record.Delete(ledger.Block, b.Id, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.control(id, registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME)
 	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
 

@@ -10,6 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -92,9 +93,7 @@ func TestWhatCannotBeInstalledWaitsWithItsReasonAndComesAsSoonAsItCan(t *testing
 	s.channel("release", true)
 	s.agent("db")
 	s.agent("web", "db")
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-		Environment: &environmentv1.Environment{Name: "prod"},
-	})
+	s.put(record.Create(&environmentv1.Environment{Name: "prod"}))
 	s.setDefault("web", reachNew)
 	id := s.join("one", "prod")
 	s.image("web", "1.0.0", "release", func(m *imagev1.Manifest) { m.Platform.Arch = "arm64" })
@@ -173,9 +172,7 @@ func defaulted(t *testing.T) *site {
 	s.image("db", "1.0.0", "release")
 	s.image("web", "1.0.0", "release")
 	for _, name := range []string{"prod", "test"} {
-		must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-			Environment: &environmentv1.Environment{Name: name},
-		})
+		s.put(record.Create(&environmentv1.Environment{Name: name}))
 	}
 	return s
 }

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -24,9 +26,9 @@ import (
 // vms declares an agent of kind external that the caller of the site reports.
 func (s *site) vms(within time.Duration) {
 	s.t.Helper()
-	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{
+	s.put(record.Create(&agentv1.Agent{
 		Name: "vm", Kind: agentv1.Kind_KIND_EXTERNAL, Reporter: "alice", ReportWithin: durationpb.New(within),
-	}})
+	}))
 }
 
 func (s *site) reportVMs(complete *registryv1.Range, found ...*externalv1.Found) *registryv1.ReportExternalResponse {
@@ -147,19 +149,18 @@ func TestACheckListsExternalInstancesThatAreBadOrStale(t *testing.T) {
 }
 
 // want replaces the versions that are wanted of the agent vm.
-func (s *site) want(wanted map[string]string) *registryv1.ChangeAgentRequest {
-	all := must[*registryv1.ListAgentsResponse](s, "ListAgents", &registryv1.ListAgentsRequest{})
+func (s *site) want(wanted map[string]string) *registryv1.PutRecordRequest {
+	all := must[*registryv1.ListRecordsResponse](s, "ListRecords", record.List(ledger.Agent))
 	next := proto.CloneOf(all.Agents[0])
 	next.Wanted = wanted
-	return &registryv1.ChangeAgentRequest{Agent: next}
+	return record.Change(next)
 }
 
 func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.vms(time.Hour)
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
-		&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}})
+	s.put(record.Create(&environmentv1.Environment{Name: "prod"}))
 	id := s.server("web-1")
 	must[*registryv1.ChangeServerResponse](s, "ChangeServer",
 		&registryv1.ChangeServerRequest{Server: id, Environment: proto.String("prod")})
@@ -180,8 +181,7 @@ func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T)
 	if got := differ(); len(got) != 0 {
 		t.Errorf("nothing is wanted, and these differ: %q", got)
 	}
-	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
-		s.want(map[string]string{"all": "2", "env=prod": "3", "own": "1"}))
+	s.put(s.want(map[string]string{"all": "2", "env=prod": "3", "own": "1"}))
 	want := []string{"3 there: it has version 1", "2 apart: it has version 1"}
 	if got := differ(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q differ; want %q", got, want)
@@ -193,15 +193,13 @@ func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T)
 			t.Errorf("%s is listed with %q as wanted", name, row.Wanted)
 		}
 	}
-	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
-		s.want(map[string]string{"all": "1", "env=prod": "1", "lost": "1"}))
+	s.put(s.want(map[string]string{"all": "1", "env=prod": "1", "lost": "1"}))
 	missing := s.check(&registryv1.CheckFleetRequest{Agent: "vm"}).Differences
 	if len(missing) != 1 || missing[0].Cause != code.StaleReport || missing[0].Observed != "never reported" ||
 		missing[0].Reason != "lost: it is wanted, and no report lists it" {
 		t.Errorf("an instance that no report lists: %v", missing)
 	}
-	must[*registryv1.ChangeAgentResponse](s, "ChangeAgent",
-		s.want(map[string]string{"all": "2", "env=prod": "3", "own": "1"}))
+	s.put(s.want(map[string]string{"all": "2", "env=prod": "3", "own": "1"}))
 	upgraded := proto.CloneOf(there)
 	upgraded.Version = "3"
 	s.reportVMs(nil, upgraded)

@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -203,12 +204,16 @@ func must[R proto.Message](s *site, method protoreflect.Name, q proto.Message) R
 	return r
 }
 
+// put creates or changes a record.
+func (s *site) put(q *registryv1.PutRecordRequest) *registryv1.PutRecordResponse {
+	s.t.Helper()
+	return must[*registryv1.PutRecordResponse](s, "PutRecord", q)
+}
+
 // agent creates an agent of kind daemon.
 func (s *site) agent(name string, dependencies ...string) {
 	s.t.Helper()
-	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{
-		Agent: &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON, Dependencies: dependencies},
-	})
+	s.put(record.Create(&agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON, Dependencies: dependencies}))
 }
 
 func (s *site) channel(name string, byDefault bool) {

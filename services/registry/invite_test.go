@@ -17,8 +17,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -245,7 +247,7 @@ func holdSite(t *testing.T) (s *site, servers []string) {
 func TestAListShowsNothingOfAnotherOne(t *testing.T) {
 	t.Parallel()
 	s, _ := holdSite(t)
-	must[*registryv1.SetHoldResponse](s, "SetHold", &registryv1.SetHoldRequest{Agent: "beacon", On: on("web-1")})
+	s.put(record.Set(&holdv1.Hold{Agent: "beacon", On: on("web-1")}))
 	list := func(server string) (*registryv1.ListInstancesResponse, error) {
 		return ask[*registryv1.ListInstancesResponse](s, "ListInstances",
 			&registryv1.ListInstancesRequest{Server: server})

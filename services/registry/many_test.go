@@ -9,11 +9,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -204,9 +207,9 @@ func TestServersGetTheirLabelsByRule(t *testing.T) {
 	when := []*intentv1.Condition{{Field: "os", Operator: intentv1.Operator_OPERATOR_IN, Values: []string{"linux"}}}
 	set := func(value string) {
 		t.Helper()
-		must[*registryv1.SetLabelRuleResponse](s, "SetLabelRule", &registryv1.SetLabelRuleRequest{
+		s.put(record.Set(&labelrulev1.LabelRule{
 			Name: "linux", When: when, Labels: map[string]string{"platform": value},
-		})
+		}))
 	}
 	set("gnu")
 	until("the label is there", "gnu")
@@ -221,6 +224,6 @@ func TestServersGetTheirLabelsByRule(t *testing.T) {
 	until("an operator's label wins", "mine")
 	must[*registryv1.ChangeServerResponse](s, "ChangeServer", unset)
 	until("the rule's label is back", "tux")
-	must[*registryv1.UnsetLabelRuleResponse](s, "UnsetLabelRule", &registryv1.UnsetLabelRuleRequest{Name: "linux"})
+	must[*registryv1.DeleteRecordResponse](s, "DeleteRecord", record.Delete(ledger.LabelRule, "linux", 0))
 	until("the label goes with its rule", "")
 }

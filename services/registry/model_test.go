@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -116,9 +117,7 @@ func checks() int {
 // begin makes the servers and environments of a history.
 func (m *model) begin() {
 	for _, e := range m.environments() {
-		must[*registryv1.CreateEnvironmentResponse](m.site, "CreateEnvironment", &registryv1.CreateEnvironmentRequest{
-			Environment: &environmentv1.Environment{Name: e},
-		})
+		m.site.put(record.Create(&environmentv1.Environment{Name: e}))
 	}
 	for n := range 3 {
 		m.enrolled(fmt.Sprint(m.history, "-", n), m.environments()[n%2])

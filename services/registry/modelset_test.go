@@ -8,11 +8,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -30,8 +34,8 @@ func (m *model) hold() {
 	if rapid.Bool().Draw(m.rt, "unhold") {
 		err = m.unhold(h, agent)
 	} else {
-		_, err = ask[*registryv1.SetHoldResponse](m.site, "SetHold",
-			&registryv1.SetHoldRequest{Agent: agent, On: on(h.id), Reason: "model"})
+		_, err = ask[*registryv1.PutRecordResponse](m.site, "PutRecord",
+			record.Set(&holdv1.Hold{Agent: agent, On: on(h.id)}))
 	}
 	if err != nil && m.life(h) == serverv1.Life_LIFE_ALIVE { // one that ends is refused
 		m.rt.Fatalf("hold: %v", err)
@@ -40,8 +44,8 @@ func (m *model) hold() {
 
 // unhold ends the holds of an agent on a server, if there are any.
 func (m *model) unhold(h *host, agent string) error {
-	q := &registryv1.UnsetHoldsRequest{Agent: agent, On: on(h.id)}
-	_, err := ask[*registryv1.UnsetHoldsResponse](m.site, "UnsetHolds", q)
+	q := &registryv1.DeleteRecordRequest{Noun: string(ledger.Hold), Agent: agent, On: on(h.id)}
+	_, err := ask[*registryv1.DeleteRecordResponse](m.site, "DeleteRecord", q)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -52,21 +56,21 @@ func (m *model) unhold(h *host, agent string) error {
 func (m *model) rule() {
 	name, environment := m.history+draw(m, "rule", []string{"-1", "-2"}), draw(m, "environment", m.environments())
 	if rapid.Bool().Draw(m.rt, "unset") {
-		q := &registryv1.UnsetLabelRuleRequest{Name: name}
-		_, err := ask[*registryv1.UnsetLabelRuleResponse](m.site, "UnsetLabelRule", q)
+		q := record.Delete(ledger.LabelRule, name, 0)
+		_, err := ask[*registryv1.DeleteRecordResponse](m.site, "DeleteRecord", q)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			m.rt.Fatalf("unset a rule: %v", err)
 		}
 		delete(m.rules, name)
 		return
 	}
-	r := must[*registryv1.SetLabelRuleResponse](m.site, "SetLabelRule", &registryv1.SetLabelRuleRequest{
+	r := m.site.put(record.Set(&labelrulev1.LabelRule{
 		Name: name, Labels: map[string]string{tier: draw(m, "value", []string{"a", "b"})},
 		When: []*intentv1.Condition{{
 			Field: "env", Operator: intentv1.Operator_OPERATOR_IN, Values: []string{environment},
 		}},
-	})
-	m.rules[name] = r.Rule
+	}))
+	m.rules[name] = r.Record.GetLabelRule()
 }
 
 // reinstall asks for a server to be emptied, and does not wait for the outcome.

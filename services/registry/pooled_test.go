@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -65,8 +66,7 @@ func (s *site) joinWith(token trust.Token, key, host string) (*registryv1.EnrolR
 func TestManyServersJoinWithOneToken(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
-		&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod"}})
+	s.put(record.Create(&environmentv1.Environment{Name: "prod"}))
 	token := s.pooled(&registryv1.CreateTokenRequest{
 		Name: "rack-a", Uses: 3, Environment: "prod", Labels: map[string]string{"rack": "a"},
 	})

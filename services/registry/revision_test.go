@@ -12,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
@@ -25,8 +26,8 @@ func TestOperatorsNeverOverwriteEachOtherSilently(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.registry()
-	read := must[*registryv1.CreateApplicationResponse](s, "CreateApplication", // a list of the other may be behind
-		&registryv1.CreateApplicationRequest{Application: &applicationv1.Application{Name: "net"}}).Application
+	read := s.put( // a list of the other may be behind
+		record.Create(&applicationv1.Application{Name: "net"})).Record.GetApplication()
 	if read.Revision == 0 || read.ChangedBy == "" || read.ChangedAt != nil || len(read.Changed) > 0 {
 		t.Fatalf("a new application is %v", read)
 	}
@@ -37,8 +38,8 @@ func TestOperatorsNeverOverwriteEachOtherSilently(t *testing.T) {
 		wait.Go(func() {
 			next := proto.CloneOf(read)
 			next.Metadata = map[string]string{"level": strings.Repeat("x", n+1)}
-			_, errs[n] = ask[*registryv1.ChangeApplicationResponse](s, "ChangeApplication",
-				&registryv1.ChangeApplicationRequest{Application: next})
+			_, errs[n] = ask[*registryv1.PutRecordResponse](s, "PutRecord",
+				record.Change(next))
 		})
 	}
 	wait.Wait()
@@ -61,35 +62,33 @@ func TestOperatorsNeverOverwriteEachOtherSilently(t *testing.T) {
 func TestARecordChangesOnlyAtTheRevisionThatIsNamed(t *testing.T) {
 	t.Parallel()
 	s := furnished(t)
-	env := must[*registryv1.ListEnvironmentsResponse](s, "ListEnvironments",
-		&registryv1.ListEnvironmentsRequest{}).Environments[0]
+	env := must[*registryv1.ListRecordsResponse](s, "ListRecords",
+		record.List(ledger.Environment)).Environments[0]
 	next := &environmentv1.Environment{
 		Name: env.Name, Channel: "release", Description: "of tests", Revision: env.Revision + 1,
 	}
-	change := &registryv1.ChangeEnvironmentRequest{Environment: next}
-	if got := s.code("ChangeEnvironment", change); got != "REVISION_CHANGED" {
+	change := record.Change(next)
+	if got := s.code("PutRecord", change); got != "REVISION_CHANGED" {
 		t.Errorf("code %q", got)
 	}
 	next.Revision = env.Revision
-	got := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", change).Environment
+	got := s.put(change).Record.GetEnvironment()
 	if got.Revision <= env.Revision || got.ChangedAt == nil || got.Changed[len(got.Changed)-1] != "description" {
 		t.Errorf("after the change: %v", got)
 	}
 	// A lost answer: the same change again holds already, though its revision has passed.
-	must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", change)
+	s.put(change)
 	s.agent("spare")
-	one := must[*registryv1.ListAgentsResponse](s, "ListAgents", &registryv1.ListAgentsRequest{}).Agents
+	one := must[*registryv1.ListRecordsResponse](s, "ListRecords", record.List(ledger.Agent)).Agents
 	for _, a := range one {
 		if a.Name == "spare" {
-			remove := &registryv1.DeleteAgentRequest{Name: "spare", IfRevision: a.Revision + 1}
-			if got := s.code("DeleteAgent", remove); got != "REVISION_CHANGED" {
+			remove := record.Delete(ledger.Agent, "spare", a.Revision+1)
+			if got := s.code("DeleteRecord", remove); got != "REVISION_CHANGED" {
 				t.Errorf("code %q", got)
 			}
-			must[*registryv1.ChangeAgentResponse](s, "ChangeAgent", &registryv1.ChangeAgentRequest{
-				Agent: &agentv1.Agent{Name: "spare", Kind: a.Kind, Tier: 2},
-			})
+			s.put(record.Change(&agentv1.Agent{Name: "spare", Kind: a.Kind, Tier: 2}))
 			remove.IfRevision = a.Revision
-			if got := s.code("DeleteAgent", remove); got != "REVISION_CHANGED" {
+			if got := s.code("DeleteRecord", remove); got != "REVISION_CHANGED" {
 				t.Errorf("a changed record: code %q", got)
 			}
 		}
@@ -125,14 +124,11 @@ func webShop(t *testing.T) (*site, *agentv1.Agent) {
 	s := start(t)
 	s.channel("release", true)
 	for _, name := range []string{"prod", "test"} {
-		must[*registryv1.CreateEnvironmentResponse](s, "CreateEnvironment",
-			&registryv1.CreateEnvironmentRequest{Environment: &environmentv1.Environment{Name: name}})
+		s.put(record.Create(&environmentv1.Environment{Name: name}))
 	}
-	must[*registryv1.CreateApplicationResponse](s, "CreateApplication", &registryv1.CreateApplicationRequest{
-		Application: &applicationv1.Application{Name: "shop"},
-	})
+	s.put(record.Create(&applicationv1.Application{Name: "shop"}))
 	web := &agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_DAEMON, Application: "shop", Schema: webSchema}
-	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{Agent: web})
+	s.put(record.Create(web))
 	s.image("web", "1.0.0", "release")
 	for _, name := range []string{"one", "two", "three"} {
 		s.server(name)
@@ -144,8 +140,8 @@ func webShop(t *testing.T) (*site, *agentv1.Agent) {
 }
 
 // prod is a change of the metadata of an environment.
-func prod(m map[string]string) *registryv1.ChangeEnvironmentRequest {
-	return &registryv1.ChangeEnvironmentRequest{Environment: &environmentv1.Environment{Name: "prod", Metadata: m}}
+func prod(m map[string]string) *registryv1.PutRecordRequest {
+	return record.Change(&environmentv1.Environment{Name: "prod", Metadata: m})
 }
 
 // An environment whose values break the schema is refused; one instance whose own values do is left out and named.
@@ -159,23 +155,23 @@ func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
 		want   string
 	}{
 		"an environment": {
-			"ChangeEnvironment", prod(map[string]string{"log": value(t, `{"keep": "x"}`)}),
+			"PutRecord", prod(map[string]string{"log": value(t, `{"keep": "x"}`)}),
 			`metadata.log.keep: got string, want integer (set by the environment prod)`,
 		},
 		"a secret": {
-			"ChangeEnvironment", prod(secretValue),
+			"PutRecord", prod(secretValue),
 			`metadata.password: the secret breaks minLength (set by the environment prod)`,
 		},
 		"an application": {
-			"ChangeApplication", &registryv1.ChangeApplicationRequest{Application: &applicationv1.Application{
+			"PutRecord", record.Change(&applicationv1.Application{
 				Name: "shop", Metadata: map[string]string{"level": "loud"},
-			}},
+			}),
 			`metadata.level: value must be one of 'info', 'debug' (set by the application shop)`,
 		},
 		"another schema": {
-			"ChangeAgent", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{
+			"PutRecord", record.Change(&agentv1.Agent{
 				Name: "web", Kind: web.Kind, Application: "shop", Schema: `{"required": ["level"]}`,
-			}},
+			}),
 			`metadata.level: is required and missing (no level sets it)`,
 		},
 	} {
@@ -185,24 +181,20 @@ func TestMetadataFitsTheSchemaOfItsAgent(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if got := s.code("ChangeAgent", &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{
+	if got := s.code("PutRecord", record.Change(&agentv1.Agent{
 		Name: "web", Kind: web.Kind, Schema: `{"$ref": "https://example.org/"}`,
-	}}); got != "BAD_SCHEMA" {
+	})); got != "BAD_SCHEMA" {
 		t.Errorf("a remote schema: %q", got)
 	}
 	// No server is in the environment test, so nothing breaks.
-	must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", &registryv1.ChangeEnvironmentRequest{
-		Environment: &environmentv1.Environment{Name: "test", Metadata: map[string]string{"level": "loud"}},
-	})
+	s.put(record.Change(&environmentv1.Environment{Name: "test", Metadata: map[string]string{"level": "loud"}}))
 }
 
 // A wrong value of an agent that was not installed yet was found at its first install.
 func TestAnAgentsValuesFitItsSchemaBeforeItHasAnInstance(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	must[*registryv1.CreateApplicationResponse](s, "CreateApplication", &registryv1.CreateApplicationRequest{
-		Application: &applicationv1.Application{Name: "shop", Metadata: map[string]string{"level": "loud"}},
-	})
+	s.put(record.Create(&applicationv1.Application{Name: "shop", Metadata: map[string]string{"level": "loud"}}))
 	const text = `{"required": ["port"],
 		"properties": {"level": {"enum": ["info"]}, "log": {"required": ["keep"]}}}`
 	web := func(change func(*agentv1.Agent)) *agentv1.Agent {
@@ -220,14 +212,14 @@ func TestAnAgentsValuesFitItsSchemaBeforeItHasAnInstance(t *testing.T) {
 	inShop := web(func(a *agentv1.Agent) { a.Application = "shop" })
 	const byAgent = "metadata.level: value must be 'info' (set by the agent web)"
 	const byShop = "(set by the application shop)"
-	refused("CreateAgent", &registryv1.CreateAgentRequest{Agent: wrong}, byAgent)
-	refused("CreateAgent", &registryv1.CreateAgentRequest{Agent: inShop}, byShop)
+	refused("PutRecord", record.Create(wrong), byAgent)
+	refused("PutRecord", record.Create(inShop), byShop)
 	// What is missing may come from an environment or an instance.
-	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{
-		Agent: web(func(a *agentv1.Agent) { a.Metadata = map[string]string{"log": value(t, `{"dir": "/var/log"}`)} }),
-	})
-	refused("ChangeAgent", &registryv1.ChangeAgentRequest{Agent: wrong}, byAgent)
-	refused("ChangeAgent", &registryv1.ChangeAgentRequest{Agent: inShop}, byShop)
+	s.put(record.Create(web(func(a *agentv1.Agent) {
+		a.Metadata = map[string]string{"log": value(t, `{"dir": "/var/log"}`)}
+	})))
+	refused("PutRecord", record.Change(wrong), byAgent)
+	refused("PutRecord", record.Change(inShop), byShop)
 }
 
 func TestASchemaThatChangesNamesWhatIsOutdated(t *testing.T) {
@@ -242,18 +234,16 @@ func TestASchemaThatChangesNamesWhatIsOutdated(t *testing.T) {
 
 	// Now a schema comes that only the own value of one breaks: it is left out and named, and the others go on.
 	web.Schema = `{"properties": {"level": {"const": "info"}}}`
-	changed := must[*registryv1.ChangeAgentResponse](s, "ChangeAgent", &registryv1.ChangeAgentRequest{Agent: web})
+	changed := s.put(record.Change(web))
 	if len(changed.Outdated) != 1 || changed.Outdated[0].Instances != 0 || changed.Outdated[0].LeftOut != 1 ||
 		changed.Outdated[0].First.GetCode() != "SCHEMA_MISMATCH" {
 		t.Errorf("outdated: %v", changed.Outdated)
 	}
-	shop := must[*registryv1.ChangeApplicationResponse](s, "ChangeApplication", &registryv1.ChangeApplicationRequest{
-		Application: &applicationv1.Application{Name: "shop", Metadata: map[string]string{"level": "info"}},
-	})
+	shop := s.put(record.Change(&applicationv1.Application{Name: "shop", Metadata: map[string]string{"level": "info"}}))
 	if got := shop.Outdated; len(got) != 1 || got[0].Agent != "web" || got[0].Instances != 2 || got[0].LeftOut != 1 {
 		t.Errorf("outdated: %v", got)
 	}
-	env := must[*registryv1.ChangeEnvironmentResponse](s, "ChangeEnvironment", prod(map[string]string{"a": "b"}))
+	env := s.put(prod(map[string]string{"a": "b"}))
 	if got := env.Outdated; len(got) != 1 || got[0].Instances != 1 || got[0].LeftOut != 0 {
 		t.Errorf("outdated in prod: %v", got)
 	}
@@ -261,11 +251,9 @@ func TestASchemaThatChangesNamesWhatIsOutdated(t *testing.T) {
 	if a.Changed != 2 || a.LeftOut != 1 || a.Reasons[0].Code != "SCHEMA_MISMATCH" {
 		t.Errorf("accepted %v", a)
 	}
-	again := must[*registryv1.ChangeApplicationResponse](s, "ChangeApplication", &registryv1.ChangeApplicationRequest{
-		Application: &applicationv1.Application{
-			Name: "shop", Description: "of shops", Metadata: shop.Application.Metadata,
-		},
-	})
+	again := s.put(record.Change(&applicationv1.Application{
+		Name: "shop", Description: "of shops", Metadata: shop.Record.GetApplication().Metadata,
+	}))
 	if len(again.Outdated) > 0 {
 		t.Error("a description changes no configuration:", again.Outdated)
 	}

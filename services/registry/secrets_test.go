@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -35,13 +36,11 @@ func TestASecretIsSealedInEveryFact(t *testing.T) {
 	s := start(t)
 	s.channel("release", true)
 	password := map[string]string{"password": s.sealed("password", canary+"-1")}
-	must[*registryv1.CreateApplicationResponse](s, "CreateApplication", &registryv1.CreateApplicationRequest{
-		Application: &applicationv1.Application{Name: "shop", Metadata: password},
-	})
+	s.put(record.Create(&applicationv1.Application{Name: "shop", Metadata: password}))
 	token := map[string]string{"token": s.sealed("token", canary+"-2")}
-	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{Agent: &agentv1.Agent{
+	s.put(record.Create(&agentv1.Agent{
 		Name: "web", Kind: agentv1.Kind_KIND_DAEMON, Application: "shop", Metadata: token,
-	}})
+	}))
 	s.image("web", "1.0.0", "release")
 	id := s.server("one")
 	s.accepted(topology.VerbInstall, install("web", on("one")))
@@ -72,14 +71,12 @@ func TestASecretIsRefusedInClearUnderAnotherNameAndWhenForged(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	sealed := s.sealed("password", canary)
-	agent := func(metadata map[string]string) *registryv1.ChangeAgentRequest {
-		return &registryv1.ChangeAgentRequest{Agent: &agentv1.Agent{
+	agent := func(metadata map[string]string) *registryv1.PutRecordRequest {
+		return record.Change(&agentv1.Agent{
 			Name: "web", Kind: agentv1.Kind_KIND_DAEMON, Metadata: metadata,
-		}}
+		})
 	}
-	must[*registryv1.CreateAgentResponse](s, "CreateAgent", &registryv1.CreateAgentRequest{
-		Agent: agent(map[string]string{"password": sealed}).Agent,
-	})
+	s.put(record.Create(agent(map[string]string{"password": sealed}).Record.GetAgent()))
 	for _, c := range []struct {
 		what     string
 		metadata map[string]string
@@ -92,7 +89,7 @@ func TestASecretIsRefusedInClearUnderAnotherNameAndWhenForged(t *testing.T) {
 		{"without it", nil, "none"},
 		{"in clear, once it is gone", map[string]string{"password": "public"}, "none"},
 	} {
-		if got := s.code("ChangeAgent", agent(c.metadata)); got != c.code {
+		if got := s.code("PutRecord", agent(c.metadata)); got != c.code {
 			t.Errorf("%s: code %q, want %q", c.what, got, c.code)
 		}
 	}
@@ -120,7 +117,7 @@ func TestASecretIsRefusedInClearUnderAnotherNameAndWhenForged(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := map[string]string{"password": other.Seal("password", "x")}
-	if got := s.code("ChangeAgent", agent(foreign)); got != "BAD_METADATA" {
+	if got := s.code("PutRecord", agent(foreign)); got != "BAD_METADATA" {
 		t.Errorf("sealed by another Garrison: code %q", got)
 	}
 }

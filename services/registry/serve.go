@@ -24,6 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/reports"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/rollouts"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/servers"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
@@ -52,8 +53,6 @@ func (r *Registry) serve(ctx context.Context) error {
 
 // answerAll registers the methods.
 func (r *Registry) answerAll(api *bus.Service) error {
-	rules := labelrules.NewAPI(r.records, r.cfg.Log)
-	holding := holds.NewAPI(r.records, r.cfg.Log)
 	blocking := blocks.NewAPI(r.records, r.cfg.Log)
 	tokens := admission.NewTokens(r.admission, r.cfg.Log)
 	restore := servers.NewRestores(r.records, r.unknown, r.cfg.Log)
@@ -76,15 +75,7 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListLobby", r.lobby.List),
 		bus.Handle(api, "AcceptLobby", r.lobby.Accept),
 		bus.Handle(api, "RejectLobby", r.lobby.Reject),
-		bus.Handle(api, "SetLabelRule", rules.Set),
-		bus.Handle(api, "UnsetLabelRule", rules.Unset),
-		bus.Handle(api, "ListLabelRules", rules.List),
-		bus.Handle(api, "SetHold", holding.Set),
-		bus.Handle(api, "UnsetHolds", holding.Unset),
-		bus.Handle(api, "ListHolds", holding.List),
 		bus.Handle(api, "AddBlocks", blocking.Add),
-		bus.Handle(api, "RemoveBlock", blocking.Remove),
-		bus.Handle(api, "ListBlocks", blocking.List),
 		bus.Handle(api, "CreateToken", tokens.Create),
 		bus.Handle(api, "ListTokens", tokens.List),
 		bus.Handle(api, "RevokeToken", tokens.Revoke),
@@ -108,8 +99,13 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "MoveServers", defaults.Move),
 		facts.Serve(api, r.cfg.Conn),
 		bus.Handle(api, "SealSecrets", r.records.SealSecrets),
-		declarations.Serve(r.records, api),
+		table.New(r.records, r.cfg.Log, r.nouns(blocking)...).Serve(api),
 	)
+}
+
+// nouns returns how the records that operators keep are kept.
+func (r *Registry) nouns(b *blocks.API) []table.Kept {
+	return append(declarations.Nouns(r.records), labelrules.Noun(r.records), holds.Noun(r.records), b.Noun())
 }
 
 // serveServers registers the methods about servers.

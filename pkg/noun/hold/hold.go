@@ -10,6 +10,7 @@
 package hold
 
 import (
+	"cmp"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -28,10 +29,14 @@ var Life = declared.Table{
 	declared.Present: {"set": declared.Present, "unset": declared.Absent},
 }
 
-// Apply folds a fact into a hold's record, as declared.Set does.
+// Apply folds a fact into a hold's record, as declared.Set does. A hold that is in effect keeps its reason when it is
+// set without one.
 func Apply(have *holdv1.Hold, f ledger.Fact) (*holdv1.Hold, bool) {
 	return declared.Set(Life, have, f, func(h *holdv1.Hold) {
-		h.Id, h.SetAt, h.SetBy = f.Key, timestamppb.New(f.At), f.Actor
+		h.Id, h.SetAt, h.SetBy, h.Reason = f.Key, timestamppb.New(f.At), f.Actor, f.Note
+		if InEffect(have, f.At) {
+			h.Reason = cmp.Or(f.Note, have.Reason)
+		}
 	})
 }
 

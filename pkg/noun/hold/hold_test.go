@@ -15,8 +15,9 @@ import (
 
 func Example() {
 	on := &intentv1.Selector{Environment: "prod"}
-	set := &holdv1.Hold{Agent: "beacon", On: on, Reason: "OPS-7"}
-	h, _ := hold.Apply(nil, ledger.Fact{Noun: ledger.Hold, Key: hold.ID("beacon", on), Body: set, Actor: "ann"})
+	set := &holdv1.Hold{Agent: "beacon", On: on}
+	f := ledger.Fact{Noun: ledger.Hold, Key: hold.ID("beacon", on), Body: set, Actor: "ann", Note: "OPS-7"}
+	h, _ := hold.Apply(nil, f)
 	fmt.Println(h.Agent, h.On.Environment, h.SetBy, h.Reason)
 	// Output: beacon prod ann OPS-7
 }

@@ -2,7 +2,6 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -90,8 +88,8 @@ func readSchema(path string) (string, error) {
 
 // Commands returns the command agent with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := cli.Ask[*registryv1.ListAgentsResponse](env, &registryv1.ListAgentsRequest{})
-	return record.Commands(env, record.Noun[agent]{
+	return record.Commands(record.Noun[agent]{
+		Env:         env,
 		Word:        "agent",
 		Unknown:     code.UnknownAgent,
 		Command:     "agent",
@@ -102,26 +100,6 @@ func Commands(env *cli.Env) *cobra.Command {
 		Blank:       func(name string) agent { return &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON} },
 		SetMetadata: func(a agent, m map[string]string) { a.Metadata = m },
 		Flags:       agentFlags,
-		All: func(ctx context.Context) ([]agent, error) {
-			r, err := cli.Collect(ctx, cli.PageFlags{}, ask)
-			return r.GetAgents(), err
-		},
-		List: func(ctx context.Context, p cli.PageFlags) error { return cli.List(ctx, env, p, listing, ask) },
-		Create: func(ctx context.Context, a agent) (agent, error) {
-			r, err := cli.Call[*registryv1.CreateAgentResponse](ctx, env,
-				&registryv1.CreateAgentRequest{Agent: a})
-			return r.GetAgent(), err
-		},
-		On: func(string) string { return "all" },
-		Change: func(ctx context.Context, a agent) (agent, []*registryv1.Outdated, error) {
-			r, err := cli.Call[*registryv1.ChangeAgentResponse](ctx, env,
-				&registryv1.ChangeAgentRequest{Agent: a})
-			return r.GetAgent(), r.GetOutdated(), err
-		},
-		Remove: func(ctx context.Context, name string, revision uint64) error {
-			_, err := cli.Call[*registryv1.DeleteAgentResponse](ctx, env,
-				&registryv1.DeleteAgentRequest{Name: name, IfRevision: revision})
-			return err
-		},
+		On:          func(string) string { return "all" },
 	})
 }

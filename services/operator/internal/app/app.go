@@ -2,14 +2,11 @@
 package app
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -30,8 +27,8 @@ var listing = output.Listing[application]{
 
 // Commands returns the command app with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := cli.Ask[*registryv1.ListApplicationsResponse](env, &registryv1.ListApplicationsRequest{})
-	return record.Commands(env, record.Noun[application]{
+	return record.Commands(record.Noun[application]{
+		Env:         env,
 		Word:        "application",
 		Unknown:     code.UnknownApplication,
 		Command:     "app",
@@ -45,26 +42,6 @@ func Commands(env *cli.Env) *cobra.Command {
 			record.EditVar(f, said, "description", "a description, one `SENTENCE`", cli.ReadText(cli.AnyText),
 				func(a application, v string) { a.Description = v })
 		},
-		All: func(ctx context.Context) ([]application, error) {
-			r, err := cli.Collect(ctx, cli.PageFlags{}, ask)
-			return r.GetApplications(), err
-		},
-		List: func(ctx context.Context, p cli.PageFlags) error { return cli.List(ctx, env, p, listing, ask) },
-		Create: func(ctx context.Context, a application) (application, error) {
-			r, err := cli.Call[*registryv1.CreateApplicationResponse](ctx, env,
-				&registryv1.CreateApplicationRequest{Application: a})
-			return r.GetApplication(), err
-		},
 		On: func(string) string { return "all" },
-		Change: func(ctx context.Context, a application) (application, []*registryv1.Outdated, error) {
-			r, err := cli.Call[*registryv1.ChangeApplicationResponse](ctx, env,
-				&registryv1.ChangeApplicationRequest{Application: a})
-			return r.GetApplication(), r.GetOutdated(), err
-		},
-		Remove: func(ctx context.Context, name string, revision uint64) error {
-			_, err := cli.Call[*registryv1.DeleteApplicationResponse](ctx, env,
-				&registryv1.DeleteApplicationRequest{Name: name, IfRevision: revision})
-			return err
-		},
 	})
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -30,7 +33,7 @@ it.`
 
 func listCommand(env *cli.Env) *cobra.Command {
 	var page cli.PageFlags
-	q := &registryv1.ListBlocksRequest{}
+	q := record.List(ledger.Block)
 	c := &cobra.Command{
 		Use: "list [AGENT]", Example: "  garrison block list\n  garrison block list beacon -o wide",
 		Short: "List what is blocked, with who blocked it and why.", Args: cli.AtMost("AGENT"),
@@ -39,7 +42,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				q.Agent = a[0]
 			}
 			return cli.List(c.Context(), env, page, display.Blocks,
-				cli.Ask[*registryv1.ListBlocksResponse](env, q))
+				cli.Ask[*registryv1.ListRecordsResponse](env, q))
 		},
 	}
 	page.Add(c, 0)
@@ -84,23 +87,22 @@ func addCommand(env *cli.Env) *cobra.Command {
 }
 
 func removeCommand(env *cli.Env) *cobra.Command {
-	q := &registryv1.RemoveBlockRequest{}
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use: "remove BLOCK", Example: "  garrison block remove 1a2b3c4d -m \"the disks were bad, not the build\"",
 		Short: "Lift a block; failures are counted anew.", Aliases: []string{"lift"},
 		Args: cli.Exactly("BLOCK"), PreRunE: cli.Prints(env, display.Blocks),
 		RunE: func(c *cobra.Command, a []string) error {
-			if q.Id = a[0]; q.Reason == "" {
-				return cli.Usage("say why. Try: garrison block remove %s -m WHY", q.Id)
+			if !c.Flags().Changed("message") {
+				return cli.Usage("say why. Try: garrison block remove %s -m WHY", a[0])
 			}
-			r, err := cli.Call[*registryv1.RemoveBlockResponse](c.Context(), env, q)
+			lifted, err := cli.Delete[*blockv1.Block](c.Context(), env, record.Delete(ledger.Block, a[0], 0))
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, display.Blocks, r.GetBlock(), "%s is no longer blocked",
-				display.BuildText(r.GetBlock().GetBuild()))
+			for _, b := range lifted {
+				err = cli.Changed(env, display.Blocks, b, "%s is no longer blocked", display.BuildText(b.GetBuild()))
+			}
+			return err
 		},
 	}
-	cli.NoteVar(c.Flags(), &q.Reason)
-	return c
 }

@@ -10,9 +10,11 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -61,12 +63,12 @@ func Commands(env *cli.Env) *cobra.Command {
 
 // checkUnused refuses a channel that environments use: their servers could no longer be upgraded.
 func checkUnused(ctx context.Context, env *cli.Env, name string) error {
-	r, err := cli.All[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{})
+	all, err := cli.Records[*environmentv1.Environment](ctx, env, record.List(ledger.Environment))
 	if err != nil {
 		return err
 	}
 	var users []string
-	for _, e := range r.GetEnvironments() {
+	for _, e := range all {
 		if e.GetChannel() == name {
 			users = append(users, e.GetName())
 		}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/garrison-fleet/garrison/pkg/page"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -77,7 +78,7 @@ func eachPart[R part](
 		if err := take(r); err != nil {
 			return err
 		}
-		have += r.ProtoReflect().Get(output.RowsField(r.ProtoReflect())).List().Len()
+		have += r.ProtoReflect().Get(page.RowsField(r.ProtoReflect())).List().Len()
 		again := r.GetNextCursor() == cursor // guards against a service that repeats a cursor
 		cursor = r.GetNextCursor()
 		if cursor == "" || again || p.Limit > 0 && have >= int(p.Limit) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/record"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -75,7 +76,8 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 		return nil // it encrypts, and records nothing
 	}
 	if env.DryRun {
-		env.Say("would %s: %s", spaced(name), fieldsText(request.ProtoReflect()))
+		what, fields := described(name, request)
+		env.Say("would %s: %s", what, fieldsText(fields.ProtoReflect()))
 		return ErrDryRun
 	}
 	if env.question == "" {
@@ -90,6 +92,27 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 func (env *Env) guarded(c *client.Client) *client.Client {
 	c.OnWrite = env.beforeWrite
 	return c
+}
+
+// verbs are what putting a record does.
+var verbs = map[registryv1.Expect]string{
+	registryv1.Expect_EXPECT_UNSPECIFIED: "set",
+	registryv1.Expect_EXPECT_ABSENT:      "create",
+	registryv1.Expect_EXPECT_PRESENT:     "change",
+}
+
+// described returns what a request does, and the message with the fields that say so.
+func described(name string, request proto.Message) (string, proto.Message) {
+	switch q := request.(type) {
+	case *registryv1.PutRecordRequest:
+		body := record.Body(q.GetRecord())
+		return verbs[q.GetExpect()] + " " + spaced(string(body.ProtoReflect().Descriptor().Name())), body
+	case *registryv1.DeleteRecordRequest:
+		rest := proto.CloneOf(q)
+		rest.Noun = ""
+		return "delete " + q.GetNoun(), rest
+	}
+	return spaced(name), request
 }
 
 // spaced returns the name of a method as words: CreateAgent as create agent.

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -33,9 +35,9 @@ type names func(ctx context.Context, env *cli.Env) ([]string, error)
 // known are the nouns whose names are completed, by the word that stands for them in a command's usage and in flags.
 var known = map[string]names{
 	"SERVER":      listed[*registryv1.ListServersResponse](&registryv1.ListServersRequest{}),
-	"AGENT":       listed[*registryv1.ListAgentsResponse](&registryv1.ListAgentsRequest{}),
-	"ENVIRONMENT": listed[*registryv1.ListEnvironmentsResponse](&registryv1.ListEnvironmentsRequest{}),
-	"APPLICATION": listed[*registryv1.ListApplicationsResponse](&registryv1.ListApplicationsRequest{}),
+	"AGENT":       listed[*registryv1.ListRecordsResponse](record.List(ledger.Agent)),
+	"ENVIRONMENT": listed[*registryv1.ListRecordsResponse](record.List(ledger.Environment)),
+	"APPLICATION": listed[*registryv1.ListRecordsResponse](record.List(ledger.Application)),
 	"CHANNEL":     listed[*catalogv1.ListChannelsResponse](&catalogv1.ListChannelsRequest{}),
 	"INTENT":      intents,
 }

@@ -82,12 +82,8 @@ func driftText(e environment) string {
 
 // Commands returns the command env with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	ask := cli.Ask[*registryv1.ListEnvironmentsResponse](env, &registryv1.ListEnvironmentsRequest{})
-	all := func(ctx context.Context) ([]environment, error) {
-		r, err := cli.Collect(ctx, cli.PageFlags{}, ask)
-		return r.GetEnvironments(), err
-	}
 	noun := record.Noun[environment]{
+		Env:         env,
 		Word:        "environment",
 		Unknown:     code.UnknownEnvironment,
 		Command:     "env",
@@ -98,24 +94,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		Blank:       func(name string) environment { return &environmentv1.Environment{Name: name} },
 		SetMetadata: func(e environment, m map[string]string) { e.Metadata = m },
 		Flags:       environmentFlags,
-		All:         all,
-		List:        func(ctx context.Context, p cli.PageFlags) error { return cli.List(ctx, env, p, listing, ask) },
-		Create: func(ctx context.Context, e environment) (environment, error) {
-			r, err := cli.Call[*registryv1.CreateEnvironmentResponse](ctx, env,
-				&registryv1.CreateEnvironmentRequest{Environment: e})
-			return r.GetEnvironment(), err
-		},
-		On: func(name string) string { return "env=" + name },
-		Change: func(ctx context.Context, e environment) (environment, []*registryv1.Outdated, error) {
-			r, err := cli.Call[*registryv1.ChangeEnvironmentResponse](ctx, env,
-				&registryv1.ChangeEnvironmentRequest{Environment: e})
-			return r.GetEnvironment(), r.GetOutdated(), err
-		},
-		Remove: func(ctx context.Context, name string, revision uint64) error {
-			_, err := cli.Call[*registryv1.DeleteEnvironmentResponse](ctx, env,
-				&registryv1.DeleteEnvironmentRequest{Name: name, IfRevision: revision})
-			return err
-		},
+		On:          func(name string) string { return "env=" + name },
 		More: func(ctx context.Context, e environment) ([][2]string, error) {
 			servers, err := showServers(ctx, env, e)
 			if err != nil {
@@ -125,8 +104,8 @@ func Commands(env *cli.Env) *cobra.Command {
 			return append(append(servers, showTimes(e)...), pairs...), err
 		},
 	}
-	c := record.Commands(env, noun)
-	c.AddCommand(defaultCommands(env, noun.Find, all), diffCommand(env, noun.Find),
+	c := record.Commands(noun)
+	c.AddCommand(defaultCommands(env, noun.Find, noun.All), diffCommand(env, noun.Find),
 		windowCommand(env, noun.Find), freezeCommand(env, noun.Find), thawCommand(env, noun.Find),
 		keepCommand(env, noun.Find))
 	return c

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	wire "github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
@@ -143,12 +143,10 @@ func edit(ctx context.Context, env *cli.Env, find find, name, done string, chang
 	}
 	next := proto.CloneOf(have)
 	change(next)
-	r, err := cli.Call[*registryv1.ChangeEnvironmentResponse](ctx, env,
-		&registryv1.ChangeEnvironmentRequest{Environment: next})
-	if err != nil {
+	if next, _, err = cli.Put[environment](ctx, env, wire.Change(next)); err != nil {
 		return err
 	}
-	return cli.Changed(env, listing, r.GetEnvironment(), "environment %s %s", name, done)
+	return cli.Changed(env, listing, next, "environment %s %s", name, done)
 }
 
 // showTimes returns what the page of an environment shows of its windows, freezes and keep budgets.

@@ -115,7 +115,7 @@ var details = map[string]string{
 	"rollout undone": `by rollout {{.GetByRolloutId}}{{with then .GetTakenBack}}; taken back {{.}}{{end}}`,
 
 	"hold set": `{{or .GetAgent "every agent"}} {{args .GetOn}}` +
-		`{{with .GetUntil}} until {{stamp .}}{{end}}{{why .GetReason}}`,
+		`{{with .GetUntil}} until {{stamp .}}{{end}}`,
 	"hold unset": `{{if .GetPassed}}its time passed{{end}}`,
 	"block set":  `{{build .GetBuild}}: {{.GetReason}}`,
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -197,8 +198,7 @@ func want(ctx context.Context, env *cli.Env, a []string, key string) error {
 		env.Say("nothing to do")
 		return nil
 	}
-	if _, err := cli.Call[*registryv1.ChangeAgentResponse](ctx, env,
-		&registryv1.ChangeAgentRequest{Agent: next}); err != nil {
+	if _, _, err := cli.Put[*agentv1.Agent](ctx, env, record.Change(next)); err != nil {
 		return err
 	}
 	if len(a) == 2 {

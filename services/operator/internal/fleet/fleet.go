@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -93,8 +94,7 @@ func ServerNames(ctx context.Context, env *cli.Env, tasks []display.Task) map[st
 
 // Agents returns all agents, by name.
 func Agents(ctx context.Context, env *cli.Env) ([]*agentv1.Agent, error) {
-	r, err := cli.All[*registryv1.ListAgentsResponse](ctx, env, &registryv1.ListAgentsRequest{})
-	return r.GetAgents(), err
+	return cli.Records[*agentv1.Agent](ctx, env, record.List(ledger.Agent))
 }
 
 // Instances returns every instance that matches a request.

@@ -8,7 +8,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/hold"
+	"github.com/garrison-fleet/garrison/pkg/record"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -23,7 +26,7 @@ func Command(env *cli.Env) *cobra.Command {
 	var servers selector.Flags
 	var until time.Time
 	var all bool
-	q := &registryv1.SetHoldRequest{}
+	q := &holdv1.Hold{}
 	c := &cobra.Command{
 		Use:   "hold AGENT --on SELECTOR | --all --until TIME -m WHY",
 		Short: "Hold an agent on servers: nothing changes it until the hold ends.",
@@ -52,11 +55,10 @@ the pause before an undo. garrison status shows it.`,
 			if !until.IsZero() {
 				q.Until = timestamppb.New(until)
 			}
-			r, err := cli.Call[*registryv1.SetHoldResponse](c.Context(), env, q)
+			h, _, err := cli.Put[*holdv1.Hold](c.Context(), env, record.Set(q))
 			if err != nil {
 				return err
 			}
-			h := r.GetHold()
 			is, end := h.GetAgent()+" is held on", "--id "+ident.Short(h.GetId())
 			if all {
 				is, end = "the site is paused:", "--all"
@@ -70,7 +72,6 @@ the pause before an undo. garrison status shows it.`,
 	c.Flags().Var(cli.ValueOf(&until, cli.UntilReader(env.Now), func(time.Time) string { return "" }), "until",
 		"end it at this `TIME`: a duration such as 8h or 2d, a day such as 2026-12-27, or RFC 3339; without it, the "+
 			"hold lasts until garrison unhold")
-	cli.NoteVar(c.Flags(), &q.Reason)
 	c.Flags().BoolVar(&all, "all", false, "every agent on every server: pause the site")
 	c.AddCommand(listCommand(env))
 	return c
@@ -102,7 +103,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Use: "list [AGENT]", Example: "  garrison hold list --on env=prod",
 		Short: "List the holds that are in effect.", Args: cli.AtMost("AGENT"),
 		RunE: func(c *cobra.Command, a []string) error {
-			q := &registryv1.ListHoldsRequest{}
+			q := record.List(ledger.Hold)
 			if len(a) > 0 {
 				q.Agent = a[0]
 			}
@@ -111,7 +112,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			return cli.List(c.Context(), env, page, display.Holds,
-				cli.Ask[*registryv1.ListHoldsResponse](env, q))
+				cli.Ask[*registryv1.ListRecordsResponse](env, q))
 		},
 	}
 	page.Add(c, 0)
@@ -123,7 +124,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 func UnholdCommand(env *cli.Env) *cobra.Command {
 	var servers selector.Flags
 	var all bool
-	q := &registryv1.UnsetHoldsRequest{}
+	q := record.Delete(ledger.Hold, "", 0)
 	c := &cobra.Command{
 		Use:   "unhold AGENT --on SELECTOR | --id HOLD | --all",
 		Short: "End the holds of an agent on servers, one hold, or the pause of the site.",
@@ -133,28 +134,28 @@ also about servers that are not selected is refused, and named.`,
 		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, display.Holds), SuggestFor: []string{"unpin", "unlock"},
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			switch {
-			case len(a) > 0 && q.Id != "":
+			case len(a) > 0 && q.Key != "":
 				return cli.Usage("--id and the agent %s exclude each other", a[0])
-			case q.Id != "" && all:
+			case q.Key != "" && all:
 				return cli.Usage("--id and --all exclude each other")
-			case q.Id == "":
+			case q.Key == "":
 				if q.Agent, q.On, err = held(a, all, servers); err != nil {
 					return err
 				}
 			}
 			if all {
-				q.Id, q.On = hold.ID("", q.On), nil
+				q.Key, q.On = hold.ID("", q.On), nil
 			}
-			r, err := cli.Call[*registryv1.UnsetHoldsResponse](c.Context(), env, q)
+			ended, err := cli.Delete[*holdv1.Hold](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
-			env.Say("%s ended", output.Plural(len(r.GetHolds()), "hold"))
-			return output.Show(env.Output, display.Holds, r.GetHolds(), r.GetHolds())
+			env.Say("%s ended", output.Plural(len(ended), "hold"))
+			return output.Show(env.Output, display.Holds, ended, ended)
 		},
 	}
 	servers.Add(c)
 	c.Flags().BoolVar(&all, "all", false, "end the pause of the site; holds of single agents stay")
-	cli.TextVar(c.Flags(), &q.Id, "id", cli.IDPrefix("a hold"), "end this `HOLD`, by id or the beginning of it")
+	cli.TextVar(c.Flags(), &q.Key, "id", cli.IDPrefix("a hold"), "end this `HOLD`, by id or the beginning of it")
 	return c
 }

@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -123,11 +126,11 @@ func (u use) readServers(ctx context.Context, env *cli.Env, agent string) error 
 
 // readDefaults reads what the defaults of environments name.
 func (u use) readDefaults(ctx context.Context, env *cli.Env) error {
-	environments, err := cli.All[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{})
+	environments, err := cli.Records[*environmentv1.Environment](ctx, env, record.List(ledger.Environment))
 	if err != nil {
 		return err
 	}
-	for _, e := range environments.GetEnvironments() {
+	for _, e := range environments {
 		for agent, d := range e.GetDefaults() {
 			u.images[d.GetImage().GetImageId()], u.versions[agent+"@"+d.GetImage().GetVersion()] = true, true
 		}

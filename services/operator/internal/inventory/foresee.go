@@ -65,15 +65,15 @@ func Foresee(ctx context.Context, env *cli.Env, plan *declare.Plan, atOnce bool)
 // foreseeRule notes how many servers meet the conditions of a rule.
 func foreseeRule(ctx context.Context, env *cli.Env, c *declare.Change, rule *labelrulev1.LabelRule, visible int) error {
 	q := ruleRequest(*c, rule)
-	q.DryRun, q.Owner = true, nil
-	r, err := cli.Call[*registryv1.SetLabelRuleResponse](ctx, env, q)
+	q.DryRun, q.Record.GetLabelRule().Owners = true, nil
+	set, _, err := cli.Put[*labelrulev1.LabelRule](ctx, env, q)
 	switch {
 	case fault.Is(err, fault.NotFound) && visible > 1, fault.Is(err, fault.Invalid) && visible > 1:
 		return nil // its environment, or the room for it, comes with the same plan; otherwise the registry refuses it
 	case err != nil:
 		return err
 	}
-	c.Note = "matches " + output.Plural(int(r.GetMatches()), "server")
+	c.Note = "matches " + output.Plural(int(set.GetMatches()), "server")
 	return nil
 }
 

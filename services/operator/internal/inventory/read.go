@@ -9,9 +9,12 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -44,10 +47,10 @@ func listed[R part](request proto.Message) list {
 // lists are how the kinds are read.
 var lists = map[*declare.Kind]list{
 	declare.Channels:     listed[*catalogv1.ListChannelsResponse](&catalogv1.ListChannelsRequest{}),
-	declare.Applications: listed[*registryv1.ListApplicationsResponse](&registryv1.ListApplicationsRequest{}),
-	declare.Agents:       listed[*registryv1.ListAgentsResponse](&registryv1.ListAgentsRequest{}),
-	declare.Environments: listed[*registryv1.ListEnvironmentsResponse](&registryv1.ListEnvironmentsRequest{}),
-	declare.LabelRules:   listed[*registryv1.ListLabelRulesResponse](&registryv1.ListLabelRulesRequest{}),
+	declare.Applications: listed[*registryv1.ListRecordsResponse](record.List(ledger.Application)),
+	declare.Agents:       listed[*registryv1.ListRecordsResponse](record.List(ledger.Agent)),
+	declare.Environments: listed[*registryv1.ListRecordsResponse](record.List(ledger.Environment)),
+	declare.LabelRules:   listed[*registryv1.ListRecordsResponse](record.List(ledger.LabelRule)),
 	declare.Servers:      listed[*registryv1.ListServersResponse](&registryv1.ListServersRequest{}),
 }
 
@@ -71,8 +74,8 @@ func Read(ctx context.Context, env *cli.Env, kinds ...*declare.Kind) (declare.Li
 
 // readDefaults puts the defaults of all environments into a map by name.
 func readDefaults(ctx context.Context, env *cli.Env, into map[string]proto.Message) error {
-	r, err := cli.All[*registryv1.ListEnvironmentsResponse](ctx, env, &registryv1.ListEnvironmentsRequest{})
-	for _, e := range r.GetEnvironments() {
+	all, err := cli.Records[*environmentv1.Environment](ctx, env, record.List(ledger.Environment))
+	for _, e := range all {
 		for agent, d := range e.GetDefaults() {
 			into[declare.DefaultName(e.GetName(), agent)] = declare.Defaults.Trimmed(d)
 		}

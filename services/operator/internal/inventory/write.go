@@ -9,13 +9,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/garrison-fleet/garrison/pkg/record"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
+	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -35,7 +38,6 @@ func to[R proto.Message](q proto.Message) call {
 
 // callOf returns the request that makes a change of an existing server or of another object.
 func callOf(c declare.Change) call {
-	create := c.Action == declare.Create
 	if c.Action == declare.Delete {
 		return deletion(c)
 	}
@@ -43,25 +45,12 @@ func callOf(c declare.Change) call {
 	case *channelv1.Channel:
 		return to[*catalogv1.CreateChannelResponse](
 			&catalogv1.CreateChannelRequest{Name: c.Name, Description: next.GetDescription()})
-	case *applicationv1.Application:
-		if next.Name = c.Name; create {
-			return to[*registryv1.CreateApplicationResponse](&registryv1.CreateApplicationRequest{Application: next})
-		}
-		return to[*registryv1.ChangeApplicationResponse](&registryv1.ChangeApplicationRequest{Application: next})
-	case *agentv1.Agent:
-		if next.Name = c.Name; create {
-			return to[*registryv1.CreateAgentResponse](&registryv1.CreateAgentRequest{Agent: next})
-		}
-		return to[*registryv1.ChangeAgentResponse](&registryv1.ChangeAgentRequest{Agent: next})
-	case *environmentv1.Environment:
-		if next.Name = c.Name; create {
-			return to[*registryv1.CreateEnvironmentResponse](&registryv1.CreateEnvironmentRequest{Environment: next})
-		}
-		return to[*registryv1.ChangeEnvironmentResponse](&registryv1.ChangeEnvironmentRequest{Environment: next})
+	case *applicationv1.Application, *agentv1.Agent, *environmentv1.Environment:
+		return put(c)
 	case *environmentv1.Default:
 		return to[*registryv1.SetDefaultResponse](defaultRequest(c, next))
 	case *labelrulev1.LabelRule:
-		return to[*registryv1.SetLabelRuleResponse](ruleRequest(c, next))
+		return to[*registryv1.PutRecordResponse](ruleRequest(c, next))
 	case *serverv1.Server:
 		return to[*registryv1.ChangeServerResponse](serverRequest(c, next))
 	}
@@ -74,26 +63,24 @@ func deletion(c declare.Change) call {
 	if r, ok := c.Have.(interface{ GetRevision() uint64 }); ok {
 		revision = r.GetRevision()
 	}
-	switch c.Kind {
-	case declare.Applications:
-		return to[*registryv1.DeleteApplicationResponse](&registryv1.DeleteApplicationRequest{
-			Name: c.Name, IfRevision: revision,
-		})
-	case declare.Agents:
-		return to[*registryv1.DeleteAgentResponse](&registryv1.DeleteAgentRequest{Name: c.Name, IfRevision: revision})
-	case declare.Defaults:
+	if c.Kind == declare.Defaults {
 		environment, agent := declare.DefaultOf(c.Name)
 		return to[*registryv1.UnsetDefaultResponse](&registryv1.UnsetDefaultRequest{
 			Environment: environment, Agent: agent, IfRevision: revision,
 		})
-	case declare.LabelRules:
-		return to[*registryv1.UnsetLabelRuleResponse](&registryv1.UnsetLabelRuleRequest{
-			Name: c.Name, IfRevision: revision,
-		})
 	}
-	return to[*registryv1.DeleteEnvironmentResponse](&registryv1.DeleteEnvironmentRequest{
-		Name: c.Name, IfRevision: revision,
-	})
+	return to[*registryv1.DeleteRecordResponse](record.Delete(record.NounOf(c.Have), c.Name, revision))
+}
+
+// put returns the request that creates or changes a record.
+func put(c declare.Change) call {
+	m := c.Next.ProtoReflect()
+	m.Set(m.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString(c.Name))
+	q := record.Change(c.Next)
+	if c.Action == declare.Create {
+		q = record.Create(c.Next)
+	}
+	return to[*registryv1.PutRecordResponse](q)
 }
 
 // defaultRequest returns the request that sets a default. A reach that it has already is not asked for again: an agent
@@ -107,11 +94,15 @@ func defaultRequest(c declare.Change, next *environmentv1.Default) *registryv1.S
 	}
 }
 
-// ruleRequest returns the request that sets a label rule.
-func ruleRequest(c declare.Change, next *labelrulev1.LabelRule) *registryv1.SetLabelRuleRequest {
-	return &registryv1.SetLabelRuleRequest{
-		Name: c.Name, When: next.GetWhen(), Labels: next.GetLabels(), IfRevision: next.GetRevision(), Owner: c.Owner,
+// ruleRequest returns the request that sets a label rule. Owners other than the one of the change stay.
+func ruleRequest(c declare.Change, next *labelrulev1.LabelRule) *registryv1.PutRecordRequest {
+	rule := &labelrulev1.LabelRule{
+		Name: c.Name, When: next.GetWhen(), Labels: next.GetLabels(), Revision: next.GetRevision(),
 	}
+	if c.Owner != nil {
+		rule.Owners = []*ownerv1.FieldOwner{c.Owner}
+	}
+	return record.Set(rule)
 }
 
 // serverRequest returns the request for what differs only: another operator's labels stay.

@@ -4,6 +4,8 @@ package labelrule
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -29,16 +31,15 @@ var listing = output.Listing[rule]{
 
 // Commands returns the command label-rule with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	listCommand := cli.ListCommand[*registryv1.ListLabelRulesResponse](
-		env, "label-rule", "List label rules.", listing, &registryv1.ListLabelRulesRequest{},
-	)
+	listCommand := cli.ListCommand[*registryv1.ListRecordsResponse](
+		env, "label-rule", "List label rules.", listing, record.List(ledger.LabelRule))
 	return cli.Group("label-rule", "Manage rules by which servers get labels from what their machines are.",
 		setCommand(env), listCommand, unsetCommand(env))
 }
 
 func setCommand(env *cli.Env) *cobra.Command {
 	var when []string
-	q := &registryv1.SetLabelRuleRequest{}
+	q := &labelrulev1.LabelRule{}
 	c := &cobra.Command{
 		SuggestFor: []string{"create", "add", "update"},
 		Use:        "set NAME --when SELECTOR --label LABEL=VALUE",
@@ -60,17 +61,17 @@ distribution, cpus, memory, executor, name, env or cell, and never about a label
 				return err
 			}
 			q.Name, q.When = a[0], conditions
-			r, err := cli.Call[*registryv1.SetLabelRuleResponse](c.Context(), env, q)
+			set, _, err := cli.Put[rule](c.Context(), env, record.Set(q))
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, listing, r.GetRule(), "rule %s set; it matches %s", q.Name,
-				output.Plural(int(r.GetMatches()), "server"))
+			return cli.Changed(env, listing, set, "rule %s set; it matches %s", q.Name,
+				output.Plural(int(set.GetMatches()), "server"))
 		},
 	}
 	c.Flags().StringArrayVar(&when, "when", nil, "`SELECTOR` of conditions, as for --on; repeatable, all must match")
 	cli.PairsVar(c.Flags(), &q.Labels, "label", "a label, `LABEL=VALUE`; repeatable", cli.ParseLabel)
-	revision(c, &q.IfRevision)
+	revision(c, &q.Revision)
 	return c
 }
 
@@ -80,17 +81,19 @@ func revision(c *cobra.Command, to *uint64) {
 }
 
 func unsetCommand(env *cli.Env) *cobra.Command {
-	q := &registryv1.UnsetLabelRuleRequest{}
+	q := record.Delete(ledger.LabelRule, "", 0)
 	c := &cobra.Command{
 		Use: "unset NAME", Example: "  garrison label-rule unset smartos", SuggestFor: []string{"delete", "remove"},
 		Short: "Remove a rule, and the labels that servers have by it.", Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, a []string) error {
-			q.Name = a[0]
-			r, err := cli.Call[*registryv1.UnsetLabelRuleResponse](c.Context(), env, q)
+			q.Key = a[0]
+			deleted, err := cli.Delete[rule](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
-			env.Say("rule %s removed; %d servers had a label by it", a[0], r.GetServers())
+			for _, was := range deleted {
+				env.Say("rule %s removed; %d servers had a label by it", a[0], was.GetServers())
+			}
 			return nil
 		},
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/garrison-fleet/garrison/pkg/metadata"
+	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
@@ -27,11 +28,11 @@ func Encode(value any) ([]byte, error) {
 		data, err := json.Marshal(value)
 		return visible.JSON(data), err
 	}
-	// An empty list is printed as [], so that a script can iterate over it.
-	data, err := protojson.MarshalOptions{EmitDefaultValues: isEmptyList(m)}.Marshal(m)
+	data, err := protojson.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
+	data = withEmptyList(data, m.ProtoReflect())
 	var b bytes.Buffer
 	err = json.Compact(&b, data) // protojson varies its spacing on purpose
 	return visible.JSON(plain(b.Bytes())), err
@@ -76,29 +77,22 @@ func printLines[T any](w io.Writer, rows []T) error {
 	return nil
 }
 
-// RowsField returns the field that holds the rows of a list response, or nil for another message.
-func RowsField(m protoreflect.Message) protoreflect.FieldDescriptor {
-	fields := m.Descriptor().Fields()
-	cursor := fields.ByName("next_cursor")
-	if cursor == nil {
-		return nil
+// withEmptyList adds the rows of a list without any to its JSON, so that a script can iterate over them.
+func withEmptyList(data []byte, m protoreflect.Message) []byte {
+	f := page.RowsField(m)
+	if f == nil || m.Has(f) {
+		return data
 	}
-	for i := cursor.Index() - 1; i >= 0; i-- { // fields that describe the rows precede them
-		if f := fields.Get(i); f.IsList() {
-			return f
-		}
+	rows := fmt.Sprintf("%q:[]}", f.JSONName())
+	if before := bytes.TrimSuffix(data, []byte("}")); len(before) > 1 {
+		return append(append(before, ','), rows...)
 	}
-	return nil
-}
-
-func isEmptyList(m proto.Message) bool {
-	f := RowsField(m.ProtoReflect())
-	return f != nil && m.ProtoReflect().Get(f).List().Len() == 0
+	return []byte("{" + rows)
 }
 
 // RowsOf returns the rows of a list response.
 func RowsOf[T proto.Message](whole proto.Message) []T {
-	list := whole.ProtoReflect().Get(RowsField(whole.ProtoReflect())).List()
+	list := whole.ProtoReflect().Get(page.RowsField(whole.ProtoReflect())).List()
 	rows := make([]T, list.Len())
 	for i := range rows {
 		rows[i] = list.Get(i).Message().Interface().(T)
@@ -112,7 +106,7 @@ func setRows[T any](whole any, rows []T) {
 	if !ok {
 		return
 	}
-	f := RowsField(m.ProtoReflect())
+	f := page.RowsField(m.ProtoReflect())
 	if f == nil {
 		return
 	}

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
+	wire "github.com/garrison-fleet/garrison/pkg/record"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -34,6 +36,7 @@ type Record interface {
 
 // Noun describes one kind of record: its words, its flags and its calls.
 type Noun[T Record] struct {
+	Env                  *cli.Env
 	Word, Command, Short string
 	Without              string // its dependents, which prevent its deletion
 	Whose                string // the agents that its metadata configures
@@ -43,21 +46,23 @@ type Noun[T Record] struct {
 	SetMetadata          func(T, map[string]string)
 	Flags                func(f *pflag.FlagSet, said *Edits[T], update bool) // its flags besides the metadata
 
-	All    func(context.Context) ([]T, error)
-	List   func(context.Context, cli.PageFlags) error
-	Create func(context.Context, T) (T, error)
-	Change func(context.Context, T) (T, []*registryv1.Outdated, error)
-	Remove func(ctx context.Context, name string, revision uint64) error
-	On     func(name string) string                      // the selector of the servers that its metadata concerns
-	More   func(context.Context, T) ([][2]string, error) // what show prints besides the fields; may be nil
+	On   func(name string) string                      // the selector of the servers that its metadata concerns
+	More func(context.Context, T) ([][2]string, error) // what show prints besides the fields; may be nil
 }
 
 // Commands returns the noun with its five verbs.
-func Commands[T Record](env *cli.Env, k Noun[T]) *cobra.Command {
-	return cli.Group(k.Command, k.Short, k.createCommand(env), k.listCommand(), k.showCommand(env),
-		k.updateCommand(env),
-		k.deleteCommand(env))
+func Commands[T Record](k Noun[T]) *cobra.Command {
+	env := k.Env
+	return cli.Group(k.Command, k.Short, k.createCommand(env), k.listCommand(env), k.showCommand(env),
+		k.updateCommand(env), k.deleteCommand(env))
 }
+
+// All returns all records, by name.
+func (k Noun[T]) All(ctx context.Context) ([]T, error) {
+	return cli.Records[T](ctx, k.Env, wire.List(k.noun()))
+}
+
+func (k Noun[T]) noun() ledger.Noun { return wire.NounOf(k.Blank("")) }
 
 // Find returns a record by name. Its refusal of an unknown name suggests the nearest one.
 func (k Noun[T]) Find(ctx context.Context, name string) (found T, err error) {
@@ -92,7 +97,7 @@ func (k Noun[T]) createCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if t, err = k.Create(c.Context(), t); err != nil {
+			if t, _, err = cli.Put[T](c.Context(), env, wire.Create(t)); err != nil {
 				return err
 			}
 			return cli.Changed(env, k.Listing, t, "%s %s created", k.Word, a[0])
@@ -144,7 +149,7 @@ func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 				return nil
 			}
 			basedOn(now, revision)
-			now, outdated, err := k.Change(c.Context(), now)
+			now, outdated, err := cli.Put[T](c.Context(), env, wire.Change(now))
 			if err != nil {
 				return err
 			}
@@ -160,16 +165,9 @@ func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 	return c
 }
 
-func (k Noun[T]) listCommand() *cobra.Command {
-	var page cli.PageFlags
-	c := &cobra.Command{
-		Use:     "list",
-		Example: "  garrison " + k.Command + " list",
-		Short:   "List " + k.Word + "s.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error { return k.List(c.Context(), page) },
-	}
-	page.Add(c, 0)
-	return c
+func (k Noun[T]) listCommand(env *cli.Env) *cobra.Command {
+	return cli.ListCommand[*registryv1.ListRecordsResponse](
+		env, k.Command, "List "+k.Word+"s.", k.Listing, wire.List(k.noun()))
 }
 
 func (k Noun[T]) showCommand(env *cli.Env) *cobra.Command {
@@ -200,7 +198,9 @@ func (k Noun[T]) deleteCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison " + k.Command + " delete NAME",
 		Short:   "Delete an " + k.Word + " that has no " + k.Without + ".", Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, a []string) error {
-			return cli.Deleted(env, k.Word, a[0], k.Remove(c.Context(), a[0], revision))
+			_, err := cli.Call[*registryv1.DeleteRecordResponse](c.Context(), env,
+				wire.Delete(k.noun(), a[0], revision))
+			return cli.Deleted(env, k.Word, a[0], err)
 		},
 	}
 	RevisionFlag(c.Flags(), &revision)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -17,8 +18,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
+	"github.com/garrison-fleet/garrison/pkg/record"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -341,15 +344,13 @@ func exitOf(r *rolloutv1.Rollout) int {
 // for it only adds to what is shown.
 func (w *watcher) blocked(ctx context.Context) string {
 	for _, agent := range w.last.GetRollout().GetAgents() {
-		r, err := cli.Collect(ctx, cli.PageFlags{},
-			func(ctx context.Context, p *apiv1.Page) (*registryv1.ListBlocksResponse, error) {
-				return cli.Call[*registryv1.ListBlocksResponse](ctx, w.env,
-					&registryv1.ListBlocksRequest{Agent: agent, Page: p})
-			})
+		q := record.List(ledger.Block)
+		q.Agent = agent
+		blocks, err := cli.Records[*blockv1.Block](ctx, w.env, q)
 		if err != nil {
 			return ""
 		}
-		for _, b := range r.GetBlocks() {
+		for _, b := range blocks {
 			if b.GetRolloutId() == w.last.GetRollout().GetId() {
 				return b.GetId()
 			}

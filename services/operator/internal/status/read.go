@@ -9,6 +9,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
@@ -42,12 +44,12 @@ type answers struct {
 	restored               *accessv1.GetRestoredResponse
 	versions, states       *registryv1.CountInstancesResponse
 	tasks, slow            *dispatcherv1.CountTasksResponse
-	holds                  *registryv1.ListHoldsResponse
+	holds                  *registryv1.ListRecordsResponse
 	ahead                  *registryv1.GetRestoreStatusResponse
 	unknown                *registryv1.ListUnknownServersResponse
 	lobby                  *registryv1.ListLobbyResponse
-	environments           *registryv1.ListEnvironmentsResponse
-	blocks, suspected      *registryv1.ListBlocksResponse    // builds that are blocked, and others that failed
+	environments           *registryv1.ListRecordsResponse
+	blocks, suspected      *registryv1.ListRecordsResponse   // builds that are blocked, and others that failed
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
 	rollouts               *registryv1.ListRolloutsResponse  // those that are halted, paused or running
@@ -96,7 +98,7 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 		Filter: instances, By: []string{"state", "health", "presence"}, Top: 1000,
 	})
 	collect(ctx, g, env, &a.stale, &registryv1.ListExternalsRequest{Stale: true, On: on})
-	collect(ctx, g, env, &a.holds, &registryv1.ListHoldsRequest{On: on})
+	collect(ctx, g, env, &a.holds, &registryv1.ListRecordsRequest{Noun: string(ledger.Hold), On: on})
 	collect(ctx, g, env, &a.ahead, &registryv1.GetRestoreStatusRequest{On: on})
 }
 
@@ -111,9 +113,9 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.
 	ask(ctx, g, env, &a.restored, &accessv1.GetRestoredRequest{})
 	ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
 	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
-	collect(ctx, g, env, &a.environments, &registryv1.ListEnvironmentsRequest{})
-	collect(ctx, g, env, &a.blocks, &registryv1.ListBlocksRequest{})
-	collect(ctx, g, env, &a.suspected, &registryv1.ListBlocksRequest{Suspected: true})
+	collect(ctx, g, env, &a.environments, record.List(ledger.Environment))
+	collect(ctx, g, env, &a.blocks, record.List(ledger.Block))
+	collect(ctx, g, env, &a.suspected, &registryv1.ListRecordsRequest{Noun: string(ledger.Block), Suspected: true})
 	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
 		State: imagev1.State_STATE_ACTIVE, Untrusted: true,
 	})

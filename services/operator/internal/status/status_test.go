@@ -51,7 +51,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 		busy:     &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 2}},
 		defaults: &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 40}},
 		slow:     &dispatcherv1.CountTasksResponse{Total: 1},
-		environments: &registryv1.ListEnvironmentsResponse{Environments: []*environmentv1.Environment{
+		environments: &registryv1.ListRecordsResponse{Environments: []*environmentv1.Environment{
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
 		immovable: []string{"test"},
@@ -102,7 +102,7 @@ NEEDS A PERSON
 
 func TestABuildThatFailedOnOneServerIsNamed(t *testing.T) {
 	build := &blockv1.Build{Agent: "web", Image: &imagev1.Ref{Version: "2.0.0"}, Platform: "linux/amd64"}
-	f := fleetOf(answers{suspected: &registryv1.ListBlocksResponse{Blocks: []*blockv1.Block{
+	f := fleetOf(answers{suspected: &registryv1.ListRecordsResponse{Blocks: []*blockv1.Block{
 		{Build: build, Failed: 1, Reason: "it failed on 1 server and works on 0"},
 	}}})
 	want := []AttentionPoint{{

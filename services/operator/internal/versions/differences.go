@@ -122,16 +122,12 @@ func (t versionTally) rows() []row {
 
 // fleetVersions counts executors and agents by the version that runs and the one that is wanted.
 func fleetVersions(ctx context.Context, env *cli.Env) ([]row, error) {
-	kinds, err := cli.Collect(
-		ctx,
-		cli.PageFlags{},
-		cli.Ask[*registryv1.ListAgentsResponse](env, &registryv1.ListAgentsRequest{}),
-	)
+	kinds, err := fleet.Agents(ctx, env)
 	if err != nil {
 		return nil, err
 	}
 	instances, err := fleet.Instances(ctx, env, &registryv1.ListInstancesRequest{WithExecutors: true})
-	return fleetRows(kinds.GetAgents(), instances), err
+	return fleetRows(kinds, instances), err
 }
 
 // fleetRows counts instances by the version that runs and the one that is wanted. Of an executor that was installed on

@@ -57,12 +57,15 @@ func (x Index) On(s *serverv1.Server, agent string) *holdv1.Hold {
 	return last
 }
 
+var pauseID = hold.ID("", hold.Site())
+
 // Pause returns the pause of the site that is in effect at a time, or nil.
-func Pause(r Reader, at time.Time) *holdv1.Hold {
-	for _, h := range r.Holds("") {
-		if h.Agent == "" && hold.InEffect(h, at) {
-			return h
-		}
+func Pause(r interface {
+	Hold(id string) (*holdv1.Hold, bool)
+}, at time.Time,
+) *holdv1.Hold {
+	if h, _ := r.Hold(pauseID); hold.InEffect(h, at) {
+		return h
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -35,6 +36,7 @@ type Reader interface {
 	Recording(but string) string
 	Rollouts() []*rolloutv1.Rollout
 	Intent(id string) (*intentv1.Record, bool)
+	Hold(id string) (*holdv1.Hold, bool)
 }
 
 // maxSteps bounds the changes of one server, which are released in one atomic batch.

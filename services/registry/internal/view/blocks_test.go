@@ -204,7 +204,7 @@ func TestABlockEndsTheCountAndItsLiftBeginsItAnew(t *testing.T) {
 	if _, blocked := r.Block(block.ID(build)); !blocked || len(r.failedOn()) > 0 {
 		t.Errorf("blocked is %v, and %v count", blocked, r.failedOn())
 	}
-	r.fold(ledger.Block, block.ID(build), &blockv1.Lifted{Reason: "y"})
+	r.fold(ledger.Block, block.ID(build), &blockv1.Lifted{})
 	r.try("s1", proved)
 	if have := r.failedOn(); !slices.Equal(have, []string{"s1"}) {
 		t.Errorf("after the lift %v count", have)

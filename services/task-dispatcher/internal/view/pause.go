@@ -25,8 +25,8 @@ var pauseKey = hold.ID("", hold.Site())
 
 // Site is the pause of the whole site.
 type Site struct {
-	pauses *fold.Table[*dispatcherv1.PauseRecord] // the one that was set last
-	now    time.Time                              // of the last fact
+	pauses *fold.Table[*holdv1.Hold] // the one that was set last; it stays once it ended
+	now    time.Time                 // of the last fact
 }
 
 // apply keeps the pause of the site that was set last. Holds of single agents concern the registry alone.
@@ -34,24 +34,24 @@ func (s *Site) apply(f ledger.Fact) bool {
 	if f.Key != pauseKey {
 		return true
 	}
-	have, known := s.pauses.Get(f.Key)
-	switch b := f.Body.(type) {
-	case *holdv1.Hold:
-		s.pauses.Put(f.Key, &dispatcherv1.PauseRecord{By: f.Actor, Reason: b.Reason, Until: b.Until}, f.Sequence)
-	case *holdv1.Unset:
-		if !known || have.EndedAt != nil {
-			return false
-		}
-		have.EndedAt = timestamppb.New(f.At)
-		s.pauses.Touch(f.Key, f.Sequence)
+	have, _ := s.pauses.Get(f.Key)
+	next, fit := hold.Apply(have, f)
+	switch {
+	case !fit:
+		return false
+	case next != nil:
+		have = next
+	case f.At.Before(have.Until.AsTime()):
+		have.Until = timestamppb.New(f.At)
 	}
+	s.pauses.Put(f.Key, have, f.Sequence)
 	return true
 }
 
 // PausedUntil returns when the pause of the site ends that is in effect at a time; zero when none is.
 func (s *Site) PausedUntil(at time.Time) time.Time {
 	p, ok := s.pauses.Get(pauseKey)
-	if !ok || p.EndedAt != nil || !at.Before(p.Until.AsTime()) {
+	if !ok || !at.Before(p.Until.AsTime()) {
 		return time.Time{}
 	}
 	return p.Until.AsTime()
@@ -60,14 +60,7 @@ func (s *Site) PausedUntil(at time.Time) time.Time {
 // spares reports whether no deadline of a queued task counts at a time.
 func (s *Site) spares(at time.Time) bool {
 	p, ok := s.pauses.Get(pauseKey)
-	if !ok {
-		return false
-	}
-	end := p.Until.AsTime()
-	if p.EndedAt != nil && p.EndedAt.AsTime().Before(end) {
-		end = p.EndedAt.AsTime()
-	}
-	return at.Before(end.Add(afterPause))
+	return ok && at.Before(p.Until.AsTime().Add(afterPause))
 }
 
 // holdsBack reports whether a task is not assigned in a pause of the site.
@@ -82,5 +75,5 @@ func (s *Site) text(t *taskv1.Task, server *dispatcherv1.ServerRecord) string {
 		return ""
 	}
 	p, _ := s.pauses.Get(pauseKey)
-	return "waits: " + p.By + " paused the site until " + until.UTC().Format(time.RFC3339) + ": " + p.Reason
+	return "waits: " + p.SetBy + " paused the site until " + until.UTC().Format(time.RFC3339) + ": " + p.Reason
 }

@@ -29,11 +29,12 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
-const Layout = 27
+const Layout = 28
 
 // KeepEnded is how many successful tasks stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
@@ -90,7 +91,7 @@ func New(onDocument func(server string)) *View {
 		servers:   fold.NewTable[*dispatcherv1.ServerRecord]("server"),
 		agents:    fold.NewTable[*agentv1.Agent]("agent"),
 		settings:  fold.NewTable[*dispatcherv1.EnvironmentRecord]("environment"),
-		Site:      &Site{pauses: fold.NewTable[*dispatcherv1.PauseRecord]("pause")},
+		Site:      &Site{pauses: fold.NewTable[*holdv1.Hold]("pause")},
 		images:    &images{table: fold.NewTable[*dispatcherv1.ImageRecord]("image")},
 		refreshes: &refreshes{table: fold.NewTable[*dispatcherv1.RefreshRecord]("refresh")},
 		claims:    &claims{table: fold.NewTable[*dispatcherv1.AdmissionRecord]("admission")},

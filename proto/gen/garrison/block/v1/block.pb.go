@@ -100,10 +100,9 @@ func (x *Build) GetConfigurationDigest() []byte {
 }
 
 // Lifted: the build may be brought to servers again, and its failures are counted anew.
+// The note of the fact is why.
 type Lifted struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why.
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -136,13 +135,6 @@ func (x *Lifted) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Lifted.ProtoReflect.Descriptor instead.
 func (*Lifted) Descriptor() ([]byte, []int) {
 	return file_garrison_block_v1_block_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Lifted) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
 }
 
 // Block is a block as the registry sees it. It is also the fact that the build is blocked, by the actor of the fact.
@@ -363,9 +355,8 @@ const file_garrison_block_v1_block_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12,\n" +
 	"\x05image\x18\x02 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12\x1a\n" +
 	"\bplatform\x18\x03 \x01(\tR\bplatform\x121\n" +
-	"\x14configuration_digest\x18\x04 \x01(\fR\x13configurationDigest\" \n" +
-	"\x06Lifted\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xff\x01\n" +
+	"\x14configuration_digest\x18\x04 \x01(\fR\x13configurationDigest\"\x16\n" +
+	"\x06LiftedJ\x04\b\x01\x10\x02R\x06reason\"\xff\x01\n" +
 	"\x05Block\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x05build\x18\x02 \x01(\v2\x18.garrison.block.v1.BuildR\x05build\x12\x16\n" +

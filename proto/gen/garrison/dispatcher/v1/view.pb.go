@@ -728,79 +728,6 @@ func (x *EnvironmentRecord) GetBusyLimit() *durationpb.Duration {
 	return nil
 }
 
-// PauseRecord is the pause of the site that was set last, in which no task is assigned. There is one at most.
-type PauseRecord struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who set it.
-	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
-	// Why.
-	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// When it ends.
-	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
-	// When it was ended before that; unset while it was not.
-	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PauseRecord) Reset() {
-	*x = PauseRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PauseRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PauseRecord) ProtoMessage() {}
-
-func (x *PauseRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PauseRecord.ProtoReflect.Descriptor instead.
-func (*PauseRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *PauseRecord) GetBy() string {
-	if x != nil {
-		return x.By
-	}
-	return ""
-}
-
-func (x *PauseRecord) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *PauseRecord) GetUntil() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Until
-	}
-	return nil
-}
-
-func (x *PauseRecord) GetEndedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EndedAt
-	}
-	return nil
-}
-
 // ImageRecord is an image that a document may name.
 type ImageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -814,7 +741,7 @@ type ImageRecord struct {
 
 func (x *ImageRecord) Reset() {
 	*x = ImageRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +753,7 @@ func (x *ImageRecord) String() string {
 func (*ImageRecord) ProtoMessage() {}
 
 func (x *ImageRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +766,7 @@ func (x *ImageRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImageRecord.ProtoReflect.Descriptor instead.
 func (*ImageRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{5}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ImageRecord) GetManifest() *v12.Manifest {
@@ -875,7 +802,7 @@ type RefreshRecord struct {
 
 func (x *RefreshRecord) Reset() {
 	*x = RefreshRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +814,7 @@ func (x *RefreshRecord) String() string {
 func (*RefreshRecord) ProtoMessage() {}
 
 func (x *RefreshRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +827,7 @@ func (x *RefreshRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRecord.ProtoReflect.Descriptor instead.
 func (*RefreshRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{6}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RefreshRecord) GetSequence() uint64 {
@@ -953,7 +880,7 @@ type AdmissionRecord struct {
 
 func (x *AdmissionRecord) Reset() {
 	*x = AdmissionRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +892,7 @@ func (x *AdmissionRecord) String() string {
 func (*AdmissionRecord) ProtoMessage() {}
 
 func (x *AdmissionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +905,7 @@ func (x *AdmissionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmissionRecord.ProtoReflect.Descriptor instead.
 func (*AdmissionRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{7}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdmissionRecord) GetProcessId() string {
@@ -1022,7 +949,7 @@ type ProgressRecord struct {
 
 func (x *ProgressRecord) Reset() {
 	*x = ProgressRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +961,7 @@ func (x *ProgressRecord) String() string {
 func (*ProgressRecord) ProtoMessage() {}
 
 func (x *ProgressRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +974,7 @@ func (x *ProgressRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressRecord.ProtoReflect.Descriptor instead.
 func (*ProgressRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{8}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ProgressRecord) GetCounts() *IntentCounts {
@@ -1098,7 +1025,7 @@ type DurationsRecord struct {
 
 func (x *DurationsRecord) Reset() {
 	*x = DurationsRecord{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1037,7 @@ func (x *DurationsRecord) String() string {
 func (*DurationsRecord) ProtoMessage() {}
 
 func (x *DurationsRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1050,7 @@ func (x *DurationsRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurationsRecord.ProtoReflect.Descriptor instead.
 func (*DurationsRecord) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{9}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DurationsRecord) GetSteps() map[int32]*Durations {
@@ -1146,7 +1073,7 @@ type Durations struct {
 
 func (x *Durations) Reset() {
 	*x = Durations{}
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[10]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1158,7 +1085,7 @@ func (x *Durations) String() string {
 func (*Durations) ProtoMessage() {}
 
 func (x *Durations) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[10]
+	mi := &file_garrison_dispatcher_v1_view_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1171,7 +1098,7 @@ func (x *Durations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Durations.ProtoReflect.Descriptor instead.
 func (*Durations) Descriptor() ([]byte, []int) {
-	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{10}
+	return file_garrison_dispatcher_v1_view_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Durations) GetCounts() map[uint32]uint32 {
@@ -1275,12 +1202,7 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\fdrift_braked\x18\x02 \x01(\bR\vdriftBraked\x12-\n" +
 	"\x04keep\x18\x03 \x03(\v2\x19.garrison.rollout.v1.KeepR\x04keep\x128\n" +
 	"\n" +
-	"busy_limit\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\"\x9e\x01\n" +
-	"\vPauseRecord\x12\x0e\n" +
-	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
-	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x125\n" +
-	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\"`\n" +
+	"busy_limit\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tbusyLimit\"`\n" +
 	"\vImageRecord\x127\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1b.garrison.image.v1.ManifestR\bmanifest\x12\x18\n" +
 	"\adeleted\x18\x02 \x01(\bR\adeleted\"\xc7\x01\n" +
@@ -1331,78 +1253,75 @@ func file_garrison_dispatcher_v1_view_proto_rawDescGZIP() []byte {
 	return file_garrison_dispatcher_v1_view_proto_rawDescData
 }
 
-var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_garrison_dispatcher_v1_view_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*TaskRecord)(nil),            // 0: garrison.dispatcher.v1.TaskRecord
 	(*InstanceRecord)(nil),        // 1: garrison.dispatcher.v1.InstanceRecord
 	(*ServerRecord)(nil),          // 2: garrison.dispatcher.v1.ServerRecord
 	(*EnvironmentRecord)(nil),     // 3: garrison.dispatcher.v1.EnvironmentRecord
-	(*PauseRecord)(nil),           // 4: garrison.dispatcher.v1.PauseRecord
-	(*ImageRecord)(nil),           // 5: garrison.dispatcher.v1.ImageRecord
-	(*RefreshRecord)(nil),         // 6: garrison.dispatcher.v1.RefreshRecord
-	(*AdmissionRecord)(nil),       // 7: garrison.dispatcher.v1.AdmissionRecord
-	(*ProgressRecord)(nil),        // 8: garrison.dispatcher.v1.ProgressRecord
-	(*DurationsRecord)(nil),       // 9: garrison.dispatcher.v1.DurationsRecord
-	(*Durations)(nil),             // 10: garrison.dispatcher.v1.Durations
-	nil,                           // 11: garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	nil,                           // 12: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	nil,                           // 13: garrison.dispatcher.v1.DurationsRecord.StepsEntry
-	nil,                           // 14: garrison.dispatcher.v1.Durations.CountsEntry
-	nil,                           // 15: garrison.dispatcher.v1.Durations.BeforeEntry
-	(*v1.Task)(nil),               // 16: garrison.task.v1.Task
-	(*v11.Configuration)(nil),     // 17: garrison.instance.v1.Configuration
-	(*v12.Ref)(nil),               // 18: garrison.image.v1.Ref
-	(v1.State)(0),                 // 19: garrison.task.v1.State
-	(v13.Life)(0),                 // 20: garrison.server.v1.Life
-	(v13.Presence)(0),             // 21: garrison.server.v1.Presence
-	(v13.Standing)(0),             // 22: garrison.server.v1.Standing
-	(*v13.Tombstone)(nil),         // 23: garrison.server.v1.Tombstone
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(v14.DriftPolicy)(0),          // 25: garrison.environment.v1.DriftPolicy
-	(*v15.Keep)(nil),              // 26: garrison.rollout.v1.Keep
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*v12.Manifest)(nil),          // 28: garrison.image.v1.Manifest
-	(*v13.Scan)(nil),              // 29: garrison.server.v1.Scan
-	(*v12.Ahead)(nil),             // 30: garrison.image.v1.Ahead
-	(*IntentCounts)(nil),          // 31: garrison.dispatcher.v1.IntentCounts
-	(*v13.RuleLabel)(nil),         // 32: garrison.server.v1.RuleLabel
+	(*ImageRecord)(nil),           // 4: garrison.dispatcher.v1.ImageRecord
+	(*RefreshRecord)(nil),         // 5: garrison.dispatcher.v1.RefreshRecord
+	(*AdmissionRecord)(nil),       // 6: garrison.dispatcher.v1.AdmissionRecord
+	(*ProgressRecord)(nil),        // 7: garrison.dispatcher.v1.ProgressRecord
+	(*DurationsRecord)(nil),       // 8: garrison.dispatcher.v1.DurationsRecord
+	(*Durations)(nil),             // 9: garrison.dispatcher.v1.Durations
+	nil,                           // 10: garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	nil,                           // 11: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	nil,                           // 12: garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	nil,                           // 13: garrison.dispatcher.v1.Durations.CountsEntry
+	nil,                           // 14: garrison.dispatcher.v1.Durations.BeforeEntry
+	(*v1.Task)(nil),               // 15: garrison.task.v1.Task
+	(*v11.Configuration)(nil),     // 16: garrison.instance.v1.Configuration
+	(*v12.Ref)(nil),               // 17: garrison.image.v1.Ref
+	(v1.State)(0),                 // 18: garrison.task.v1.State
+	(v13.Life)(0),                 // 19: garrison.server.v1.Life
+	(v13.Presence)(0),             // 20: garrison.server.v1.Presence
+	(v13.Standing)(0),             // 21: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),         // 22: garrison.server.v1.Tombstone
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(v14.DriftPolicy)(0),          // 24: garrison.environment.v1.DriftPolicy
+	(*v15.Keep)(nil),              // 25: garrison.rollout.v1.Keep
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*v12.Manifest)(nil),          // 27: garrison.image.v1.Manifest
+	(*v13.Scan)(nil),              // 28: garrison.server.v1.Scan
+	(*v12.Ahead)(nil),             // 29: garrison.image.v1.Ahead
+	(*IntentCounts)(nil),          // 30: garrison.dispatcher.v1.IntentCounts
+	(*v13.RuleLabel)(nil),         // 31: garrison.server.v1.RuleLabel
 }
 var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
-	16, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
-	17, // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	18, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
-	18, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
-	18, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
-	17, // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
-	17, // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
-	17, // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
-	19, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
-	11, // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	20, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
-	21, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
-	22, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
-	23, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
-	24, // 14: garrison.dispatcher.v1.ServerRecord.offline_since:type_name -> google.protobuf.Timestamp
-	12, // 15: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	25, // 16: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
-	26, // 17: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
-	27, // 18: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
-	24, // 19: garrison.dispatcher.v1.PauseRecord.until:type_name -> google.protobuf.Timestamp
-	24, // 20: garrison.dispatcher.v1.PauseRecord.ended_at:type_name -> google.protobuf.Timestamp
-	28, // 21: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	29, // 22: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
-	30, // 23: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
-	31, // 24: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	13, // 25: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
-	14, // 26: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
-	15, // 27: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
-	32, // 28: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	10, // 29: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	15, // 0: garrison.dispatcher.v1.TaskRecord.task:type_name -> garrison.task.v1.Task
+	16, // 1: garrison.dispatcher.v1.TaskRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	17, // 2: garrison.dispatcher.v1.InstanceRecord.wanted:type_name -> garrison.image.v1.Ref
+	17, // 3: garrison.dispatcher.v1.InstanceRecord.placed:type_name -> garrison.image.v1.Ref
+	17, // 4: garrison.dispatcher.v1.InstanceRecord.before:type_name -> garrison.image.v1.Ref
+	16, // 5: garrison.dispatcher.v1.InstanceRecord.configuration:type_name -> garrison.instance.v1.Configuration
+	16, // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
+	16, // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
+	18, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
+	10, // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	19, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
+	20, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
+	21, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
+	22, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
+	23, // 14: garrison.dispatcher.v1.ServerRecord.offline_since:type_name -> google.protobuf.Timestamp
+	11, // 15: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	24, // 16: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
+	25, // 17: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
+	26, // 18: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
+	27, // 19: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	28, // 20: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
+	29, // 21: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
+	30, // 22: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	12, // 23: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	13, // 24: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
+	14, // 25: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
+	31, // 26: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	9,  // 27: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }
@@ -1417,7 +1336,7 @@ func file_garrison_dispatcher_v1_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_dispatcher_v1_view_proto_rawDesc), len(file_garrison_dispatcher_v1_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

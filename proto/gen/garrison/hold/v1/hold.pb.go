@@ -84,7 +84,7 @@ type Hold struct {
 	On *v1.Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`
 	// When it ends by itself; unset means never.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
-	// Why.
+	// Why: the note of the fact. Without one, a hold that was in effect keeps its reason. Not in the fact.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// When it was last set. Not in the fact.
 	SetAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=set_at,json=setAt,proto3" json:"set_at,omitempty"`

@@ -80,10 +80,13 @@ type LabelRule struct {
 	SetBy string `protobuf:"bytes,5,opt,name=set_by,json=setBy,proto3" json:"set_by,omitempty"`
 	// How many servers have a label from it. Only in answers of the registry.
 	Servers uint32 `protobuf:"varint,6,opt,name=servers,proto3" json:"servers,omitempty"`
-	// The ledger position of the fact that set it. Not in the fact.
+	// The ledger position of the fact that set it. Not in the fact. In a request: the revision on which the change is
+	// based, and the change is refused with REVISION_CHANGED when the rule has another one; 0 checks nothing.
 	Revision uint64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	// What garrison apply set last, by owner; at most 8.
-	Owners        []*v11.FieldOwner `protobuf:"bytes,8,rep,name=owners,proto3" json:"owners,omitempty"`
+	Owners []*v11.FieldOwner `protobuf:"bytes,8,rep,name=owners,proto3" json:"owners,omitempty"`
+	// How many servers under management meet its conditions. Only in the answer to a request that sets it.
+	Matches       uint32 `protobuf:"varint,9,opt,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,12 +177,19 @@ func (x *LabelRule) GetOwners() []*v11.FieldOwner {
 	return nil
 }
 
+func (x *LabelRule) GetMatches() uint32 {
+	if x != nil {
+		return x.Matches
+	}
+	return 0
+}
+
 var File_garrison_labelrule_v1_labelrule_proto protoreflect.FileDescriptor
 
 const file_garrison_labelrule_v1_labelrule_proto_rawDesc = "" +
 	"\n" +
 	"%garrison/labelrule/v1/labelrule.proto\x12\x15garrison.labelrule.v1\x1a\x1fgarrison/intent/v1/intent.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\a\n" +
-	"\x05Unset\"\x8a\x03\n" +
+	"\x05Unset\"\xa4\x03\n" +
 	"\tLabelRule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\x04when\x18\x02 \x03(\v2\x1d.garrison.intent.v1.ConditionR\x04when\x12D\n" +
@@ -188,7 +198,8 @@ const file_garrison_labelrule_v1_labelrule_proto_rawDesc = "" +
 	"\x06set_by\x18\x05 \x01(\tR\x05setBy\x12\x18\n" +
 	"\aservers\x18\x06 \x01(\rR\aservers\x12\x1a\n" +
 	"\brevision\x18\a \x01(\x04R\brevision\x125\n" +
-	"\x06owners\x18\b \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x1a9\n" +
+	"\x06owners\x18\b \x03(\v2\x1d.garrison.owner.v1.FieldOwnerR\x06owners\x12\x18\n" +
+	"\amatches\x18\t \x01(\rR\amatches\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01BPZNgithub.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1;labelrulev1b\x06proto3"

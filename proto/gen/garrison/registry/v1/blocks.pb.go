@@ -7,7 +7,6 @@
 package registryv1
 
 import (
-	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -151,241 +150,11 @@ func (x *AddBlocksResponse) GetBlocks() []*v1.Block {
 	return nil
 }
 
-// RemoveBlockRequest names a block to lift.
-type RemoveBlockRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id, or a prefix that only one has.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Why; 500 characters at most, and not empty.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveBlockRequest) Reset() {
-	*x = RemoveBlockRequest{}
-	mi := &file_garrison_registry_v1_blocks_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveBlockRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveBlockRequest) ProtoMessage() {}
-
-func (x *RemoveBlockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_blocks_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveBlockRequest.ProtoReflect.Descriptor instead.
-func (*RemoveBlockRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_blocks_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *RemoveBlockRequest) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *RemoveBlockRequest) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-// RemoveBlockResponse is the block as it was.
-type RemoveBlockResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The block.
-	Block         *v1.Block `protobuf:"bytes,1,opt,name=block,proto3" json:"block,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveBlockResponse) Reset() {
-	*x = RemoveBlockResponse{}
-	mi := &file_garrison_registry_v1_blocks_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveBlockResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveBlockResponse) ProtoMessage() {}
-
-func (x *RemoveBlockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_blocks_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveBlockResponse.ProtoReflect.Descriptor instead.
-func (*RemoveBlockResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_blocks_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *RemoveBlockResponse) GetBlock() *v1.Block {
-	if x != nil {
-		return x.Block
-	}
-	return nil
-}
-
-// ListBlocksRequest filters blocks.
-type ListBlocksRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which part; by id.
-	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only blocks of this agent's builds.
-	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Builds that failed on servers and are not blocked, in place of those that are: set_at is when one last failed,
-	// and set_by is empty. An image that is not active is left out, and what failed on dead servers only.
-	Suspected     bool `protobuf:"varint,3,opt,name=suspected,proto3" json:"suspected,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListBlocksRequest) Reset() {
-	*x = ListBlocksRequest{}
-	mi := &file_garrison_registry_v1_blocks_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListBlocksRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListBlocksRequest) ProtoMessage() {}
-
-func (x *ListBlocksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_blocks_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListBlocksRequest.ProtoReflect.Descriptor instead.
-func (*ListBlocksRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_blocks_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *ListBlocksRequest) GetPage() *v11.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListBlocksRequest) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *ListBlocksRequest) GetSuspected() bool {
-	if x != nil {
-		return x.Suspected
-	}
-	return false
-}
-
-// ListBlocksResponse is one part of the blocks.
-type ListBlocksResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The blocks.
-	Blocks []*v1.Block `protobuf:"bytes,1,rep,name=blocks,proto3" json:"blocks,omitempty"`
-	// Where the next part starts; empty at the end.
-	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// Rows that are larger than an answer may be.
-	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListBlocksResponse) Reset() {
-	*x = ListBlocksResponse{}
-	mi := &file_garrison_registry_v1_blocks_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListBlocksResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListBlocksResponse) ProtoMessage() {}
-
-func (x *ListBlocksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_blocks_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListBlocksResponse.ProtoReflect.Descriptor instead.
-func (*ListBlocksResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_blocks_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *ListBlocksResponse) GetBlocks() []*v1.Block {
-	if x != nil {
-		return x.Blocks
-	}
-	return nil
-}
-
-func (x *ListBlocksResponse) GetNextCursor() string {
-	if x != nil {
-		return x.NextCursor
-	}
-	return ""
-}
-
-func (x *ListBlocksResponse) GetLeftOut() []*v11.LeftOut {
-	if x != nil {
-		return x.LeftOut
-	}
-	return nil
-}
-
 var File_garrison_registry_v1_blocks_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_blocks_proto_rawDesc = "" +
 	"\n" +
-	"!garrison/registry/v1/blocks.proto\x12\x14garrison.registry.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/block/v1/block.proto\"\xa8\x01\n" +
+	"!garrison/registry/v1/blocks.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/block/v1/block.proto\"\xa8\x01\n" +
 	"\x10AddBlocksRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x19\n" +
@@ -393,21 +162,7 @@ const file_garrison_registry_v1_blocks_proto_rawDesc = "" +
 	"\x14configuration_digest\x18\x04 \x01(\tR\x13configurationDigest\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\"E\n" +
 	"\x11AddBlocksResponse\x120\n" +
-	"\x06blocks\x18\x01 \x03(\v2\x18.garrison.block.v1.BlockR\x06blocks\"<\n" +
-	"\x12RemoveBlockRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"E\n" +
-	"\x13RemoveBlockResponse\x12.\n" +
-	"\x05block\x18\x01 \x01(\v2\x18.garrison.block.v1.BlockR\x05block\"r\n" +
-	"\x11ListBlocksRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1c\n" +
-	"\tsuspected\x18\x03 \x01(\bR\tsuspected\"\x9c\x01\n" +
-	"\x12ListBlocksResponse\x120\n" +
-	"\x06blocks\x18\x01 \x03(\v2\x18.garrison.block.v1.BlockR\x06blocks\x12\x1f\n" +
-	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\x123\n" +
-	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOutBNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
+	"\x06blocks\x18\x01 \x03(\v2\x18.garrison.block.v1.BlockR\x06blocksBNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_garrison_registry_v1_blocks_proto_rawDescOnce sync.Once
@@ -421,29 +176,19 @@ func file_garrison_registry_v1_blocks_proto_rawDescGZIP() []byte {
 	return file_garrison_registry_v1_blocks_proto_rawDescData
 }
 
-var file_garrison_registry_v1_blocks_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_garrison_registry_v1_blocks_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_garrison_registry_v1_blocks_proto_goTypes = []any{
-	(*AddBlocksRequest)(nil),    // 0: garrison.registry.v1.AddBlocksRequest
-	(*AddBlocksResponse)(nil),   // 1: garrison.registry.v1.AddBlocksResponse
-	(*RemoveBlockRequest)(nil),  // 2: garrison.registry.v1.RemoveBlockRequest
-	(*RemoveBlockResponse)(nil), // 3: garrison.registry.v1.RemoveBlockResponse
-	(*ListBlocksRequest)(nil),   // 4: garrison.registry.v1.ListBlocksRequest
-	(*ListBlocksResponse)(nil),  // 5: garrison.registry.v1.ListBlocksResponse
-	(*v1.Block)(nil),            // 6: garrison.block.v1.Block
-	(*v11.Page)(nil),            // 7: garrison.api.v1.Page
-	(*v11.LeftOut)(nil),         // 8: garrison.api.v1.LeftOut
+	(*AddBlocksRequest)(nil),  // 0: garrison.registry.v1.AddBlocksRequest
+	(*AddBlocksResponse)(nil), // 1: garrison.registry.v1.AddBlocksResponse
+	(*v1.Block)(nil),          // 2: garrison.block.v1.Block
 }
 var file_garrison_registry_v1_blocks_proto_depIdxs = []int32{
-	6, // 0: garrison.registry.v1.AddBlocksResponse.blocks:type_name -> garrison.block.v1.Block
-	6, // 1: garrison.registry.v1.RemoveBlockResponse.block:type_name -> garrison.block.v1.Block
-	7, // 2: garrison.registry.v1.ListBlocksRequest.page:type_name -> garrison.api.v1.Page
-	6, // 3: garrison.registry.v1.ListBlocksResponse.blocks:type_name -> garrison.block.v1.Block
-	8, // 4: garrison.registry.v1.ListBlocksResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	2, // 0: garrison.registry.v1.AddBlocksResponse.blocks:type_name -> garrison.block.v1.Block
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_blocks_proto_init() }
@@ -457,7 +202,7 @@ func file_garrison_registry_v1_blocks_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_blocks_proto_rawDesc), len(file_garrison_registry_v1_blocks_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -11,10 +11,9 @@ package registryv1
 import (
 	v18 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	v112 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	v110 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	v111 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	v113 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
+	v112 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	v19 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	v16 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	v17 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -4784,1264 +4783,6 @@ func (x *EnvironmentDrift) GetBraked() *v111.Brake {
 	return nil
 }
 
-// ListAgentsRequest asks for agents.
-type ListAgentsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which part.
-	Page          *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListAgentsRequest) Reset() {
-	*x = ListAgentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListAgentsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListAgentsRequest) ProtoMessage() {}
-
-func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
-func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{64}
-}
-
-func (x *ListAgentsRequest) GetPage() *v11.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListAgentsResponse is one part of the agents.
-type ListAgentsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agents, by name.
-	Agents []*v18.Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Where the next part starts; empty at the end.
-	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// Rows that are larger than an answer may be.
-	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListAgentsResponse) Reset() {
-	*x = ListAgentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListAgentsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListAgentsResponse) ProtoMessage() {}
-
-func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
-func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{65}
-}
-
-func (x *ListAgentsResponse) GetAgents() []*v18.Agent {
-	if x != nil {
-		return x.Agents
-	}
-	return nil
-}
-
-func (x *ListAgentsResponse) GetNextCursor() string {
-	if x != nil {
-		return x.NextCursor
-	}
-	return ""
-}
-
-func (x *ListAgentsResponse) GetLeftOut() []*v11.LeftOut {
-	if x != nil {
-		return x.LeftOut
-	}
-	return nil
-}
-
-// CreateAgentRequest carries the agent to create.
-type CreateAgentRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent; its times are ignored.
-	Agent         *v18.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateAgentRequest) Reset() {
-	*x = CreateAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateAgentRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateAgentRequest) ProtoMessage() {}
-
-func (x *CreateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateAgentRequest.ProtoReflect.Descriptor instead.
-func (*CreateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{66}
-}
-
-func (x *CreateAgentRequest) GetAgent() *v18.Agent {
-	if x != nil {
-		return x.Agent
-	}
-	return nil
-}
-
-// CreateAgentResponse is the agent.
-type CreateAgentResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent.
-	Agent         *v18.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateAgentResponse) Reset() {
-	*x = CreateAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateAgentResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateAgentResponse) ProtoMessage() {}
-
-func (x *CreateAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateAgentResponse.ProtoReflect.Descriptor instead.
-func (*CreateAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{67}
-}
-
-func (x *CreateAgentResponse) GetAgent() *v18.Agent {
-	if x != nil {
-		return x.Agent
-	}
-	return nil
-}
-
-// Outdated counts the instances of an agent whose metadata, merged now, differs from what they have.
-type Outdated struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent.
-	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// How many instances a configure would change.
-	Instances uint32 `protobuf:"varint,2,opt,name=instances,proto3" json:"instances,omitempty"`
-	// How many a configure would leave out, because their metadata breaks the agent's schema or a limit.
-	LeftOut uint32 `protobuf:"varint,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// Why, of the first of those.
-	First         *v11.Refusal `protobuf:"bytes,4,opt,name=first,proto3" json:"first,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Outdated) Reset() {
-	*x = Outdated{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Outdated) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Outdated) ProtoMessage() {}
-
-func (x *Outdated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Outdated.ProtoReflect.Descriptor instead.
-func (*Outdated) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{68}
-}
-
-func (x *Outdated) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *Outdated) GetInstances() uint32 {
-	if x != nil {
-		return x.Instances
-	}
-	return 0
-}
-
-func (x *Outdated) GetLeftOut() uint32 {
-	if x != nil {
-		return x.LeftOut
-	}
-	return 0
-}
-
-func (x *Outdated) GetFirst() *v11.Refusal {
-	if x != nil {
-		return x.First
-	}
-	return nil
-}
-
-// ChangeAgentRequest carries the agent, whole, as it should be.
-type ChangeAgentRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent; its kind must not change.
-	Agent         *v18.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeAgentRequest) Reset() {
-	*x = ChangeAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeAgentRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeAgentRequest) ProtoMessage() {}
-
-func (x *ChangeAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeAgentRequest.ProtoReflect.Descriptor instead.
-func (*ChangeAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{69}
-}
-
-func (x *ChangeAgentRequest) GetAgent() *v18.Agent {
-	if x != nil {
-		return x.Agent
-	}
-	return nil
-}
-
-// ChangeAgentResponse is the agent.
-type ChangeAgentResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent.
-	Agent *v18.Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// The agents with instances whose metadata would be other ones if they were configured now, by name.
-	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeAgentResponse) Reset() {
-	*x = ChangeAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeAgentResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeAgentResponse) ProtoMessage() {}
-
-func (x *ChangeAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeAgentResponse.ProtoReflect.Descriptor instead.
-func (*ChangeAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{70}
-}
-
-func (x *ChangeAgentResponse) GetAgent() *v18.Agent {
-	if x != nil {
-		return x.Agent
-	}
-	return nil
-}
-
-func (x *ChangeAgentResponse) GetOutdated() []*Outdated {
-	if x != nil {
-		return x.Outdated
-	}
-	return nil
-}
-
-// DeleteAgentRequest names an agent.
-type DeleteAgentRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The revision that it must have, or REVISION_CHANGED refuses; 0 checks nothing.
-	IfRevision    uint64 `protobuf:"varint,30,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteAgentRequest) Reset() {
-	*x = DeleteAgentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteAgentRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteAgentRequest) ProtoMessage() {}
-
-func (x *DeleteAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteAgentRequest.ProtoReflect.Descriptor instead.
-func (*DeleteAgentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{71}
-}
-
-func (x *DeleteAgentRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeleteAgentRequest) GetIfRevision() uint64 {
-	if x != nil {
-		return x.IfRevision
-	}
-	return 0
-}
-
-// DeleteAgentResponse says that it is deleted.
-type DeleteAgentResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteAgentResponse) Reset() {
-	*x = DeleteAgentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteAgentResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteAgentResponse) ProtoMessage() {}
-
-func (x *DeleteAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteAgentResponse.ProtoReflect.Descriptor instead.
-func (*DeleteAgentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{72}
-}
-
-// ListApplicationsRequest asks for applications.
-type ListApplicationsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which part.
-	Page          *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListApplicationsRequest) Reset() {
-	*x = ListApplicationsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListApplicationsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListApplicationsRequest) ProtoMessage() {}
-
-func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
-func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{73}
-}
-
-func (x *ListApplicationsRequest) GetPage() *v11.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListApplicationsResponse is one part of the applications.
-type ListApplicationsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The applications, by name.
-	Applications []*v112.Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
-	// Where the next part starts; empty at the end.
-	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// Rows that are larger than an answer may be.
-	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListApplicationsResponse) Reset() {
-	*x = ListApplicationsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListApplicationsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListApplicationsResponse) ProtoMessage() {}
-
-func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
-func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{74}
-}
-
-func (x *ListApplicationsResponse) GetApplications() []*v112.Application {
-	if x != nil {
-		return x.Applications
-	}
-	return nil
-}
-
-func (x *ListApplicationsResponse) GetNextCursor() string {
-	if x != nil {
-		return x.NextCursor
-	}
-	return ""
-}
-
-func (x *ListApplicationsResponse) GetLeftOut() []*v11.LeftOut {
-	if x != nil {
-		return x.LeftOut
-	}
-	return nil
-}
-
-// CreateApplicationRequest carries the application to create.
-type CreateApplicationRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The application; its times are ignored.
-	Application   *v112.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateApplicationRequest) Reset() {
-	*x = CreateApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateApplicationRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateApplicationRequest) ProtoMessage() {}
-
-func (x *CreateApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateApplicationRequest.ProtoReflect.Descriptor instead.
-func (*CreateApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{75}
-}
-
-func (x *CreateApplicationRequest) GetApplication() *v112.Application {
-	if x != nil {
-		return x.Application
-	}
-	return nil
-}
-
-// CreateApplicationResponse is the application.
-type CreateApplicationResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The application.
-	Application   *v112.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateApplicationResponse) Reset() {
-	*x = CreateApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateApplicationResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateApplicationResponse) ProtoMessage() {}
-
-func (x *CreateApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateApplicationResponse.ProtoReflect.Descriptor instead.
-func (*CreateApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{76}
-}
-
-func (x *CreateApplicationResponse) GetApplication() *v112.Application {
-	if x != nil {
-		return x.Application
-	}
-	return nil
-}
-
-// ChangeApplicationRequest carries the application, whole, as it should be.
-type ChangeApplicationRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The application; its times are ignored.
-	Application   *v112.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeApplicationRequest) Reset() {
-	*x = ChangeApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeApplicationRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeApplicationRequest) ProtoMessage() {}
-
-func (x *ChangeApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeApplicationRequest.ProtoReflect.Descriptor instead.
-func (*ChangeApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{77}
-}
-
-func (x *ChangeApplicationRequest) GetApplication() *v112.Application {
-	if x != nil {
-		return x.Application
-	}
-	return nil
-}
-
-// ChangeApplicationResponse is the application.
-type ChangeApplicationResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The application.
-	Application *v112.Application `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
-	// The agents with instances whose metadata would be other ones if they were configured now, by name.
-	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeApplicationResponse) Reset() {
-	*x = ChangeApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeApplicationResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeApplicationResponse) ProtoMessage() {}
-
-func (x *ChangeApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeApplicationResponse.ProtoReflect.Descriptor instead.
-func (*ChangeApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{78}
-}
-
-func (x *ChangeApplicationResponse) GetApplication() *v112.Application {
-	if x != nil {
-		return x.Application
-	}
-	return nil
-}
-
-func (x *ChangeApplicationResponse) GetOutdated() []*Outdated {
-	if x != nil {
-		return x.Outdated
-	}
-	return nil
-}
-
-// DeleteApplicationRequest names an application.
-type DeleteApplicationRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The revision that it must have, or REVISION_CHANGED refuses; 0 checks nothing.
-	IfRevision    uint64 `protobuf:"varint,30,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteApplicationRequest) Reset() {
-	*x = DeleteApplicationRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteApplicationRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteApplicationRequest) ProtoMessage() {}
-
-func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
-func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{79}
-}
-
-func (x *DeleteApplicationRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeleteApplicationRequest) GetIfRevision() uint64 {
-	if x != nil {
-		return x.IfRevision
-	}
-	return 0
-}
-
-// DeleteApplicationResponse says that it is deleted.
-type DeleteApplicationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteApplicationResponse) Reset() {
-	*x = DeleteApplicationResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteApplicationResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteApplicationResponse) ProtoMessage() {}
-
-func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
-func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{80}
-}
-
-// ListEnvironmentsRequest asks for environments.
-type ListEnvironmentsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which part.
-	Page          *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListEnvironmentsRequest) Reset() {
-	*x = ListEnvironmentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListEnvironmentsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListEnvironmentsRequest) ProtoMessage() {}
-
-func (x *ListEnvironmentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListEnvironmentsRequest.ProtoReflect.Descriptor instead.
-func (*ListEnvironmentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
-}
-
-func (x *ListEnvironmentsRequest) GetPage() *v11.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-// ListEnvironmentsResponse is one part of the environments.
-type ListEnvironmentsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The environments, by name.
-	Environments []*v111.Environment `protobuf:"bytes,1,rep,name=environments,proto3" json:"environments,omitempty"`
-	// Where the next part starts; empty at the end.
-	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// Rows that are larger than an answer may be.
-	LeftOut       []*v11.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListEnvironmentsResponse) Reset() {
-	*x = ListEnvironmentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListEnvironmentsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListEnvironmentsResponse) ProtoMessage() {}
-
-func (x *ListEnvironmentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListEnvironmentsResponse.ProtoReflect.Descriptor instead.
-func (*ListEnvironmentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
-}
-
-func (x *ListEnvironmentsResponse) GetEnvironments() []*v111.Environment {
-	if x != nil {
-		return x.Environments
-	}
-	return nil
-}
-
-func (x *ListEnvironmentsResponse) GetNextCursor() string {
-	if x != nil {
-		return x.NextCursor
-	}
-	return ""
-}
-
-func (x *ListEnvironmentsResponse) GetLeftOut() []*v11.LeftOut {
-	if x != nil {
-		return x.LeftOut
-	}
-	return nil
-}
-
-// CreateEnvironmentRequest carries the environment to create.
-type CreateEnvironmentRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The environment; its times are ignored.
-	Environment   *v111.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateEnvironmentRequest) Reset() {
-	*x = CreateEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateEnvironmentRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateEnvironmentRequest) ProtoMessage() {}
-
-func (x *CreateEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateEnvironmentRequest.ProtoReflect.Descriptor instead.
-func (*CreateEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{83}
-}
-
-func (x *CreateEnvironmentRequest) GetEnvironment() *v111.Environment {
-	if x != nil {
-		return x.Environment
-	}
-	return nil
-}
-
-// CreateEnvironmentResponse is the environment.
-type CreateEnvironmentResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The environment.
-	Environment   *v111.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateEnvironmentResponse) Reset() {
-	*x = CreateEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateEnvironmentResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateEnvironmentResponse) ProtoMessage() {}
-
-func (x *CreateEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[84]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateEnvironmentResponse.ProtoReflect.Descriptor instead.
-func (*CreateEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{84}
-}
-
-func (x *CreateEnvironmentResponse) GetEnvironment() *v111.Environment {
-	if x != nil {
-		return x.Environment
-	}
-	return nil
-}
-
-// ChangeEnvironmentRequest carries the environment, whole, as it should be.
-type ChangeEnvironmentRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The environment; its times are ignored.
-	Environment   *v111.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeEnvironmentRequest) Reset() {
-	*x = ChangeEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeEnvironmentRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeEnvironmentRequest) ProtoMessage() {}
-
-func (x *ChangeEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[85]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeEnvironmentRequest.ProtoReflect.Descriptor instead.
-func (*ChangeEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{85}
-}
-
-func (x *ChangeEnvironmentRequest) GetEnvironment() *v111.Environment {
-	if x != nil {
-		return x.Environment
-	}
-	return nil
-}
-
-// ChangeEnvironmentResponse is the environment.
-type ChangeEnvironmentResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The environment.
-	Environment *v111.Environment `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
-	// The agents with instances whose metadata would be other ones if they were configured now, by name.
-	Outdated      []*Outdated `protobuf:"bytes,30,rep,name=outdated,proto3" json:"outdated,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeEnvironmentResponse) Reset() {
-	*x = ChangeEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeEnvironmentResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeEnvironmentResponse) ProtoMessage() {}
-
-func (x *ChangeEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[86]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeEnvironmentResponse.ProtoReflect.Descriptor instead.
-func (*ChangeEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{86}
-}
-
-func (x *ChangeEnvironmentResponse) GetEnvironment() *v111.Environment {
-	if x != nil {
-		return x.Environment
-	}
-	return nil
-}
-
-func (x *ChangeEnvironmentResponse) GetOutdated() []*Outdated {
-	if x != nil {
-		return x.Outdated
-	}
-	return nil
-}
-
-// DeleteEnvironmentRequest names an environment.
-type DeleteEnvironmentRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The revision that it must have, or REVISION_CHANGED refuses; 0 checks nothing.
-	IfRevision    uint64 `protobuf:"varint,30,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteEnvironmentRequest) Reset() {
-	*x = DeleteEnvironmentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteEnvironmentRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteEnvironmentRequest) ProtoMessage() {}
-
-func (x *DeleteEnvironmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[87]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteEnvironmentRequest.ProtoReflect.Descriptor instead.
-func (*DeleteEnvironmentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{87}
-}
-
-func (x *DeleteEnvironmentRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *DeleteEnvironmentRequest) GetIfRevision() uint64 {
-	if x != nil {
-		return x.IfRevision
-	}
-	return 0
-}
-
-// DeleteEnvironmentResponse says that it is deleted.
-type DeleteEnvironmentResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteEnvironmentResponse) Reset() {
-	*x = DeleteEnvironmentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteEnvironmentResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteEnvironmentResponse) ProtoMessage() {}
-
-func (x *DeleteEnvironmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[88]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteEnvironmentResponse.ProtoReflect.Descriptor instead.
-func (*DeleteEnvironmentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{88}
-}
-
 // GetIntentRequest names an intent.
 type GetIntentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6055,7 +4796,7 @@ type GetIntentRequest struct {
 
 func (x *GetIntentRequest) Reset() {
 	*x = GetIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6067,7 +4808,7 @@ func (x *GetIntentRequest) String() string {
 func (*GetIntentRequest) ProtoMessage() {}
 
 func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[89]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6080,7 +4821,7 @@ func (x *GetIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentRequest.ProtoReflect.Descriptor instead.
 func (*GetIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{89}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetIntentRequest) GetIntentId() string {
@@ -6108,7 +4849,7 @@ type GetIntentResponse struct {
 
 func (x *GetIntentResponse) Reset() {
 	*x = GetIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6120,7 +4861,7 @@ func (x *GetIntentResponse) String() string {
 func (*GetIntentResponse) ProtoMessage() {}
 
 func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[90]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6133,7 +4874,7 @@ func (x *GetIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIntentResponse.ProtoReflect.Descriptor instead.
 func (*GetIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{90}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GetIntentResponse) GetIntent() *v12.Record {
@@ -6162,7 +4903,7 @@ type PlanIntentRequest struct {
 
 func (x *PlanIntentRequest) Reset() {
 	*x = PlanIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6174,7 +4915,7 @@ func (x *PlanIntentRequest) String() string {
 func (*PlanIntentRequest) ProtoMessage() {}
 
 func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[91]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6187,7 +4928,7 @@ func (x *PlanIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentRequest.ProtoReflect.Descriptor instead.
 func (*PlanIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{91}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PlanIntentRequest) GetPage() *v11.Page {
@@ -6245,7 +4986,7 @@ type PlanIntentResponse struct {
 
 func (x *PlanIntentResponse) Reset() {
 	*x = PlanIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6257,7 +4998,7 @@ func (x *PlanIntentResponse) String() string {
 func (*PlanIntentResponse) ProtoMessage() {}
 
 func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[92]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6270,7 +5011,7 @@ func (x *PlanIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanIntentResponse.ProtoReflect.Descriptor instead.
 func (*PlanIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{92}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PlanIntentResponse) GetPlans() []*v12.Plan {
@@ -6329,7 +5070,7 @@ type ListIntentsRequest struct {
 
 func (x *ListIntentsRequest) Reset() {
 	*x = ListIntentsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6341,7 +5082,7 @@ func (x *ListIntentsRequest) String() string {
 func (*ListIntentsRequest) ProtoMessage() {}
 
 func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[93]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6354,7 +5095,7 @@ func (x *ListIntentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsRequest.ProtoReflect.Descriptor instead.
 func (*ListIntentsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{93}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListIntentsRequest) GetPage() *v11.Page {
@@ -6416,7 +5157,7 @@ type ListIntentsResponse struct {
 
 func (x *ListIntentsResponse) Reset() {
 	*x = ListIntentsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6428,7 +5169,7 @@ func (x *ListIntentsResponse) String() string {
 func (*ListIntentsResponse) ProtoMessage() {}
 
 func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[94]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6441,7 +5182,7 @@ func (x *ListIntentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListIntentsResponse.ProtoReflect.Descriptor instead.
 func (*ListIntentsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{94}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListIntentsResponse) GetIntents() []*v12.Record {
@@ -6485,7 +5226,7 @@ type WithdrawIntentRequest struct {
 
 func (x *WithdrawIntentRequest) Reset() {
 	*x = WithdrawIntentRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6497,7 +5238,7 @@ func (x *WithdrawIntentRequest) String() string {
 func (*WithdrawIntentRequest) ProtoMessage() {}
 
 func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[95]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6510,7 +5251,7 @@ func (x *WithdrawIntentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentRequest.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{95}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *WithdrawIntentRequest) GetIntentId() string {
@@ -6538,7 +5279,7 @@ type WithdrawIntentResponse struct {
 
 func (x *WithdrawIntentResponse) Reset() {
 	*x = WithdrawIntentResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6550,7 +5291,7 @@ func (x *WithdrawIntentResponse) String() string {
 func (*WithdrawIntentResponse) ProtoMessage() {}
 
 func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[96]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6563,7 +5304,7 @@ func (x *WithdrawIntentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithdrawIntentResponse.ProtoReflect.Descriptor instead.
 func (*WithdrawIntentResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{96}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *WithdrawIntentResponse) GetIntent() *v12.Record {
@@ -6584,7 +5325,7 @@ type SealSecretsRequest struct {
 
 func (x *SealSecretsRequest) Reset() {
 	*x = SealSecretsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6596,7 +5337,7 @@ func (x *SealSecretsRequest) String() string {
 func (*SealSecretsRequest) ProtoMessage() {}
 
 func (x *SealSecretsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[97]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6609,7 +5350,7 @@ func (x *SealSecretsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealSecretsRequest.ProtoReflect.Descriptor instead.
 func (*SealSecretsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{97}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SealSecretsRequest) GetValues() map[string]string {
@@ -6630,7 +5371,7 @@ type SealSecretsResponse struct {
 
 func (x *SealSecretsResponse) Reset() {
 	*x = SealSecretsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6642,7 +5383,7 @@ func (x *SealSecretsResponse) String() string {
 func (*SealSecretsResponse) ProtoMessage() {}
 
 func (x *SealSecretsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[98]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6655,7 +5396,7 @@ func (x *SealSecretsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealSecretsResponse.ProtoReflect.Descriptor instead.
 func (*SealSecretsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{98}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SealSecretsResponse) GetSealed() map[string]string {
@@ -6688,7 +5429,7 @@ type ReadFactsRequest struct {
 
 func (x *ReadFactsRequest) Reset() {
 	*x = ReadFactsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6700,7 +5441,7 @@ func (x *ReadFactsRequest) String() string {
 func (*ReadFactsRequest) ProtoMessage() {}
 
 func (x *ReadFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[99]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6713,7 +5454,7 @@ func (x *ReadFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFactsRequest.ProtoReflect.Descriptor instead.
 func (*ReadFactsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{99}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ReadFactsRequest) GetFrom() uint64 {
@@ -6780,7 +5521,7 @@ type ReadFactsResponse struct {
 
 func (x *ReadFactsResponse) Reset() {
 	*x = ReadFactsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6792,7 +5533,7 @@ func (x *ReadFactsResponse) String() string {
 func (*ReadFactsResponse) ProtoMessage() {}
 
 func (x *ReadFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[100]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6805,7 +5546,7 @@ func (x *ReadFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFactsResponse.ProtoReflect.Descriptor instead.
 func (*ReadFactsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{100}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ReadFactsResponse) GetFacts() []*StoredFact {
@@ -6853,7 +5594,7 @@ type StoredFact struct {
 
 func (x *StoredFact) Reset() {
 	*x = StoredFact{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6865,7 +5606,7 @@ func (x *StoredFact) String() string {
 func (*StoredFact) ProtoMessage() {}
 
 func (x *StoredFact) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[101]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6878,7 +5619,7 @@ func (x *StoredFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredFact.ProtoReflect.Descriptor instead.
 func (*StoredFact) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{101}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StoredFact) GetSequence() uint64 {
@@ -6936,7 +5677,7 @@ type ReportExternalRequest struct {
 	// The agent, of kind external.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// What was found; at most 500. A name may occur once.
-	Found []*v113.Found `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
+	Found []*v112.Found `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	// Says that found is complete for a range of names: what is recorded in the range and not in found is gone. Unset
 	// means that nothing goes.
 	Complete      *Range `protobuf:"bytes,3,opt,name=complete,proto3" json:"complete,omitempty"`
@@ -6946,7 +5687,7 @@ type ReportExternalRequest struct {
 
 func (x *ReportExternalRequest) Reset() {
 	*x = ReportExternalRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6958,7 +5699,7 @@ func (x *ReportExternalRequest) String() string {
 func (*ReportExternalRequest) ProtoMessage() {}
 
 func (x *ReportExternalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[102]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6971,7 +5712,7 @@ func (x *ReportExternalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExternalRequest.ProtoReflect.Descriptor instead.
 func (*ReportExternalRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{102}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ReportExternalRequest) GetAgent() string {
@@ -6981,7 +5722,7 @@ func (x *ReportExternalRequest) GetAgent() string {
 	return ""
 }
 
-func (x *ReportExternalRequest) GetFound() []*v113.Found {
+func (x *ReportExternalRequest) GetFound() []*v112.Found {
 	if x != nil {
 		return x.Found
 	}
@@ -7008,7 +5749,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7020,7 +5761,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[103]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7033,7 +5774,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{103}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Range) GetFrom() string {
@@ -7067,7 +5808,7 @@ type ReportExternalResponse struct {
 
 func (x *ReportExternalResponse) Reset() {
 	*x = ReportExternalResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7079,7 +5820,7 @@ func (x *ReportExternalResponse) String() string {
 func (*ReportExternalResponse) ProtoMessage() {}
 
 func (x *ReportExternalResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[104]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7092,7 +5833,7 @@ func (x *ReportExternalResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportExternalResponse.ProtoReflect.Descriptor instead.
 func (*ReportExternalResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{104}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ReportExternalResponse) GetChanged() uint32 {
@@ -7136,7 +5877,7 @@ type LeftOutExternal struct {
 
 func (x *LeftOutExternal) Reset() {
 	*x = LeftOutExternal{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[105]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7148,7 +5889,7 @@ func (x *LeftOutExternal) String() string {
 func (*LeftOutExternal) ProtoMessage() {}
 
 func (x *LeftOutExternal) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[105]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7161,7 +5902,7 @@ func (x *LeftOutExternal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOutExternal.ProtoReflect.Descriptor instead.
 func (*LeftOutExternal) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{105}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *LeftOutExternal) GetName() string {
@@ -7203,7 +5944,7 @@ type ListExternalsRequest struct {
 
 func (x *ListExternalsRequest) Reset() {
 	*x = ListExternalsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[106]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7215,7 +5956,7 @@ func (x *ListExternalsRequest) String() string {
 func (*ListExternalsRequest) ProtoMessage() {}
 
 func (x *ListExternalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[106]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7228,7 +5969,7 @@ func (x *ListExternalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExternalsRequest.ProtoReflect.Descriptor instead.
 func (*ListExternalsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{106}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListExternalsRequest) GetPage() *v11.Page {
@@ -7302,7 +6043,7 @@ type ListExternalsResponse struct {
 
 func (x *ListExternalsResponse) Reset() {
 	*x = ListExternalsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[107]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7314,7 +6055,7 @@ func (x *ListExternalsResponse) String() string {
 func (*ListExternalsResponse) ProtoMessage() {}
 
 func (x *ListExternalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[107]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7327,7 +6068,7 @@ func (x *ListExternalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExternalsResponse.ProtoReflect.Descriptor instead.
 func (*ListExternalsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{107}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListExternalsResponse) GetExternals() []*ExternalRow {
@@ -7355,7 +6096,7 @@ func (x *ListExternalsResponse) GetLeftOut() []*v11.LeftOut {
 type ExternalRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance.
-	External *v113.External `protobuf:"bytes,1,opt,name=external,proto3" json:"external,omitempty"`
+	External *v112.External `protobuf:"bytes,1,opt,name=external,proto3" json:"external,omitempty"`
 	// The server's name; empty when it is on none.
 	ServerName string `protobuf:"bytes,2,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
 	// True when no report listed it within the agent's report_within. A registry that started since waits for as long.
@@ -7368,7 +6109,7 @@ type ExternalRow struct {
 
 func (x *ExternalRow) Reset() {
 	*x = ExternalRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[108]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7380,7 +6121,7 @@ func (x *ExternalRow) String() string {
 func (*ExternalRow) ProtoMessage() {}
 
 func (x *ExternalRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[108]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7393,10 +6134,10 @@ func (x *ExternalRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalRow.ProtoReflect.Descriptor instead.
 func (*ExternalRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{108}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{83}
 }
 
-func (x *ExternalRow) GetExternal() *v113.External {
+func (x *ExternalRow) GetExternal() *v112.External {
 	if x != nil {
 		return x.External
 	}
@@ -7428,7 +6169,7 @@ var File_garrison_registry_v1_registry_service_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
-	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/block/v1/block.proto\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a)garrison/application/v1/application.proto\x1a#garrison/environment/v1/drift.proto\x1a)garrison/environment/v1/environment.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a$garrison/registry/v1/available.proto\x1a#garrison/registry/v1/defaults.proto\x1a!garrison/registry/v1/blocks.proto\x1a garrison/registry/v1/holds.proto\x1a%garrison/registry/v1/labelrules.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1fgarrison/registry/v1/logs.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
+	"+garrison/registry/v1/registry_service.proto\x12\x14garrison.registry.v1\x1a\x1dgarrison/block/v1/block.proto\x1a\x1dgarrison/agent/v1/agent.proto\x1a\x19garrison/api/v1/api.proto\x1a#garrison/environment/v1/drift.proto\x1a#garrison/external/v1/external.proto\x1a\x1bgarrison/hold/v1/hold.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\x1fgarrison/intent/v1/intent.proto\x1a$garrison/registry/v1/available.proto\x1a#garrison/registry/v1/defaults.proto\x1a!garrison/registry/v1/blocks.proto\x1a garrison/registry/v1/lobby.proto\x1a\x1fgarrison/registry/v1/logs.proto\x1a\"garrison/registry/v1/records.proto\x1a#garrison/registry/v1/rollouts.proto\x1a\x1dgarrison/owner/v1/owner.proto\x1a\x1fgarrison/report/v1/report.proto\x1a\"garrison/server/v1/condition.proto\x1a garrison/server/v1/history.proto\x1a\"garrison/server/v1/candidate.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1dgarrison/token/v1/token.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x01\n" +
 	"\fEnrolRequest\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x1d\n" +
@@ -7778,75 +6519,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\venvironment\x18\x01 \x01(\tR\venvironment\x12<\n" +
 	"\x06policy\x18\x02 \x01(\x0e2$.garrison.environment.v1.DriftPolicyR\x06policy\x12#\n" +
 	"\rbrake_percent\x18\x03 \x01(\rR\fbrakePercent\x126\n" +
-	"\x06braked\x18\x04 \x01(\v2\x1e.garrison.environment.v1.BrakeR\x06braked\">\n" +
-	"\x11ListAgentsRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x9c\x01\n" +
-	"\x12ListAgentsResponse\x120\n" +
-	"\x06agents\x18\x01 \x03(\v2\x18.garrison.agent.v1.AgentR\x06agents\x12\x1f\n" +
-	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\x123\n" +
-	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"D\n" +
-	"\x12CreateAgentRequest\x12.\n" +
-	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"E\n" +
-	"\x13CreateAgentResponse\x12.\n" +
-	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"\x89\x01\n" +
-	"\bOutdated\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1c\n" +
-	"\tinstances\x18\x02 \x01(\rR\tinstances\x12\x19\n" +
-	"\bleft_out\x18\x03 \x01(\rR\aleftOut\x12.\n" +
-	"\x05first\x18\x04 \x01(\v2\x18.garrison.api.v1.RefusalR\x05first\"D\n" +
-	"\x12ChangeAgentRequest\x12.\n" +
-	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\"\x81\x01\n" +
-	"\x13ChangeAgentResponse\x12.\n" +
-	"\x05agent\x18\x01 \x01(\v2\x18.garrison.agent.v1.AgentR\x05agent\x12:\n" +
-	"\boutdated\x18\x1e \x03(\v2\x1e.garrison.registry.v1.OutdatedR\boutdated\"I\n" +
-	"\x12DeleteAgentRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vif_revision\x18\x1e \x01(\x04R\n" +
-	"ifRevision\"\x15\n" +
-	"\x13DeleteAgentResponse\"D\n" +
-	"\x17ListApplicationsRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\xba\x01\n" +
-	"\x18ListApplicationsResponse\x12H\n" +
-	"\fapplications\x18\x01 \x03(\v2$.garrison.application.v1.ApplicationR\fapplications\x12\x1f\n" +
-	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\x123\n" +
-	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"b\n" +
-	"\x18CreateApplicationRequest\x12F\n" +
-	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"c\n" +
-	"\x19CreateApplicationResponse\x12F\n" +
-	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"b\n" +
-	"\x18ChangeApplicationRequest\x12F\n" +
-	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\"\x9f\x01\n" +
-	"\x19ChangeApplicationResponse\x12F\n" +
-	"\vapplication\x18\x01 \x01(\v2$.garrison.application.v1.ApplicationR\vapplication\x12:\n" +
-	"\boutdated\x18\x1e \x03(\v2\x1e.garrison.registry.v1.OutdatedR\boutdated\"O\n" +
-	"\x18DeleteApplicationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vif_revision\x18\x1e \x01(\x04R\n" +
-	"ifRevision\"\x1b\n" +
-	"\x19DeleteApplicationResponse\"D\n" +
-	"\x17ListEnvironmentsRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\xba\x01\n" +
-	"\x18ListEnvironmentsResponse\x12H\n" +
-	"\fenvironments\x18\x01 \x03(\v2$.garrison.environment.v1.EnvironmentR\fenvironments\x12\x1f\n" +
-	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\x123\n" +
-	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"b\n" +
-	"\x18CreateEnvironmentRequest\x12F\n" +
-	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"c\n" +
-	"\x19CreateEnvironmentResponse\x12F\n" +
-	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"b\n" +
-	"\x18ChangeEnvironmentRequest\x12F\n" +
-	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\"\x9f\x01\n" +
-	"\x19ChangeEnvironmentResponse\x12F\n" +
-	"\venvironment\x18\x01 \x01(\v2$.garrison.environment.v1.EnvironmentR\venvironment\x12:\n" +
-	"\boutdated\x18\x1e \x03(\v2\x1e.garrison.registry.v1.OutdatedR\boutdated\"O\n" +
-	"\x18DeleteEnvironmentRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\vif_revision\x18\x1e \x01(\x04R\n" +
-	"ifRevision\"\x1b\n" +
-	"\x19DeleteEnvironmentResponse\"^\n" +
+	"\x06braked\x18\x04 \x01(\v2\x1e.garrison.environment.v1.BrakeR\x06braked\"^\n" +
 	"\x10GetIntentRequest\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12-\n" +
 	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"G\n" +
@@ -7972,7 +6645,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
 	"\rREMEDY_PERSON\x10\x05\x12\x14\n" +
-	"\x10REMEDY_CONFIGURE\x10\x062\xb0<\n" +
+	"\x10REMEDY_CONFIGURE\x10\x062\x9f-\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -7980,10 +6653,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rInviteServers\x12*.garrison.registry.v1.InviteServersRequest\x1a+.garrison.registry.v1.InviteServersResponse\"\x04\x88\xb5\x18\x03\x12b\n" +
 	"\tListLobby\x12&.garrison.registry.v1.ListLobbyRequest\x1a'.garrison.registry.v1.ListLobbyResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
 	"\vAcceptLobby\x12(.garrison.registry.v1.AcceptLobbyRequest\x1a).garrison.registry.v1.AcceptLobbyResponse\"\x04\x88\xb5\x18\x03\x12h\n" +
-	"\vRejectLobby\x12(.garrison.registry.v1.RejectLobbyRequest\x1a).garrison.registry.v1.RejectLobbyResponse\"\x04\x88\xb5\x18\x03\x12k\n" +
-	"\fSetLabelRule\x12).garrison.registry.v1.SetLabelRuleRequest\x1a*.garrison.registry.v1.SetLabelRuleResponse\"\x04\x88\xb5\x18\x02\x12q\n" +
-	"\x0eUnsetLabelRule\x12+.garrison.registry.v1.UnsetLabelRuleRequest\x1a,.garrison.registry.v1.UnsetLabelRuleResponse\"\x04\x88\xb5\x18\x02\x12q\n" +
-	"\x0eListLabelRules\x12+.garrison.registry.v1.ListLabelRulesRequest\x1a,.garrison.registry.v1.ListLabelRulesResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
+	"\vRejectLobby\x12(.garrison.registry.v1.RejectLobbyRequest\x1a).garrison.registry.v1.RejectLobbyResponse\"\x04\x88\xb5\x18\x03\x12h\n" +
 	"\vCreateToken\x12(.garrison.registry.v1.CreateTokenRequest\x1a).garrison.registry.v1.CreateTokenResponse\"\x04\x88\xb5\x18\x03\x12e\n" +
 	"\n" +
 	"ListTokens\x12'.garrison.registry.v1.ListTokensRequest\x1a(.garrison.registry.v1.ListTokensResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
@@ -8007,34 +6677,17 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"CheckFleet\x12'.garrison.registry.v1.CheckFleetRequest\x1a(.garrison.registry.v1.CheckFleetResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
 	"\x0eReportExternal\x12+.garrison.registry.v1.ReportExternalRequest\x1a,.garrison.registry.v1.ReportExternalResponse\"\x04\x88\xb5\x18\x04\x12h\n" +
 	"\vListWriters\x12(.garrison.registry.v1.ListWritersRequest\x1a).garrison.registry.v1.ListWritersResponse\"\x04\x88\xb5\x18\x01\x12n\n" +
-	"\rListExternals\x12*.garrison.registry.v1.ListExternalsRequest\x1a+.garrison.registry.v1.ListExternalsResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
-	"\n" +
-	"ListAgents\x12'.garrison.registry.v1.ListAgentsRequest\x1a(.garrison.registry.v1.ListAgentsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
-	"\vCreateAgent\x12(.garrison.registry.v1.CreateAgentRequest\x1a).garrison.registry.v1.CreateAgentResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
-	"\vChangeAgent\x12(.garrison.registry.v1.ChangeAgentRequest\x1a).garrison.registry.v1.ChangeAgentResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
-	"\vDeleteAgent\x12(.garrison.registry.v1.DeleteAgentRequest\x1a).garrison.registry.v1.DeleteAgentResponse\"\x04\x88\xb5\x18\x02\x12w\n" +
-	"\x10ListApplications\x12-.garrison.registry.v1.ListApplicationsRequest\x1a..garrison.registry.v1.ListApplicationsResponse\"\x04\x88\xb5\x18\x01\x12z\n" +
-	"\x11CreateApplication\x12..garrison.registry.v1.CreateApplicationRequest\x1a/.garrison.registry.v1.CreateApplicationResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
-	"\x11DeleteApplication\x12..garrison.registry.v1.DeleteApplicationRequest\x1a/.garrison.registry.v1.DeleteApplicationResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
-	"\x11ChangeApplication\x12..garrison.registry.v1.ChangeApplicationRequest\x1a/.garrison.registry.v1.ChangeApplicationResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
-	"\x11ChangeEnvironment\x12..garrison.registry.v1.ChangeEnvironmentRequest\x1a/.garrison.registry.v1.ChangeEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12w\n" +
-	"\x10ListEnvironments\x12-.garrison.registry.v1.ListEnvironmentsRequest\x1a..garrison.registry.v1.ListEnvironmentsResponse\"\x04\x88\xb5\x18\x01\x12z\n" +
-	"\x11CreateEnvironment\x12..garrison.registry.v1.CreateEnvironmentRequest\x1a/.garrison.registry.v1.CreateEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12z\n" +
-	"\x11DeleteEnvironment\x12..garrison.registry.v1.DeleteEnvironmentRequest\x1a/.garrison.registry.v1.DeleteEnvironmentResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
+	"\rListExternals\x12*.garrison.registry.v1.ListExternalsRequest\x1a+.garrison.registry.v1.ListExternalsResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
+	"\tPutRecord\x12&.garrison.registry.v1.PutRecordRequest\x1a'.garrison.registry.v1.PutRecordResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
+	"\fDeleteRecord\x12).garrison.registry.v1.DeleteRecordRequest\x1a*.garrison.registry.v1.DeleteRecordResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
+	"\vListRecords\x12(.garrison.registry.v1.ListRecordsRequest\x1a).garrison.registry.v1.ListRecordsResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
 	"\fPlanDefaults\x12).garrison.registry.v1.PlanDefaultsRequest\x1a*.garrison.registry.v1.PlanDefaultsResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
 	"\n" +
 	"SetDefault\x12'.garrison.registry.v1.SetDefaultRequest\x1a(.garrison.registry.v1.SetDefaultResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
 	"\fUnsetDefault\x12).garrison.registry.v1.UnsetDefaultRequest\x1a*.garrison.registry.v1.UnsetDefaultResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
 	"\fListDefaults\x12).garrison.registry.v1.ListDefaultsRequest\x1a*.garrison.registry.v1.ListDefaultsResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
-	"\vMoveServers\x12(.garrison.registry.v1.MoveServersRequest\x1a).garrison.registry.v1.MoveServersResponse\"\x04\x88\xb5\x18\x02\x12\\\n" +
-	"\aSetHold\x12$.garrison.registry.v1.SetHoldRequest\x1a%.garrison.registry.v1.SetHoldResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
-	"\n" +
-	"UnsetHolds\x12'.garrison.registry.v1.UnsetHoldsRequest\x1a(.garrison.registry.v1.UnsetHoldsResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
-	"\tListHolds\x12&.garrison.registry.v1.ListHoldsRequest\x1a'.garrison.registry.v1.ListHoldsResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
-	"\tAddBlocks\x12&.garrison.registry.v1.AddBlocksRequest\x1a'.garrison.registry.v1.AddBlocksResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
-	"\vRemoveBlock\x12(.garrison.registry.v1.RemoveBlockRequest\x1a).garrison.registry.v1.RemoveBlockResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
-	"\n" +
-	"ListBlocks\x12'.garrison.registry.v1.ListBlocksRequest\x1a(.garrison.registry.v1.ListBlocksResponse\"\x04\x88\xb5\x18\x01\x12e\n" +
+	"\vMoveServers\x12(.garrison.registry.v1.MoveServersRequest\x1a).garrison.registry.v1.MoveServersResponse\"\x04\x88\xb5\x18\x02\x12b\n" +
+	"\tAddBlocks\x12&.garrison.registry.v1.AddBlocksRequest\x1a'.garrison.registry.v1.AddBlocksResponse\"\x04\x88\xb5\x18\x02\x12e\n" +
 	"\n" +
 	"PlanIntent\x12'.garrison.registry.v1.PlanIntentRequest\x1a(.garrison.registry.v1.PlanIntentResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetIntent\x12&.garrison.registry.v1.GetIntentRequest\x1a'.garrison.registry.v1.GetIntentResponse\"\x04\x88\xb5\x18\x01\x12h\n" +
@@ -8066,7 +6719,7 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_registry_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(LossChange)(0),                    // 0: garrison.registry.v1.LossChange
 	(CheckScope)(0),                    // 1: garrison.registry.v1.CheckScope
@@ -8135,464 +6788,367 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*CauseCount)(nil),                 // 64: garrison.registry.v1.CauseCount
 	(*CheckFleetResponse)(nil),         // 65: garrison.registry.v1.CheckFleetResponse
 	(*EnvironmentDrift)(nil),           // 66: garrison.registry.v1.EnvironmentDrift
-	(*ListAgentsRequest)(nil),          // 67: garrison.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),         // 68: garrison.registry.v1.ListAgentsResponse
-	(*CreateAgentRequest)(nil),         // 69: garrison.registry.v1.CreateAgentRequest
-	(*CreateAgentResponse)(nil),        // 70: garrison.registry.v1.CreateAgentResponse
-	(*Outdated)(nil),                   // 71: garrison.registry.v1.Outdated
-	(*ChangeAgentRequest)(nil),         // 72: garrison.registry.v1.ChangeAgentRequest
-	(*ChangeAgentResponse)(nil),        // 73: garrison.registry.v1.ChangeAgentResponse
-	(*DeleteAgentRequest)(nil),         // 74: garrison.registry.v1.DeleteAgentRequest
-	(*DeleteAgentResponse)(nil),        // 75: garrison.registry.v1.DeleteAgentResponse
-	(*ListApplicationsRequest)(nil),    // 76: garrison.registry.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),   // 77: garrison.registry.v1.ListApplicationsResponse
-	(*CreateApplicationRequest)(nil),   // 78: garrison.registry.v1.CreateApplicationRequest
-	(*CreateApplicationResponse)(nil),  // 79: garrison.registry.v1.CreateApplicationResponse
-	(*ChangeApplicationRequest)(nil),   // 80: garrison.registry.v1.ChangeApplicationRequest
-	(*ChangeApplicationResponse)(nil),  // 81: garrison.registry.v1.ChangeApplicationResponse
-	(*DeleteApplicationRequest)(nil),   // 82: garrison.registry.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil),  // 83: garrison.registry.v1.DeleteApplicationResponse
-	(*ListEnvironmentsRequest)(nil),    // 84: garrison.registry.v1.ListEnvironmentsRequest
-	(*ListEnvironmentsResponse)(nil),   // 85: garrison.registry.v1.ListEnvironmentsResponse
-	(*CreateEnvironmentRequest)(nil),   // 86: garrison.registry.v1.CreateEnvironmentRequest
-	(*CreateEnvironmentResponse)(nil),  // 87: garrison.registry.v1.CreateEnvironmentResponse
-	(*ChangeEnvironmentRequest)(nil),   // 88: garrison.registry.v1.ChangeEnvironmentRequest
-	(*ChangeEnvironmentResponse)(nil),  // 89: garrison.registry.v1.ChangeEnvironmentResponse
-	(*DeleteEnvironmentRequest)(nil),   // 90: garrison.registry.v1.DeleteEnvironmentRequest
-	(*DeleteEnvironmentResponse)(nil),  // 91: garrison.registry.v1.DeleteEnvironmentResponse
-	(*GetIntentRequest)(nil),           // 92: garrison.registry.v1.GetIntentRequest
-	(*GetIntentResponse)(nil),          // 93: garrison.registry.v1.GetIntentResponse
-	(*PlanIntentRequest)(nil),          // 94: garrison.registry.v1.PlanIntentRequest
-	(*PlanIntentResponse)(nil),         // 95: garrison.registry.v1.PlanIntentResponse
-	(*ListIntentsRequest)(nil),         // 96: garrison.registry.v1.ListIntentsRequest
-	(*ListIntentsResponse)(nil),        // 97: garrison.registry.v1.ListIntentsResponse
-	(*WithdrawIntentRequest)(nil),      // 98: garrison.registry.v1.WithdrawIntentRequest
-	(*WithdrawIntentResponse)(nil),     // 99: garrison.registry.v1.WithdrawIntentResponse
-	(*SealSecretsRequest)(nil),         // 100: garrison.registry.v1.SealSecretsRequest
-	(*SealSecretsResponse)(nil),        // 101: garrison.registry.v1.SealSecretsResponse
-	(*ReadFactsRequest)(nil),           // 102: garrison.registry.v1.ReadFactsRequest
-	(*ReadFactsResponse)(nil),          // 103: garrison.registry.v1.ReadFactsResponse
-	(*StoredFact)(nil),                 // 104: garrison.registry.v1.StoredFact
-	(*ReportExternalRequest)(nil),      // 105: garrison.registry.v1.ReportExternalRequest
-	(*Range)(nil),                      // 106: garrison.registry.v1.Range
-	(*ReportExternalResponse)(nil),     // 107: garrison.registry.v1.ReportExternalResponse
-	(*LeftOutExternal)(nil),            // 108: garrison.registry.v1.LeftOutExternal
-	(*ListExternalsRequest)(nil),       // 109: garrison.registry.v1.ListExternalsRequest
-	(*ListExternalsResponse)(nil),      // 110: garrison.registry.v1.ListExternalsResponse
-	(*ExternalRow)(nil),                // 111: garrison.registry.v1.ExternalRow
-	nil,                                // 112: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                                // 113: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                                // 114: garrison.registry.v1.CreateTokenRequest.LabelsEntry
-	nil,                                // 115: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	nil,                                // 116: garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	nil,                                // 117: garrison.registry.v1.SealSecretsResponse.SealedEntry
-	nil,                                // 118: garrison.registry.v1.StoredFact.HeadersEntry
-	(*v1.Sysinfo)(nil),                 // 119: garrison.server.v1.Sysinfo
-	(v1.Ownership)(0),                  // 120: garrison.server.v1.Ownership
-	(*v11.Page)(nil),                   // 121: garrison.api.v1.Page
-	(v1.Life)(0),                       // 122: garrison.server.v1.Life
-	(v1.Presence)(0),                   // 123: garrison.server.v1.Presence
-	(*v12.Selector)(nil),               // 124: garrison.intent.v1.Selector
-	(v1.Standing)(0),                   // 125: garrison.server.v1.Standing
-	(v1.ExecutorState)(0),              // 126: garrison.server.v1.ExecutorState
-	(*durationpb.Duration)(nil),        // 127: google.protobuf.Duration
-	(*v1.Server)(nil),                  // 128: garrison.server.v1.Server
-	(*v11.LeftOut)(nil),                // 129: garrison.api.v1.LeftOut
-	(*timestamppb.Timestamp)(nil),      // 130: google.protobuf.Timestamp
-	(*v13.FieldOwner)(nil),             // 131: garrison.owner.v1.FieldOwner
-	(v14.NameFrom)(0),                  // 132: garrison.token.v1.NameFrom
-	(*v14.Token)(nil),                  // 133: garrison.token.v1.Token
-	(*v1.Duty)(nil),                    // 134: garrison.server.v1.Duty
-	(*v15.CleanUpOutcome)(nil),         // 135: garrison.report.v1.CleanUpOutcome
-	(*v1.Detection)(nil),               // 136: garrison.server.v1.Detection
-	(*v1.Candidate)(nil),               // 137: garrison.server.v1.Candidate
-	(*v16.Ref)(nil),                    // 138: garrison.image.v1.Ref
-	(*v1.DocumentPlace)(nil),           // 139: garrison.server.v1.DocumentPlace
-	(v17.State)(0),                     // 140: garrison.instance.v1.State
-	(v18.Kind)(0),                      // 141: garrison.agent.v1.Kind
-	(v17.Health)(0),                    // 142: garrison.instance.v1.Health
-	(*v17.Instance)(nil),               // 143: garrison.instance.v1.Instance
-	(*v19.Hold)(nil),                   // 144: garrison.hold.v1.Hold
-	(*v110.Block)(nil),                 // 145: garrison.block.v1.Block
-	(v111.DriftPolicy)(0),              // 146: garrison.environment.v1.DriftPolicy
-	(*v111.Brake)(nil),                 // 147: garrison.environment.v1.Brake
-	(*v18.Agent)(nil),                  // 148: garrison.agent.v1.Agent
-	(*v11.Refusal)(nil),                // 149: garrison.api.v1.Refusal
-	(*v112.Application)(nil),           // 150: garrison.application.v1.Application
-	(*v111.Environment)(nil),           // 151: garrison.environment.v1.Environment
-	(*v12.Record)(nil),                 // 152: garrison.intent.v1.Record
-	(*v12.Intent)(nil),                 // 153: garrison.intent.v1.Intent
-	(v12.Effect)(0),                    // 154: garrison.intent.v1.Effect
-	(*v12.Plan)(nil),                   // 155: garrison.intent.v1.Plan
-	(*ValueChange)(nil),                // 156: garrison.registry.v1.ValueChange
-	(*v12.Target)(nil),                 // 157: garrison.intent.v1.Target
-	(v12.State)(0),                     // 158: garrison.intent.v1.State
-	(*anypb.Any)(nil),                  // 159: google.protobuf.Any
-	(*v113.Found)(nil),                 // 160: garrison.external.v1.Found
-	(*v113.External)(nil),              // 161: garrison.external.v1.External
-	(*ListLobbyRequest)(nil),           // 162: garrison.registry.v1.ListLobbyRequest
-	(*AcceptLobbyRequest)(nil),         // 163: garrison.registry.v1.AcceptLobbyRequest
-	(*RejectLobbyRequest)(nil),         // 164: garrison.registry.v1.RejectLobbyRequest
-	(*SetLabelRuleRequest)(nil),        // 165: garrison.registry.v1.SetLabelRuleRequest
-	(*UnsetLabelRuleRequest)(nil),      // 166: garrison.registry.v1.UnsetLabelRuleRequest
-	(*ListLabelRulesRequest)(nil),      // 167: garrison.registry.v1.ListLabelRulesRequest
-	(*ListAvailableRequest)(nil),       // 168: garrison.registry.v1.ListAvailableRequest
-	(*PlanDefaultsRequest)(nil),        // 169: garrison.registry.v1.PlanDefaultsRequest
-	(*SetDefaultRequest)(nil),          // 170: garrison.registry.v1.SetDefaultRequest
-	(*UnsetDefaultRequest)(nil),        // 171: garrison.registry.v1.UnsetDefaultRequest
-	(*ListDefaultsRequest)(nil),        // 172: garrison.registry.v1.ListDefaultsRequest
-	(*MoveServersRequest)(nil),         // 173: garrison.registry.v1.MoveServersRequest
-	(*SetHoldRequest)(nil),             // 174: garrison.registry.v1.SetHoldRequest
-	(*UnsetHoldsRequest)(nil),          // 175: garrison.registry.v1.UnsetHoldsRequest
-	(*ListHoldsRequest)(nil),           // 176: garrison.registry.v1.ListHoldsRequest
-	(*AddBlocksRequest)(nil),           // 177: garrison.registry.v1.AddBlocksRequest
-	(*RemoveBlockRequest)(nil),         // 178: garrison.registry.v1.RemoveBlockRequest
-	(*ListBlocksRequest)(nil),          // 179: garrison.registry.v1.ListBlocksRequest
-	(*PlanRolloutRequest)(nil),         // 180: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 181: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 182: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 183: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 184: garrison.registry.v1.ControlRolloutRequest
-	(*AnswerRolloutRequest)(nil),       // 185: garrison.registry.v1.AnswerRolloutRequest
-	(*ReplayRolloutRequest)(nil),       // 186: garrison.registry.v1.ReplayRolloutRequest
-	(*ForecastRolloutRequest)(nil),     // 187: garrison.registry.v1.ForecastRolloutRequest
-	(*OpenLogRequest)(nil),             // 188: garrison.registry.v1.OpenLogRequest
-	(*ListLobbyResponse)(nil),          // 189: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 190: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 191: garrison.registry.v1.RejectLobbyResponse
-	(*SetLabelRuleResponse)(nil),       // 192: garrison.registry.v1.SetLabelRuleResponse
-	(*UnsetLabelRuleResponse)(nil),     // 193: garrison.registry.v1.UnsetLabelRuleResponse
-	(*ListLabelRulesResponse)(nil),     // 194: garrison.registry.v1.ListLabelRulesResponse
-	(*ListAvailableResponse)(nil),      // 195: garrison.registry.v1.ListAvailableResponse
-	(*PlanDefaultsResponse)(nil),       // 196: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 197: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 198: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 199: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 200: garrison.registry.v1.MoveServersResponse
-	(*SetHoldResponse)(nil),            // 201: garrison.registry.v1.SetHoldResponse
-	(*UnsetHoldsResponse)(nil),         // 202: garrison.registry.v1.UnsetHoldsResponse
-	(*ListHoldsResponse)(nil),          // 203: garrison.registry.v1.ListHoldsResponse
-	(*AddBlocksResponse)(nil),          // 204: garrison.registry.v1.AddBlocksResponse
-	(*RemoveBlockResponse)(nil),        // 205: garrison.registry.v1.RemoveBlockResponse
-	(*ListBlocksResponse)(nil),         // 206: garrison.registry.v1.ListBlocksResponse
-	(*PlanRolloutResponse)(nil),        // 207: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 208: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 209: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 210: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 211: garrison.registry.v1.ControlRolloutResponse
-	(*AnswerRolloutResponse)(nil),      // 212: garrison.registry.v1.AnswerRolloutResponse
-	(*ReplayRolloutResponse)(nil),      // 213: garrison.registry.v1.ReplayRolloutResponse
-	(*ForecastRolloutResponse)(nil),    // 214: garrison.registry.v1.ForecastRolloutResponse
-	(*OpenLogResponse)(nil),            // 215: garrison.registry.v1.OpenLogResponse
+	(*GetIntentRequest)(nil),           // 67: garrison.registry.v1.GetIntentRequest
+	(*GetIntentResponse)(nil),          // 68: garrison.registry.v1.GetIntentResponse
+	(*PlanIntentRequest)(nil),          // 69: garrison.registry.v1.PlanIntentRequest
+	(*PlanIntentResponse)(nil),         // 70: garrison.registry.v1.PlanIntentResponse
+	(*ListIntentsRequest)(nil),         // 71: garrison.registry.v1.ListIntentsRequest
+	(*ListIntentsResponse)(nil),        // 72: garrison.registry.v1.ListIntentsResponse
+	(*WithdrawIntentRequest)(nil),      // 73: garrison.registry.v1.WithdrawIntentRequest
+	(*WithdrawIntentResponse)(nil),     // 74: garrison.registry.v1.WithdrawIntentResponse
+	(*SealSecretsRequest)(nil),         // 75: garrison.registry.v1.SealSecretsRequest
+	(*SealSecretsResponse)(nil),        // 76: garrison.registry.v1.SealSecretsResponse
+	(*ReadFactsRequest)(nil),           // 77: garrison.registry.v1.ReadFactsRequest
+	(*ReadFactsResponse)(nil),          // 78: garrison.registry.v1.ReadFactsResponse
+	(*StoredFact)(nil),                 // 79: garrison.registry.v1.StoredFact
+	(*ReportExternalRequest)(nil),      // 80: garrison.registry.v1.ReportExternalRequest
+	(*Range)(nil),                      // 81: garrison.registry.v1.Range
+	(*ReportExternalResponse)(nil),     // 82: garrison.registry.v1.ReportExternalResponse
+	(*LeftOutExternal)(nil),            // 83: garrison.registry.v1.LeftOutExternal
+	(*ListExternalsRequest)(nil),       // 84: garrison.registry.v1.ListExternalsRequest
+	(*ListExternalsResponse)(nil),      // 85: garrison.registry.v1.ListExternalsResponse
+	(*ExternalRow)(nil),                // 86: garrison.registry.v1.ExternalRow
+	nil,                                // 87: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                                // 88: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                                // 89: garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	nil,                                // 90: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	nil,                                // 91: garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	nil,                                // 92: garrison.registry.v1.SealSecretsResponse.SealedEntry
+	nil,                                // 93: garrison.registry.v1.StoredFact.HeadersEntry
+	(*v1.Sysinfo)(nil),                 // 94: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                  // 95: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                   // 96: garrison.api.v1.Page
+	(v1.Life)(0),                       // 97: garrison.server.v1.Life
+	(v1.Presence)(0),                   // 98: garrison.server.v1.Presence
+	(*v12.Selector)(nil),               // 99: garrison.intent.v1.Selector
+	(v1.Standing)(0),                   // 100: garrison.server.v1.Standing
+	(v1.ExecutorState)(0),              // 101: garrison.server.v1.ExecutorState
+	(*durationpb.Duration)(nil),        // 102: google.protobuf.Duration
+	(*v1.Server)(nil),                  // 103: garrison.server.v1.Server
+	(*v11.LeftOut)(nil),                // 104: garrison.api.v1.LeftOut
+	(*timestamppb.Timestamp)(nil),      // 105: google.protobuf.Timestamp
+	(*v13.FieldOwner)(nil),             // 106: garrison.owner.v1.FieldOwner
+	(v14.NameFrom)(0),                  // 107: garrison.token.v1.NameFrom
+	(*v14.Token)(nil),                  // 108: garrison.token.v1.Token
+	(*v1.Duty)(nil),                    // 109: garrison.server.v1.Duty
+	(*v15.CleanUpOutcome)(nil),         // 110: garrison.report.v1.CleanUpOutcome
+	(*v1.Detection)(nil),               // 111: garrison.server.v1.Detection
+	(*v1.Candidate)(nil),               // 112: garrison.server.v1.Candidate
+	(*v16.Ref)(nil),                    // 113: garrison.image.v1.Ref
+	(*v1.DocumentPlace)(nil),           // 114: garrison.server.v1.DocumentPlace
+	(v17.State)(0),                     // 115: garrison.instance.v1.State
+	(v18.Kind)(0),                      // 116: garrison.agent.v1.Kind
+	(v17.Health)(0),                    // 117: garrison.instance.v1.Health
+	(*v17.Instance)(nil),               // 118: garrison.instance.v1.Instance
+	(*v19.Hold)(nil),                   // 119: garrison.hold.v1.Hold
+	(*v110.Block)(nil),                 // 120: garrison.block.v1.Block
+	(v111.DriftPolicy)(0),              // 121: garrison.environment.v1.DriftPolicy
+	(*v111.Brake)(nil),                 // 122: garrison.environment.v1.Brake
+	(*v12.Record)(nil),                 // 123: garrison.intent.v1.Record
+	(*v12.Intent)(nil),                 // 124: garrison.intent.v1.Intent
+	(v12.Effect)(0),                    // 125: garrison.intent.v1.Effect
+	(*v12.Plan)(nil),                   // 126: garrison.intent.v1.Plan
+	(*ValueChange)(nil),                // 127: garrison.registry.v1.ValueChange
+	(*v12.Target)(nil),                 // 128: garrison.intent.v1.Target
+	(v12.State)(0),                     // 129: garrison.intent.v1.State
+	(*anypb.Any)(nil),                  // 130: google.protobuf.Any
+	(*v112.Found)(nil),                 // 131: garrison.external.v1.Found
+	(*v11.Refusal)(nil),                // 132: garrison.api.v1.Refusal
+	(*v112.External)(nil),              // 133: garrison.external.v1.External
+	(*ListLobbyRequest)(nil),           // 134: garrison.registry.v1.ListLobbyRequest
+	(*AcceptLobbyRequest)(nil),         // 135: garrison.registry.v1.AcceptLobbyRequest
+	(*RejectLobbyRequest)(nil),         // 136: garrison.registry.v1.RejectLobbyRequest
+	(*ListAvailableRequest)(nil),       // 137: garrison.registry.v1.ListAvailableRequest
+	(*PutRecordRequest)(nil),           // 138: garrison.registry.v1.PutRecordRequest
+	(*DeleteRecordRequest)(nil),        // 139: garrison.registry.v1.DeleteRecordRequest
+	(*ListRecordsRequest)(nil),         // 140: garrison.registry.v1.ListRecordsRequest
+	(*PlanDefaultsRequest)(nil),        // 141: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 142: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 143: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 144: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 145: garrison.registry.v1.MoveServersRequest
+	(*AddBlocksRequest)(nil),           // 146: garrison.registry.v1.AddBlocksRequest
+	(*PlanRolloutRequest)(nil),         // 147: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 148: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 149: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 150: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 151: garrison.registry.v1.ControlRolloutRequest
+	(*AnswerRolloutRequest)(nil),       // 152: garrison.registry.v1.AnswerRolloutRequest
+	(*ReplayRolloutRequest)(nil),       // 153: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 154: garrison.registry.v1.ForecastRolloutRequest
+	(*OpenLogRequest)(nil),             // 155: garrison.registry.v1.OpenLogRequest
+	(*ListLobbyResponse)(nil),          // 156: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 157: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 158: garrison.registry.v1.RejectLobbyResponse
+	(*ListAvailableResponse)(nil),      // 159: garrison.registry.v1.ListAvailableResponse
+	(*PutRecordResponse)(nil),          // 160: garrison.registry.v1.PutRecordResponse
+	(*DeleteRecordResponse)(nil),       // 161: garrison.registry.v1.DeleteRecordResponse
+	(*ListRecordsResponse)(nil),        // 162: garrison.registry.v1.ListRecordsResponse
+	(*PlanDefaultsResponse)(nil),       // 163: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 164: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 165: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 166: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 167: garrison.registry.v1.MoveServersResponse
+	(*AddBlocksResponse)(nil),          // 168: garrison.registry.v1.AddBlocksResponse
+	(*PlanRolloutResponse)(nil),        // 169: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 170: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 171: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 172: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 173: garrison.registry.v1.ControlRolloutResponse
+	(*AnswerRolloutResponse)(nil),      // 174: garrison.registry.v1.AnswerRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 175: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 176: garrison.registry.v1.ForecastRolloutResponse
+	(*OpenLogResponse)(nil),            // 177: garrison.registry.v1.OpenLogResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	119, // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	120, // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
-	121, // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	112, // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	122, // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	123, // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	124, // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
-	125, // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
-	126, // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
-	127, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
-	128, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	94,  // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	95,  // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	96,  // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	87,  // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	97,  // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	98,  // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	99,  // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
+	100, // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
+	101, // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
+	102, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	103, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
 	9,   // 11: garrison.registry.v1.ListServersResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
-	129, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	130, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
-	130, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
-	128, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	104, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	105, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
+	105, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
+	103, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
 	12,  // 16: garrison.registry.v1.GetServerResponse.closed:type_name -> garrison.registry.v1.Closed
-	130, // 17: garrison.registry.v1.Closed.opens_at:type_name -> google.protobuf.Timestamp
-	113, // 18: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	120, // 19: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	127, // 20: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	131, // 21: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
-	130, // 22: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	105, // 17: garrison.registry.v1.Closed.opens_at:type_name -> google.protobuf.Timestamp
+	88,  // 18: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	95,  // 19: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	102, // 20: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	106, // 21: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	105, // 22: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
 	13,  // 23: garrison.registry.v1.InviteServersRequest.servers:type_name -> garrison.registry.v1.InviteServerRequest
-	130, // 24: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
+	105, // 24: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
 	16,  // 25: garrison.registry.v1.InviteServersResponse.servers:type_name -> garrison.registry.v1.InvitedServer
-	127, // 26: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
-	114, // 27: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
-	120, // 28: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
-	132, // 29: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
-	133, // 30: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
-	121, // 31: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
-	133, // 32: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
-	129, // 33: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	133, // 34: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
-	115, // 35: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	131, // 36: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
-	128, // 37: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	127, // 38: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
-	128, // 39: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
-	130, // 40: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	134, // 41: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
-	128, // 42: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
-	128, // 43: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
-	128, // 44: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
-	135, // 45: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	128, // 46: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	130, // 47: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
-	130, // 48: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
+	102, // 26: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
+	89,  // 27: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	95,  // 28: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
+	107, // 29: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
+	108, // 30: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
+	96,  // 31: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
+	108, // 32: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
+	104, // 33: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	108, // 34: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
+	90,  // 35: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	106, // 36: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	103, // 37: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	102, // 38: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
+	103, // 39: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
+	105, // 40: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	109, // 41: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
+	103, // 42: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
+	103, // 43: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
+	103, // 44: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
+	110, // 45: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	103, // 46: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	105, // 47: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
+	105, // 48: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
 	39,  // 49: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
-	121, // 50: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
-	136, // 51: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
-	137, // 52: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
-	129, // 53: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	130, // 54: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
-	138, // 55: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
-	138, // 56: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
+	96,  // 50: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
+	111, // 51: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
+	112, // 52: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
+	104, // 53: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	105, // 54: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
+	113, // 55: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
+	113, // 56: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
 	0,   // 57: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
-	130, // 58: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
-	128, // 59: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
+	105, // 58: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
+	103, // 59: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
 	43,  // 60: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
-	121, // 61: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
-	124, // 62: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
+	96,  // 61: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
+	99,  // 62: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
 	44,  // 63: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
 	39,  // 64: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
-	128, // 65: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
-	129, // 66: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	121, // 67: garrison.registry.v1.ListWritersRequest.page:type_name -> garrison.api.v1.Page
+	103, // 65: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
+	104, // 66: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	96,  // 67: garrison.registry.v1.ListWritersRequest.page:type_name -> garrison.api.v1.Page
 	47,  // 68: garrison.registry.v1.ListWritersResponse.writers:type_name -> garrison.registry.v1.Writer
-	129, // 69: garrison.registry.v1.ListWritersResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	139, // 70: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
+	104, // 69: garrison.registry.v1.ListWritersResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	114, // 70: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
 	50,  // 71: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
-	128, // 72: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
-	121, // 73: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	140, // 74: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	124, // 75: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
-	141, // 76: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
-	142, // 77: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
-	127, // 78: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	103, // 72: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
+	96,  // 73: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	115, // 74: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	99,  // 75: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
+	116, // 76: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
+	117, // 77: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
+	102, // 78: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
 	7,   // 79: garrison.registry.v1.CountServersRequest.filter:type_name -> garrison.registry.v1.ListServersRequest
 	58,  // 80: garrison.registry.v1.CountServersResponse.counts:type_name -> garrison.registry.v1.Counts
 	53,  // 81: garrison.registry.v1.CountInstancesRequest.filter:type_name -> garrison.registry.v1.ListInstancesRequest
 	58,  // 82: garrison.registry.v1.CountInstancesResponse.counts:type_name -> garrison.registry.v1.Counts
 	59,  // 83: garrison.registry.v1.Counts.groups:type_name -> garrison.registry.v1.CountGroup
-	143, // 84: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	123, // 85: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	111, // 86: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
-	144, // 87: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
-	145, // 88: garrison.registry.v1.InstanceRow.block:type_name -> garrison.block.v1.Block
-	130, // 89: garrison.registry.v1.InstanceRow.offline_since:type_name -> google.protobuf.Timestamp
+	118, // 84: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	98,  // 85: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	86,  // 86: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
+	119, // 87: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
+	120, // 88: garrison.registry.v1.InstanceRow.block:type_name -> garrison.block.v1.Block
+	105, // 89: garrison.registry.v1.InstanceRow.offline_since:type_name -> google.protobuf.Timestamp
 	60,  // 90: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	129, // 91: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	121, // 92: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
-	124, // 93: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
+	104, // 91: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	96,  // 92: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
+	99,  // 93: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
 	1,   // 94: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
-	130, // 95: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
-	130, // 96: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
+	105, // 95: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
+	105, // 96: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
 	2,   // 97: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
-	138, // 98: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
-	130, // 99: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
+	113, // 98: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
+	105, // 99: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
 	64,  // 100: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
 	66,  // 101: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
 	9,   // 102: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
 	63,  // 103: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
-	146, // 104: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
-	147, // 105: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
-	121, // 106: garrison.registry.v1.ListAgentsRequest.page:type_name -> garrison.api.v1.Page
-	148, // 107: garrison.registry.v1.ListAgentsResponse.agents:type_name -> garrison.agent.v1.Agent
-	129, // 108: garrison.registry.v1.ListAgentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	148, // 109: garrison.registry.v1.CreateAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	148, // 110: garrison.registry.v1.CreateAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	149, // 111: garrison.registry.v1.Outdated.first:type_name -> garrison.api.v1.Refusal
-	148, // 112: garrison.registry.v1.ChangeAgentRequest.agent:type_name -> garrison.agent.v1.Agent
-	148, // 113: garrison.registry.v1.ChangeAgentResponse.agent:type_name -> garrison.agent.v1.Agent
-	71,  // 114: garrison.registry.v1.ChangeAgentResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	121, // 115: garrison.registry.v1.ListApplicationsRequest.page:type_name -> garrison.api.v1.Page
-	150, // 116: garrison.registry.v1.ListApplicationsResponse.applications:type_name -> garrison.application.v1.Application
-	129, // 117: garrison.registry.v1.ListApplicationsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	150, // 118: garrison.registry.v1.CreateApplicationRequest.application:type_name -> garrison.application.v1.Application
-	150, // 119: garrison.registry.v1.CreateApplicationResponse.application:type_name -> garrison.application.v1.Application
-	150, // 120: garrison.registry.v1.ChangeApplicationRequest.application:type_name -> garrison.application.v1.Application
-	150, // 121: garrison.registry.v1.ChangeApplicationResponse.application:type_name -> garrison.application.v1.Application
-	71,  // 122: garrison.registry.v1.ChangeApplicationResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	121, // 123: garrison.registry.v1.ListEnvironmentsRequest.page:type_name -> garrison.api.v1.Page
-	151, // 124: garrison.registry.v1.ListEnvironmentsResponse.environments:type_name -> garrison.environment.v1.Environment
-	129, // 125: garrison.registry.v1.ListEnvironmentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	151, // 126: garrison.registry.v1.CreateEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	151, // 127: garrison.registry.v1.CreateEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	151, // 128: garrison.registry.v1.ChangeEnvironmentRequest.environment:type_name -> garrison.environment.v1.Environment
-	151, // 129: garrison.registry.v1.ChangeEnvironmentResponse.environment:type_name -> garrison.environment.v1.Environment
-	71,  // 130: garrison.registry.v1.ChangeEnvironmentResponse.outdated:type_name -> garrison.registry.v1.Outdated
-	127, // 131: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	152, // 132: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	121, // 133: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	153, // 134: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	154, // 135: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	155, // 136: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	156, // 137: garrison.registry.v1.PlanIntentResponse.values:type_name -> garrison.registry.v1.ValueChange
-	157, // 138: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	121, // 139: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	158, // 140: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	130, // 141: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	152, // 142: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	129, // 143: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	152, // 144: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	116, // 145: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	117, // 146: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
-	130, // 147: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
-	104, // 148: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
-	130, // 149: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
-	118, // 150: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
-	159, // 151: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
-	160, // 152: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
-	106, // 153: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
-	108, // 154: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
-	149, // 155: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
-	121, // 156: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
-	142, // 157: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
-	124, // 158: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
-	111, // 159: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
-	129, // 160: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	161, // 161: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
-	7,   // 162: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	10,  // 163: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	13,  // 164: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	15,  // 165: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
-	162, // 166: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
-	163, // 167: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
-	164, // 168: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
-	165, // 169: garrison.registry.v1.RegistryService.SetLabelRule:input_type -> garrison.registry.v1.SetLabelRuleRequest
-	166, // 170: garrison.registry.v1.RegistryService.UnsetLabelRule:input_type -> garrison.registry.v1.UnsetLabelRuleRequest
-	167, // 171: garrison.registry.v1.RegistryService.ListLabelRules:input_type -> garrison.registry.v1.ListLabelRulesRequest
-	18,  // 172: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
-	20,  // 173: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
-	22,  // 174: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
-	24,  // 175: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	26,  // 176: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
-	28,  // 177: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	30,  // 178: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
-	32,  // 179: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
-	34,  // 180: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
-	54,  // 181: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
-	56,  // 182: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
-	168, // 183: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
-	36,  // 184: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	38,  // 185: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	41,  // 186: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
-	45,  // 187: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	51,  // 188: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	53,  // 189: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	62,  // 190: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
-	105, // 191: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
-	48,  // 192: garrison.registry.v1.RegistryService.ListWriters:input_type -> garrison.registry.v1.ListWritersRequest
-	109, // 193: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
-	67,  // 194: garrison.registry.v1.RegistryService.ListAgents:input_type -> garrison.registry.v1.ListAgentsRequest
-	69,  // 195: garrison.registry.v1.RegistryService.CreateAgent:input_type -> garrison.registry.v1.CreateAgentRequest
-	72,  // 196: garrison.registry.v1.RegistryService.ChangeAgent:input_type -> garrison.registry.v1.ChangeAgentRequest
-	74,  // 197: garrison.registry.v1.RegistryService.DeleteAgent:input_type -> garrison.registry.v1.DeleteAgentRequest
-	76,  // 198: garrison.registry.v1.RegistryService.ListApplications:input_type -> garrison.registry.v1.ListApplicationsRequest
-	78,  // 199: garrison.registry.v1.RegistryService.CreateApplication:input_type -> garrison.registry.v1.CreateApplicationRequest
-	82,  // 200: garrison.registry.v1.RegistryService.DeleteApplication:input_type -> garrison.registry.v1.DeleteApplicationRequest
-	80,  // 201: garrison.registry.v1.RegistryService.ChangeApplication:input_type -> garrison.registry.v1.ChangeApplicationRequest
-	88,  // 202: garrison.registry.v1.RegistryService.ChangeEnvironment:input_type -> garrison.registry.v1.ChangeEnvironmentRequest
-	84,  // 203: garrison.registry.v1.RegistryService.ListEnvironments:input_type -> garrison.registry.v1.ListEnvironmentsRequest
-	86,  // 204: garrison.registry.v1.RegistryService.CreateEnvironment:input_type -> garrison.registry.v1.CreateEnvironmentRequest
-	90,  // 205: garrison.registry.v1.RegistryService.DeleteEnvironment:input_type -> garrison.registry.v1.DeleteEnvironmentRequest
-	169, // 206: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
-	170, // 207: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
-	171, // 208: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
-	172, // 209: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
-	173, // 210: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
-	174, // 211: garrison.registry.v1.RegistryService.SetHold:input_type -> garrison.registry.v1.SetHoldRequest
-	175, // 212: garrison.registry.v1.RegistryService.UnsetHolds:input_type -> garrison.registry.v1.UnsetHoldsRequest
-	176, // 213: garrison.registry.v1.RegistryService.ListHolds:input_type -> garrison.registry.v1.ListHoldsRequest
-	177, // 214: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
-	178, // 215: garrison.registry.v1.RegistryService.RemoveBlock:input_type -> garrison.registry.v1.RemoveBlockRequest
-	179, // 216: garrison.registry.v1.RegistryService.ListBlocks:input_type -> garrison.registry.v1.ListBlocksRequest
-	94,  // 217: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	92,  // 218: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	96,  // 219: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	98,  // 220: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	180, // 221: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	181, // 222: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	182, // 223: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	183, // 224: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	184, // 225: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	185, // 226: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
-	186, // 227: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
-	187, // 228: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
-	100, // 229: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	188, // 230: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
-	102, // 231: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 232: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 233: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	14,  // 234: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	17,  // 235: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	189, // 236: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	190, // 237: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	191, // 238: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	192, // 239: garrison.registry.v1.RegistryService.SetLabelRule:output_type -> garrison.registry.v1.SetLabelRuleResponse
-	193, // 240: garrison.registry.v1.RegistryService.UnsetLabelRule:output_type -> garrison.registry.v1.UnsetLabelRuleResponse
-	194, // 241: garrison.registry.v1.RegistryService.ListLabelRules:output_type -> garrison.registry.v1.ListLabelRulesResponse
-	19,  // 242: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	21,  // 243: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	23,  // 244: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	25,  // 245: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	27,  // 246: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	29,  // 247: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	31,  // 248: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	33,  // 249: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	35,  // 250: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	55,  // 251: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	57,  // 252: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	195, // 253: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
-	37,  // 254: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	40,  // 255: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	42,  // 256: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	46,  // 257: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	52,  // 258: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	61,  // 259: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	65,  // 260: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	107, // 261: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	49,  // 262: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
-	110, // 263: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	68,  // 264: garrison.registry.v1.RegistryService.ListAgents:output_type -> garrison.registry.v1.ListAgentsResponse
-	70,  // 265: garrison.registry.v1.RegistryService.CreateAgent:output_type -> garrison.registry.v1.CreateAgentResponse
-	73,  // 266: garrison.registry.v1.RegistryService.ChangeAgent:output_type -> garrison.registry.v1.ChangeAgentResponse
-	75,  // 267: garrison.registry.v1.RegistryService.DeleteAgent:output_type -> garrison.registry.v1.DeleteAgentResponse
-	77,  // 268: garrison.registry.v1.RegistryService.ListApplications:output_type -> garrison.registry.v1.ListApplicationsResponse
-	79,  // 269: garrison.registry.v1.RegistryService.CreateApplication:output_type -> garrison.registry.v1.CreateApplicationResponse
-	83,  // 270: garrison.registry.v1.RegistryService.DeleteApplication:output_type -> garrison.registry.v1.DeleteApplicationResponse
-	81,  // 271: garrison.registry.v1.RegistryService.ChangeApplication:output_type -> garrison.registry.v1.ChangeApplicationResponse
-	89,  // 272: garrison.registry.v1.RegistryService.ChangeEnvironment:output_type -> garrison.registry.v1.ChangeEnvironmentResponse
-	85,  // 273: garrison.registry.v1.RegistryService.ListEnvironments:output_type -> garrison.registry.v1.ListEnvironmentsResponse
-	87,  // 274: garrison.registry.v1.RegistryService.CreateEnvironment:output_type -> garrison.registry.v1.CreateEnvironmentResponse
-	91,  // 275: garrison.registry.v1.RegistryService.DeleteEnvironment:output_type -> garrison.registry.v1.DeleteEnvironmentResponse
-	196, // 276: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	197, // 277: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	198, // 278: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	199, // 279: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	200, // 280: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	201, // 281: garrison.registry.v1.RegistryService.SetHold:output_type -> garrison.registry.v1.SetHoldResponse
-	202, // 282: garrison.registry.v1.RegistryService.UnsetHolds:output_type -> garrison.registry.v1.UnsetHoldsResponse
-	203, // 283: garrison.registry.v1.RegistryService.ListHolds:output_type -> garrison.registry.v1.ListHoldsResponse
-	204, // 284: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
-	205, // 285: garrison.registry.v1.RegistryService.RemoveBlock:output_type -> garrison.registry.v1.RemoveBlockResponse
-	206, // 286: garrison.registry.v1.RegistryService.ListBlocks:output_type -> garrison.registry.v1.ListBlocksResponse
-	95,  // 287: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	93,  // 288: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	97,  // 289: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	99,  // 290: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	207, // 291: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	208, // 292: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	209, // 293: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	210, // 294: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	211, // 295: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	212, // 296: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
-	213, // 297: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
-	214, // 298: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
-	101, // 299: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	215, // 300: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
-	103, // 301: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	232, // [232:302] is the sub-list for method output_type
-	162, // [162:232] is the sub-list for method input_type
-	162, // [162:162] is the sub-list for extension type_name
-	162, // [162:162] is the sub-list for extension extendee
-	0,   // [0:162] is the sub-list for field type_name
+	121, // 104: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
+	122, // 105: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
+	102, // 106: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	123, // 107: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	96,  // 108: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	124, // 109: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	125, // 110: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	126, // 111: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	127, // 112: garrison.registry.v1.PlanIntentResponse.values:type_name -> garrison.registry.v1.ValueChange
+	128, // 113: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	96,  // 114: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	129, // 115: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	105, // 116: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	123, // 117: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	104, // 118: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	123, // 119: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	91,  // 120: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	92,  // 121: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
+	105, // 122: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
+	79,  // 123: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
+	105, // 124: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
+	93,  // 125: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
+	130, // 126: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
+	131, // 127: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
+	81,  // 128: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
+	83,  // 129: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
+	132, // 130: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
+	96,  // 131: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
+	117, // 132: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
+	99,  // 133: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
+	86,  // 134: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
+	104, // 135: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	133, // 136: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
+	7,   // 137: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	10,  // 138: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	13,  // 139: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	15,  // 140: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
+	134, // 141: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
+	135, // 142: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
+	136, // 143: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
+	18,  // 144: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
+	20,  // 145: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
+	22,  // 146: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
+	24,  // 147: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	26,  // 148: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
+	28,  // 149: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	30,  // 150: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
+	32,  // 151: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
+	34,  // 152: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
+	54,  // 153: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
+	56,  // 154: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
+	137, // 155: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
+	36,  // 156: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	38,  // 157: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	41,  // 158: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	45,  // 159: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	51,  // 160: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	53,  // 161: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	62,  // 162: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	80,  // 163: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	48,  // 164: garrison.registry.v1.RegistryService.ListWriters:input_type -> garrison.registry.v1.ListWritersRequest
+	84,  // 165: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
+	138, // 166: garrison.registry.v1.RegistryService.PutRecord:input_type -> garrison.registry.v1.PutRecordRequest
+	139, // 167: garrison.registry.v1.RegistryService.DeleteRecord:input_type -> garrison.registry.v1.DeleteRecordRequest
+	140, // 168: garrison.registry.v1.RegistryService.ListRecords:input_type -> garrison.registry.v1.ListRecordsRequest
+	141, // 169: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	142, // 170: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	143, // 171: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	144, // 172: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	145, // 173: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	146, // 174: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
+	69,  // 175: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	67,  // 176: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	71,  // 177: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	73,  // 178: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	147, // 179: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	148, // 180: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	149, // 181: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	150, // 182: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	151, // 183: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	152, // 184: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
+	153, // 185: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	154, // 186: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	75,  // 187: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	155, // 188: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
+	77,  // 189: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 190: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 191: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	14,  // 192: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	17,  // 193: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	156, // 194: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	157, // 195: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	158, // 196: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	19,  // 197: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	21,  // 198: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	23,  // 199: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	25,  // 200: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	27,  // 201: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	29,  // 202: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	31,  // 203: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	33,  // 204: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	35,  // 205: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	55,  // 206: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	57,  // 207: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	159, // 208: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
+	37,  // 209: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	40,  // 210: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	42,  // 211: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	46,  // 212: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	52,  // 213: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	61,  // 214: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	65,  // 215: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	82,  // 216: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	49,  // 217: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
+	85,  // 218: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
+	160, // 219: garrison.registry.v1.RegistryService.PutRecord:output_type -> garrison.registry.v1.PutRecordResponse
+	161, // 220: garrison.registry.v1.RegistryService.DeleteRecord:output_type -> garrison.registry.v1.DeleteRecordResponse
+	162, // 221: garrison.registry.v1.RegistryService.ListRecords:output_type -> garrison.registry.v1.ListRecordsResponse
+	163, // 222: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	164, // 223: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	165, // 224: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	166, // 225: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	167, // 226: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	168, // 227: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
+	70,  // 228: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	68,  // 229: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	72,  // 230: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	74,  // 231: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	169, // 232: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	170, // 233: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	171, // 234: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	172, // 235: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	173, // 236: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	174, // 237: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
+	175, // 238: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	176, // 239: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	76,  // 240: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	177, // 241: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
+	78,  // 242: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	190, // [190:243] is the sub-list for method output_type
+	137, // [137:190] is the sub-list for method input_type
+	137, // [137:137] is the sub-list for extension type_name
+	137, // [137:137] is the sub-list for extension extendee
+	0,   // [0:137] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -8603,10 +7159,9 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 	file_garrison_registry_v1_available_proto_init()
 	file_garrison_registry_v1_defaults_proto_init()
 	file_garrison_registry_v1_blocks_proto_init()
-	file_garrison_registry_v1_holds_proto_init()
-	file_garrison_registry_v1_labelrules_proto_init()
 	file_garrison_registry_v1_lobby_proto_init()
 	file_garrison_registry_v1_logs_proto_init()
+	file_garrison_registry_v1_records_proto_init()
 	file_garrison_registry_v1_rollouts_proto_init()
 	file_garrison_registry_v1_registry_service_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
@@ -8615,7 +7170,7 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   116,
+			NumMessages:   91,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

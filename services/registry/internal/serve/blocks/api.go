@@ -29,6 +29,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
 // MostBlocks is how many builds are blocked at a time.
@@ -150,33 +152,21 @@ func (a *API) notOne(q *registryv1.AddBlocksRequest, found int) error {
 	return refusal
 }
 
-// Remove lifts a block.
-func (a *API) Remove(
-	ctx context.Context, c bus.Caller, q *registryv1.RemoveBlockRequest,
-) (*registryv1.RemoveBlockResponse, error) {
-	if err := blockReason(q.Reason); err != nil {
+// Noun returns how blocks are kept.
+func (a *API) Noun() table.Kept {
+	return &table.Noun[*blockv1.Block]{
+		Name: ledger.Block, OfAgent: true, Get: a.records.View.Block, Ended: a.ended, End: &blockv1.Lifted{},
+		Rows: a.rows, Row: proto.CloneOf[*blockv1.Block],
+	}
+}
+
+// ended returns the block that a request lifts. It must run inside Read.
+func (a *API) ended(c bus.Caller, q *registryv1.DeleteRecordRequest) ([]*blockv1.Block, error) {
+	if err := blockReason(c.Note); err != nil {
 		return nil, err
 	}
-	r := a.records
-	resp := &registryv1.RemoveBlockResponse{}
-	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		if resp.Block != nil {
-			if _, there := r.View.Block(resp.Block.Id); !there {
-				return nil, nil // another replica recorded it
-			}
-		}
-		b, err := a.named(q.Id)
-		if err != nil {
-			return nil, err
-		}
-		resp.Block = proto.CloneOf(b)
-		return []ledger.Draft{r.ByCaller(c, ledger.Block, b.Id, &blockv1.Lifted{Reason: q.Reason})}, nil
-	})
-	if err == nil {
-		a.log.Info().Str("block", resp.Block.GetId()).Str(logs.Actor, c.Actor).Str(logs.Reason, q.Reason).
-			Msg("block lifted")
-	}
-	return request.Answer(resp, err)
+	b, err := a.named(q.Key)
+	return []*blockv1.Block{b}, err
 }
 
 // named returns the block with an id, or with the only id that starts so. It must run inside Read.
@@ -194,34 +184,27 @@ func (a *API) named(reference string) (*blockv1.Block, error) {
 		len(found), reference, a.records.View.BlockCount()).Try("garrison block list")
 }
 
-// List returns blocks, a page at a time.
-func (a *API) List(
-	ctx context.Context, _ bus.Caller, q *registryv1.ListBlocksRequest,
-) (*registryv1.ListBlocksResponse, error) {
-	r := a.records
-	part, err := records.List(ctx, r, q.Page, func(after string) (iter.Seq2[string, *blockv1.Block], error) {
-		if _, ok := r.View.Agent(q.Agent); !ok && q.Agent != "" {
-			return nil, request.NotFound(intent.UnknownAgent(r.View, q.Agent))
-		}
-		rows := r.View.Blocks(after)
-		if q.Suspected {
-			rows = a.suspected(after)
-		}
-		return page.Cloned(request.Only(rows, func(b *blockv1.Block) bool {
-			return q.Agent == "" || b.GetBuild().GetAgent() == q.Agent
-		})), nil
-	})
-	return request.Answer(&registryv1.ListBlocksResponse{
-		Blocks: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
-	}, err)
+// rows returns the blocks that a request lists. It must run inside Read.
+func (a *API) rows(after string, q *registryv1.ListRecordsRequest) (iter.Seq2[string, *blockv1.Block], error) {
+	v := a.records.View
+	if _, ok := v.Agent(q.Agent); !ok && q.Agent != "" {
+		return nil, request.NotFound(intent.UnknownAgent(v, q.Agent))
+	}
+	rows := v.Blocks(after)
+	if q.Suspected {
+		rows = suspected(v, after)
+	}
+	return page.Cloned(request.Only(rows, func(b *blockv1.Block) bool {
+		return q.Agent == "" || b.GetBuild().GetAgent() == q.Agent
+	})), nil
 }
 
 // suspected returns the builds that failed and are not blocked, as blocks, which sort after an id. What matters to no
 // server is left out. It must run inside Read.
-func (a *API) suspected(after string) iter.Seq2[string, *blockv1.Block] {
+func suspected(v *view.View, after string) iter.Seq2[string, *blockv1.Block] {
 	return func(yield func(string, *blockv1.Block) bool) {
-		for id, s := range a.records.View.Suspects() {
-			if id > after && a.matters(s) && !yield(id, suspicion(id, s)) {
+		for id, s := range v.Suspects() {
+			if id > after && matters(v, s) && !yield(id, suspicion(id, s)) {
 				return
 			}
 		}
@@ -229,8 +212,7 @@ func (a *API) suspected(after string) iter.Seq2[string, *blockv1.Block] {
 }
 
 // matters reports whether a build that failed may still be brought to servers, and failed on one that is alive.
-func (a *API) matters(s *blockv1.Suspect) bool {
-	v := a.records.View
+func matters(v *view.View, s *blockv1.Suspect) bool {
 	if ref := s.GetBuild().GetImage(); ref != nil {
 		if i, ok := v.Image(ref.Id); !ok || i.State != imagev1.State_STATE_ACTIVE {
 			return false

@@ -10,9 +10,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	blocknoun "github.com/garrison-fleet/garrison/pkg/noun/block"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
@@ -23,21 +25,24 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
 // site is five servers on which web 1.0.0 runs. Web 1.1.0 fails everywhere.
 type site struct {
 	*recordstest.World
-	api  *API
-	work *Work
-	log  bytes.Buffer
+	api   *API
+	table *table.API
+	work  *Work
+	log   bytes.Buffer
 }
 
 func start(t *testing.T) *site {
 	t.Helper()
 	s := &site{World: recordstest.New(t)}
 	s.api = NewAPI(s.Records, zerolog.Nop())
+	s.table = table.New(s.Records, zerolog.Nop(), s.api.Noun())
 	s.work = NewWork(s.Records, DefaultBlockAfter, zerolog.New(&s.log))
 	s.Fails = code.NotReady
 	s.Agent("web")
@@ -64,7 +69,7 @@ func (s *site) fail(servers int) {
 }
 
 func (s *site) blocks() []*blockv1.Block {
-	return recordstest.Call(s.World, s.api.List, &registryv1.ListBlocksRequest{Agent: "web"}).Blocks
+	return recordstest.Call(s.World, s.table.List, &registryv1.ListRecordsRequest{Noun: "block", Agent: "web"}).Blocks
 }
 
 // upgrade returns why an upgrade everywhere is refused; empty when it is not.
@@ -95,14 +100,16 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 	if have := s.upgrade(); have != code.Blocked || shown != 3 {
 		t.Errorf("an upgrade everywhere: %q; %d instances have the block, want the three that failed", have, shown)
 	}
-	lift := &registryv1.RemoveBlockRequest{Id: b.Id[:8]}
-	if have := recordstest.Code(s.World, s.api.Remove, lift); have != code.BadBlock {
+	lift := func(why string) string {
+		caller := bus.Caller{Actor: "alice", Note: why}
+		_, err := s.table.Delete(t.Context(), caller, record.Delete(ledger.Block, b.Id[:8], 0))
+		return recordstest.CodeOf(err)
+	}
+	if have := lift(""); have != code.BadBlock {
 		t.Errorf("lifted without a reason: %q", have)
 	}
-	lift.Reason = "the disks were full"
-	recordstest.Call(s.World, s.api.Remove, lift)
-	if have := recordstest.Code(s.World, s.api.Remove, lift); have != code.NotBlocked {
-		t.Errorf("lifted again: %q", have)
+	if have := [2]string{lift("the disks were full"), lift("again")}; have != [2]string{"", code.NotBlocked} {
+		t.Errorf("lifted twice: %q", have)
 	}
 	if have := s.upgrade(); have != "" {
 		t.Errorf("after that: %q", have)
@@ -113,8 +120,8 @@ func TestABuildThatFailedOnOneServerIsSuspectedUntilItIsBlockedOrNotActive(t *te
 	t.Parallel()
 	s := start(t)
 	suspected := func() []*blockv1.Block {
-		q := &registryv1.ListBlocksRequest{Suspected: true}
-		return recordstest.Call(s.World, s.api.List, q).Blocks
+		q := &registryv1.ListRecordsRequest{Noun: "block", Suspected: true}
+		return recordstest.Call(s.World, s.table.List, q).Blocks
 	}
 	s.fail(1)
 	all := suspected()
@@ -127,7 +134,10 @@ func TestABuildThatFailedOnOneServerIsSuspectedUntilItIsBlockedOrNotActive(t *te
 	if all := suspected(); len(all) != 0 {
 		t.Errorf("blocked and still suspected: %v", all)
 	}
-	recordstest.Call(s.World, s.api.Remove, &registryv1.RemoveBlockRequest{Id: all[0].Id, Reason: "again"})
+	caller := bus.Caller{Actor: "alice", Note: "again"}
+	if _, err := s.table.Delete(t.Context(), caller, record.Delete(ledger.Block, all[0].Id, 0)); err != nil {
+		t.Fatal(err)
+	}
 	s.fail(2)
 	id := all[0].Build.Image.Id
 	s.Fact(ledger.Image, id, &imagev1.Disabled{})
@@ -197,7 +207,7 @@ func TestWithTheMostBlocksASuspectIsCountedOnceAndBlockedOnceThereIsRoom(t *test
 	if n := strings.Count(s.log.String(), "too many blocks"); n != 1 || s.View.BlockCount() != MostBlocks {
 		t.Errorf("two looks said %d times that there are too many blocks; want 1: it is remembered", n)
 	}
-	s.Fact(ledger.Block, ids[0], &blockv1.Lifted{Reason: "fixed"})
+	s.Fact(ledger.Block, ids[0], &blockv1.Lifted{})
 	if s.work.Decide(t.Context()); s.View.BlockCount() != MostBlocks {
 		t.Error("it is not blocked although there is room")
 	}

@@ -1,14 +1,10 @@
 package declarations
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"iter"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -17,13 +13,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
-	"github.com/garrison-fleet/garrison/pkg/page"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/external"
@@ -32,6 +26,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
@@ -48,6 +43,7 @@ func applications(r *records.Records) *declared[*applicationv1.Application] {
 		changed: func(a record) proto.Message { return &applicationv1.Changed{Application: a} },
 		deleted: &applicationv1.Deleted{},
 		get:     r.View.Application,
+		rows:    r.View.Applications,
 		unknown: func(name string) error { return UnknownApplication(r, name) },
 		users: func(name string) (int, string, string) {
 			return r.View.AgentsIn(name), "agents", "garrison agent list"
@@ -67,6 +63,7 @@ func environments(r *records.Records) *declared[*environmentv1.Environment] {
 		changed: func(e record) proto.Message { return &environmentv1.Changed{Environment: e} },
 		deleted: &environmentv1.Deleted{},
 		get:     r.View.Environment,
+		rows:    r.View.Environments,
 		unknown: func(name string) error { return request.NotFound(selector.UnknownEnvironment(r.View, name)) },
 		check:   checkEnvironment,
 		fits:    func(have, next record) error { return environmentFits(r, have, next) },
@@ -88,6 +85,7 @@ func agents(r *records.Records) *declared[*agentv1.Agent] {
 		changed: func(a record) proto.Message { return &agentv1.Changed{Agent: a} },
 		deleted: &agentv1.Deleted{},
 		get:     r.View.Agent,
+		rows:    r.View.Agents,
 		unknown: func(name string) error { return request.NotFound(intent.UnknownAgent(r.View, name)) },
 		check:   checkAgent,
 		fits:    func(have, next record) error { return agentFits(r, have, next) },
@@ -237,78 +235,7 @@ func UnknownApplication(r *records.Records, name string) error {
 	})
 }
 
-// listing returns a handler of requests that list the records of a declared noun.
-func listing[Q interface {
-	proto.Message
-	GetPage() *apiv1.Page
-}, R, T proto.Message](
-	r *records.Records, rows func(after string) iter.Seq2[string, T], answer func(page.Part[T]) R,
-) func(context.Context, bus.Caller, Q) (R, error) {
-	return func(_ context.Context, _ bus.Caller, q Q) (resp R, err error) {
-		limit, err := request.PageLimit(q.GetPage())
-		if err != nil {
-			return resp, err
-		}
-		r.Follower.Read(func() { resp = answer(page.Take(page.Cloned(rows(q.GetPage().GetCursor())), limit)) })
-		return resp, nil
-	}
-}
-
-// Serve answers the requests about applications, environments and agents.
-func Serve(r *records.Records, s *bus.Service) error {
-	apps, envs, agents := applications(r), environments(r), agents(r)
-	return errors.Join(
-		bus.Handle(s, "ListApplications", listing[*registryv1.ListApplicationsRequest](r, r.View.Applications,
-			func(p page.Part[*applicationv1.Application]) *registryv1.ListApplicationsResponse {
-				return &registryv1.ListApplicationsResponse{
-					Applications: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut,
-				}
-			})),
-		bus.Handle(s, "CreateApplication", putting(apps.create,
-			(*registryv1.CreateApplicationRequest).GetApplication,
-			func(a *applicationv1.Application) *registryv1.CreateApplicationResponse {
-				return &registryv1.CreateApplicationResponse{Application: a}
-			})),
-		bus.Handle(s, "ChangeApplication", putting(apps.change,
-			(*registryv1.ChangeApplicationRequest).GetApplication,
-			func(a *applicationv1.Application) *registryv1.ChangeApplicationResponse {
-				return &registryv1.ChangeApplicationResponse{Application: a, Outdated: apps.outdated(a)}
-			})),
-		bus.Handle(s, "DeleteApplication",
-			deleting[*registryv1.DeleteApplicationRequest](apps, &registryv1.DeleteApplicationResponse{})),
-		bus.Handle(s, "ListEnvironments", listing[*registryv1.ListEnvironmentsRequest](r, r.View.Environments,
-			func(p page.Part[*environmentv1.Environment]) *registryv1.ListEnvironmentsResponse {
-				return &registryv1.ListEnvironmentsResponse{
-					Environments: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut,
-				}
-			})),
-		bus.Handle(s, "CreateEnvironment", putting(envs.create,
-			(*registryv1.CreateEnvironmentRequest).GetEnvironment,
-			func(e *environmentv1.Environment) *registryv1.CreateEnvironmentResponse {
-				return &registryv1.CreateEnvironmentResponse{Environment: e}
-			})),
-		bus.Handle(s, "ChangeEnvironment", putting(envs.change,
-			(*registryv1.ChangeEnvironmentRequest).GetEnvironment,
-			func(e *environmentv1.Environment) *registryv1.ChangeEnvironmentResponse {
-				return &registryv1.ChangeEnvironmentResponse{Environment: e, Outdated: envs.outdated(e)}
-			})),
-		bus.Handle(s, "DeleteEnvironment",
-			deleting[*registryv1.DeleteEnvironmentRequest](envs, &registryv1.DeleteEnvironmentResponse{})),
-		bus.Handle(s, "ListAgents", listing[*registryv1.ListAgentsRequest](r, r.View.Agents,
-			func(p page.Part[*agentv1.Agent]) *registryv1.ListAgentsResponse {
-				return &registryv1.ListAgentsResponse{Agents: p.Rows, NextCursor: p.Next, LeftOut: p.LeftOut}
-			})),
-		bus.Handle(s, "CreateAgent", putting(agents.create,
-			(*registryv1.CreateAgentRequest).GetAgent,
-			func(a *agentv1.Agent) *registryv1.CreateAgentResponse {
-				return &registryv1.CreateAgentResponse{Agent: a}
-			})),
-		bus.Handle(s, "ChangeAgent", putting(agents.change,
-			(*registryv1.ChangeAgentRequest).GetAgent,
-			func(a *agentv1.Agent) *registryv1.ChangeAgentResponse {
-				return &registryv1.ChangeAgentResponse{Agent: a, Outdated: agents.outdated(a)}
-			})),
-		bus.Handle(s, "DeleteAgent",
-			deleting[*registryv1.DeleteAgentRequest](agents, &registryv1.DeleteAgentResponse{})),
-	)
+// Nouns returns how applications, environments and agents are kept.
+func Nouns(r *records.Records) []table.Kept {
+	return []table.Kept{applications(r).kept(), environments(r).kept(), agents(r).kept()}
 }

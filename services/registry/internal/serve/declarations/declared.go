@@ -2,8 +2,8 @@
 package declarations
 
 import (
-	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -17,11 +17,13 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	noun "github.com/garrison-fleet/garrison/pkg/noun/declared"
+	"github.com/garrison-fleet/garrison/pkg/page"
 	ownerv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/owner/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 )
 
 // declaration is a record that operators declare: an application, an environment or an agent.
@@ -47,7 +49,8 @@ type declared[T declaration] struct {
 
 	created, changed func(T) proto.Message // the facts
 	deleted          proto.Message
-	get              func(string) (T, bool)  // of the view
+	get              func(string) (T, bool) // of the view
+	rows             func(after string) iter.Seq2[string, T]
 	unknown          func(name string) error // refuses a name that the view does not have
 	check            func(T) error           // the noun's own fields; nil without any
 	// fits checks a record against the view; nil without a check. have is nil for a new record.
@@ -57,72 +60,43 @@ type declared[T declaration] struct {
 	concerns func(next T) (concern, after)
 }
 
-// create records a new declaration and returns it as recorded.
-func (d *declared[T]) create(ctx context.Context, c bus.Caller, next T) (T, error) {
-	return d.put(ctx, c, next, func(have T, exists bool) (proto.Message, error) {
-		if exists {
-			return nil, request.AlreadyExists(string(d.noun), next.GetName(), d.command+" show "+next.GetName())
-		}
-		return d.created(noun.Bare(next)), nil
-	})
+// kept returns how the noun is kept.
+func (d *declared[T]) kept() table.Kept {
+	return &table.Noun[T]{
+		Name: d.noun, Show: d.command + " show NAME",
+		Get: d.get, Unknown: d.unknown, Check: d.validate, Put: d.put, Outdated: d.outdated,
+		Ended: d.ended, End: d.deleted, Row: proto.CloneOf[T],
+		Rows: func(after string, _ *registryv1.ListRecordsRequest) (iter.Seq2[string, T], error) {
+			return page.Cloned(d.rows(after)), nil
+		},
+	}
 }
 
-// change replaces a declaration and returns it as recorded. It is safe to run twice: a record that
-// is the same already writes nothing, whatever revision the request is based on.
-func (d *declared[T]) change(ctx context.Context, c bus.Caller, next T) (T, error) {
-	return d.put(ctx, c, next, func(have T, exists bool) (proto.Message, error) {
-		if !exists {
-			return nil, d.unknown(next.GetName())
-		}
-		if proto.Equal(noun.Bare(have), noun.Bare(next)) {
+// put drafts the fact that creates or changes a record; none when it is as requested already. It must run inside Read.
+func (d *declared[T]) put(p table.Put[T]) ([]ledger.Draft, error) {
+	var none T
+	body := d.created
+	if p.Have != none {
+		if proto.Equal(noun.Bare(p.Have), noun.Bare(p.Next)) {
 			return nil, nil
 		}
-		if err := d.checkRevision(have, next.GetRevision()); err != nil {
+		if err := d.checkRevision(p.Have, p.Next.GetRevision()); err != nil {
 			return nil, err
 		}
-		return d.changed(noun.Bare(next)), nil
-	})
-}
-
-// put checks a record, records the fact that decision returns, and returns the record after it.
-func (d *declared[T]) put(
-	ctx context.Context, c bus.Caller, next T, decision func(have T, exists bool) (proto.Message, error),
-) (out T, err error) {
-	if err := d.validate(next); err != nil {
-		return out, err
+		body = d.changed
 	}
-	name := next.GetName()
-	err = d.records.Change(ctx, func() ([]ledger.Draft, error) {
-		have, exists := d.get(name)
-		body, err := decision(have, exists)
-		if err != nil || body == nil {
-			return nil, err
-		}
-		if err := metadata.CheckKeptSecret(have.GetMetadata(), next.GetMetadata()); err != nil {
-			return nil, err
-		}
-		if d.fits != nil {
-			if err := d.fits(have, next); err != nil {
-				return nil, err
-			}
-		}
-		if err := d.checkSchemas(have, next); err != nil {
-			return nil, err
-		}
-		return []ledger.Draft{d.records.ByCaller(c, d.noun, name, body)}, nil
-	})
-	if err != nil {
-		return out, err
+	if err := metadata.CheckKeptSecret(p.Have.GetMetadata(), p.Next.GetMetadata()); err != nil {
+		return nil, err
 	}
-	err = d.records.Decider.Query(ctx, func() error {
-		have, exists := d.get(name)
-		if !exists { // deleted since
-			return d.unknown(name)
+	if d.fits != nil {
+		if err := d.fits(p.Have, p.Next); err != nil {
+			return nil, err
 		}
-		out = proto.CloneOf(have)
-		return nil
-	})
-	return out, err
+	}
+	if err := d.checkSchemas(p.Have, p.Next); err != nil {
+		return nil, err
+	}
+	return []ledger.Draft{d.records.ByCaller(p.Caller, d.noun, p.Key, body(noun.Bare(p.Next)))}, nil
 }
 
 // checkSchemas refuses a new record or a change that breaks the schema of an agent. It must run inside Read.
@@ -147,21 +121,19 @@ func (d *declared[T]) outdated(changed T) []*registryv1.Outdated {
 	return outdatedBy(d.records, c)
 }
 
-// delete deletes a record that nothing uses.
-func (d *declared[T]) delete(ctx context.Context, c bus.Caller, name string, revision uint64) error {
-	return d.records.Change(ctx, func() ([]ledger.Draft, error) {
-		have, exists := d.get(name)
-		if !exists {
-			return nil, d.unknown(name)
-		}
-		if err := d.checkRevision(have, revision); err != nil {
-			return nil, err
-		}
-		if n, what, list := d.users(name); n > 0 {
-			return nil, inUse(string(d.noun), name, n, what, list)
-		}
-		return []ledger.Draft{d.records.ByCaller(c, d.noun, name, d.deleted)}, nil
-	})
+// ended returns the record to delete, which nothing may use. It must run inside Read.
+func (d *declared[T]) ended(_ bus.Caller, q *registryv1.DeleteRecordRequest) ([]T, error) {
+	have, exists := d.get(q.Key)
+	if !exists {
+		return nil, d.unknown(q.Key)
+	}
+	if err := d.checkRevision(have, q.IfRevision); err != nil {
+		return nil, err
+	}
+	if n, what, list := d.users(q.Key); n > 0 {
+		return nil, inUse(string(d.noun), q.Key, n, what, list)
+	}
+	return []T{have}, nil
 }
 
 // validate checks the fields of a record that need no view.
@@ -189,33 +161,6 @@ func (d *declared[T]) validate(next T) error {
 		}
 	}
 	return request.CheckDescription(next.GetDescription())
-}
-
-// putting returns a handler of requests that hold a record and are answered with one.
-func putting[Q, R proto.Message, T declaration](
-	write func(context.Context, bus.Caller, T) (T, error), record func(Q) T, answer func(T) R,
-) func(context.Context, bus.Caller, Q) (R, error) {
-	return func(ctx context.Context, c bus.Caller, q Q) (resp R, err error) {
-		out, err := write(ctx, c, record(q))
-		if err != nil {
-			return resp, err
-		}
-		return answer(out), nil
-	}
-}
-
-// deleting returns a handler of requests to delete the record with a name.
-func deleting[Q interface {
-	proto.Message
-	GetName() string
-	GetIfRevision() uint64
-}, R proto.Message, T declaration](d *declared[T], answer R) func(context.Context, bus.Caller, Q) (R, error) {
-	return func(ctx context.Context, c bus.Caller, q Q) (resp R, err error) {
-		if err := d.delete(ctx, c, q.GetName(), q.GetIfRevision()); err != nil {
-			return resp, err
-		}
-		return answer, nil
-	}
 }
 
 // inUse refuses to delete a record that others use.

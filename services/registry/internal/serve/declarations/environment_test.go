@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 )
 
 // A policy that becomes to heal, and a brake that is lifted, let every executor of the environment heal at once.
@@ -57,13 +61,14 @@ func TestAPolicyThatWouldHealManyServersAtOnceIsRefused(t *testing.T) {
 func TestARepeatedChangeIsAcceptedAlthoughADependencyIsGone(t *testing.T) {
 	t.Parallel()
 	w := recordstest.New(t)
+	api := table.New(w.Records, zerolog.Nop(), Nouns(w.Records)...)
 	w.Agent("db")
 	w.Agent("web", "db")
 	w.Fact(ledger.Agent, "db", &agentv1.Deleted{})
 	change := func(needs ...string) string {
-		return recordstest.Code(w, agents(w.Records).change, &agentv1.Agent{
+		return recordstest.Code(w, api.Put, record.Change(&agentv1.Agent{
 			Name: "web", Kind: agentv1.Kind_KIND_DAEMON, Dependencies: needs,
-		})
+		}))
 	}
 	if have := change("db"); have != "" {
 		t.Errorf("the same again: %q", have)

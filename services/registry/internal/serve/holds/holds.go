@@ -3,23 +3,19 @@ package holds
 
 import (
 	"cmp"
-	"context"
 	"iter"
 	"time"
 
-	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/logs"
 	holdnoun "github.com/garrison-fleet/garrison/pkg/noun/hold"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -28,6 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 )
 
 // The limits of holds.
@@ -36,101 +33,78 @@ const (
 	endedAtOnce = 100 // holds whose time passed, which go with the next hold that is set
 )
 
-// API answers requests about holds.
-type API struct {
-	records *records.Records
-	log     zerolog.Logger
+// holds keeps holds.
+type holds struct{ records *records.Records }
+
+// Noun returns how holds are kept.
+func Noun(r *records.Records) table.Kept {
+	a := holds{r}
+	return &table.Noun[*holdv1.Hold]{
+		Name: ledger.Hold, Show: "garrison hold list", OfAgent: true, OnServers: true,
+		Get: r.View.Hold, Unknown: a.unknown, Check: a.check, Key: a.key, Put: a.put,
+		Ended: a.ended, End: &holdv1.Unset{}, Rows: a.rows,
+		Row: func(h *holdv1.Hold) *holdv1.Hold { return hold.Row(r.View, h) },
+	}
 }
 
-// NewAPI returns what answers requests about holds.
-func NewAPI(r *records.Records, log zerolog.Logger) *API {
-	return &API{records: r, log: log}
-}
-
-// Set sets a hold. It is safe to run twice: a hold that is as requested already writes nothing.
-func (a *API) Set(
-	ctx context.Context, c bus.Caller, q *registryv1.SetHoldRequest,
-) (*registryv1.SetHoldResponse, error) {
-	r := a.records
-	if err := a.check(q); err != nil {
-		return nil, err
-	}
-	id := ""
-	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		on, err := a.servers(q)
-		if err != nil {
-			return nil, err
-		}
-		id = holdnoun.ID(q.Agent, on)
-		have, ok := r.View.Hold(id)
-		body := &holdv1.Hold{Agent: q.Agent, On: on, Until: q.Until, Reason: q.Reason}
-		if holdnoun.InEffect(have, r.Now()) {
-			body.Reason = cmp.Or(q.Reason, have.Reason)
-		}
-		if q.Agent == "" && (body.Until == nil || body.Reason == "") {
-			return nil, request.Invalid(code.BadHold, "a pause of the site needs an end and a reason").
-				Try("garrison hold --all --until 8h -m WHY")
-		}
-		if ok && have.Reason == body.Reason && proto.Equal(have.Until, body.Until) {
-			return nil, nil
-		}
-		drafts := append(a.passed(id), r.ByCaller(c, ledger.Hold, id, body))
-		if n := r.View.HoldCount() - (len(drafts) - 1); !ok && q.Agent != "" && n >= mostHolds {
-			return nil, fault.Refusef(fault.Conflict, code.TooManyHolds, "there are %d holds; %d are the most", n,
-				mostHolds).Try("garrison hold list; garrison unhold AGENT --on SELECTOR")
-		}
-		return drafts, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	a.log.Info().Str(logs.Agent, q.Agent).Str(logs.Actor, c.Actor).Msg("agent held")
-	resp := &registryv1.SetHoldResponse{}
-	r.Follower.Read(func() {
-		if have, ok := r.View.Hold(id); ok {
-			resp.Hold = hold.Row(r.View, have)
-		}
-	})
-	return resp, nil
-}
-
-// check refuses a reason or an end that no hold may have.
-func (a *API) check(q *registryv1.SetHoldRequest) error {
-	if !request.Printable(q.Reason, intent.MaxNote) {
-		return request.Invalid(code.BadNote, "a reason must be printable and have %d bytes at most", intent.MaxNote)
-	}
-	if q.Until != nil && (!q.Until.IsValid() || !q.Until.AsTime().After(a.records.Now())) {
+// check refuses an end that no hold may have.
+func (a holds) check(next *holdv1.Hold) error {
+	if next.Until != nil && (!next.Until.IsValid() || !next.Until.AsTime().After(a.records.Now())) {
 		return request.Invalid(code.BadHold, "the hold would end at %s, which is not in the future",
-			q.Until.AsTime().UTC().Format(time.RFC3339)).
-			Try("garrison hold " + cmp.Or(q.Agent, "--all") + " --until 24h")
+			next.Until.AsTime().UTC().Format(time.RFC3339)).
+			Try("garrison hold " + cmp.Or(next.Agent, "--all") + " --until 24h")
 	}
 	return nil
 }
 
-// servers returns the servers that a hold is about, by id. It must run inside Read.
-func (a *API) servers(q *registryv1.SetHoldRequest) (*intentv1.Selector, error) {
-	agent, ok := a.records.View.Agent(q.Agent)
+// key names the servers of a hold by id, and returns its id. It must run inside Read.
+func (a holds) key(next *holdv1.Hold) (string, error) {
+	agent, ok := a.records.View.Agent(next.Agent)
 	switch {
-	case q.Agent == "" && !proto.Equal(q.On, holdnoun.Site()):
-		return nil, request.Invalid(code.BadHold, "a hold of every agent pauses the site, and is about all servers").
+	case next.Agent == "" && !proto.Equal(next.On, holdnoun.Site()):
+		return "", request.Invalid(code.BadHold, "a hold of every agent pauses the site, and is about all servers").
 			Try("garrison hold --all --until 8h -m WHY, or garrison env freeze ENVIRONMENT --until 8h")
-	case q.Agent == "":
-		return holdnoun.Site(), nil
+	case next.Agent == "":
+		return holdnoun.ID("", next.On), nil
 	case !ok:
-		return nil, request.NotFound(intent.UnknownAgent(a.records.View, q.Agent))
+		return "", request.NotFound(intent.UnknownAgent(a.records.View, next.Agent))
 	case agent.Kind == agentv1.Kind_KIND_EXTERNAL:
-		return nil, request.Invalid(code.UnsupportedKind,
-			"agent %q is of kind external: Garrison changes nothing there", q.Agent)
+		return "", request.Invalid(code.UnsupportedKind,
+			"agent %q is of kind external: Garrison changes nothing there", next.Agent)
 	}
-	on, refusal := hold.Resolved(a.records.View, q.On)
+	on, refusal := hold.Resolved(a.records.View, next.On)
 	if refusal != nil {
-		return nil, request.NotFound(refusal)
+		return "", request.NotFound(refusal)
 	}
-	return on, nil
+	next.On = on
+	return holdnoun.ID(next.Agent, on), nil
+}
+
+// put drafts the fact that sets a hold, and the ends of others whose time passed; none when it is as requested already.
+// It must run inside Read.
+func (a holds) put(p table.Put[*holdv1.Hold]) ([]ledger.Draft, error) {
+	r, next, reason := a.records, p.Next, p.Caller.Note
+	if holdnoun.InEffect(p.Have, r.Now()) {
+		reason = cmp.Or(reason, p.Have.Reason)
+	}
+	if next.Agent == "" && (next.Until == nil || reason == "") {
+		return nil, request.Invalid(code.BadHold, "a pause of the site needs an end and a reason").
+			Try("garrison hold --all --until 8h -m WHY")
+	}
+	if p.Have != nil && p.Have.Reason == reason && proto.Equal(p.Have.Until, next.Until) {
+		return nil, nil
+	}
+	body := &holdv1.Hold{Agent: next.Agent, On: next.On, Until: next.Until}
+	drafts := append(a.passed(p.Key), r.ByCaller(p.Caller, ledger.Hold, p.Key, body))
+	if n := r.View.HoldCount() - (len(drafts) - 1); p.Have == nil && next.Agent != "" && n >= mostHolds {
+		return nil, fault.Refusef(fault.Conflict, code.TooManyHolds, "there are %d holds; %d are the most", n,
+			mostHolds).Try("garrison hold list; garrison unhold AGENT --on SELECTOR")
+	}
+	return drafts, nil
 }
 
 // passed drafts the ends of holds, other than one, whose time passed. It must run inside Read.
-func (a *API) passed(but string) []ledger.Draft {
+func (a holds) passed(but string) []ledger.Draft {
 	var out []ledger.Draft
 	for id, h := range a.records.View.Holds("") {
 		if id != but && !holdnoun.InEffect(h, a.records.Now()) && len(out) < endedAtOnce {
@@ -141,53 +115,15 @@ func (a *API) passed(but string) []ledger.Draft {
 	return out
 }
 
-// Unset ends holds.
-func (a *API) Unset(
-	ctx context.Context, c bus.Caller, q *registryv1.UnsetHoldsRequest,
-) (*registryv1.UnsetHoldsResponse, error) {
-	if (q.Id == "") == (q.Agent == "") || q.Id != "" && q.On != nil {
+// ended returns the holds that a request ends. It must run inside Read.
+func (a holds) ended(_ bus.Caller, q *registryv1.DeleteRecordRequest) ([]*holdv1.Hold, error) {
+	v := a.records.View
+	if (q.Key == "") == (q.Agent == "") || q.Key != "" && q.On != nil {
 		return nil, request.Invalid(code.Malformed, "name a hold by its id, or an agent and servers").
 			Try("garrison unhold AGENT --on SELECTOR, or garrison unhold --id HOLD")
 	}
-	resp := &registryv1.UnsetHoldsResponse{}
-	r := a.records
-	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		if len(resp.Holds) > 0 && a.gone(resp.Holds) {
-			return nil, nil // another replica recorded it
-		}
-		ended, err := a.ended(q)
-		if err != nil {
-			return nil, err
-		}
-		resp.Holds = nil
-		var drafts []ledger.Draft
-		for _, h := range ended {
-			resp.Holds = append(resp.Holds, hold.Row(r.View, h))
-			drafts = append(drafts, r.ByCaller(c, ledger.Hold, h.Id, &holdv1.Unset{}))
-		}
-		return drafts, nil
-	})
-	if err == nil {
-		a.log.Info().Int("holds", len(resp.Holds)).Str(logs.Actor, c.Actor).Msg("holds ended")
-	}
-	return request.Answer(resp, err)
-}
-
-// gone reports whether none of the holds is there. It must run inside Read.
-func (a *API) gone(holds []*holdv1.Hold) bool {
-	for _, h := range holds {
-		if _, ok := a.records.View.Hold(h.Id); ok {
-			return false
-		}
-	}
-	return true
-}
-
-// ended returns the holds that a request ends. It must run inside Read.
-func (a *API) ended(q *registryv1.UnsetHoldsRequest) ([]*holdv1.Hold, error) {
-	v := a.records.View
-	if q.Id != "" {
-		h, refusal := hold.Named(v, q.Id)
+	if q.Key != "" {
+		h, refusal := hold.Named(v, q.Key)
 		if refusal != nil {
 			return nil, request.NotFound(refusal)
 		}
@@ -203,33 +139,30 @@ func (a *API) ended(q *registryv1.UnsetHoldsRequest) ([]*holdv1.Hold, error) {
 	return nil, request.NotFound(refusal)
 }
 
-// List returns holds, a page at a time.
-func (a *API) List(
-	ctx context.Context, _ bus.Caller, q *registryv1.ListHoldsRequest,
-) (*registryv1.ListHoldsResponse, error) {
-	r := a.records
-	part, err := records.List(ctx, r, q.Page, func(after string) (iter.Seq2[string, *holdv1.Hold], error) {
-		if _, ok := r.View.Agent(q.Agent); !ok && q.Agent != "" {
-			return nil, request.NotFound(intent.UnknownAgent(r.View, q.Agent))
-		}
-		among, refusal := selector.Matcher(r.View, q.On)
-		if refusal != nil {
-			return nil, request.NotFound(refusal)
-		}
-		at := r.Now()
-		matching := request.Only(r.View.Holds(after), func(h *holdv1.Hold) bool {
-			return holdnoun.InEffect(h, at) && (q.Agent == "" || h.Agent == q.Agent || h.Agent == "") &&
-				(q.On == nil || a.aboutOne(h, among))
-		})
-		return page.Map(matching, func(_ string, h *holdv1.Hold) *holdv1.Hold { return hold.Row(r.View, h) }), nil
+func (a holds) unknown(id string) error {
+	_, refusal := hold.Named(a.records.View, id)
+	return request.NotFound(refusal)
+}
+
+// rows returns the holds that are in effect and that a request lists. It must run inside Read.
+func (a holds) rows(after string, q *registryv1.ListRecordsRequest) (iter.Seq2[string, *holdv1.Hold], error) {
+	v, at := a.records.View, a.records.Now()
+	if _, ok := v.Agent(q.Agent); !ok && q.Agent != "" {
+		return nil, request.NotFound(intent.UnknownAgent(v, q.Agent))
+	}
+	among, refusal := selector.Matcher(v, q.On)
+	if refusal != nil {
+		return nil, request.NotFound(refusal)
+	}
+	matching := request.Only(v.Holds(after), func(h *holdv1.Hold) bool {
+		return holdnoun.InEffect(h, at) && (q.Agent == "" || h.Agent == q.Agent || h.Agent == "") &&
+			(q.On == nil || a.aboutOne(h, among))
 	})
-	return request.Answer(&registryv1.ListHoldsResponse{
-		Holds: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
-	}, err)
+	return page.Map(matching, func(_ string, h *holdv1.Hold) *holdv1.Hold { return hold.Row(v, h) }), nil
 }
 
 // aboutOne reports whether a hold is about a living server that matches. It must run inside Read.
-func (a *API) aboutOne(h *holdv1.Hold, match func(*serverv1.Server) bool) bool {
+func (a holds) aboutOne(h *holdv1.Hold, match func(*serverv1.Server) bool) bool {
 	for _, s := range hold.Servers(a.records.View, h.On) {
 		if match(s) {
 			return true

@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,9 +9,11 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	holdnoun "github.com/garrison-fleet/garrison/pkg/noun/hold"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -20,18 +23,19 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 )
 
 // site has the servers web-1, web-2 and db-1, on which web runs.
 type site struct {
 	*recordstest.World
-	api *API
+	api *table.API
 }
 
 func start(t *testing.T) *site {
 	t.Helper()
 	s := &site{World: recordstest.New(t)}
-	s.api = NewAPI(s.Records, zerolog.Nop())
+	s.api = table.New(s.Records, zerolog.Nop(), Noun(s.Records))
 	s.Agent("web")
 	s.Image("web", "1.0.0")
 	for _, name := range []string{"web-1", "web-2", "db-1"} {
@@ -44,7 +48,19 @@ func start(t *testing.T) *site {
 
 func (s *site) hold(on *intentv1.Selector) *holdv1.Hold {
 	s.T.Helper()
-	return recordstest.Call(s.World, s.api.Set, &registryv1.SetHoldRequest{Agent: "web", On: on}).Hold
+	return recordstest.Call(s.World, s.noted(""), record.Set(&holdv1.Hold{Agent: "web", On: on})).Record.GetHold()
+}
+
+// noted puts records as a caller that says why.
+func (s *site) noted(why string) func(
+	context.Context, bus.Caller, *registryv1.PutRecordRequest,
+) (*registryv1.PutRecordResponse, error) {
+	return func(
+		ctx context.Context, c bus.Caller, q *registryv1.PutRecordRequest,
+	) (*registryv1.PutRecordResponse, error) {
+		c.Note = why
+		return s.api.Put(ctx, c, q)
+	}
 }
 
 // left returns why a plan of an upgrade, or of a removal, leaves out each server.
@@ -83,12 +99,13 @@ func TestEveryChangeOfAHeldAgentIsLeftOutWhereItIsHeld(t *testing.T) {
 			ringed(s, "web-2")
 		}, up(), "HELD,HELD,"},
 		"a hold whose time passed": {func(s *site) {
-			recordstest.Call(s.World, s.api.Set, &registryv1.SetHoldRequest{
+			recordstest.Call(s.World, s.api.Put, record.Set(&holdv1.Hold{
 				Agent: "web", On: recordstest.On("web-1"), Until: timestamppb.New(s.At.Add(time.Hour)),
-			})
+			}))
 			s.At = s.At.Add(2 * time.Hour)
 			s.hold(recordstest.On("web-2"))
-			list := recordstest.Call(s.World, s.api.List, &registryv1.ListHoldsRequest{Agent: "web"}).Holds
+			q := &registryv1.ListRecordsRequest{Noun: "hold", Agent: "web"}
+			list := recordstest.Call(s.World, s.api.List, q).Holds
 			if len(list) != 1 || list[0].Servers != 1 || list[0].SetBy != "alice" ||
 				list[0].ServerNames[recordstest.ServerID("web-2")] != "web-2" {
 				t.Errorf("listed %v, want the second hold alone", list)
@@ -117,7 +134,8 @@ func TestAHoldEndsAsAWhole(t *testing.T) {
 		t.Errorf("the same servers in another order are another hold %s, or one of %d facts", again.Id, n)
 	}
 	release := func(on *intentv1.Selector) string {
-		return recordstest.Code(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Agent: "web", On: on})
+		q := &registryv1.DeleteRecordRequest{Noun: "hold", Agent: "web", On: on}
+		return recordstest.Code(s.World, s.api.Delete, q)
 	}
 	if have := release(recordstest.On("web-1")); have != code.HoldIsWider {
 		t.Errorf("released on one of two servers: %q", have)
@@ -126,7 +144,7 @@ func TestAHoldEndsAsAWhole(t *testing.T) {
 		t.Errorf("released where it is not held: %q", have)
 	}
 	for name, want := range map[string]int{"web-1": 1, "db-1": 0} {
-		q := &registryv1.ListHoldsRequest{On: recordstest.On(name)}
+		q := &registryv1.ListRecordsRequest{Noun: "hold", On: recordstest.On(name)}
 		if list := recordstest.Call(s.World, s.api.List, q).Holds; len(list) != want {
 			t.Errorf("about %s are %v; want %d", name, list, want)
 		}
@@ -135,16 +153,16 @@ func TestAHoldEndsAsAWhole(t *testing.T) {
 		t.Errorf("released everywhere: %q, %d are left", have, s.View.HoldCount())
 	}
 	h := s.hold(recordstest.On("web-1"))
-	recordstest.Call(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Id: h.Id[:8]})
+	recordstest.Call(s.World, s.api.Delete, record.Delete(ledger.Hold, h.Id[:8], 0))
 }
 
 func TestAPauseOfTheSiteHoldsEveryAgentAndKeepsItsReason(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	set := func(until time.Duration, why string) *holdv1.Hold {
-		return recordstest.Call(s.World, s.api.Set, &registryv1.SetHoldRequest{
-			On: recordstest.Everywhere(), Until: timestamppb.New(s.At.Add(until)), Reason: why,
-		}).Hold
+		return recordstest.Call(s.World, s.noted(why), record.Set(&holdv1.Hold{
+			On: recordstest.Everywhere(), Until: timestamppb.New(s.At.Add(until)),
+		})).Record.GetHold()
 	}
 	set(time.Hour, "a move")
 	if have := s.left(up()); have != "HELD,HELD,HELD" {
@@ -157,7 +175,7 @@ func TestAPauseOfTheSiteHoldsEveryAgentAndKeepsItsReason(t *testing.T) {
 	if hold.Pause(s.View, s.At) == nil || hold.Pause(s.View, s.At.Add(2*time.Hour)) != nil {
 		t.Error("it does not end when it was extended to")
 	}
-	recordstest.Call(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Id: holdnoun.ID("", holdnoun.Site())})
+	recordstest.Call(s.World, s.api.Delete, record.Delete(ledger.Hold, holdnoun.ID("", holdnoun.Site()), 0))
 	if have := s.left(up()); have != ",," {
 		t.Errorf("once it ended, left out are %q", have)
 	}
@@ -167,12 +185,15 @@ func TestAPauseNeedsAnEndAReasonAndAllServers(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	all, later := recordstest.Everywhere(), timestamppb.New(s.At.Add(time.Hour))
-	for name, q := range map[string]*registryv1.SetHoldRequest{
-		"no end":       {On: all, Reason: "x"},
-		"no reason":    {On: all, Until: later},
-		"some servers": {On: recordstest.On("web-1"), Until: later, Reason: "x"},
+	for name, c := range map[string]struct {
+		why  string
+		hold *holdv1.Hold
+	}{
+		"no end":       {"x", &holdv1.Hold{On: all}},
+		"no reason":    {"", &holdv1.Hold{On: all, Until: later, Reason: "a field that the fold sets"}},
+		"some servers": {"x", &holdv1.Hold{On: recordstest.On("web-1"), Until: later}},
 	} {
-		if have := recordstest.Code(s.World, s.api.Set, q); have != code.BadHold {
+		if have := recordstest.Code(s.World, s.noted(c.why), record.Set(c.hold)); have != code.BadHold {
 			t.Errorf("%s: %q, want %s", name, have, code.BadHold)
 		}
 	}
@@ -181,25 +202,23 @@ func TestAPauseNeedsAnEndAReasonAndAllServers(t *testing.T) {
 func TestWrongHoldsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	type ask = registryv1.SetHoldRequest
 	one := recordstest.On("web-1")
-	for want, q := range map[string]*ask{
+	for want, q := range map[string]*holdv1.Hold{
 		code.UnknownAgent:  {Agent: "ghost", On: one},
 		code.EmptySelector: {Agent: "web"},
 		code.UnknownServer: {Agent: "web", On: recordstest.On("web-9")},
 		code.BadHold:       {Agent: "web", On: one, Until: timestamppb.New(s.At)},
-		code.BadNote:       {Agent: "web", On: one, Reason: strings.Repeat("x", 501)},
 	} {
-		if have := recordstest.Code(s.World, s.api.Set, q); have != want {
+		if have := recordstest.Code(s.World, s.api.Put, record.Set(q)); have != want {
 			t.Errorf("set %v: %q, want %s", q, have, want)
 		}
 	}
 	for id, want := range map[string]string{"": code.Malformed, "0badc0de": code.NotHeld} {
-		if have := recordstest.Code(s.World, s.api.Unset, &registryv1.UnsetHoldsRequest{Id: id}); have != want {
+		if have := recordstest.Code(s.World, s.api.Delete, record.Delete(ledger.Hold, id, 0)); have != want {
 			t.Errorf("unset %q: %q, want %s", id, have, want)
 		}
 	}
-	have := recordstest.Code(s.World, s.api.List, &registryv1.ListHoldsRequest{Agent: "ghost"})
+	have := recordstest.Code(s.World, s.api.List, &registryv1.ListRecordsRequest{Noun: "hold", Agent: "ghost"})
 	if have != code.UnknownAgent {
 		t.Errorf("list: %q", have)
 	}

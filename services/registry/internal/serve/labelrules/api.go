@@ -3,11 +3,9 @@ package labelrules
 
 import (
 	"cmp"
-	"context"
 	"iter"
 	"time"
 
-	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -15,7 +13,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/page"
@@ -26,117 +23,90 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 )
 
-// API answers requests about label rules.
-type API struct {
-	records *records.Records
-	log     zerolog.Logger
-}
+// rules keeps label rules.
+type rules struct{ records *records.Records }
 
-// NewAPI returns what answers requests about label rules.
-func NewAPI(r *records.Records, log zerolog.Logger) *API {
-	return &API{records: r, log: log}
-}
-
-// Set sets a rule. It is safe to run twice: a rule that is as requested already writes nothing.
-func (a *API) Set(
-	ctx context.Context, c bus.Caller, q *registryv1.SetLabelRuleRequest,
-) (*registryv1.SetLabelRuleResponse, error) {
-	if err := ident.CheckName("label rule", q.Name); err != nil {
-		return nil, request.BadName(err)
+// Noun returns how label rules are kept.
+func Noun(r *records.Records) table.Kept {
+	a := rules{r}
+	return &table.Noun[rule]{
+		Name: ledger.LabelRule, Show: "garrison label-rule list",
+		Get: r.View.LabelRule, Unknown: a.unknown, Check: check, Put: a.put, Ended: a.ended, End: &labelrulev1.Unset{},
+		Rows: a.rows, Row: a.row,
 	}
-	if err := request.CheckNewLabels(q.Labels); err != nil {
+}
+
+type rule = *labelrulev1.LabelRule
+
+// check refuses a name and labels that no rule may have.
+func check(next rule) error {
+	if err := ident.CheckName("label rule", next.Name); err != nil {
+		return request.BadName(err)
+	}
+	return request.CheckNewLabels(next.Labels)
+}
+
+// put drafts the fact that sets a rule; none when it is as requested already. It must run inside Read.
+func (a rules) put(p table.Put[rule]) ([]ledger.Draft, error) {
+	r := a.records
+	if refusal := labelrule.Check(r.View, r.View.LabelRules(""), p.Next); refusal != nil {
+		return nil, fault.Refuse(fault.Invalid, refusal)
+	}
+	body := &labelrulev1.LabelRule{When: p.Next.When, Labels: p.Next.Labels, Owners: p.Have.GetOwners()}
+	for _, o := range p.Next.Owners {
+		body.Owners = request.WithOwner(body.Owners, o)
+	}
+	set := &labelrulev1.LabelRule{When: p.Have.GetWhen(), Labels: p.Have.GetLabels(), Owners: p.Have.GetOwners()}
+	if p.Have != nil && proto.Equal(body, set) {
+		return nil, nil
+	}
+	if err := cmp.Or(request.CheckOwners(body.Owners), checkRevision(p.Key, p.Have, p.Next.Revision)); err != nil {
 		return nil, err
 	}
-	r, next := a.records, &labelrulev1.LabelRule{Name: q.Name, When: q.When, Labels: q.Labels}
-	resp := &registryv1.SetLabelRuleResponse{Rule: next}
-	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		if refusal := labelrule.Check(r.View, r.View.LabelRules(""), next); refusal != nil {
-			return nil, fault.Refuse(fault.Invalid, refusal)
-		}
-		resp.Matches = 0
-		for s := range r.View.AllServers() {
-			if server.Managed(s) && selector.MeetsAll(s, q.When) { // the others get no label
-				resp.Matches++
-			}
-		}
-		have, ok := r.View.LabelRule(q.Name)
-		body := proto.CloneOf(next)
-		body.Name, body.Owners = "", request.WithOwner(have.GetOwners(), q.Owner)
-		set := &labelrulev1.LabelRule{When: have.GetWhen(), Labels: have.GetLabels(), Owners: have.GetOwners()}
-		same := ok && proto.Equal(body, set)
-		if same || q.DryRun {
-			return nil, nil
-		}
-		if err := cmp.Or(request.CheckOwners(body.Owners), checkRuleRevision(q.Name, have, q.IfRevision)); err != nil {
-			return nil, err
-		}
-		return []ledger.Draft{r.ByCaller(c, ledger.LabelRule, q.Name, body)}, nil
-	})
-	if err != nil || q.DryRun {
-		return request.Answer(resp, err)
-	}
-	a.log.Info().Str("rule", q.Name).Str(logs.Actor, c.Actor).Msg("label rule set")
-	r.Follower.Read(func() {
-		have, _ := r.View.LabelRule(q.Name)
-		resp.Rule = a.row(have, a.servers())
-	})
-	return resp, nil
+	return []ledger.Draft{r.ByCaller(p.Caller, ledger.LabelRule, p.Key, body)}, nil
 }
 
-// Unset removes a rule. The labels that it gave go a little later.
-func (a *API) Unset(
-	ctx context.Context, c bus.Caller, q *registryv1.UnsetLabelRuleRequest,
-) (*registryv1.UnsetLabelRuleResponse, error) {
-	resp := &registryv1.UnsetLabelRuleResponse{}
-	r, done := a.records, false
-	err := r.Change(ctx, func() ([]ledger.Draft, error) {
-		have, ok := r.View.LabelRule(q.Name)
-		if !ok && done {
-			return nil, nil // another replica recorded it
-		} else if !ok {
-			return nil, fault.Refusef(fault.NotFound, code.UnknownLabelRule, "no label rule is named %.80q", q.Name).
-				Near(nearest.Name(q.Name, r.View.LabelRuleNames())).Try("garrison label-rule list")
-		}
-		if err := checkRuleRevision(q.Name, have, q.IfRevision); err != nil {
-			return nil, err
-		}
-		done, resp.Servers = true, a.servers()[q.Name]
-		return []ledger.Draft{r.ByCaller(c, ledger.LabelRule, q.Name, &labelrulev1.Unset{})}, nil
-	})
-	if err == nil {
-		a.log.Info().Str("rule", q.Name).Str(logs.Actor, c.Actor).Msg("label rule unset")
+// ended returns the rule that a request deletes. The labels that it gave go a little later. It must run inside Read.
+func (a rules) ended(_ bus.Caller, q *registryv1.DeleteRecordRequest) ([]rule, error) {
+	have, ok := a.records.View.LabelRule(q.Key)
+	if !ok {
+		return nil, a.unknown(q.Key)
 	}
-	return request.Answer(resp, err)
+	return []rule{have}, checkRevision(q.Key, have, q.IfRevision)
 }
 
-// List returns the label rules, a page at a time.
-func (a *API) List(
-	ctx context.Context, _ bus.Caller, q *registryv1.ListLabelRulesRequest,
-) (*registryv1.ListLabelRulesResponse, error) {
-	type rule = *labelrulev1.LabelRule
-	part, err := records.List(ctx, a.records, q.Page, func(after string) (iter.Seq2[string, rule], error) {
-		servers := a.servers()
-		return page.Map(a.records.View.LabelRules(after), func(_ string, r rule) rule { return a.row(r, servers) }), nil
-	})
-	return request.Answer(&registryv1.ListLabelRulesResponse{
-		Rules: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
-	}, err)
+func (a rules) unknown(name string) error {
+	return fault.Refusef(fault.NotFound, code.UnknownLabelRule, "no label rule is named %.80q", name).
+		Near(nearest.Name(name, a.records.View.LabelRuleNames())).Try("garrison label-rule list")
 }
 
-// row returns a copy of a rule with the number of its servers, or nil without a rule.
-func (a *API) row(r *labelrulev1.LabelRule, servers map[string]uint32) *labelrulev1.LabelRule {
-	if r == nil {
-		return nil
-	}
+// rows returns the rules, each with the number of its servers. It must run inside Read.
+func (a rules) rows(after string, _ *registryv1.ListRecordsRequest) (iter.Seq2[string, rule], error) {
+	servers := a.servers()
+	return page.Map(a.records.View.LabelRules(after), func(_ string, r rule) rule {
+		row := proto.CloneOf(r)
+		row.Servers = servers[r.Name]
+		return row
+	}), nil
+}
+
+// row returns a rule with the numbers of its servers and of those that meet it. It must run inside Read.
+func (a rules) row(r rule) rule {
 	row := proto.CloneOf(r)
-	row.Servers = servers[r.Name]
+	row.Servers, row.Matches = a.servers()[r.Name], 0
+	for s := range a.records.View.AllServers() {
+		if server.Managed(s) && selector.MeetsAll(s, r.When) { // the others get no label
+			row.Matches++
+		}
+	}
 	return row
 }
 
 // servers returns how many servers have a label from each rule. It must run inside Read.
-func (a *API) servers() map[string]uint32 {
+func (a rules) servers() map[string]uint32 {
 	out := map[string]uint32{}
 	for s := range a.records.View.AllServers() {
 		seen := map[string]bool{}
@@ -150,8 +120,8 @@ func (a *API) servers() map[string]uint32 {
 	return out
 }
 
-// checkRuleRevision refuses a request that is based on another revision than a label rule has; 0 is based on none.
-func checkRuleRevision(name string, have *labelrulev1.LabelRule, based uint64) error {
+// checkRevision refuses a request that is based on another revision than a label rule has; 0 is based on none.
+func checkRevision(name string, have *labelrulev1.LabelRule, based uint64) error {
 	if based == 0 || have.GetRevision() == based {
 		return nil
 	}

@@ -1,0 +1,89 @@
+package table_test
+
+import (
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/record"
+	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/declarations"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
+)
+
+func start(t *testing.T) (*recordstest.World, *table.API) {
+	w := recordstest.New(t)
+	return w, table.New(w.Records, zerolog.Nop(), declarations.Nouns(w.Records)...)
+}
+
+func shop(description string) *applicationv1.Application {
+	return &applicationv1.Application{Name: "shop", Description: description}
+}
+
+func TestARecordIsPutAsItIsExpected(t *testing.T) {
+	t.Parallel()
+	w, api := start(t)
+	for _, c := range []struct {
+		what string
+		q    *registryv1.PutRecordRequest
+		want string
+	}{
+		{"a change of none", record.Change(shop("a")), code.UnknownApplication},
+		{"whatever is there", record.Set(shop("set")), ""},
+		{"a new one that exists", record.Create(shop("b")), code.Exists},
+		{"a change", record.Change(shop("c")), ""},
+		{"the same again", record.Change(shop("c")), ""},
+		{"nothing", &registryv1.PutRecordRequest{}, code.Malformed},
+	} {
+		if have := recordstest.Code(w, api.Put, c.q); have != c.want {
+			t.Errorf("%s: %q, want %q", c.what, have, c.want)
+		}
+	}
+	if names := w.Names(ledger.Application, "shop"); len(names) != 2 {
+		t.Errorf("recorded %v, want created and changed", names)
+	}
+}
+
+func TestADryRunChecksARecordAndRecordsNothing(t *testing.T) {
+	t.Parallel()
+	w, api := start(t)
+	q := record.Create(shop("dry"))
+	q.DryRun = true
+	if have := recordstest.Call(w, api.Put, q).Record.GetApplication(); have.Description != "dry" {
+		t.Errorf("answered %v", have)
+	}
+	if len(w.Names(ledger.Application, "shop")) > 0 {
+		t.Error("it was recorded")
+	}
+	q = record.Create(&applicationv1.Application{Name: "A b"})
+	q.DryRun = true
+	if have := recordstest.Code(w, api.Put, q); have != code.BadName {
+		t.Errorf("a wrong one: %q", have)
+	}
+}
+
+func TestAListAndADeletionNameANounThatIsKept(t *testing.T) {
+	t.Parallel()
+	w, api := start(t)
+	recordstest.Call(w, api.Put, record.Create(shop("a")))
+	list := recordstest.Call(w, api.List, record.List(ledger.Application))
+	if len(list.Applications) != 1 || list.Noun != "application" {
+		t.Errorf("listed %v", list)
+	}
+	if have := recordstest.Code(w, api.List, record.List(ledger.Task)); have != code.Malformed {
+		t.Errorf("a list of tasks: %q", have)
+	}
+	q := record.List(ledger.Application)
+	if q.Agent = "web"; recordstest.Code(w, api.List, q) != code.BadFilter {
+		t.Error("applications are selected by an agent")
+	}
+	gone := recordstest.Call(w, api.Delete, record.Delete(ledger.Application, "shop", 0)).Records
+	if len(gone) != 1 || gone[0].GetApplication().GetName() != "shop" {
+		t.Errorf("deleted %v", gone)
+	}
+}
