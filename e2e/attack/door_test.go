@@ -173,9 +173,9 @@ func fileUnderIntent(t *trial) string {
 	who := t.person(topology.Operator)
 	c := t.connect(who)
 	of := ident.New() // as the id of another person's intent
-	m := nats.NewMsg(t.api(who, "write", "create-environment"))
+	m := nats.NewMsg(t.api(who, "write", "put-record"))
 	name := t.unused("environment")
-	m.Data = field(1, field(1, []byte(name)))
+	m.Data = field(1, field(2, field(1, []byte(name)))) // a record, an environment, its name
 	m.Header = nats.Header{ledger.HeaderRequest: {of}, ledger.HeaderTrace: {strings.Repeat("\x1b", 2000)}}
 	answer, err := c.RequestMsg(m, 5*time.Second)
 	if err != nil || len(answer.Header) > 0 {

@@ -30,7 +30,7 @@ func attacksOfApprover() []*nats.Msg {
 	for _, service := range topology.Services {
 		for _, method := range []string{
 			"list-servers", "read-facts", "plan-rollout", "list-users", "open-log", "control-rollout", "create-user",
-			"invite-server", "report-externals", "set-hold", "answer-rollouts", "remove-block", "about",
+			"invite-server", "report-externals", "put-record", "answer-rollouts", "delete-record", "about",
 		} {
 			for _, access := range []string{"read", "write", "admin", "report", "answer"} {
 				try(topology.APISubject(service, access, method, "eve"))

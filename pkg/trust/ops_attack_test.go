@@ -37,7 +37,7 @@ func attacksOfViewer(fact string) map[string]*nats.Msg {
 		"call a method by reply subject": {
 			Subject: read, Reply: method("admin", "invite-server", "alice"), Data: get,
 		},
-		"call a method that writes":         {Subject: method("write", "create-agent", "eve"), Reply: inbox},
+		"call a method that writes":         {Subject: method("write", "put-record", "eve"), Reply: inbox},
 		"call as another":                   {Subject: method("read", "list-servers", "alice"), Reply: inbox},
 		"write the ledger by reply subject": {Subject: read, Reply: fact, Data: get},
 		"write a document by reply subject": {Subject: read, Reply: topology.DesiredSubject(server), Data: get},
