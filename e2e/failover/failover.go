@@ -32,7 +32,7 @@ type Row struct {
 	Leader  bool            // the first server that was lost led the ledger
 	Gap     time.Duration   // the longest time between two acknowledgements of intents
 	Waited  []time.Duration // from an intent's first try to its acknowledgement, sorted
-	Started []time.Duration // from a task's assignment to its start, by the times at which the bus stored both, sorted
+	Ended   []time.Duration // from a task's assignment to its end, by the times at which the bus stored both, sorted
 	Decided time.Duration   // the longest time from an intent's first try to its decision
 	Upgrade time.Duration   // how long the upgrade of all servers took
 	Settled time.Duration   // from the return of what was lost until every server of the bus and of the fleet was there

@@ -118,8 +118,8 @@ func (r *Row) add(other Row) {
 	r.Intents += other.Intents
 	r.Waited = append(r.Waited, other.Waited...)
 	slices.Sort(r.Waited)
-	r.Started = append(r.Started, other.Started...)
-	slices.Sort(r.Started)
+	r.Ended = append(r.Ended, other.Ended...)
+	slices.Sort(r.Ended)
 	r.Verb = max(r.Verb, other.Verb)
 	r.Wrong.add(other.Wrong)
 }

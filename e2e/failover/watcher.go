@@ -28,7 +28,7 @@ type watcher struct {
 	succeeded int             // of them
 	seen      map[string]int  // by what may happen once, and to what
 	assigned  map[string]time.Time
-	started   []time.Duration // from an assignment on
+	took      []time.Duration // from an assignment on
 	wrong     Wrong
 	err       error
 }
@@ -79,6 +79,9 @@ func (w *watcher) take(e client.Event, err error) {
 		if w.upgrades[e.Fact.Key] {
 			w.succeeded++
 		}
+		if at, ok := w.assigned[e.Fact.Key]; ok {
+			w.took = append(w.took, e.StoredAt.Sub(at))
+		}
 		w.once("end", e)
 	case *taskv1.Failed, *taskv1.Undone, *taskv1.Expired, *taskv1.Cancelled, *taskv1.Superseded:
 		w.once("end", e)
@@ -89,9 +92,6 @@ func (w *watcher) take(e client.Event, err error) {
 		w.assigned[e.Fact.Key] = e.StoredAt
 		w.once(e.Name(), e)
 	case *taskv1.Started:
-		if at, ok := w.assigned[e.Fact.Key]; ok {
-			w.started = append(w.started, e.StoredAt.Sub(at))
-		}
 		w.once(e.Name(), e)
 	case *intentv1.Accepted, *intentv1.Refused:
 		w.once("decision", e)
@@ -149,6 +149,6 @@ func (w *watcher) until(what string, done func() bool) func(context.Context) err
 func (w *watcher) sum(row *Row) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	row.Started = slices.Sorted(slices.Values(w.started))
+	row.Ended = slices.Sorted(slices.Values(w.took))
 	row.Wrong.add(w.wrong)
 }

@@ -208,6 +208,20 @@ func (r *Runner) compareTouched(ctx context.Context, s *Summary) error {
 	})
 }
 
+// touch notes the server of a task that began there.
+func (t *times) touch(e client.Event) {
+	if server := t.tasks[e.Key]; server != "" {
+		t.touched[server] = true
+	}
+}
+
+// bad notes when a task ended badly, until the rollout ends.
+func (t *times) bad(e client.Event) {
+	if t.tasks[e.Key] != "" && t.end.IsZero() {
+		t.badly = e.StoredAt
+	}
+}
+
 func (t *times) fold(e client.Event) {
 	switch b := e.Fact.Body.(type) {
 	case *intentv1.Accepted:
@@ -216,14 +230,13 @@ func (t *times) fold(e client.Event) {
 		if t.derived[b.GetIntentId()] {
 			t.tasks[e.Key] = b.GetServerId()
 		}
-	case *taskv1.Started:
-		if server := t.tasks[e.Key]; server != "" {
-			t.touched[server] = true
-		}
-	case *taskv1.Failed, *taskv1.Undone, *taskv1.Expired:
-		if t.tasks[e.Key] != "" && t.end.IsZero() {
-			t.badly = e.StoredAt
-		}
+	case *taskv1.Started, *taskv1.Succeeded:
+		t.touch(e)
+	case *taskv1.Failed, *taskv1.Undone:
+		t.touch(e)
+		t.bad(e)
+	case *taskv1.Expired:
+		t.bad(e)
 	case *rolloutv1.Planned:
 		t.planned = e.StoredAt
 	case *rolloutv1.Halted:

@@ -30,6 +30,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 // Beat cuts a beat. An error is Invalid.
@@ -42,6 +43,9 @@ func Report(r *reportv1.Report) error {
 	}
 	return whole(r.GetSysinfo().GetSysinfo())
 }
+
+// Shown cuts what a server found after a change. An error is Invalid.
+func Shown(s *taskv1.Shown) error { return cut(s.ProtoReflect()) }
 
 // Enrolment cuts a request to enrol. An error is Invalid.
 func Enrolment(q *registryv1.EnrolRequest) error {

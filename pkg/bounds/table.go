@@ -51,6 +51,7 @@ var table = map[protoreflect.FullName]rule{
 	"garrison.task.v1.Outcome.code":         {most: ID},
 	"garrison.task.v1.Outcome.reason":       {most: 1 << 10},
 	"garrison.task.v1.Outcome.log_tail":     {most: 4 << 10},
+	"garrison.task.v1.Shown.kept":           {most: 8},
 
 	"garrison.report.v1.AgentsReport.agents":   {most: 4 << 10},
 	"garrison.report.v1.AgentsReport.task_id":  {most: ID},

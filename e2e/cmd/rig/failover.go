@@ -69,7 +69,7 @@ func loseAll(
 	ofCluster := func(l failover.Loss) bool { return l.Kind != failover.Alone }
 	const head = "%-12s %-6s %7s %7s %7s %7s %9s %8s %8s %9s %8s %8s %5s %8s %8s %6s %7s %6s\n"
 	fmt.Printf(head, "loss", "leader", "intents",
-		"gap s", "p50 s", "p99 s", "decided s", "begun ms", "p99 ms", "upgrade s", "settled", "offline", "lost",
+		"gap s", "p50 s", "p99 s", "decided s", "ended ms", "p99 ms", "upgrade s", "settled", "offline", "lost",
 		"unheard", "doubled", "reads", "verb s", "failed")
 	alone := rig.Options{Bin: bin, Beat: beat}
 	cluster := rig.Options{Bin: bin, Beat: beat, Cluster: true, Networks: networks}
@@ -103,7 +103,7 @@ func showLoss(r failover.Row) {
 	of := func(waits []time.Duration, percent int) float64 { return failover.Percentile(waits, percent).Seconds() }
 	const line = "%-12s %-6s %7d %7.2f %7.3f %7.2f %9.2f %8.0f %8.0f %9.1f %8.1f %8d %5d %8d %8d %6d %7.1f %6d\n"
 	fmt.Printf(line, r.Name(), leader,
-		r.Intents, r.Gap.Seconds(), of(r.Waited, 50), of(r.Waited, 99), r.Decided.Seconds(), of(r.Started, 50)*1000,
-		of(r.Started, 99)*1000, r.Upgrade.Seconds(), r.Settled.Seconds(), r.Wrong.Offline, r.Wrong.Lost,
+		r.Intents, r.Gap.Seconds(), of(r.Waited, 50), of(r.Waited, 99), r.Decided.Seconds(), of(r.Ended, 50)*1000,
+		of(r.Ended, 99)*1000, r.Upgrade.Seconds(), r.Settled.Seconds(), r.Wrong.Offline, r.Wrong.Lost,
 		r.Wrong.Unheard, r.Wrong.Doubled, r.Wrong.Reads, r.Verb.Seconds(), r.Wrong.Verbs)
 }

@@ -153,8 +153,8 @@ func (c *checker) task(f ledger.Fact) {
 		}
 		t.started = true
 	case slices.Contains(ends, f.Name()):
-		if !t.started && slices.Contains(reported, f.Name()) {
-			c.breaks(f, "task %s was %s and never started", f.Key, f.Name())
+		if slices.Contains(reported, f.Name()) && c.open[t.slot] != f.Key {
+			c.breaks(f, "task %s was %s and never assigned", f.Key, f.Name())
 		}
 		t.ended = true
 		if c.open[t.slot] == f.Key {

@@ -11,7 +11,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-func TestATaskStartsOnceAndBeforeTheEndThatItsServerReports(t *testing.T) {
+func TestATaskStartsOnceAndEndsOnItsServerOnceItIsAssigned(t *testing.T) {
 	queued, assigned := &taskv1.Queued{ServerId: "s", Agent: "a", InstanceId: "i"}, &taskv1.Assigned{}
 	for name, c := range map[string]struct {
 		facts []proto.Message
@@ -19,7 +19,8 @@ func TestATaskStartsOnceAndBeforeTheEndThatItsServerReports(t *testing.T) {
 	}{
 		"in order":        {[]proto.Message{queued, assigned, &taskv1.Started{}, &taskv1.Succeeded{}}, ""},
 		"expired at once": {[]proto.Message{queued, assigned, &taskv1.Expired{}}, ""},
-		"without a start": {[]proto.Message{queued, assigned, &taskv1.Undone{}}, "undone and never started"},
+		"without a start": {[]proto.Message{queued, assigned, &taskv1.Undone{}}, ""},
+		"never assigned":  {[]proto.Message{queued, &taskv1.Undone{}}, "undone and never assigned"},
 		"started twice": {
 			[]proto.Message{queued, assigned, &taskv1.Started{}, &taskv1.Started{}, &taskv1.Failed{}}, "started twice",
 		},

@@ -80,7 +80,7 @@ func (c *rollouts) queued(f ledger.Fact, b *taskv1.Queued) {
 // task checks a fact about a task that brings a rollout's change.
 func (c *rollouts) task(f ledger.Fact, r *rollout, server string) {
 	switch f.Name() {
-	case "started":
+	case "assigned":
 		if !r.released[server] {
 			c.breaks(f, "task %s changes server %s, which its rollout has not released", f.Key, server)
 		}

@@ -28,7 +28,7 @@ func inOrder(bodies ...proto.Message) (facts []ledger.Fact) {
 		case *taskv1.Queued:
 			f.Noun, f.Key = ledger.Task, "t-"+b.ServerId
 			key = f.Key
-		case *taskv1.Started, *taskv1.Undone, *taskv1.Succeeded:
+		case *taskv1.Assigned, *taskv1.Undone, *taskv1.Succeeded:
 			f.Noun, f.Key = ledger.Task, key
 		case *instancev1.Wanted:
 			f.Noun, f.Key = ledger.Instance, "a.web"
@@ -62,17 +62,17 @@ func TestARolloutDoesNotGoPastAClosedGate(t *testing.T) {
 	passed := func(wave uint32) proto.Message { return &rolloutv1.Passed{Wave: wave, Basis: knows} }
 	derived := &intentv1.Accepted{Intent: &intentv1.Intent{Source: &intentv1.Source{RolloutId: "r"}}}
 	queued := func(server string) proto.Message { return &taskv1.Queued{ServerId: server, IntentId: "i"} }
-	started, undone := &taskv1.Started{}, &taskv1.Undone{}
+	assigned, undone := &taskv1.Assigned{}, &taskv1.Undone{}
 	broke := []proto.Message{
-		planned(strategy(0, false)), derived, opened(1), released(1, "a"), queued("a"), started, undone,
+		planned(strategy(0, false)), derived, opened(1), released(1, "a"), queued("a"), assigned, undone,
 	}
 	for name, c := range map[string]struct {
 		facts []proto.Message
 		want  string
 	}{
 		"in order": {[]proto.Message{
-			planned(strategy(0, false)), derived, opened(1), released(1, "a"), queued("a"), started,
-			&taskv1.Succeeded{}, passed(1), opened(2), released(2, "b"), queued("b"), started, &taskv1.Succeeded{},
+			planned(strategy(0, false)), derived, opened(1), released(1, "a"), queued("a"), assigned,
+			&taskv1.Succeeded{}, passed(1), opened(2), released(2, "b"), queued("b"), assigned, &taskv1.Succeeded{},
 		}, ""},
 		"before it was planned": {[]proto.Message{opened(1)}, "before it was planned"},
 		"a wave too early":      {[]proto.Message{planned(strategy(0, false)), opened(2)}, "before wave 1 passed"},
@@ -86,7 +86,7 @@ func TestARolloutDoesNotGoPastAClosedGate(t *testing.T) {
 			[]proto.Message{planned(strategy(0, false)), opened(1), released(1, "a"), released(1, "a")}, "again",
 		},
 		"a change that was not released": {
-			[]proto.Message{planned(strategy(0, false)), derived, opened(1), queued("b"), started, &taskv1.Succeeded{}},
+			[]proto.Message{planned(strategy(0, false)), derived, opened(1), queued("b"), assigned, &taskv1.Succeeded{}},
 			"has not released",
 		},
 		"without an approval": {
@@ -129,7 +129,7 @@ func TestWhatFetchesAheadChangesNothingAndWasAskedForOnceBeforeItsTurn(t *testin
 		}
 	}
 	for want, facts := range map[string][]proto.Message{
-		"":                             {planned, derived, primed, queued(""), &taskv1.Started{}, &taskv1.Succeeded{}},
+		"":                             {planned, derived, primed, queued(""), &taskv1.Assigned{}, &taskv1.Succeeded{}},
 		"which its rollout did not":    {planned, derived, queued("")},
 		"fetches ahead and changes":    {planned, derived, primed, queued("web")},
 		"again, or after its turn":     {planned, derived, primed, primed},

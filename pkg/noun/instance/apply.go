@@ -60,7 +60,7 @@ func want(i *instancev1.Instance, f ledger.Fact, b *instancev1.Wanted) *instance
 // restarted returns the change that is only repeated when an image is wanted again; nil when something changes.
 func restarted(i *instancev1.Instance, b *instancev1.Wanted) *instancev1.Restarted {
 	switch {
-	case !b.Again || !SameImage(i.GetWanted(), b.Image) || !SameConfiguration(i.GetConfiguration(), b.Configuration):
+	case i == nil || !b.Again || !SameImage(i.Wanted, b.Image) || !SameConfiguration(i.Configuration, b.Configuration):
 		return nil
 	case i.Restarted != nil:
 		return i.Restarted
@@ -83,8 +83,7 @@ func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) *inst
 // ApplyTask folds the state of a task into the instance that it changes. A task of another
 // instance or generation changes nothing.
 //
-// It never changes what was observed. Only a report of the server's agents does, however the task
-// ended.
+// It never changes what was observed; see ApplyShown.
 func ApplyTask(i *instancev1.Instance, t *taskv1.Task, at time.Time) {
 	if i == nil || t.InstanceId != i.Id {
 		return

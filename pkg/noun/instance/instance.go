@@ -8,8 +8,8 @@
 //
 //  1. Derive is the only function that decides a state, from what is wanted, what was observed
 //     and where the last task of the present generation is.
-//  2. Apply and ApplyTask change nothing when a fact does not fit. What was observed comes from
-//     the fact observed alone: how a task ended never overwrites it.
+//  2. Apply, ApplyTask and ApplyShown change nothing when a fact does not fit. What was observed comes from
+//     the server alone, in the fact observed or in what it found once a task had succeeded.
 //  3. An instance remembers what it was before the last intent changed it, and the image that
 //     failed last on it.
 package instance

@@ -27,6 +27,7 @@ type Check struct {
 // taskFacts is what the ledger says of a task.
 type taskFacts struct {
 	server        string
+	record        *taskv1.Task
 	started, ends int
 	end, late     taskv1.State
 	deadline      time.Time
@@ -56,7 +57,8 @@ func (c *Check) breaks(f ledger.Fact, format string, args ...any) {
 
 func (c *Check) task(f ledger.Fact) {
 	if q, ok := f.Body.(*taskv1.Queued); ok && c.ours(q.GetServerId()) {
-		c.tasks[f.Key] = &taskFacts{server: q.GetServerId(), deadline: q.GetDeadline().AsTime()}
+		record, _ := task.Apply(nil, f)
+		c.tasks[f.Key] = &taskFacts{server: q.GetServerId(), record: record, deadline: q.GetDeadline().AsTime()}
 		return
 	}
 	t := c.tasks[f.Key]
@@ -76,10 +78,12 @@ func (c *Check) task(f ledger.Fact) {
 		if t.ends++; t.ends > 1 {
 			c.breaks(f, "task %s ended again, as %s", f.Key, f.Name())
 		}
-		if t.end = task.State(f.Name()).Proto(); t.started == 0 && byServer(t.end) {
-			c.breaks(f, "task %s was %s and never started", f.Key, f.Name())
+		if t.end = task.State(f.Name()).Proto(); t.record.AssignedAt == nil && byServer(t.end) {
+			c.breaks(f, "task %s was %s and never assigned", f.Key, f.Name())
 		}
 	}
+	t.record, _ = task.Apply(t.record, f)
+	instance.ApplyShown(c.instances[ledger.Key(t.server, t.record.GetAgent())], t.record, f.At)
 }
 
 func (c *Check) instance(f ledger.Fact) {

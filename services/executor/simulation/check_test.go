@@ -26,7 +26,9 @@ func upgraded(more ...ledger.Fact) []ledger.Fact {
 	a := &imagev1.Ref{Id: "a"}
 	return append([]ledger.Fact{
 		of(ledger.Instance, "s.web", &instancev1.Wanted{InstanceId: "i", Generation: 1, Image: a, IntentId: "n"}),
-		of(ledger.Task, "t", &taskv1.Queued{ServerId: "s", Agent: "web", InstanceId: "i", Generation: 1}),
+		of(ledger.Task, "t", &taskv1.Queued{
+			ServerId: "s", Agent: "web", InstanceId: "i", Generation: 1, To: a,
+		}),
 		of(ledger.Task, "t", &taskv1.Assigned{Deadline: timestamppb.New(now.Add(time.Hour))}),
 		of(ledger.Task, "t", &taskv1.Started{}),
 		of(ledger.Instance, "s.web", &instancev1.Observed{InstanceId: "i", Image: a}),
@@ -55,6 +57,7 @@ func TestACheckFindsWhereTheLedgerDiffers(t *testing.T) {
 			InstanceId: "i", Image: &imagev1.Ref{Id: image},
 		}}
 	}
+	shows := &taskv1.Succeeded{Outcome: &taskv1.Outcome{Shown: &taskv1.Shown{}}}
 	expired := append(upgraded()[:5], task(&taskv1.Expired{}))
 	for name, c := range map[string]struct {
 		facts []ledger.Fact
@@ -64,8 +67,14 @@ func TestACheckFindsWhereTheLedgerDiffers(t *testing.T) {
 		"both agree":           {upgraded(), truth(same), ""},
 		"a task started again": {upgraded(task(&taskv1.Started{})), truth(same), "started again"},
 		"a task ended again":   {upgraded(task(&taskv1.Succeeded{})), truth(same), "ended again"},
-		"an end without a start": {
-			slices.Delete(upgraded(), 3, 4), truth(same), "never started",
+		"an end without an assignment": {
+			slices.Delete(upgraded(), 2, 4), truth(same), "never assigned",
+		},
+		"an end that shows the agent": {
+			append(slices.Delete(upgraded()[:5], 4, 5), task(shows)), truth(same), "",
+		},
+		"an end that shows another image": {
+			append(slices.Delete(upgraded()[:5], 4, 5), task(shows)), truth(has("b")), `the ledger observed "a"`,
 		},
 		"a task never ended": {upgraded()[:5], truth(func(t *Truth) { t.Ended = nil }), "has not ended"},
 		"another end": {

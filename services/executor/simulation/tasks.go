@@ -15,10 +15,11 @@ import (
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/plan"
 )
 
-// begin reports that a change began, and has it finished after its time.
+// begin reports that a change began that takes long, and has it finished after its time.
 func (e *engine) begin(ctx context.Context, a plan.Action) {
 	id := a.TaskID()
 	e.update(func(m *memory) {
@@ -29,7 +30,7 @@ func (e *engine) begin(ctx context.Context, a plan.Action) {
 		if e.fault == Hanging && m.replaces(a) {
 			e.hangs[a.Agent()] = nameOf(a)
 		}
-		if id != "" {
+		if id != "" && (e.lasts(a) >= change.Long || e.hangs[a.Agent()] != "") {
 			e.sayTask(m, id, taskv1.State_STATE_RUNNING, nil)
 		}
 	})
@@ -54,7 +55,7 @@ func (e *engine) lasts(a plan.Action) time.Duration {
 	return e.fault.lasts(e.settings.Duration, e.settings.Seed, what)
 }
 
-// finish ends a change and reports first what is on the server after it.
+// finish ends a change and reports what is on the server after it, with its end where that shows it.
 func (e *engine) finish(a plan.Action) {
 	e.update(func(m *memory) {
 		delete(e.busy, a.Agent())
@@ -62,7 +63,12 @@ func (e *engine) finish(a plan.Action) {
 		if state == taskv1.State_STATE_SUCCEEDED && e.fault != Misleading {
 			apply(m, a)
 		}
-		e.sayAgents(m, "")
+		shown := a.Entry != nil && a.TaskID() != "" && e.fault != Misleading && state == taskv1.State_STATE_SUCCEEDED
+		if shown {
+			outcome.Shown = &taskv1.Shown{ConfigurationDigest: m.Agents[a.Agent()].Configuration}
+		} else {
+			e.sayAgents(m, "")
+		}
 		if a.Removal != nil && state == taskv1.State_STATE_SUCCEEDED {
 			e.sayReceipt(m, a.Removal)
 		}
@@ -123,6 +129,8 @@ func (e *engine) answer(d *desiredv1.Document) {
 			}
 			o := &taskv1.Outcome{}
 			if proto.Unmarshal(was.Outcome, o) == nil {
+				o.Shown = nil // the list says what is there by now
+				e.sayAgents(m, "")
 				e.sayTask(m, id, was.State, o)
 			}
 		}

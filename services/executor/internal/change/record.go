@@ -74,6 +74,9 @@ type Removed struct {
 	LeftBecause string `json:"left_because,omitempty"`
 }
 
+// Long is how long a task takes at least whose start is reported, and not only its end.
+const Long = time.Second
+
 // Record is an open change of one agent. The journal keeps it before each of its steps.
 type Record struct {
 	ID         string            `json:"id"`                // the task's id, or a computed one

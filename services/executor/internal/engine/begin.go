@@ -96,10 +96,7 @@ func (e *Engine) begin(ctx context.Context, a plan.Action) error {
 			rec.Verb = taskv1.Verb_VERB_ADOPT // also without a task: it must never become an install
 		}
 		recallInterruptions(tx, rec)
-		if err := tx.PutChange(rec); err != nil || rec.TaskID == "" {
-			return err
-		}
-		return tx.Say(e.reports.task(rec.TaskID, taskv1.State_STATE_RUNNING, nil))
+		return tx.PutChange(rec)
 	})
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ type driver struct {
 	endings  endings
 	become   func(r *steps.Run) error // after the end of a change of the executor itself
 	progress func(*taskv1.Progress)
+	begun    func(task string) error // says that a task that takes long has begun
 	point    func(string)
 	log      zerolog.Logger
 
@@ -71,6 +72,7 @@ func (d *driver) do(ctx context.Context, r *steps.Run, at change.State) error {
 	d.endings.begin()
 	defer d.endings.leave()
 	defer r.Release()
+	defer d.sayBegun(r).Stop()
 	alive, done := d.life.While(ctx, r.Record)
 	defer done()
 	within, cancel := bound(alive, r.Record)
@@ -101,6 +103,16 @@ func (d *driver) do(ctx context.Context, r *steps.Run, at change.State) error {
 		at = r.Next(at, err)
 	}
 	return d.finish(r)
+}
+
+// sayBegun says after a while that the task of a change has begun. The end of a shorter one says so too.
+func (d *driver) sayBegun(r *steps.Run) *time.Timer {
+	task := r.TaskID
+	return time.AfterFunc(change.Long, func() {
+		if err := d.begun(task); err != nil {
+			r.Log.Warn().Err(err).Msg("start of a task not reported")
+		}
+	})
 }
 
 // leaveOpen notes that the executor was stopped during a change: the next start resumes it, and counts no crash.

@@ -43,6 +43,17 @@ func (p *reporter) task(id string, s taskv1.State, o *taskv1.Outcome) *reportv1.
 	return r
 }
 
+// sayBegun reports that a task has begun, unless it has ended.
+func (p *reporter) sayBegun(id string) error {
+	return p.journal.Update(func(tx *journal.Tx) error {
+		ended, err := tx.Ended(id)
+		if err != nil || ended != nil || id == "" {
+			return err
+		}
+		return tx.Say(p.task(id, taskv1.State_STATE_RUNNING, nil))
+	})
+}
+
 // deferral returns the report that a task waits, or goes on after it waited.
 func (p *reporter) deferral(id string, d *taskv1.Deferral) *reportv1.Report {
 	r := p.task(id, taskv1.State_STATE_RUNNING, nil)
@@ -119,8 +130,8 @@ func (p *reporter) reported() []*reportv1.Found {
 	return p.last.GetAgents()
 }
 
-// endChanges closes changes and reports first what is on the server after all of them, in one
-// write: the journal has all of it or nothing.
+// endChanges closes changes, and reports how they ended and what is on the server after all of them, in one
+// write: the journal has all of it or nothing. Where the ends show all that is new there, no list is reported.
 func (p *reporter) endChanges(changes []*steps.Run) error {
 	p.looking.Lock()
 	defer p.looking.Unlock()
@@ -135,10 +146,13 @@ func (p *reporter) endChanges(changes []*steps.Run) error {
 		}
 		return err
 	}
-	say := func(tx *journal.Tx) error {
-		err := tx.Say(p.agents(tx, found, ""))
+	brought := p.brought(found, changes)
+	say := func(tx *journal.Tx) (err error) {
+		if brought == nil {
+			err = tx.Say(p.agents(tx, found, ""))
+		}
 		for _, r := range changes {
-			err = errors.Join(err, p.sayEnd(tx, r.Record))
+			err = errors.Join(err, p.sayEnd(tx, r.Record, brought[r.Record.Agent]))
 		}
 		return err
 	}
@@ -162,8 +176,8 @@ func closeChange(tx *journal.Tx, r *change.Record) error {
 	return tx.EndTask(r.TaskID, r.Outcome().State, r.Report())
 }
 
-// sayEnd reports how a change ended.
-func (p *reporter) sayEnd(tx *journal.Tx, r *change.Record) error {
+// sayEnd reports how a change ended, and what was found after it, which may be nil.
+func (p *reporter) sayEnd(tx *journal.Tx, r *change.Record, found *reportv1.Found) error {
 	if r.Removes() && (r.Failure == nil || r.Committed) {
 		if err := tx.Say(p.receipt(r)); err != nil {
 			return err
@@ -172,5 +186,9 @@ func (p *reporter) sayEnd(tx *journal.Tx, r *change.Record) error {
 	if r.TaskID == "" {
 		return nil
 	}
-	return tx.Say(p.task(r.TaskID, r.Outcome().State, r.Report()))
+	o := r.Report()
+	if found != nil {
+		o.Shown = &taskv1.Shown{ConfigurationDigest: found.ConfigurationDigest, Kept: found.Kept}
+	}
+	return tx.Say(p.task(r.TaskID, r.Outcome().State, o))
 }

@@ -206,7 +206,7 @@ func newDriver(cfg Config, m rooms, life *steps.ServerLife, set stepSet, reports
 	return &driver{
 		root: cfg.Root, journal: cfg.Journal, steps: set, life: life, health: m.health, records: m.records,
 		endings:  endings{write: reports.endChanges, wait: endTogether},
-		progress: cfg.Progress, point: cfg.FailPoint, log: cfg.Log,
+		progress: cfg.Progress, begun: reports.sayBegun, point: cfg.FailPoint, log: cfg.Log,
 		current: map[string]taskv1.Step{},
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
@@ -77,8 +77,8 @@ func (s *Images) GiveUpAll() error {
 }
 
 // Ways returns the kept versions of each agent as they are reported, the newest first.
-func (s *Images) Ways() (map[string][]*instancev1.Kept, error) {
-	out := map[string][]*instancev1.Kept{}
+func (s *Images) Ways() (map[string][]*imagev1.Kept, error) {
+	out := map[string][]*imagev1.Kept{}
 	err := s.journal.Read(func(tx *journal.Tx) error {
 		kept, err := tx.Kept()
 		if err != nil || len(kept) == 0 {
@@ -97,7 +97,7 @@ func (s *Images) Ways() (map[string][]*instancev1.Kept, error) {
 				if k.Going || n >= s.Keep.Versions {
 					continue
 				}
-				way := &instancev1.Kept{
+				way := &imagev1.Kept{
 					Image: k.Image.Ref(), Since: timestamppb.New(k.Since), ChangesLeft: uint32(s.Keep.Versions - n),
 				}
 				if !installed[string(k.Image.Digest())] {

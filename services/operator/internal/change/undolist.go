@@ -61,7 +61,7 @@ func backTo(r row) string {
 }
 
 // kept returns the kept version to which an undo goes back, or nil.
-func kept(i *instancev1.Instance) *instancev1.Kept {
+func kept(i *instancev1.Instance) *imagev1.Kept {
 	for _, k := range i.GetKept() {
 		if i.GetBefore().GetImage() != nil && instance.SameImage(k.Image, i.Before.Image) {
 			return k

@@ -20,6 +20,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -82,7 +83,7 @@ func differs(i *instancev1.Instance, o *instancev1.Observed) bool {
 // mostKept is how many kept versions of an instance are recorded.
 const mostKept = 8
 
-func sameKept(a, b *instancev1.Kept) bool { return proto.Equal(a, b) }
+func sameKept(a, b *imagev1.Kept) bool { return proto.Equal(a, b) }
 
 // sameWords reports whether two reasons differ in their numbers only, such as a count of restarts or a process id.
 func sameWords(a, b string) bool { return withoutDigits(a) == withoutDigits(b) }

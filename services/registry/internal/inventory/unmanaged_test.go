@@ -157,7 +157,7 @@ func TestAChangeOfWhatAServerKeepsForAWayBackIsADifference(t *testing.T) {
 	if have := differences(); len(have) > 0 {
 		t.Fatalf("the same differs: %v", have)
 	}
-	found.Kept = []*instancev1.Kept{{Image: one, Since: &timestamppb.Timestamp{Seconds: 7}, Bytes: 9, ChangesLeft: 1}}
+	found.Kept = []*imagev1.Kept{{Image: one, Since: &timestamppb.Timestamp{Seconds: 7}, Bytes: 9, ChangesLeft: 1}}
 	have := differences()
 	if len(have) != 1 || len(have[0].Observed.Kept) != 1 {
 		t.Fatalf("differences %v; want one, with the kept version", have)

@@ -365,7 +365,7 @@ func TestTheWayBackOfAnInstanceIsCounted(t *testing.T) {
 	i := &instancev1.Instance{
 		Wanted: ref("i5"), Observed: ref("i4"), Before: &instancev1.Before{Image: ref("i3")},
 		LastBegun: &instancev1.BegunChange{Wanted: ref("i4"), Before: &instancev1.Before{Image: ref("i2")}},
-		Kept:      []*instancev1.Kept{{Image: ref("i3")}, {Image: ref("i1")}},
+		Kept:      []*imagev1.Kept{{Image: ref("i3")}, {Image: ref("i1")}},
 	}
 	v := New()
 	if got := v.instanceValue(i, nil, "way-back"); got != "i1,i2,i3,i4" {

@@ -172,6 +172,17 @@ func (v *View) setRemoved(key string, next *instancev1.Instance, sequence uint64
 	v.removedBy.Change(key, before, removedGroups(next))
 }
 
+// applyShown records what a task showed of its instance, as the fact observed would.
+func (v *View) applyShown(i *instancev1.Instance, t *taskv1.Task, f ledger.Fact) {
+	generation := i.ObservedGeneration
+	if !instance.ApplyShown(i, t, f.At) {
+		return
+	}
+	intake.Observed(i, row(v.servers, i.ServerId), generation, f)
+	v.judgeObservation(i, f)
+	v.rolloutHealth(i, f)
+}
+
 // applyTask keeps an open task, and folds its state into the instance that it changes. The instance's
 // sequence stays, because the fact is not on its key.
 func (v *View) applyTask(f ledger.Fact) bool {
@@ -190,6 +201,7 @@ func (v *View) applyTask(f ledger.Fact) bool {
 	key := ledger.Key(next.ServerId, next.Agent)
 	if i, ok := v.instances.Get(key); ok {
 		before := fieldsOf(i)
+		v.applyShown(i, next, f)
 		instance.ApplyTask(i, next, f.At)
 		if c, ok := f.Body.(*taskv1.Cancelled); ok && c.Withdrawn {
 			instance.ApplyWithdrawal(i, next)

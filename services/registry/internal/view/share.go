@@ -138,7 +138,7 @@ func replaced[T comparable](list []T, by func(T) T) []T {
 	return out
 }
 
-func (s *shared) kept(k *instancev1.Kept) *instancev1.Kept {
+func (s *shared) kept(k *imagev1.Kept) *imagev1.Kept {
 	image, since := s.ref(k.Image), s.time(k.Since)
 	if image == k.Image && since == k.Since {
 		return k

@@ -55,7 +55,7 @@ func TestInstancesShareTheVersionsThatServersKeep(t *testing.T) {
 	for _, key := range []string{"s1.a", "s2.a"} {
 		for _, body := range []proto.Message{
 			&instancev1.Wanted{InstanceId: key, Generation: 1, Image: &imagev1.Ref{Id: "i2", Version: "2"}},
-			&instancev1.Observed{InstanceId: key, Image: &imagev1.Ref{Id: "i2", Version: "2"}, Kept: []*instancev1.Kept{
+			&instancev1.Observed{InstanceId: key, Image: &imagev1.Ref{Id: "i2", Version: "2"}, Kept: []*imagev1.Kept{
 				{Image: &imagev1.Ref{Id: "i1", Version: "1"}, Since: timestamppb.New(time.Unix(8, 0))},
 			}},
 		} {

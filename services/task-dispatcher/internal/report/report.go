@@ -5,7 +5,7 @@
 //  1. A report is believed only from the task's own server, while that server is enrolled, and only
 //     about a task that was assigned. Any other report is refused as Invalid.
 //  2. A report that repeats what is recorded leads to no fact.
-//  3. The start of a task precedes its end, in whichever order the reports arrive.
+//  3. No start of a task follows its end, in whichever order the reports arrive.
 //  4. Texts and lists of a report are cut to a bound before they become a fact.
 package report
 
@@ -42,8 +42,8 @@ const (
 var ErrIgnored = errors.New("report ignored")
 
 // Decide returns the facts that a report leads to for a task, in order; none when it repeats what is
-// recorded. An end of a task whose start is not recorded leads to its start too: the report of the
-// start was lost with the bus, or waits to be delivered again. The task is nil when it is unknown,
+// recorded. A server reports the start of a task that takes longer than a second, so an end without a
+// recorded start is as good as any. The task is nil when it is unknown,
 // the server is the one that reports. An error is Invalid when such a report is never believed, or
 // wraps ErrIgnored.
 func Decide(
@@ -65,8 +65,8 @@ func Decide(
 		return deferral(t, r, of), nil
 	case t.State == taskv1.State_STATE_RUNNING && said.State == taskv1.State_STATE_RUNNING:
 		return nil, nil
-	case t.State == taskv1.State_STATE_ASSIGNED && said.State != taskv1.State_STATE_RUNNING:
-		return []proto.Message{started(r.BootId), body}, nil // each end fits a task that started
+	case t.State == taskv1.State_STATE_ASSIGNED && ledger.Fact{Body: body}.Name() == string(task.Cancelled):
+		return []proto.Message{started(r.BootId), body}, nil // it is given up only once it began
 	case !task.Fits(t, ledger.Fact{Body: body}):
 		return nil, fault.New(fault.Invalid, "a task that is %s cannot be reported as %s",
 			task.StateOf(t.State), task.StateOf(said.State))
@@ -98,15 +98,19 @@ func factAbout(t *taskv1.Task, r *reportv1.Report, of Deferrable) (proto.Message
 	if said.Outcome.GetCode() == code.GivenUp && said.State == taskv1.State_STATE_UNDONE && task.UnderWay(t.State) {
 		return givenUp(t, said.Outcome, of)
 	}
-	return factOf(said, r.BootId)
+	return factOf(t, r)
 }
 
-func factOf(s *reportv1.TaskReport, bootID string) (proto.Message, error) {
+func factOf(t *taskv1.Task, r *reportv1.Report) (proto.Message, error) {
+	s := r.GetTask()
 	switch s.State {
 	case taskv1.State_STATE_RUNNING:
-		return started(bootID), nil
+		return started(r.BootId), nil
 	case taskv1.State_STATE_SUCCEEDED:
-		return &taskv1.Succeeded{Outcome: bounded(s.Outcome)}, nil
+		o := bounded(s.Outcome)
+		var err error
+		o.Shown, err = shown(t, r)
+		return &taskv1.Succeeded{Outcome: o}, err
 	case taskv1.State_STATE_FAILED:
 		return &taskv1.Failed{Outcome: bounded(s.Outcome)}, nil
 	case taskv1.State_STATE_UNDONE:
@@ -141,6 +145,17 @@ func bounded(o *taskv1.Outcome) *taskv1.Outcome {
 	}
 	out.LogTail = strings.ToValidUTF8(out.LogTail, "")
 	return out
+}
+
+// shown returns what a report shows of the agent of a task that succeeded, or nil.
+func shown(t *taskv1.Task, r *reportv1.Report) (*taskv1.Shown, error) {
+	said := r.GetTask().GetOutcome().GetShown()
+	if said == nil || t.GetTo() == nil {
+		return nil, nil
+	}
+	out := proto.CloneOf(said)
+	out.Report, out.At = r.Sequence, r.At
+	return out, bounds.Shown(out)
 }
 
 // MaxSockets is how many sockets of an adopted process are recorded.

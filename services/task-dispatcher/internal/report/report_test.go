@@ -39,9 +39,9 @@ func TestAReportBecomesAFactOrRepeatsOrIsNotBelieved(t *testing.T) {
 	}{
 		{"the executor began", task.Assigned, task.Running, "started", 0},
 		{"the executor repeats that it began", task.Running, task.Running, "", 0},
-		{"it succeeded without a start", task.Assigned, task.Succeeded, "started succeeded", 0},
-		{"it failed without a start", task.Assigned, task.Failed, "started failed", 0},
-		{"it was undone without a start", task.Assigned, task.Undone, "started undone", 0},
+		{"it succeeded without a start", task.Assigned, task.Succeeded, "succeeded", 0},
+		{"it failed without a start", task.Assigned, task.Failed, "failed", 0},
+		{"it was undone without a start", task.Assigned, task.Undone, "undone", 0},
 		{"it succeeded", task.Running, task.Succeeded, "succeeded", 0},
 		{"it failed", task.Running, task.Failed, "failed", 0},
 		{"it was undone", task.Running, task.Undone, "undone", 0},

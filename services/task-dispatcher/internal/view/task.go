@@ -5,6 +5,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -130,6 +131,9 @@ func (v *View) moveInstance(f ledger.Fact, r *dispatcherv1.TaskRecord, before ta
 	i, ok := v.instanceFor(r.Task)
 	if !ok {
 		return
+	}
+	if shown := instance.ShownBy(r.Task); shown != nil {
+		v.observed(i, shown)
 	}
 	if i.TaskId == f.Key {
 		i.TaskState = r.Task.State

@@ -1377,6 +1377,79 @@ func (x *Ref) GetDigest() []byte {
 	return nil
 }
 
+// Kept is a version that an agent had before, and whose files its server keeps: the way back to it fetches nothing.
+type Kept struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The image.
+	Image *Ref `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// When it was replaced.
+	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	// What its files take on the disk, unpacked; 0 when another agent needs the same files anyway.
+	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// How many more changes of the agent it outlives at most; room for another image may take it sooner.
+	ChangesLeft   uint32 `protobuf:"varint,4,opt,name=changes_left,json=changesLeft,proto3" json:"changes_left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Kept) Reset() {
+	*x = Kept{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Kept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Kept) ProtoMessage() {}
+
+func (x *Kept) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Kept.ProtoReflect.Descriptor instead.
+func (*Kept) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Kept) GetImage() *Ref {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *Kept) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Kept) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Kept) GetChangesLeft() uint32 {
+	if x != nil {
+		return x.ChangesLeft
+	}
+	return 0
+}
+
 // Ahead is an image that a server fetches before an agent changes to it.
 type Ahead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1390,7 +1463,7 @@ type Ahead struct {
 
 func (x *Ahead) Reset() {
 	*x = Ahead{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1475,7 @@ func (x *Ahead) String() string {
 func (*Ahead) ProtoMessage() {}
 
 func (x *Ahead) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1488,7 @@ func (x *Ahead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ahead.ProtoReflect.Descriptor instead.
 func (*Ahead) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Ahead) GetImage() *Ref {
@@ -1443,7 +1516,7 @@ type Created struct {
 
 func (x *Created) Reset() {
 	*x = Created{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1528,7 @@ func (x *Created) String() string {
 func (*Created) ProtoMessage() {}
 
 func (x *Created) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1541,7 @@ func (x *Created) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Created.ProtoReflect.Descriptor instead.
 func (*Created) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Created) GetManifest() *Manifest {
@@ -1487,7 +1560,7 @@ type Filled struct {
 
 func (x *Filled) Reset() {
 	*x = Filled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1572,7 @@ func (x *Filled) String() string {
 func (*Filled) ProtoMessage() {}
 
 func (x *Filled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1585,7 @@ func (x *Filled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filled.ProtoReflect.Descriptor instead.
 func (*Filled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
 }
 
 // Activated: the image may be installed.
@@ -1524,7 +1597,7 @@ type Activated struct {
 
 func (x *Activated) Reset() {
 	*x = Activated{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1609,7 @@ func (x *Activated) String() string {
 func (*Activated) ProtoMessage() {}
 
 func (x *Activated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1622,7 @@ func (x *Activated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activated.ProtoReflect.Descriptor instead.
 func (*Activated) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
 }
 
 // Disabled: the image may not be newly installed.
@@ -1563,7 +1636,7 @@ type Disabled struct {
 
 func (x *Disabled) Reset() {
 	*x = Disabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1648,7 @@ func (x *Disabled) String() string {
 func (*Disabled) ProtoMessage() {}
 
 func (x *Disabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1661,7 @@ func (x *Disabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disabled.ProtoReflect.Descriptor instead.
 func (*Disabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Disabled) GetReason() string {
@@ -1607,7 +1680,7 @@ type Enabled struct {
 
 func (x *Enabled) Reset() {
 	*x = Enabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1692,7 @@ func (x *Enabled) String() string {
 func (*Enabled) ProtoMessage() {}
 
 func (x *Enabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1705,7 @@ func (x *Enabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enabled.ProtoReflect.Descriptor instead.
 func (*Enabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{19}
 }
 
 // Deleted: the image and, unless another image shares it, its content are gone.
@@ -1644,7 +1717,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1729,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1742,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{19}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{20}
 }
 
 // Image is an image as the catalog sees it.
@@ -1693,7 +1766,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1778,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1791,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{20}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Image) GetManifest() *Manifest {
@@ -1868,7 +1941,12 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\x03Ref\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\fR\x06digest\"p\n" +
+	"\x06digest\x18\x03 \x01(\fR\x06digest\"\x9f\x01\n" +
+	"\x04Kept\x12,\n" +
+	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12!\n" +
+	"\fchanges_left\x18\x04 \x01(\rR\vchangesLeft\"p\n" +
 	"\x05Ahead\x12,\n" +
 	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x129\n" +
 	"\n" +
@@ -1915,7 +1993,7 @@ func file_garrison_image_v1_image_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_image_v1_image_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_garrison_image_v1_image_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.image.v1.State
 	(Takeover)(0),                 // 1: garrison.image.v1.Takeover
@@ -1933,23 +2011,24 @@ var file_garrison_image_v1_image_proto_goTypes = []any{
 	(*Manifest)(nil),              // 13: garrison.image.v1.Manifest
 	(*Requirement)(nil),           // 14: garrison.image.v1.Requirement
 	(*Ref)(nil),                   // 15: garrison.image.v1.Ref
-	(*Ahead)(nil),                 // 16: garrison.image.v1.Ahead
-	(*Created)(nil),               // 17: garrison.image.v1.Created
-	(*Filled)(nil),                // 18: garrison.image.v1.Filled
-	(*Activated)(nil),             // 19: garrison.image.v1.Activated
-	(*Disabled)(nil),              // 20: garrison.image.v1.Disabled
-	(*Enabled)(nil),               // 21: garrison.image.v1.Enabled
-	(*Deleted)(nil),               // 22: garrison.image.v1.Deleted
-	(*Image)(nil),                 // 23: garrison.image.v1.Image
-	nil,                           // 24: garrison.image.v1.Run.EnvEntry
-	nil,                           // 25: garrison.image.v1.Manifest.TagsEntry
-	(v1.Kind)(0),                  // 26: garrison.agent.v1.Kind
-	(*v11.Platform)(nil),          // 27: garrison.server.v1.Platform
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*Kept)(nil),                  // 16: garrison.image.v1.Kept
+	(*Ahead)(nil),                 // 17: garrison.image.v1.Ahead
+	(*Created)(nil),               // 18: garrison.image.v1.Created
+	(*Filled)(nil),                // 19: garrison.image.v1.Filled
+	(*Activated)(nil),             // 20: garrison.image.v1.Activated
+	(*Disabled)(nil),              // 21: garrison.image.v1.Disabled
+	(*Enabled)(nil),               // 22: garrison.image.v1.Enabled
+	(*Deleted)(nil),               // 23: garrison.image.v1.Deleted
+	(*Image)(nil),                 // 24: garrison.image.v1.Image
+	nil,                           // 25: garrison.image.v1.Run.EnvEntry
+	nil,                           // 26: garrison.image.v1.Manifest.TagsEntry
+	(v1.Kind)(0),                  // 27: garrison.agent.v1.Kind
+	(*v11.Platform)(nil),          // 28: garrison.server.v1.Platform
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_garrison_image_v1_image_proto_depIdxs = []int32{
 	4,  // 0: garrison.image.v1.Ready.exec:type_name -> garrison.image.v1.Exec
-	24, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
+	25, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
 	1,  // 2: garrison.image.v1.Run.takeover:type_name -> garrison.image.v1.Takeover
 	5,  // 3: garrison.image.v1.Run.ready:type_name -> garrison.image.v1.Ready
 	6,  // 4: garrison.image.v1.Run.sockets:type_name -> garrison.image.v1.Socket
@@ -1959,25 +2038,27 @@ var file_garrison_image_v1_image_proto_depIdxs = []int32{
 	9,  // 8: garrison.image.v1.Run.sandbox:type_name -> garrison.image.v1.Sandbox
 	4,  // 9: garrison.image.v1.Run.rehearsal:type_name -> garrison.image.v1.Exec
 	11, // 10: garrison.image.v1.Seal.signatures:type_name -> garrison.image.v1.Signature
-	26, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
-	27, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
+	27, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
+	28, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
 	3,  // 13: garrison.image.v1.Manifest.blob:type_name -> garrison.image.v1.Blob
 	10, // 14: garrison.image.v1.Manifest.run:type_name -> garrison.image.v1.Run
-	28, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
-	25, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
+	29, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
+	26, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
 	12, // 17: garrison.image.v1.Manifest.seal:type_name -> garrison.image.v1.Seal
 	14, // 18: garrison.image.v1.Manifest.requires:type_name -> garrison.image.v1.Requirement
-	15, // 19: garrison.image.v1.Ahead.image:type_name -> garrison.image.v1.Ref
-	28, // 20: garrison.image.v1.Ahead.keep_until:type_name -> google.protobuf.Timestamp
-	13, // 21: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
-	13, // 22: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
-	0,  // 23: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
-	28, // 24: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 19: garrison.image.v1.Kept.image:type_name -> garrison.image.v1.Ref
+	29, // 20: garrison.image.v1.Kept.since:type_name -> google.protobuf.Timestamp
+	15, // 21: garrison.image.v1.Ahead.image:type_name -> garrison.image.v1.Ref
+	29, // 22: garrison.image.v1.Ahead.keep_until:type_name -> google.protobuf.Timestamp
+	13, // 23: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
+	13, // 24: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
+	0,  // 25: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
+	29, // 26: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_garrison_image_v1_image_proto_init() }
@@ -1997,7 +2078,7 @@ func file_garrison_image_v1_image_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_image_v1_image_proto_rawDesc), len(file_garrison_image_v1_image_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

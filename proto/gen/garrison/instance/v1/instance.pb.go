@@ -418,80 +418,8 @@ func (x *Unwanted) GetRelease() bool {
 	return false
 }
 
-// Kept is a version that an agent had before, and whose files its server keeps: the way back to it fetches nothing.
-type Kept struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The image.
-	Image *v1.Ref `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
-	// When it was replaced.
-	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
-	// What its files take on the disk, unpacked; 0 when another agent needs the same files anyway.
-	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// How many more changes of the agent it outlives at most; room for another image may take it sooner.
-	ChangesLeft   uint32 `protobuf:"varint,4,opt,name=changes_left,json=changesLeft,proto3" json:"changes_left,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Kept) Reset() {
-	*x = Kept{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Kept) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Kept) ProtoMessage() {}
-
-func (x *Kept) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Kept.ProtoReflect.Descriptor instead.
-func (*Kept) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Kept) GetImage() *v1.Ref {
-	if x != nil {
-		return x.Image
-	}
-	return nil
-}
-
-func (x *Kept) GetSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Since
-	}
-	return nil
-}
-
-func (x *Kept) GetBytes() uint64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
-func (x *Kept) GetChangesLeft() uint32 {
-	if x != nil {
-		return x.ChangesLeft
-	}
-	return 0
-}
-
-// Observed: what the server found differs from what was last recorded.
+// Observed: what the server found differs from what was last recorded. How a task succeeded may say the same; see
+// Shown of the noun task.
 type Observed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instance's id.
@@ -514,14 +442,14 @@ type Observed struct {
 	// When the executor next repairs it without a task; unset when it does not.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	// The versions that its server keeps for a way back, the newest first.
-	Kept          []*Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`
+	Kept          []*v1.Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Observed) Reset() {
 	*x = Observed{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -533,7 +461,7 @@ func (x *Observed) String() string {
 func (*Observed) ProtoMessage() {}
 
 func (x *Observed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -546,7 +474,7 @@ func (x *Observed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observed.ProtoReflect.Descriptor instead.
 func (*Observed) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{4}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Observed) GetInstanceId() string {
@@ -612,7 +540,7 @@ func (x *Observed) GetNextAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Observed) GetKept() []*Kept {
+func (x *Observed) GetKept() []*v1.Kept {
 	if x != nil {
 		return x.Kept
 	}
@@ -634,7 +562,7 @@ type Adopted struct {
 
 func (x *Adopted) Reset() {
 	*x = Adopted{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +574,7 @@ func (x *Adopted) String() string {
 func (*Adopted) ProtoMessage() {}
 
 func (x *Adopted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +587,7 @@ func (x *Adopted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Adopted.ProtoReflect.Descriptor instead.
 func (*Adopted) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{5}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Adopted) GetInstanceId() string {
@@ -698,7 +626,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +638,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +651,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{6}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Gone) GetInstanceId() string {
@@ -830,16 +758,21 @@ type Instance struct {
 	// When the last change to what is wanted succeeded; unset until then.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,90,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// The versions that its server keeps for a way back, the newest first, as of the last observation.
-	Kept []*Kept `protobuf:"bytes,110,rep,name=kept,proto3" json:"kept,omitempty"`
+	Kept []*v1.Kept `protobuf:"bytes,110,rep,name=kept,proto3" json:"kept,omitempty"`
 	// Why its task is under way and waits on its server, which deferred it; empty while it does not.
-	TaskWaits     string `protobuf:"bytes,111,opt,name=task_waits,json=taskWaits,proto3" json:"task_waits,omitempty"`
+	TaskWaits string `protobuf:"bytes,111,opt,name=task_waits,json=taskWaits,proto3" json:"task_waits,omitempty"`
+	// The number of the report with which its last change succeeded, where that report showed the agent too; 0 otherwise.
+	// A list that its server numbered and made before is older than what is recorded here; only the registry keeps it.
+	ShownReport uint64 `protobuf:"varint,112,opt,name=shown_report,json=shownReport,proto3" json:"shown_report,omitempty"`
+	// When its server made that report, by its own clock.
+	ShownAt       *timestamppb.Timestamp `protobuf:"bytes,113,opt,name=shown_at,json=shownAt,proto3" json:"shown_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +784,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +797,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{7}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Instance) GetId() string {
@@ -1126,7 +1059,7 @@ func (x *Instance) GetChangedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Instance) GetKept() []*Kept {
+func (x *Instance) GetKept() []*v1.Kept {
 	if x != nil {
 		return x.Kept
 	}
@@ -1138,6 +1071,20 @@ func (x *Instance) GetTaskWaits() string {
 		return x.TaskWaits
 	}
 	return ""
+}
+
+func (x *Instance) GetShownReport() uint64 {
+	if x != nil {
+		return x.ShownReport
+	}
+	return 0
+}
+
+func (x *Instance) GetShownAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ShownAt
+	}
+	return nil
 }
 
 // OwnChange is the last change of an instance's own values.
@@ -1155,7 +1102,7 @@ type OwnChange struct {
 
 func (x *OwnChange) Reset() {
 	*x = OwnChange{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1114,7 @@ func (x *OwnChange) String() string {
 func (*OwnChange) ProtoMessage() {}
 
 func (x *OwnChange) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1127,7 @@ func (x *OwnChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnChange.ProtoReflect.Descriptor instead.
 func (*OwnChange) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{8}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *OwnChange) GetRevision() uint64 {
@@ -1220,7 +1167,7 @@ type Before struct {
 
 func (x *Before) Reset() {
 	*x = Before{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1179,7 @@ func (x *Before) String() string {
 func (*Before) ProtoMessage() {}
 
 func (x *Before) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1192,7 @@ func (x *Before) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Before.ProtoReflect.Descriptor instead.
 func (*Before) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{9}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Before) GetImage() *v1.Ref {
@@ -1282,7 +1229,7 @@ type Restarted struct {
 
 func (x *Restarted) Reset() {
 	*x = Restarted{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1241,7 @@ func (x *Restarted) String() string {
 func (*Restarted) ProtoMessage() {}
 
 func (x *Restarted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1254,7 @@ func (x *Restarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Restarted.ProtoReflect.Descriptor instead.
 func (*Restarted) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{10}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Restarted) GetIntentId() string {
@@ -1352,7 +1299,7 @@ type BegunChange struct {
 
 func (x *BegunChange) Reset() {
 	*x = BegunChange{}
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[11]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1311,7 @@ func (x *BegunChange) String() string {
 func (*BegunChange) ProtoMessage() {}
 
 func (x *BegunChange) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_instance_v1_instance_proto_msgTypes[11]
+	mi := &file_garrison_instance_v1_instance_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1324,7 @@ func (x *BegunChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunChange.ProtoReflect.Descriptor instead.
 func (*BegunChange) Descriptor() ([]byte, []int) {
-	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{11}
+	return file_garrison_instance_v1_instance_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BegunChange) GetWanted() *v1.Ref {
@@ -1479,12 +1426,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x12\x1b\n" +
 	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12,\n" +
 	"\x12reverted_intent_id\x18\x14 \x01(\tR\x10revertedIntentId\x12\x18\n" +
-	"\arelease\x18\x15 \x01(\bR\arelease\"\x9f\x01\n" +
-	"\x04Kept\x12,\n" +
-	"\x05image\x18\x01 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x120\n" +
-	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12!\n" +
-	"\fchanges_left\x18\x04 \x01(\rR\vchangesLeft\"\xa4\x03\n" +
+	"\arelease\x18\x15 \x01(\bR\arelease\"\xa1\x03\n" +
 	"\bObserved\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1497,8 +1439,8 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x18\x11 \x01(\x04R\n" +
 	"generation\x12\x12\n" +
 	"\x04code\x182 \x01(\tR\x04code\x123\n" +
-	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12.\n" +
-	"\x04kept\x18F \x03(\v2\x1a.garrison.instance.v1.KeptR\x04kept\"\x92\x01\n" +
+	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12+\n" +
+	"\x04kept\x18F \x03(\v2\x17.garrison.image.v1.KeptR\x04kept\"\x92\x01\n" +
 	"\aAdopted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1508,7 +1450,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\x9d\x0e\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xf4\x0e\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1554,10 +1496,12 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\x10observed_next_at\x18P \x01(\v2\x1a.google.protobuf.TimestampR\x0eobservedNextAt\x12\x16\n" +
 	"\x06origin\x18[ \x01(\tR\x06origin\x129\n" +
 	"\n" +
-	"changed_at\x18Z \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12.\n" +
-	"\x04kept\x18n \x03(\v2\x1a.garrison.instance.v1.KeptR\x04kept\x12\x1d\n" +
+	"changed_at\x18Z \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12+\n" +
+	"\x04kept\x18n \x03(\v2\x17.garrison.image.v1.KeptR\x04kept\x12\x1d\n" +
 	"\n" +
-	"task_waits\x18o \x01(\tR\ttaskWaits\"\x81\x01\n" +
+	"task_waits\x18o \x01(\tR\ttaskWaits\x12!\n" +
+	"\fshown_report\x18p \x01(\x04R\vshownReport\x125\n" +
+	"\bshown_at\x18q \x01(\v2\x1a.google.protobuf.TimestampR\ashownAt\"\x81\x01\n" +
 	"\tOwnChange\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1d\n" +
 	"\n" +
@@ -1609,76 +1553,75 @@ func file_garrison_instance_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_instance_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_garrison_instance_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_garrison_instance_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.instance.v1.State
 	(Health)(0),                   // 1: garrison.instance.v1.Health
 	(*Configuration)(nil),         // 2: garrison.instance.v1.Configuration
 	(*Wanted)(nil),                // 3: garrison.instance.v1.Wanted
 	(*Unwanted)(nil),              // 4: garrison.instance.v1.Unwanted
-	(*Kept)(nil),                  // 5: garrison.instance.v1.Kept
-	(*Observed)(nil),              // 6: garrison.instance.v1.Observed
-	(*Adopted)(nil),               // 7: garrison.instance.v1.Adopted
-	(*Gone)(nil),                  // 8: garrison.instance.v1.Gone
-	(*Instance)(nil),              // 9: garrison.instance.v1.Instance
-	(*OwnChange)(nil),             // 10: garrison.instance.v1.OwnChange
-	(*Before)(nil),                // 11: garrison.instance.v1.Before
-	(*Restarted)(nil),             // 12: garrison.instance.v1.Restarted
-	(*BegunChange)(nil),           // 13: garrison.instance.v1.BegunChange
-	nil,                           // 14: garrison.instance.v1.Configuration.OwnEntry
-	nil,                           // 15: garrison.instance.v1.Configuration.MetadataEntry
-	(*v1.Ref)(nil),                // 16: garrison.image.v1.Ref
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*Observed)(nil),              // 5: garrison.instance.v1.Observed
+	(*Adopted)(nil),               // 6: garrison.instance.v1.Adopted
+	(*Gone)(nil),                  // 7: garrison.instance.v1.Gone
+	(*Instance)(nil),              // 8: garrison.instance.v1.Instance
+	(*OwnChange)(nil),             // 9: garrison.instance.v1.OwnChange
+	(*Before)(nil),                // 10: garrison.instance.v1.Before
+	(*Restarted)(nil),             // 11: garrison.instance.v1.Restarted
+	(*BegunChange)(nil),           // 12: garrison.instance.v1.BegunChange
+	nil,                           // 13: garrison.instance.v1.Configuration.OwnEntry
+	nil,                           // 14: garrison.instance.v1.Configuration.MetadataEntry
+	(*v1.Ref)(nil),                // 15: garrison.image.v1.Ref
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*v1.Kept)(nil),               // 17: garrison.image.v1.Kept
 	(*v11.Adoption)(nil),          // 18: garrison.server.v1.Adoption
 	(v12.State)(0),                // 19: garrison.task.v1.State
 }
 var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
-	14, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
-	15, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
-	16, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
+	13, // 0: garrison.instance.v1.Configuration.own:type_name -> garrison.instance.v1.Configuration.OwnEntry
+	14, // 1: garrison.instance.v1.Configuration.metadata:type_name -> garrison.instance.v1.Configuration.MetadataEntry
+	15, // 2: garrison.instance.v1.Wanted.image:type_name -> garrison.image.v1.Ref
 	2,  // 3: garrison.instance.v1.Wanted.configuration:type_name -> garrison.instance.v1.Configuration
-	16, // 4: garrison.instance.v1.Kept.image:type_name -> garrison.image.v1.Ref
-	17, // 5: garrison.instance.v1.Kept.since:type_name -> google.protobuf.Timestamp
-	16, // 6: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
-	1,  // 7: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
-	17, // 8: garrison.instance.v1.Observed.next_at:type_name -> google.protobuf.Timestamp
-	5,  // 9: garrison.instance.v1.Observed.kept:type_name -> garrison.instance.v1.Kept
-	16, // 10: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
-	18, // 11: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
-	16, // 12: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
-	16, // 13: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
-	1,  // 14: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
-	0,  // 15: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
-	17, // 16: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
-	17, // 17: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	19, // 18: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
-	2,  // 19: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
-	18, // 20: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
-	18, // 21: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
-	17, // 22: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
-	16, // 23: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
-	11, // 24: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
-	12, // 25: garrison.instance.v1.Instance.restarted:type_name -> garrison.instance.v1.Restarted
-	13, // 26: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
-	17, // 27: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
-	10, // 28: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
-	17, // 29: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
-	17, // 30: garrison.instance.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
-	5,  // 31: garrison.instance.v1.Instance.kept:type_name -> garrison.instance.v1.Kept
-	17, // 32: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
-	16, // 33: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
-	2,  // 34: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
-	11, // 35: garrison.instance.v1.Restarted.before:type_name -> garrison.instance.v1.Before
-	16, // 36: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
-	2,  // 37: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
-	19, // 38: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
-	11, // 39: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
-	13, // 40: garrison.instance.v1.BegunChange.earlier:type_name -> garrison.instance.v1.BegunChange
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	15, // 4: garrison.instance.v1.Observed.image:type_name -> garrison.image.v1.Ref
+	1,  // 5: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
+	16, // 6: garrison.instance.v1.Observed.next_at:type_name -> google.protobuf.Timestamp
+	17, // 7: garrison.instance.v1.Observed.kept:type_name -> garrison.image.v1.Kept
+	15, // 8: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
+	18, // 9: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
+	15, // 10: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
+	15, // 11: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
+	1,  // 12: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
+	0,  // 13: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
+	16, // 14: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
+	16, // 15: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
+	19, // 16: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	2,  // 17: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
+	18, // 18: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
+	18, // 19: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
+	16, // 20: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
+	15, // 21: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
+	10, // 22: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
+	11, // 23: garrison.instance.v1.Instance.restarted:type_name -> garrison.instance.v1.Restarted
+	12, // 24: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
+	16, // 25: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
+	9,  // 26: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
+	16, // 27: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
+	16, // 28: garrison.instance.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
+	17, // 29: garrison.instance.v1.Instance.kept:type_name -> garrison.image.v1.Kept
+	16, // 30: garrison.instance.v1.Instance.shown_at:type_name -> google.protobuf.Timestamp
+	16, // 31: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
+	15, // 32: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
+	2,  // 33: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
+	10, // 34: garrison.instance.v1.Restarted.before:type_name -> garrison.instance.v1.Before
+	15, // 35: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
+	2,  // 36: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
+	19, // 37: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
+	10, // 38: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
+	12, // 39: garrison.instance.v1.BegunChange.earlier:type_name -> garrison.instance.v1.BegunChange
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }
@@ -1692,7 +1635,7 @@ func file_garrison_instance_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_instance_v1_instance_proto_rawDesc), len(file_garrison_instance_v1_instance_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -139,7 +139,7 @@ type Found struct {
 	// When the executor next starts it, or repairs it without a task; unset when it does not.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	// Of an instance: the versions that are kept for a way back, the newest first; eight at most.
-	Kept          []*v12.Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`
+	Kept          []*v11.Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,7 +286,7 @@ func (x *Found) GetNextAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Found) GetKept() []*v12.Kept {
+func (x *Found) GetKept() []*v11.Kept {
 	if x != nil {
 		return x.Kept
 	}
@@ -1167,7 +1167,7 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.garrison.task.v1.StateR\x05state\x123\n" +
 	"\aoutcome\x18\x03 \x01(\v2\x19.garrison.task.v1.OutcomeR\aoutcome\x126\n" +
-	"\bdeferral\x18\x14 \x01(\v2\x1a.garrison.task.v1.DeferralR\bdeferral\"\x99\x05\n" +
+	"\bdeferral\x18\x14 \x01(\v2\x1a.garrison.task.v1.DeferralR\bdeferral\"\x96\x05\n" +
 	"\x05Found\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
@@ -1190,8 +1190,8 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"generation\x128\n" +
 	"\badoption\x18\x14 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\x12\x12\n" +
 	"\x04code\x182 \x01(\tR\x04code\x123\n" +
-	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12.\n" +
-	"\x04kept\x18F \x03(\v2\x1a.garrison.instance.v1.KeptR\x04kept\"\xc6\x01\n" +
+	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12+\n" +
+	"\x04kept\x18F \x03(\v2\x17.garrison.image.v1.KeptR\x04kept\"\xc6\x01\n" +
 	"\fAgentsReport\x121\n" +
 	"\x06agents\x18\x01 \x03(\v2\x19.garrison.report.v1.FoundR\x06agents\x12/\n" +
 	"\x13document_generation\x18\x02 \x01(\x04R\x12documentGeneration\x12\x17\n" +
@@ -1299,7 +1299,7 @@ var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 	(v13.Trace)(0),                // 17: garrison.server.v1.Trace
 	(*v13.Adoption)(nil),          // 18: garrison.server.v1.Adoption
-	(*v12.Kept)(nil),              // 19: garrison.instance.v1.Kept
+	(*v11.Kept)(nil),              // 19: garrison.image.v1.Kept
 	(*v13.Sysinfo)(nil),           // 20: garrison.server.v1.Sysinfo
 	(*v13.Candidate)(nil),         // 21: garrison.server.v1.Candidate
 	(*v13.Detection)(nil),         // 22: garrison.server.v1.Detection
@@ -1316,7 +1316,7 @@ var file_garrison_report_v1_report_proto_depIdxs = []int32{
 	17, // 6: garrison.report.v1.Found.trace:type_name -> garrison.server.v1.Trace
 	18, // 7: garrison.report.v1.Found.adoption:type_name -> garrison.server.v1.Adoption
 	16, // 8: garrison.report.v1.Found.next_at:type_name -> google.protobuf.Timestamp
-	19, // 9: garrison.report.v1.Found.kept:type_name -> garrison.instance.v1.Kept
+	19, // 9: garrison.report.v1.Found.kept:type_name -> garrison.image.v1.Kept
 	1,  // 10: garrison.report.v1.AgentsReport.agents:type_name -> garrison.report.v1.Found
 	20, // 11: garrison.report.v1.SysinfoReport.sysinfo:type_name -> garrison.server.v1.Sysinfo
 	21, // 12: garrison.report.v1.CandidatesReport.candidates:type_name -> garrison.server.v1.Candidate

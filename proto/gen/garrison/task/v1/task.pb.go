@@ -10,8 +10,8 @@
 package taskv1
 
 import (
-	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -390,6 +390,80 @@ func (x *Listed) GetSha256() []byte {
 	return nil
 }
 
+// Shown is what a server found of an agent once its change had succeeded: the image that the task was to bring, and in
+// good health. All else was there as in the last list of agents that it reported, so it reported none.
+type Shown struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The digest of the agent's configuration; empty without configuration.
+	ConfigurationDigest []byte `protobuf:"bytes,1,opt,name=configuration_digest,json=configurationDigest,proto3" json:"configuration_digest,omitempty"`
+	// The versions that the server keeps for a way back, the newest first; eight at most.
+	Kept []*v1.Kept `protobuf:"bytes,2,rep,name=kept,proto3" json:"kept,omitempty"`
+	// The number of the report in the server's journal. The dispatcher sets it.
+	Report uint64 `protobuf:"varint,3,opt,name=report,proto3" json:"report,omitempty"`
+	// When the server made the report, by its clock. The dispatcher sets it.
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Shown) Reset() {
+	*x = Shown{}
+	mi := &file_garrison_task_v1_task_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shown) ProtoMessage() {}
+
+func (x *Shown) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_task_v1_task_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shown.ProtoReflect.Descriptor instead.
+func (*Shown) Descriptor() ([]byte, []int) {
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Shown) GetConfigurationDigest() []byte {
+	if x != nil {
+		return x.ConfigurationDigest
+	}
+	return nil
+}
+
+func (x *Shown) GetKept() []*v1.Kept {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *Shown) GetReport() uint64 {
+	if x != nil {
+		return x.Report
+	}
+	return 0
+}
+
+func (x *Shown) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // Outcome is what the executor says of the end of a task.
 type Outcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -407,14 +481,16 @@ type Outcome struct {
 	// Of a scan: what was listed. The list itself is the server's last report of the kind candidates.
 	Listed *Listed `protobuf:"bytes,20,opt,name=listed,proto3" json:"listed,omitempty"`
 	// Of an adoption: the process that was taken over.
-	Adoption      *v1.Adoption `protobuf:"bytes,21,opt,name=adoption,proto3" json:"adoption,omitempty"`
+	Adoption *v11.Adoption `protobuf:"bytes,21,opt,name=adoption,proto3" json:"adoption,omitempty"`
+	// Of a change that succeeded: what the server found after it; unset where the server reported a list instead.
+	Shown         *Shown `protobuf:"bytes,22,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[2]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -426,7 +502,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[2]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -439,7 +515,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Outcome) GetFailedStep() Step {
@@ -484,9 +560,16 @@ func (x *Outcome) GetListed() *Listed {
 	return nil
 }
 
-func (x *Outcome) GetAdoption() *v1.Adoption {
+func (x *Outcome) GetAdoption() *v11.Adoption {
 	if x != nil {
 		return x.Adoption
+	}
+	return nil
+}
+
+func (x *Outcome) GetShown() *Shown {
+	if x != nil {
+		return x.Shown
 	}
 	return nil
 }
@@ -508,26 +591,26 @@ type Queued struct {
 	Attempt uint32 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The image that the server's document had when the task was queued; unset when it had none. A change that was under
 	// way then may end otherwise, so a task's own record says what the document had when the task was assigned.
-	From *v11.Ref `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
+	From *v1.Ref `protobuf:"bytes,7,opt,name=from,proto3" json:"from,omitempty"`
 	// The image after; unset for a removal or a refresh.
-	To *v11.Ref `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
+	To *v1.Ref `protobuf:"bytes,8,opt,name=to,proto3" json:"to,omitempty"`
 	// The intent that led to it.
 	IntentId string `protobuf:"bytes,9,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// The task ends as expired if it is still queued then, by the clock of the bus.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// Of a refresh: what it scans for; unset for sysinfo and agents.
-	Scan *v1.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
+	Scan *v11.Scan `protobuf:"bytes,20,opt,name=scan,proto3" json:"scan,omitempty"`
 	// Of a refresh: the versions that are kept for a way back are deleted first.
 	PurgeKept bool `protobuf:"varint,21,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
 	// Of a refresh: the image that the server fetches ahead of the change that brings it, instead of a report.
-	Ahead         *v11.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	Ahead         *v1.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Queued) Reset() {
 	*x = Queued{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[3]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +622,7 @@ func (x *Queued) String() string {
 func (*Queued) ProtoMessage() {}
 
 func (x *Queued) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[3]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +635,7 @@ func (x *Queued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queued.ProtoReflect.Descriptor instead.
 func (*Queued) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Queued) GetVerb() Verb {
@@ -597,14 +680,14 @@ func (x *Queued) GetAttempt() uint32 {
 	return 0
 }
 
-func (x *Queued) GetFrom() *v11.Ref {
+func (x *Queued) GetFrom() *v1.Ref {
 	if x != nil {
 		return x.From
 	}
 	return nil
 }
 
-func (x *Queued) GetTo() *v11.Ref {
+func (x *Queued) GetTo() *v1.Ref {
 	if x != nil {
 		return x.To
 	}
@@ -625,7 +708,7 @@ func (x *Queued) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Queued) GetScan() *v1.Scan {
+func (x *Queued) GetScan() *v11.Scan {
 	if x != nil {
 		return x.Scan
 	}
@@ -639,7 +722,7 @@ func (x *Queued) GetPurgeKept() bool {
 	return false
 }
 
-func (x *Queued) GetAhead() *v11.Ahead {
+func (x *Queued) GetAhead() *v1.Ahead {
 	if x != nil {
 		return x.Ahead
 	}
@@ -658,7 +741,7 @@ type Assigned struct {
 
 func (x *Assigned) Reset() {
 	*x = Assigned{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[4]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +753,7 @@ func (x *Assigned) String() string {
 func (*Assigned) ProtoMessage() {}
 
 func (x *Assigned) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[4]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +766,7 @@ func (x *Assigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assigned.ProtoReflect.Descriptor instead.
 func (*Assigned) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Assigned) GetDeadline() *timestamppb.Timestamp {
@@ -693,7 +776,7 @@ func (x *Assigned) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
-// Started: the executor said that it has begun; or how the task ended, when its report of the start was lost.
+// Started: the executor said that it has begun. It says so of a task that takes longer than a second.
 type Started struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The executor's boot.
@@ -704,7 +787,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[5]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +799,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[5]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +812,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Started) GetBootId() string {
@@ -760,7 +843,7 @@ type Deferral struct {
 
 func (x *Deferral) Reset() {
 	*x = Deferral{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +855,7 @@ func (x *Deferral) String() string {
 func (*Deferral) ProtoMessage() {}
 
 func (x *Deferral) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[6]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +868,7 @@ func (x *Deferral) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deferral.ProtoReflect.Descriptor instead.
 func (*Deferral) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Deferral) GetCode() string {
@@ -844,7 +927,7 @@ type Deferred struct {
 
 func (x *Deferred) Reset() {
 	*x = Deferred{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +939,7 @@ func (x *Deferred) String() string {
 func (*Deferred) ProtoMessage() {}
 
 func (x *Deferred) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[7]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +952,7 @@ func (x *Deferred) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deferred.ProtoReflect.Descriptor instead.
 func (*Deferred) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Deferred) GetDeferral() *Deferral {
@@ -899,7 +982,7 @@ type Resumed struct {
 
 func (x *Resumed) Reset() {
 	*x = Resumed{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +994,7 @@ func (x *Resumed) String() string {
 func (*Resumed) ProtoMessage() {}
 
 func (x *Resumed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[8]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +1007,7 @@ func (x *Resumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resumed.ProtoReflect.Descriptor instead.
 func (*Resumed) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Resumed) GetOverrun() bool {
@@ -952,7 +1035,7 @@ type Succeeded struct {
 
 func (x *Succeeded) Reset() {
 	*x = Succeeded{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1047,7 @@ func (x *Succeeded) String() string {
 func (*Succeeded) ProtoMessage() {}
 
 func (x *Succeeded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[9]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1060,7 @@ func (x *Succeeded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succeeded.ProtoReflect.Descriptor instead.
 func (*Succeeded) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Succeeded) GetOutcome() *Outcome {
@@ -998,7 +1081,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1093,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[10]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1106,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Failed) GetOutcome() *Outcome {
@@ -1044,7 +1127,7 @@ type Undone struct {
 
 func (x *Undone) Reset() {
 	*x = Undone{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1139,7 @@ func (x *Undone) String() string {
 func (*Undone) ProtoMessage() {}
 
 func (x *Undone) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[11]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1152,7 @@ func (x *Undone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undone.ProtoReflect.Descriptor instead.
 func (*Undone) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Undone) GetOutcome() *Outcome {
@@ -1095,7 +1178,7 @@ type Cancelled struct {
 
 func (x *Cancelled) Reset() {
 	*x = Cancelled{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1190,7 @@ func (x *Cancelled) String() string {
 func (*Cancelled) ProtoMessage() {}
 
 func (x *Cancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[12]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1203,7 @@ func (x *Cancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancelled.ProtoReflect.Descriptor instead.
 func (*Cancelled) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Cancelled) GetReason() string {
@@ -1159,7 +1242,7 @@ type Expired struct {
 
 func (x *Expired) Reset() {
 	*x = Expired{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1254,7 @@ func (x *Expired) String() string {
 func (*Expired) ProtoMessage() {}
 
 func (x *Expired) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[13]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1267,7 @@ func (x *Expired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expired.ProtoReflect.Descriptor instead.
 func (*Expired) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Expired) GetState() State {
@@ -1222,7 +1305,7 @@ type ReportedLate struct {
 
 func (x *ReportedLate) Reset() {
 	*x = ReportedLate{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1317,7 @@ func (x *ReportedLate) String() string {
 func (*ReportedLate) ProtoMessage() {}
 
 func (x *ReportedLate) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[14]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1330,7 @@ func (x *ReportedLate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportedLate.ProtoReflect.Descriptor instead.
 func (*ReportedLate) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReportedLate) GetState() State {
@@ -1275,7 +1358,7 @@ type Superseded struct {
 
 func (x *Superseded) Reset() {
 	*x = Superseded{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1370,7 @@ func (x *Superseded) String() string {
 func (*Superseded) ProtoMessage() {}
 
 func (x *Superseded) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[15]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1383,7 @@ func (x *Superseded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Superseded.ProtoReflect.Descriptor instead.
 func (*Superseded) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Superseded) GetByTaskId() string {
@@ -1324,7 +1407,7 @@ type Claimed struct {
 
 func (x *Claimed) Reset() {
 	*x = Claimed{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1419,7 @@ func (x *Claimed) String() string {
 func (*Claimed) ProtoMessage() {}
 
 func (x *Claimed) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[16]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1432,7 @@ func (x *Claimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
 func (*Claimed) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Claimed) GetProcessId() string {
@@ -1384,9 +1467,9 @@ type Task struct {
 	// Counts the tries at the same generation.
 	Attempt uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The image before: as the server's document had it when the task was assigned, or, until then, queued.
-	From *v11.Ref `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
+	From *v1.Ref `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`
 	// The image after.
-	To *v11.Ref `protobuf:"bytes,9,opt,name=to,proto3" json:"to,omitempty"`
+	To *v1.Ref `protobuf:"bytes,9,opt,name=to,proto3" json:"to,omitempty"`
 	// The intent that led to it.
 	IntentId string `protobuf:"bytes,10,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// Where it is.
@@ -1406,13 +1489,13 @@ type Task struct {
 	// When it was assigned; unset until then.
 	AssignedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=assigned_at,json=assignedAt,proto3" json:"assigned_at,omitempty"`
 	// Of a refresh: what it scans for; unset for sysinfo and agents.
-	Scan *v1.Scan `protobuf:"bytes,28,opt,name=scan,proto3" json:"scan,omitempty"`
+	Scan *v11.Scan `protobuf:"bytes,28,opt,name=scan,proto3" json:"scan,omitempty"`
 	// Of a refresh: the versions that are kept for a way back are deleted first.
 	PurgeKept bool `protobuf:"varint,29,opt,name=purge_kept,json=purgeKept,proto3" json:"purge_kept,omitempty"`
 	// That its server deferred it; unset when it did not.
 	Deferral *Deferral `protobuf:"bytes,50,opt,name=deferral,proto3" json:"deferral,omitempty"`
 	// Of a refresh: the image that the server fetches ahead of the change that brings it, instead of a report.
-	Ahead *v11.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	Ahead *v1.Ahead `protobuf:"bytes,120,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	// What its server last said live of it. Only in answers of the dispatcher, about a task that is under way.
 	Live *Live `protobuf:"bytes,21,opt,name=live,proto3" json:"live,omitempty"`
 	// Since when its server is offline; unset while it is not. Only in answers of the dispatcher, about a task that has
@@ -1424,7 +1507,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[17]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1519,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[17]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1532,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Task) GetId() string {
@@ -1501,14 +1584,14 @@ func (x *Task) GetAttempt() uint32 {
 	return 0
 }
 
-func (x *Task) GetFrom() *v11.Ref {
+func (x *Task) GetFrom() *v1.Ref {
 	if x != nil {
 		return x.From
 	}
 	return nil
 }
 
-func (x *Task) GetTo() *v11.Ref {
+func (x *Task) GetTo() *v1.Ref {
 	if x != nil {
 		return x.To
 	}
@@ -1578,7 +1661,7 @@ func (x *Task) GetAssignedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Task) GetScan() *v1.Scan {
+func (x *Task) GetScan() *v11.Scan {
 	if x != nil {
 		return x.Scan
 	}
@@ -1599,7 +1682,7 @@ func (x *Task) GetDeferral() *Deferral {
 	return nil
 }
 
-func (x *Task) GetAhead() *v11.Ahead {
+func (x *Task) GetAhead() *v1.Ahead {
 	if x != nil {
 		return x.Ahead
 	}
@@ -1643,7 +1726,7 @@ type Live struct {
 
 func (x *Live) Reset() {
 	*x = Live{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[18]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1738,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[18]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1751,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Live) GetStep() Step {
@@ -1730,7 +1813,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_garrison_task_v1_task_proto_msgTypes[19]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1825,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_task_v1_task_proto_msgTypes[19]
+	mi := &file_garrison_task_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1838,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_garrison_task_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Progress) GetTaskId() string {
@@ -1798,7 +1881,12 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"candidates\x18\x01 \x01(\rR\n" +
 	"candidates\x12\x16\n" +
-	"\x06sha256\x18\x02 \x01(\fR\x06sha256\"\xa7\x02\n" +
+	"\x06sha256\x18\x02 \x01(\fR\x06sha256\"\xab\x01\n" +
+	"\x05Shown\x121\n" +
+	"\x14configuration_digest\x18\x01 \x01(\fR\x13configurationDigest\x12+\n" +
+	"\x04kept\x18\x02 \x03(\v2\x17.garrison.image.v1.KeptR\x04kept\x12\x16\n" +
+	"\x06report\x18\x03 \x01(\x04R\x06report\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xd6\x02\n" +
 	"\aOutcome\x127\n" +
 	"\vfailed_step\x18\x01 \x01(\x0e2\x16.garrison.task.v1.StepR\n" +
 	"failedStep\x12\x12\n" +
@@ -1807,7 +1895,8 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\blog_tail\x18\x04 \x01(\tR\alogTail\x120\n" +
 	"\x05steps\x18\x05 \x03(\v2\x1a.garrison.task.v1.StepTimeR\x05steps\x120\n" +
 	"\x06listed\x18\x14 \x01(\v2\x18.garrison.task.v1.ListedR\x06listed\x128\n" +
-	"\badoption\x18\x15 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\"\xe8\x03\n" +
+	"\badoption\x18\x15 \x01(\v2\x1c.garrison.server.v1.AdoptionR\badoption\x12-\n" +
+	"\x05shown\x18\x16 \x01(\v2\x17.garrison.task.v1.ShownR\x05shown\"\xe8\x03\n" +
 	"\x06Queued\x12*\n" +
 	"\x04verb\x18\x01 \x01(\x0e2\x16.garrison.task.v1.VerbR\x04verb\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1975,89 +2064,94 @@ func file_garrison_task_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_task_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_garrison_task_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_garrison_task_v1_task_proto_goTypes = []any{
 	(Verb)(0),                     // 0: garrison.task.v1.Verb
 	(State)(0),                    // 1: garrison.task.v1.State
 	(Step)(0),                     // 2: garrison.task.v1.Step
 	(*StepTime)(nil),              // 3: garrison.task.v1.StepTime
 	(*Listed)(nil),                // 4: garrison.task.v1.Listed
-	(*Outcome)(nil),               // 5: garrison.task.v1.Outcome
-	(*Queued)(nil),                // 6: garrison.task.v1.Queued
-	(*Assigned)(nil),              // 7: garrison.task.v1.Assigned
-	(*Started)(nil),               // 8: garrison.task.v1.Started
-	(*Deferral)(nil),              // 9: garrison.task.v1.Deferral
-	(*Deferred)(nil),              // 10: garrison.task.v1.Deferred
-	(*Resumed)(nil),               // 11: garrison.task.v1.Resumed
-	(*Succeeded)(nil),             // 12: garrison.task.v1.Succeeded
-	(*Failed)(nil),                // 13: garrison.task.v1.Failed
-	(*Undone)(nil),                // 14: garrison.task.v1.Undone
-	(*Cancelled)(nil),             // 15: garrison.task.v1.Cancelled
-	(*Expired)(nil),               // 16: garrison.task.v1.Expired
-	(*ReportedLate)(nil),          // 17: garrison.task.v1.ReportedLate
-	(*Superseded)(nil),            // 18: garrison.task.v1.Superseded
-	(*Claimed)(nil),               // 19: garrison.task.v1.Claimed
-	(*Task)(nil),                  // 20: garrison.task.v1.Task
-	(*Live)(nil),                  // 21: garrison.task.v1.Live
-	(*Progress)(nil),              // 22: garrison.task.v1.Progress
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*v1.Adoption)(nil),           // 24: garrison.server.v1.Adoption
-	(*v11.Ref)(nil),               // 25: garrison.image.v1.Ref
+	(*Shown)(nil),                 // 5: garrison.task.v1.Shown
+	(*Outcome)(nil),               // 6: garrison.task.v1.Outcome
+	(*Queued)(nil),                // 7: garrison.task.v1.Queued
+	(*Assigned)(nil),              // 8: garrison.task.v1.Assigned
+	(*Started)(nil),               // 9: garrison.task.v1.Started
+	(*Deferral)(nil),              // 10: garrison.task.v1.Deferral
+	(*Deferred)(nil),              // 11: garrison.task.v1.Deferred
+	(*Resumed)(nil),               // 12: garrison.task.v1.Resumed
+	(*Succeeded)(nil),             // 13: garrison.task.v1.Succeeded
+	(*Failed)(nil),                // 14: garrison.task.v1.Failed
+	(*Undone)(nil),                // 15: garrison.task.v1.Undone
+	(*Cancelled)(nil),             // 16: garrison.task.v1.Cancelled
+	(*Expired)(nil),               // 17: garrison.task.v1.Expired
+	(*ReportedLate)(nil),          // 18: garrison.task.v1.ReportedLate
+	(*Superseded)(nil),            // 19: garrison.task.v1.Superseded
+	(*Claimed)(nil),               // 20: garrison.task.v1.Claimed
+	(*Task)(nil),                  // 21: garrison.task.v1.Task
+	(*Live)(nil),                  // 22: garrison.task.v1.Live
+	(*Progress)(nil),              // 23: garrison.task.v1.Progress
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*v1.Kept)(nil),               // 25: garrison.image.v1.Kept
 	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*v1.Scan)(nil),               // 27: garrison.server.v1.Scan
-	(*v11.Ahead)(nil),             // 28: garrison.image.v1.Ahead
+	(*v11.Adoption)(nil),          // 27: garrison.server.v1.Adoption
+	(*v1.Ref)(nil),                // 28: garrison.image.v1.Ref
+	(*v11.Scan)(nil),              // 29: garrison.server.v1.Scan
+	(*v1.Ahead)(nil),              // 30: garrison.image.v1.Ahead
 }
 var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	2,  // 0: garrison.task.v1.StepTime.step:type_name -> garrison.task.v1.Step
-	23, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
-	2,  // 2: garrison.task.v1.Outcome.failed_step:type_name -> garrison.task.v1.Step
-	3,  // 3: garrison.task.v1.Outcome.steps:type_name -> garrison.task.v1.StepTime
-	4,  // 4: garrison.task.v1.Outcome.listed:type_name -> garrison.task.v1.Listed
-	24, // 5: garrison.task.v1.Outcome.adoption:type_name -> garrison.server.v1.Adoption
-	0,  // 6: garrison.task.v1.Queued.verb:type_name -> garrison.task.v1.Verb
-	25, // 7: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
-	25, // 8: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
-	26, // 9: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
-	27, // 10: garrison.task.v1.Queued.scan:type_name -> garrison.server.v1.Scan
-	28, // 11: garrison.task.v1.Queued.ahead:type_name -> garrison.image.v1.Ahead
-	26, // 12: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
-	26, // 13: garrison.task.v1.Deferral.until:type_name -> google.protobuf.Timestamp
-	26, // 14: garrison.task.v1.Deferral.resumed_at:type_name -> google.protobuf.Timestamp
-	26, // 15: garrison.task.v1.Deferral.since:type_name -> google.protobuf.Timestamp
-	9,  // 16: garrison.task.v1.Deferred.deferral:type_name -> garrison.task.v1.Deferral
-	26, // 17: garrison.task.v1.Deferred.deadline:type_name -> google.protobuf.Timestamp
-	26, // 18: garrison.task.v1.Resumed.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 19: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
-	5,  // 20: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
-	5,  // 21: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 22: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
-	26, // 23: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
-	1,  // 24: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
-	5,  // 25: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
-	0,  // 26: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
-	25, // 27: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
-	25, // 28: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
-	1,  // 29: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
-	26, // 30: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
-	26, // 31: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	26, // 32: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
-	5,  // 33: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 34: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
-	26, // 35: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
-	27, // 36: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
-	9,  // 37: garrison.task.v1.Task.deferral:type_name -> garrison.task.v1.Deferral
-	28, // 38: garrison.task.v1.Task.ahead:type_name -> garrison.image.v1.Ahead
-	21, // 39: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
-	26, // 40: garrison.task.v1.Task.server_offline_since:type_name -> google.protobuf.Timestamp
-	2,  // 41: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
-	26, // 42: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
-	23, // 43: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
-	2,  // 44: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	24, // 1: garrison.task.v1.StepTime.took:type_name -> google.protobuf.Duration
+	25, // 2: garrison.task.v1.Shown.kept:type_name -> garrison.image.v1.Kept
+	26, // 3: garrison.task.v1.Shown.at:type_name -> google.protobuf.Timestamp
+	2,  // 4: garrison.task.v1.Outcome.failed_step:type_name -> garrison.task.v1.Step
+	3,  // 5: garrison.task.v1.Outcome.steps:type_name -> garrison.task.v1.StepTime
+	4,  // 6: garrison.task.v1.Outcome.listed:type_name -> garrison.task.v1.Listed
+	27, // 7: garrison.task.v1.Outcome.adoption:type_name -> garrison.server.v1.Adoption
+	5,  // 8: garrison.task.v1.Outcome.shown:type_name -> garrison.task.v1.Shown
+	0,  // 9: garrison.task.v1.Queued.verb:type_name -> garrison.task.v1.Verb
+	28, // 10: garrison.task.v1.Queued.from:type_name -> garrison.image.v1.Ref
+	28, // 11: garrison.task.v1.Queued.to:type_name -> garrison.image.v1.Ref
+	26, // 12: garrison.task.v1.Queued.deadline:type_name -> google.protobuf.Timestamp
+	29, // 13: garrison.task.v1.Queued.scan:type_name -> garrison.server.v1.Scan
+	30, // 14: garrison.task.v1.Queued.ahead:type_name -> garrison.image.v1.Ahead
+	26, // 15: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
+	26, // 16: garrison.task.v1.Deferral.until:type_name -> google.protobuf.Timestamp
+	26, // 17: garrison.task.v1.Deferral.resumed_at:type_name -> google.protobuf.Timestamp
+	26, // 18: garrison.task.v1.Deferral.since:type_name -> google.protobuf.Timestamp
+	10, // 19: garrison.task.v1.Deferred.deferral:type_name -> garrison.task.v1.Deferral
+	26, // 20: garrison.task.v1.Deferred.deadline:type_name -> google.protobuf.Timestamp
+	26, // 21: garrison.task.v1.Resumed.deadline:type_name -> google.protobuf.Timestamp
+	6,  // 22: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
+	6,  // 23: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
+	6,  // 24: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 25: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
+	26, // 26: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 27: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
+	6,  // 28: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
+	0,  // 29: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
+	28, // 30: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
+	28, // 31: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
+	1,  // 32: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
+	26, // 33: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
+	26, // 34: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	26, // 35: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
+	6,  // 36: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 37: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
+	26, // 38: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
+	29, // 39: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
+	10, // 40: garrison.task.v1.Task.deferral:type_name -> garrison.task.v1.Deferral
+	30, // 41: garrison.task.v1.Task.ahead:type_name -> garrison.image.v1.Ahead
+	22, // 42: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
+	26, // 43: garrison.task.v1.Task.server_offline_since:type_name -> google.protobuf.Timestamp
+	2,  // 44: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
+	26, // 45: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
+	24, // 46: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
+	2,  // 47: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_garrison_task_v1_task_proto_init() }
@@ -2071,7 +2165,7 @@ func file_garrison_task_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_task_v1_task_proto_rawDesc), len(file_garrison_task_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

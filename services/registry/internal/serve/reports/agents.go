@@ -7,6 +7,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -27,7 +28,7 @@ func (r *Handler) recordAgents(ctx context.Context, m bus.Message, report *repor
 }
 
 // recordObserved records what differs from what is recorded of the server's instances. An instance that
-// changed too often waits for a recheck.
+// changed too often waits for a recheck, and one of which a task showed more since stays as it is.
 func (r *Handler) recordObserved(ctx context.Context, report *reportv1.Report) (recorded bool, err error) {
 	if err := r.catchUp(ctx, report); err != nil {
 		return false, err
@@ -38,6 +39,9 @@ func (r *Handler) recordObserved(ctx context.Context, report *reportv1.Report) (
 			return nil, nil
 		}
 		for _, d := range inventory.Differences(r.records.View.InstancesOf(report.ServerId), report.GetAgents()) {
+			if instance.Outdated(d.Instance, report) {
+				continue
+			}
 			if !intake.ObservedMayChange(d.Instance, d.Observed, r.records.Now()) {
 				r.rechecks.addObserved(d.Instance)
 				continue
