@@ -71,7 +71,7 @@ func (s *site) untilState(agent string, want instancev1.State) (i *instancev1.In
 	return i
 }
 
-// do records a task of the instance's present generation, from its start to its success.
+// do records a task of the instance's present generation, from its beginning to its success.
 func (s *site) do(verb taskv1.Verb, i *instancev1.Instance) {
 	s.t.Helper()
 	s.append(task(verb, i)...)
@@ -85,18 +85,21 @@ func task(verb taskv1.Verb, i *instancev1.Instance) []ledger.Draft {
 		Verb: verb, ServerId: i.ServerId, Agent: i.Agent, InstanceId: i.Id, Generation: i.Generation, Attempt: 1,
 		To: i.Wanted,
 	}
-	facts := []ledger.Draft{
-		fact(ledger.Task, id, queued), fact(ledger.Task, id, &taskv1.Assigned{}),
-		fact(ledger.Task, id, &taskv1.Started{}), fact(ledger.Task, id, &taskv1.Succeeded{}),
+	end := &taskv1.Succeeded{}
+	if i.Wanted != nil {
+		end.Outcome = &taskv1.Outcome{Shown: &taskv1.Shown{
+			ConfigurationDigest: i.Configuration.GetDigest(), Report: shownReport, At: timestamppb.New(shownAt),
+		}}
 	}
-	if i.Wanted == nil {
-		return facts
+	return []ledger.Draft{
+		fact(ledger.Task, id, queued), fact(ledger.Task, id, &taskv1.Assigned{}), fact(ledger.Task, id, end),
 	}
-	return append(facts, fact(ledger.Instance, ledger.Key(i.ServerId, i.Agent), &instancev1.Observed{
-		InstanceId: i.Id, Image: i.Wanted, Health: instancev1.Health_HEALTH_GOOD, Generation: i.Generation,
-		ConfigurationDigest: i.Configuration.GetDigest(),
-	}))
 }
+
+// shownReport is the number of the report in which each task of a test ends, and shownAt when its server made it.
+const shownReport = 2
+
+var shownAt = time.Now()
 
 // installed is a site with one server on which agents are installed.
 func installed(t *testing.T, agents ...string) (*site, string) {
@@ -166,7 +169,7 @@ func TestTwoRegistriesEndAnInstanceOnce(t *testing.T) {
 	i := s.untilState("web", instancev1.State_STATE_REMOVING)
 	s.append(removal(i)...)
 	polltest.Eventually(t, "the instance is gone", func() bool { return s.instance("web") == nil })
-	want := []string{"wanted", "observed", "unwanted", "gone"}
+	want := []string{"wanted", "unwanted", "gone"}
 	if diff := cmp.Diff(want, names(s.facts(ledger.Instance, ledger.Key(i.ServerId, "web")))); diff != "" {
 		t.Error(diff)
 	}
@@ -223,18 +226,54 @@ func TestOnlyAReportThatDiffersBecomesAFact(t *testing.T) {
 			},
 		})
 	}
-	found(1, instancev1.Health_HEALTH_GOOD)
-	found(2, instancev1.Health_HEALTH_BAD)
-	found(3, instancev1.Health_HEALTH_BAD)
-	found(4, instancev1.Health_HEALTH_GOOD)
+	found(3, instancev1.Health_HEALTH_GOOD)
+	found(4, instancev1.Health_HEALTH_BAD)
+	found(5, instancev1.Health_HEALTH_BAD)
+	found(6, instancev1.Health_HEALTH_GOOD)
 	polltest.Eventually(t, "the last report is handled", func() bool {
 		facts := s.facts(ledger.Instance, ledger.Key(id, "web"))
-		return len(facts) == 4 && s.instance("web").State == instancev1.State_STATE_CONVERGED
+		return len(facts) == 3 && s.instance("web").State == instancev1.State_STATE_CONVERGED
 	})
 	// It was installed; the first report changed nothing, the third was equal to the second.
-	want := []string{"wanted", "observed", "observed", "observed"}
+	want := []string{"wanted", "observed", "observed"}
 	if diff := cmp.Diff(want, names(s.facts(ledger.Instance, ledger.Key(id, "web")))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A list that was made before the end of a task showed the agent may come after it: it was delayed, or the bus forgot
+// and received it again.
+func TestAListThatIsOlderThanWhatATaskShowedSaysNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		number uint64
+		at     time.Duration // since the task showed the agent
+		counts bool
+	}{
+		"before it":                {shownReport - 1, -time.Minute, false},
+		"after it":                 {shownReport + 1, time.Minute, true},
+		"of a disk that was reset": {shownReport - 1, time.Minute, true},
+		"of a clock that was set":  {shownReport + 1, -time.Minute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, id := installed(t, "web", "other")
+			image := s.instance("other").Wanted
+			s.report(topology.ReportAgents, &reportv1.Report{
+				ServerId: id, Sequence: c.number, At: timestamppb.New(shownAt.Add(c.at)),
+				Body: &reportv1.Report_Agents{Agents: &reportv1.AgentsReport{Agents: []*reportv1.Found{
+					{Agent: "other", Image: image, Health: instancev1.Health_HEALTH_GOOD},
+					{Agent: "stray", Trace: serverv1.Trace_TRACE_PROCESS},
+				}}},
+			})
+			s.untilFound(id, "stray") // the list was handled
+			want := instancev1.Health_HEALTH_GOOD
+			if c.counts {
+				want = instancev1.Health_HEALTH_ABSENT
+			}
+			if i := s.instance("web"); i.Health != want {
+				t.Errorf("web is %v, want %v", i.Health, want)
+			}
+		})
 	}
 }
 

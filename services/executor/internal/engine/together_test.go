@@ -59,9 +59,14 @@ func TestAnOlderListIsNotSaidAfterANewerOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, f := range r.lastList().GetAgents() {
+	all := r.reports()
+	last := all[len(all)-1]
+	for _, f := range last.GetAgents().GetAgents() {
 		if f.GetImage().GetVersion() != "2.0.0" || f.GetHealth() != instancev1.Health_HEALTH_GOOD {
 			t.Errorf("the last list says %v", f)
 		}
+	}
+	if last.GetAgents() == nil && last.GetTask().GetOutcome().GetShown() == nil {
+		t.Errorf("the last report is %v", last)
 	}
 }

@@ -4,10 +4,15 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -92,6 +97,50 @@ func TestOnlyTheEnrolledServerOfATaskIsBelieved(t *testing.T) {
 		facts, err := Decide(c.task, c.server, r, Deferrable{})
 		if len(facts) > 0 || errors.Is(err, ErrIgnored) != c.ignored || fault.Is(err, fault.Invalid) == c.ignored {
 			t.Errorf("%s: %v, %v", name, facts, err)
+		}
+	}
+}
+
+func TestAnEndShowsWhatTheServerFoundAndWhenItReportedThat(t *testing.T) {
+	to := &imagev1.Ref{Id: "image"}
+	kept := func(n int) (out []*imagev1.Kept) {
+		for range n {
+			out = append(out, &imagev1.Kept{Image: to})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		to   *imagev1.Ref
+		said *taskv1.Shown
+		want *taskv1.Shown
+		kind fault.Kind
+	}{
+		"a change": {
+			to, &taskv1.Shown{ConfigurationDigest: []byte{1}, Kept: kept(8), Report: 9},
+			&taskv1.Shown{ConfigurationDigest: []byte{1}, Kept: kept(8), Report: 5, At: timestamppb.New(time.Unix(7, 0))}, 0,
+		},
+		"a removal":          {nil, &taskv1.Shown{}, nil, 0},
+		"a list is reported": {to, nil, nil, 0},
+		"too many":           {to, &taskv1.Shown{Kept: kept(9)}, nil, fault.Invalid},
+	} {
+		facts, err := Decide(
+			&taskv1.Task{Id: "t", ServerId: "s", State: taskv1.State_STATE_ASSIGNED, To: c.to}, enrolled,
+			&reportv1.Report{ServerId: "s", Sequence: 5, At: timestamppb.New(time.Unix(7, 0)), Body: &reportv1.Report_Task{
+				Task: &reportv1.TaskReport{
+					TaskId: "t", State: taskv1.State_STATE_SUCCEEDED, Outcome: &taskv1.Outcome{Shown: c.said},
+				},
+			}}, Deferrable{})
+		if c.kind != 0 {
+			if !fault.Is(err, c.kind) {
+				t.Errorf("%s: %v, want kind %v", name, err, c.kind)
+			}
+			continue
+		}
+		if err != nil || len(facts) != 1 {
+			t.Fatalf("%s: %v, %v", name, facts, err)
+		}
+		if diff := cmp.Diff(c.want, facts[0].(*taskv1.Succeeded).Outcome.Shown, protocmp.Transform()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
