@@ -252,6 +252,7 @@ const (
 	NoSpace             = "NO_SPACE"
 	RootNoexec          = "ROOT_NOEXEC"
 	RootReadOnly        = "ROOT_READ_ONLY"
+	RootFaulty          = "ROOT_FAULTY"
 	OtherFileSystem     = "OTHER_FILE_SYSTEM"
 	ImageKeysUnreadable = "IMAGE_KEYS_UNREADABLE"
 	InvalidImage        = "INVALID_IMAGE"
@@ -1683,6 +1684,11 @@ var entries = []Entry{
 		RolloutOverlaps, []string{"registry"},
 		"Another rollout that has not ended changes the same agent on one of the servers.",
 		"garrison rollout show ROLLOUT; wait for its end, abort it, or use --emergency",
+	},
+	{
+		RootFaulty, []string{"executor"},
+		"Nothing can be changed in a directory of the executor's root, although its mount is writable: the directory is immutable, or the disk or the file system fails. The message has the directory and the error.",
+		"on the server: dmesg; lsattr -d DIRECTORY; then garrison up AGENT --on SERVER",
 	},
 	{
 		RootNoexec, []string{"executor"},
