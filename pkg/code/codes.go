@@ -868,7 +868,7 @@ var entries = []Entry{
 	{
 		CriticalSection, []string{"executor"},
 		"A program on the server is in a critical section. Changes fetch and stage their image, and then wait for its end, at most for as long as the environment allows; after that they go on.",
-		"executor busy list on the server; executor busy end NAME ends a section; garrison env update ENVIRONMENT --busy-limit DURATION",
+		"executor busy list on the server; executor busy end --name NAME ends a section; garrison env update ENVIRONMENT --busy-limit DURATION",
 	},
 	{
 		CutOff, []string{"executor"},
@@ -1563,7 +1563,7 @@ var entries = []Entry{
 	{
 		OtherFileSystem, []string{"executor"},
 		"A directory of the root cannot be moved, because a part of it lies on another file system, as in a layer of a container's image.",
-		"on the server: executor run --root in a volume; then garrison up AGENT --on SERVER",
+		"on the server: executor run --root DIRECTORY-OF-A-VOLUME; then garrison up AGENT --on SERVER",
 	},
 	{
 		OtherKey, []string{"registry"},
@@ -1903,7 +1903,7 @@ var entries = []Entry{
 	{
 		TooManySections, []string{"executor"},
 		"The server has as many critical sections as it may have at once.",
-		"executor busy list; executor busy end NAME",
+		"executor busy list; executor busy end --name NAME",
 	},
 	{
 		TooManyServers, []string{"registry"},
