@@ -94,4 +94,3 @@ func (f *flags) mistaken(words []string) error {
 	}
 	return nil
 }
-
