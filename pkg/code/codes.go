@@ -1403,7 +1403,7 @@ var entries = []Entry{
 	{
 		NotRunning, []string{"executor"},
 		"The agent is a daemon and has no process.",
-		"garrison explain SERVER AGENT; garrison check --fix",
+		"garrison explain SERVER AGENT; garrison logs SERVER AGENT; garrison check --fix",
 	},
 	{
 		NotScanned, []string{"registry"},

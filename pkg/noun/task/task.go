@@ -39,6 +39,10 @@ const (
 	Superseded State = "superseded"
 )
 
+// OldOutput precedes the last line of the old version in the output of a task, when that version failed after the
+// rollback too.
+const OldOutput = "\nthe old version, after the rollback: "
+
 // Life lists which facts can happen in which state, and the state that follows. The task-dispatcher
 // records started before an end that a server reported. Earlier versions did not when the report of
 // the start was lost, and their ledgers are folded too, so those ends fit assigned.
