@@ -116,8 +116,9 @@ func command(program string) *regexp.Regexp {
 }
 
 // sentence ends a command that stands in a sentence.
-var sentence = regexp.MustCompile(`(, |,$|\. |\.$| — | \[| on (the|those|that) | (or|there|and|to|then|makes|` +
-	`shows|brings|where|when|is|lists|has|names|explains|prints|lets|for|with|as|that|does|ends|sets|takes|keeps)( |,|$)).*`)
+var sentence = regexp.MustCompile(`(, |,$|\. |\.$| — | \[| on (the|those|that) | (or|there|and|to|then|makes|shows|` +
+	`brings|where|when|is|lists|has|names|explains|prints|lets|for|with|as|that|does|ends|sets|takes|keeps)` +
+	`( |,|$)).*`)
 
 // domains are texts that are signed, and no commands.
 var domains = regexp.MustCompile(`^[a-z]+ (v1|nonce|value|keeps)$`)
