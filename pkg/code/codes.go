@@ -552,7 +552,7 @@ var entries = []Entry{
 	},
 	{
 		BadHold, []string{"registry"},
-		"A hold would end at a time that is not in the future, or a pause of the site, the hold of every agent, lacks its end, its reason, or servers.",
+		"A hold would end at a time that is not in the future, or a pause of the site, the hold of every agent, lacks its end, its reason, or servers, or would last longer than 31 days.",
 		"garrison hold AGENT --on SELECTOR --until 24h",
 	},
 	{
@@ -606,7 +606,7 @@ var entries = []Entry{
 		"the name in lower-case letters, digits, inner dashes and underscores",
 	},
 	{
-		BadNote, []string{"registry"},
+		BadNote, []string{"registry", "image-catalog", "task-dispatcher", "access"},
 		"A note or a reason is longer than 500 bytes or has characters that are not printable.",
 		"the same with a shorter text on one line",
 	},

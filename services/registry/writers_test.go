@@ -96,7 +96,8 @@ func TestAUserThatUsedUpTheBudgetTakesBack(t *testing.T) {
 	s.comeOnline()
 	withdrawn := s.accepted(topology.VerbInstall, install("db", on("one"))).Id
 	q := &intentv1.Rollout{
-		Steps: []*intentv1.Step{{Change: &intentv1.Step_Install{Install: &intentv1.Install{Agent: "web"}}}}, On: on("one"),
+		Steps: []*intentv1.Step{{Change: &intentv1.Step_Install{Install: &intentv1.Install{Agent: "web"}}}},
+		On:    on("one"),
 	}
 	rollout := s.accepted(topology.VerbRollout, &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: q}}).Id
 	s.put(record.Set(&holdv1.Hold{Agent: "db", On: on("one")}))

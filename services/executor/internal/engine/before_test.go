@@ -127,7 +127,7 @@ func TestAnOldVersionThatTheNewOneSpoiledIsAFailedUndo(t *testing.T) {
 	says(t, o, "EXITED", "then the old version failed its health check")
 	if !strings.HasSuffix(o.GetLogTail(), task.OldOutput+"agent 1.0.0 plain") ||
 		strings.Contains(o.GetReason(), "agent 1.0.0 plain") {
-		t.Errorf("reason %q, output %q; want the old version's words in the output alone", o.GetReason(), o.GetLogTail())
+		t.Errorf("reason %q, output %q; want the old one's words in the output alone", o.GetReason(), o.GetLogTail())
 	}
 	f := r.the("cn-agent")
 	if f.GetImage().GetVersion() != "1.0.0" || f.GetPid() == 0 || f.GetHealth() != instancev1.Health_HEALTH_BAD {
