@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -41,7 +42,7 @@ func take(path string) error {
 }
 
 func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // of a file in a file
 		return nil
 	}
 	return err
@@ -51,8 +52,8 @@ func ignoreMissing(err error) error {
 // moves nothing: no directory takes the place of one with an entry. A missing agent is not refused.
 func Moves(r Root, agent string) (err error) {
 	taken := filepath.Join(r.Agents(), probe+"-"+agent)
-	defer func() { err = errors.Join(err, os.RemoveAll(taken)) }()
-	if err := os.MkdirAll(filepath.Join(taken, "entry"), 0o700); err != nil {
+	defer func() { err = errors.Join(err, removeProbe(taken)) }()
+	if err := os.MkdirAll(filepath.Join(taken, probe), 0o700); err != nil {
 		if Full(err) {
 			return nil
 		}
@@ -71,6 +72,25 @@ func Moves(r Root, agent string) (err error) {
 	default:
 		return refuseWrite(r.Agent(agent), err)
 	}
+}
+
+// removeProbe deletes what Takes or Moves made, and nothing that holds anything else.
+func removeProbe(path string) error {
+	return errors.Join(ignoreMissing(os.Remove(filepath.Join(path, probe))), ignoreMissing(os.Remove(path)))
+}
+
+// SweepProbes deletes what a crash left of Takes and Moves beside the agents.
+func SweepProbes(r Root) error {
+	entries, err := os.ReadDir(r.Agents())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, d := range entries {
+		if strings.HasPrefix(d.Name(), probe) {
+			err = errors.Join(err, removeProbe(r.Agent(d.Name())))
+		}
+	}
+	return err
 }
 
 // refuseWrite refuses a directory in which nothing can be changed.

@@ -67,6 +67,15 @@ func TestADirectoryThatCannotBeMovedIsFoundWithoutMovingIt(t *testing.T) {
 			t.Errorf("%s: %v", agent, err)
 		}
 	}
+	for _, left := range []string{"probe", "probe-web/" + layout.TemporaryPrefix + "probe"} { // by a crash
+		path := filepath.Join(r.Agents(), layout.TemporaryPrefix+left)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := layout.SweepProbes(r); err != nil {
+		t.Error(err)
+	}
 	if now := all(t, r); !slices.Equal(now, before) {
 		t.Errorf("before %q, now %q", before, now)
 	}
