@@ -23,20 +23,17 @@ const (
 	barePublished = 1024
 )
 
-// bareReports are the kinds of the reports of one task, in the order in which a server stores them.
-var bareReports = []string{topology.ReportTask, topology.ReportAgents, topology.ReportTask}
-
 // bareRound is what the messages of one change of all servers cost the bus, without Garrison.
 type bareRound struct{ seconds, cpu float64 }
 
-// bareServer is a client that takes its document from its bell, and stores reports.
+// bareServer is a client that takes its document from its bell, and stores a report.
 type bareServer struct {
 	nc      *nats.Conn
 	address topology.ServerAddress
 }
 
 // bareRounds measures the messages of a change on a bus without services, with a connection for each server: a document
-// stored, its bell, which carries it, and the reports stored, one after another.
+// stored, its bell, which carries it, and a report stored.
 func bareRounds(b *testing.B, n int) (out []bareRound) {
 	w := busOnly(b, rig.Options{})
 	conn := w.anyone()
@@ -56,7 +53,7 @@ func bareRounds(b *testing.B, n int) (out []bareRound) {
 
 type bareFleet struct {
 	servers []*bareServer
-	ended   chan error // receives when a server has stored its last report
+	ended   chan error // receives when a server has stored its report
 }
 
 func (f *bareFleet) close() {
@@ -92,18 +89,16 @@ func (f *bareFleet) server(url string, signer *trust.Signer) (*bareServer, error
 	return s, errors.Join(err, nc.Flush())
 }
 
-// work stores the reports.
+// work stores the report of a change.
 func (s *bareServer) work() error {
-	for _, kind := range bareReports {
-		if _, err := s.nc.Request(topology.ReportSubject(s.address, kind), make([]byte, bareReport),
-			time.Minute); err != nil {
-			return fmt.Errorf("store report: %w", err)
-		}
+	subject := topology.ReportSubject(s.address, topology.ReportTask)
+	if _, err := s.nc.Request(subject, make([]byte, bareReport), time.Minute); err != nil {
+		return fmt.Errorf("store report: %w", err)
 	}
 	return nil
 }
 
-// round stores a document for each server and waits until each has stored its reports.
+// round stores a document for each server and waits until each has stored its report.
 func (f *bareFleet) round(b *testing.B, w *world, publisher *nats.Conn) (r bareRound) {
 	js := must(publisher.JetStream(nats.PublishAsyncMaxPending(barePublished)))(b)
 	document := make([]byte, bareDocument)

@@ -23,8 +23,8 @@ const (
 	pairsWithin = 10 * time.Minute
 	// rest is how long after its facts a change still costs something.
 	rest = 1500 * time.Millisecond
-	// factsOfTask is how many facts a change of one server leads to.
-	factsOfTask = 6
+	// factsOfTask is how many facts a short change of one server leads to at least.
+	factsOfTask = 4
 )
 
 // paired are the flags of pairs.

@@ -43,9 +43,8 @@ const (
 // rollback too.
 const OldOutput = "\nthe old version, after the rollback: "
 
-// Life lists which facts can happen in which state, and the state that follows. The task-dispatcher
-// records started before an end that a server reported. Earlier versions did not when the report of
-// the start was lost, and their ledgers are folded too, so those ends fit assigned.
+// Life lists which facts can happen in which state, and the state that follows. A server reports the start only of a
+// task that takes longer than a second.
 var Life = fsm.Table[State, string]{
 	Unknown: {"queued": Queued},
 	Queued:  {"assigned": Assigned, "cancelled": Cancelled, "expired": Expired, "superseded": Superseded},
