@@ -24,7 +24,7 @@ var tooMany = map[string]int{
 	"services/executor/internal/engine.Engine":               44,
 	"services/executor/internal/journal.Tx":                  45,
 	"services/executor/internal/layout.Root":                 44,
-	"services/executor/internal/observe.Observer":            33,
+	"services/executor/internal/observe.Observer":            32,
 	"services/executor/simulation.engine":                    30,
 	"services/executor/internal/systemd.unit":                36,
 	"services/image-catalog.Catalog":                         28,

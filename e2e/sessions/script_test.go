@@ -1,7 +1,9 @@
 package sessions_test
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/printed"
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 )
@@ -41,7 +44,8 @@ func TestScript(t *testing.T) {
 }
 
 // session runs a script as a part of the test that started its Garrison. In a parallel test of its own, as package
-// testscript does it, the script waits for a turn until every other Garrison has started too and idles.
+// testscript does it, the script waits for a turn until every other Garrison has started too and idles. What the script
+// printed offers only commands with verbs and flags that exist.
 type session struct{ *testing.T }
 
 // Parallel implements testscript.T.
@@ -50,8 +54,37 @@ func (session) Parallel() {}
 // Run implements testscript.T.
 func (s session) Run(_ string, script func(testscript.T)) { script(s) }
 
-// Verbose implements testscript.T.
-func (session) Verbose() bool { return testing.Verbose() }
+// Verbose implements testscript.T: the log holds all sections.
+func (session) Verbose() bool { return true }
+
+// Log implements testscript.T.
+func (s session) Log(args ...any) {
+	s.T.Helper()
+	s.T.Log(args...)
+	var said strings.Builder
+	for line := range strings.Lines(fmt.Sprint(args...)) {
+		if !strings.HasPrefix(line, "> ") && !strings.HasPrefix(line, "# ") { // the script itself
+			said.WriteString(line)
+		}
+	}
+	ran := map[string]bool{}
+	for _, c := range printed.InOutput("garrison", said.String()) {
+		if !ran[c.Line] && !printed.Placeholder.MatchString(c.Line) {
+			ran[c.Line] = true
+			s.exists(c.Line)
+		}
+	}
+}
+
+// exists fails when a command that the script printed has a verb or a flag that does not exist. Nothing runs.
+func (s session) exists(line string) {
+	s.Helper()
+	words := strings.Fields(line)
+	help := exec.CommandContext(s.Context(), filepath.Join(scenario.Bin, "garrison"), append(words, "--help")...)
+	if said, err := help.CombinedOutput(); err != nil || !strings.Contains(string(said), "garrison "+words[0]) {
+		s.Errorf("the script printed garrison %s: %v: %s", line, err, said)
+	}
+}
 
 // holds FILE WANT waits until FILE has the same bytes as WANT: an agent handles a signal in its own time.
 func holds(ts *testscript.TestScript, neg bool, args []string) {

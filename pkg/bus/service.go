@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ func serve[Q, R proto.Message](
 	json := get(header, contentType) == typeJSON
 	var zero Q
 	q := zero.ProtoReflect().New().Interface().(Q)
-	if err := s.read(json, r.Data(), q); err != nil {
+	if err := cmp.Or(checkNote(header), s.read(json, r.Data(), q)); err != nil {
 		s.refuse(r, err)
 		return
 	}
@@ -167,6 +168,15 @@ func callerOf(actor string, header map[string][]string) Caller {
 		c.Request = RequestOf(actor, given)
 	}
 	return c
+}
+
+// checkNote refuses a note that no fact could keep.
+func checkNote(header map[string][]string) error {
+	if note := get(header, ledger.HeaderNote); ledger.CheckNote(note) != note {
+		return fault.Refusef(fault.Invalid, code.BadNote,
+			"the note of the request is not one line of printable text, of %d bytes at most", ledger.MaxNote)
+	}
+	return nil
 }
 
 // read reads a request, and refuses one that it would carry out only in part: with a field or

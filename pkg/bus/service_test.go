@@ -18,8 +18,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -61,6 +63,30 @@ func TestACallIsAnsweredAndSaysWhoAsks(t *testing.T) {
 	req := &registryv1.GetServerRequest{Server: "web-1"}
 	if _, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer, req); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestANoteThatNoFactCanKeepIsRefused(t *testing.T) {
+	t.Parallel()
+	heard := ""
+	c := serving(
+		t,
+		func(_ context.Context, who bus.Caller, _ *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+			heard = who.Note
+			return &registryv1.GetServerResponse{}, nil
+		},
+	)
+	for note, want := range map[string]string{
+		"": "", "OPS-8: größer": "", "a\x1b[31mb": code.BadNote, "a\tb": code.BadNote,
+		strings.Repeat("x", ledger.MaxNote+1): code.BadNote,
+	} {
+		heard = "nothing"
+		_, err := bus.Call[*registryv1.GetServerResponse](bus.WithNote(t.Context(), note), c, "registry", getServer,
+			&registryv1.GetServerRequest{Server: "web-1"})
+		if got := fault.RefusalOf(err).GetCode(); got != want || want == "" && heard != note ||
+			want != "" && heard != "nothing" {
+			t.Errorf("%q: %v; the handler heard %q", note, err, heard)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,20 +66,26 @@ func (p Progress) Ended() bool {
 	return true
 }
 
-// Progress returns how far intents are, 100 at most, with at most rows tasks of each kind for each of them. It fails
-// when one is not counted.
-func (c *Client) Progress(ctx context.Context, rows uint32, intents ...string) (Progress, error) {
-	q := &dispatcherv1.GetIntentProgressRequest{IntentIds: intents, Rows: rows}
-	r, err := Call[*dispatcherv1.GetIntentProgressResponse](ctx, c, q)
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range r.GetIntents() {
-		if one.GetRefusal() != nil {
-			return nil, fault.Refuse(fault.NotFound, one.GetRefusal())
+// intentsAtOnce is how many intents one request may name.
+const intentsAtOnce = 100
+
+// Progress returns how far intents are, in their order, with at most rows tasks of each kind for each of them. It asks
+// about 100 at a time, and fails when one is not counted.
+func (c *Client) Progress(ctx context.Context, rows uint32, intents ...string) (all Progress, err error) {
+	for some := range slices.Chunk(intents, intentsAtOnce) {
+		q := &dispatcherv1.GetIntentProgressRequest{IntentIds: some, Rows: rows}
+		r, err := Call[*dispatcherv1.GetIntentProgressResponse](ctx, c, q)
+		if err != nil {
+			return nil, err
 		}
+		for _, one := range r.GetIntents() {
+			if one.GetRefusal() != nil {
+				return nil, fault.Refuse(fault.NotFound, one.GetRefusal())
+			}
+		}
+		all = append(all, r.GetIntents()...)
 	}
-	return r.GetIntents(), nil
+	return all, nil
 }
 
 // Watch iterates over the progress of intents until all have ended: at once, soon after new facts, and every second.

@@ -3,6 +3,8 @@ package client_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,6 +46,38 @@ func TestWatchYieldsProgressUntilEveryIntentHasEndedAndSurvivesARestartOfTheServ
 	}
 	if len(ended) != 2 || ended[0] || !ended[1] || unavailable != 1 {
 		t.Errorf("%v with %d errors, want one look before and one behind the error", ended, unavailable)
+	}
+}
+
+func TestTheProgressOfManyIntentsIsAskedForInParts(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	var asked []int
+	answer(t, serve(t, b, ledger.Dispatcher), "GetIntentProgress",
+		func(q *dispatcherv1.GetIntentProgressRequest) (*dispatcherv1.GetIntentProgressResponse, error) {
+			asked = append(asked, len(q.GetIntentIds()))
+			r := &dispatcherv1.GetIntentProgressResponse{}
+			for _, id := range q.GetIntentIds() {
+				n, err := strconv.Atoi(id)
+				if err != nil {
+					return nil, err
+				}
+				r.Intents = append(r.Intents, &dispatcherv1.IntentProgress{Slow: uint32(n)})
+			}
+			return r, nil
+		})
+	var ids []string
+	for n := range 250 {
+		ids = append(ids, strconv.Itoa(n))
+	}
+	p, err := connect(t, b).Progress(within(t), 0, ids...)
+	if err != nil || len(p) != len(ids) || !slices.Equal(asked, []int{100, 100, 50}) {
+		t.Fatalf("%d of %d in parts of %v: %v", len(p), len(ids), asked, err)
+	}
+	for n, one := range p {
+		if one.GetSlow() != uint32(n) {
+			t.Fatalf("intent %d has the progress of %d", n, one.GetSlow())
+		}
 	}
 }
 

@@ -68,11 +68,12 @@ func OfBuild(observed string) bool {
 }
 
 // OfServer reports whether a change that failed with a code failed for the sake of its server: the version before it
-// failed in the same way, its disk or its libraries do not suffice, the executor ended in between, or the bus was
-// away.
+// failed in the same way, its root, its disk or its libraries do not suffice, the executor ended in between, or the bus
+// was away.
 func OfServer(outcome string) bool {
 	switch outcome {
-	case BadAsBefore, NoSpace, OtherFileSystem, MissingLibrary, Interrupted, NotWanted, BusLost:
+	case BadAsBefore, NoSpace, OtherFileSystem, RootNoexec, RootReadOnly, RootFaulty, MissingLibrary, Interrupted,
+		NotWanted, BusLost:
 		return true
 	}
 	return false
@@ -91,7 +92,7 @@ func EndsByBuild(outcome string) bool {
 // notRetried are the causes that asking for the same again does not cure: a person must change something first.
 var notRetried = map[string]bool{
 	ExecutorTooOld: true, WrongPlatform: true, UnsupportedKind: true, NoSpace: true, Conflicts: true,
-	RootNoexec: true, RootReadOnly: true, MissingLibrary: true, OtherFileSystem: true,
+	RootNoexec: true, RootReadOnly: true, RootFaulty: true, MissingLibrary: true, OtherFileSystem: true,
 	MissingDependency: true, RequirementUnmet: true,
 	UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
 	InvalidImage: true, BadTemplate: true, UnknownVariable: true, BadVariable: true, SecretMissing: true,

@@ -252,6 +252,7 @@ const (
 	NoSpace             = "NO_SPACE"
 	RootNoexec          = "ROOT_NOEXEC"
 	RootReadOnly        = "ROOT_READ_ONLY"
+	RootFaulty          = "ROOT_FAULTY"
 	OtherFileSystem     = "OTHER_FILE_SYSTEM"
 	ImageKeysUnreadable = "IMAGE_KEYS_UNREADABLE"
 	InvalidImage        = "INVALID_IMAGE"
@@ -551,7 +552,7 @@ var entries = []Entry{
 	},
 	{
 		BadHold, []string{"registry"},
-		"A hold would end at a time that is not in the future, or a pause of the site, the hold of every agent, lacks its end, its reason, or servers.",
+		"A hold would end at a time that is not in the future, or a pause of the site, the hold of every agent, lacks its end, its reason, or servers, or would last longer than 31 days.",
 		"garrison hold AGENT --on SELECTOR --until 24h",
 	},
 	{
@@ -605,7 +606,7 @@ var entries = []Entry{
 		"the name in lower-case letters, digits, inner dashes and underscores",
 	},
 	{
-		BadNote, []string{"registry"},
+		BadNote, []string{"registry", "image-catalog", "task-dispatcher", "access"},
 		"A note or a reason is longer than 500 bytes or has characters that are not printable.",
 		"the same with a shorter text on one line",
 	},
@@ -867,7 +868,7 @@ var entries = []Entry{
 	{
 		CriticalSection, []string{"executor"},
 		"A program on the server is in a critical section. Changes fetch and stage their image, and then wait for its end, at most for as long as the environment allows; after that they go on.",
-		"executor busy list on the server; executor busy end NAME ends a section; garrison env update ENVIRONMENT --busy-limit DURATION",
+		"executor busy list on the server; executor busy end --name NAME ends a section; garrison env update ENVIRONMENT --busy-limit DURATION",
 	},
 	{
 		CutOff, []string{"executor"},
@@ -1402,7 +1403,7 @@ var entries = []Entry{
 	{
 		NotRunning, []string{"executor"},
 		"The agent is a daemon and has no process.",
-		"garrison explain SERVER AGENT; garrison check --fix",
+		"garrison explain SERVER AGENT; garrison logs SERVER AGENT; garrison check --fix",
 	},
 	{
 		NotScanned, []string{"registry"},
@@ -1562,7 +1563,7 @@ var entries = []Entry{
 	{
 		OtherFileSystem, []string{"executor"},
 		"A directory of the root cannot be moved, because a part of it lies on another file system, as in a layer of a container's image.",
-		"on the server: executor run --root in a volume; then garrison up AGENT --on SERVER",
+		"on the server: executor run --root DIRECTORY-OF-A-VOLUME; then garrison up AGENT --on SERVER",
 	},
 	{
 		OtherKey, []string{"registry"},
@@ -1683,6 +1684,11 @@ var entries = []Entry{
 		RolloutOverlaps, []string{"registry"},
 		"Another rollout that has not ended changes the same agent on one of the servers.",
 		"garrison rollout show ROLLOUT; wait for its end, abort it, or use --emergency",
+	},
+	{
+		RootFaulty, []string{"executor"},
+		"Nothing can be changed in a directory of the executor's root, although its mount is writable: the directory is immutable, or the disk or the file system fails. The message has the directory and the error.",
+		"on the server: dmesg; lsattr -d DIRECTORY; then garrison up AGENT --on SERVER",
 	},
 	{
 		RootNoexec, []string{"executor"},
@@ -1897,7 +1903,7 @@ var entries = []Entry{
 	{
 		TooManySections, []string{"executor"},
 		"The server has as many critical sections as it may have at once.",
-		"executor busy list; executor busy end NAME",
+		"executor busy list; executor busy end --name NAME",
 	},
 	{
 		TooManyServers, []string{"registry"},

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -52,6 +53,22 @@ func (t *Table[T]) Sequence(key string) uint64 {
 		return r.Sequence
 	}
 	return t.dropped[key]
+}
+
+// Keys returns the keys of all records that are or were there, in an unspecified order.
+func (t *Table[T]) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for key := range t.rows {
+			if !yield(key) {
+				return
+			}
+		}
+		for key := range t.dropped {
+			if !yield(key) {
+				return
+			}
+		}
+	}
 }
 
 // Put stores the record at key, as of a fact.

@@ -113,6 +113,15 @@ func OnKey(f Fact, sequence uint64) Draft {
 	return Draft{Fact: f, Guard: Guard{Subject: KeySubject(f.Noun, f.Key), Sequence: sequence}}
 }
 
+// OnAllOf drafts f on condition that the last fact about what its key names is at sequence: on the key itself, and on
+// the keys of other nouns that begin with it, as an instance's begins with its server. It costs the bus a search of
+// these subjects, so it is for what is rare.
+//
+// On a cluster, a fact on another key that is on its way to the replicas is not seen.
+func OnAllOf(f Fact, sequence uint64) Draft {
+	return Draft{Fact: f, Guard: Guard{Subject: FactSubject("*", f.Key, ">"), Sequence: sequence}}
+}
+
 // Free drafts f without a condition.
 func Free(f Fact) Draft { return Draft{Fact: f} }
 

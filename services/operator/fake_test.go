@@ -57,6 +57,7 @@ type fakes struct {
 	cleaned *serverv1.CleanUp // of gone-1
 	rules   []*labelrulev1.LabelRule
 	asked   map[string]int // how often each method was called
+	viewer  bool           // who asks may read no output
 
 	restored *accessv1.Restored // what waits for a confirmation
 	losses   []*registryv1.ServerLoss

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -197,6 +198,9 @@ func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
 		},
 	)
 	handle(t, f, s, "OpenOutputs", func(q *dispatcherv1.OpenOutputsRequest) (*dispatcherv1.OpenOutputsResponse, error) {
+		if f.viewer {
+			return nil, fault.Refusef(fault.Denied, code.Denied, "no output for viewers")
+		}
 		r := &dispatcherv1.OpenOutputsResponse{}
 		for _, one := range q.GetSealed() {
 			r.Outputs = append(r.Outputs, strings.TrimPrefix(one.GetSealed(), "garrison:sealed:1:"))

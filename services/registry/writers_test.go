@@ -3,12 +3,20 @@ package registry
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
@@ -72,4 +80,50 @@ func TestAUserThatUsedUpTheBudgetIsRefusedAndNamed(t *testing.T) {
 		again.follower.Read(func() { is = again.records.OverBudget("alice", "hold", 1) != nil })
 		return is
 	})
+}
+
+// A part of the budget is kept for what takes back.
+func TestAUserThatUsedUpTheBudgetTakesBack(t *testing.T) {
+	t.Parallel()
+	s := startBeating(t, time.Hour)
+	for _, agent := range []string{"web", "db"} {
+		s.agent(agent)
+	}
+	s.channel("release", true)
+	s.image("web", "1.0.0", "release")
+	s.image("db", "1.0.0", "release")
+	s.server("one")
+	s.comeOnline()
+	withdrawn := s.accepted(topology.VerbInstall, install("db", on("one"))).Id
+	q := &intentv1.Rollout{
+		Steps: []*intentv1.Step{{Change: &intentv1.Step_Install{Install: &intentv1.Install{Agent: "web"}}}},
+		On:    on("one"),
+	}
+	rollout := s.accepted(topology.VerbRollout, &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: q}}).Id
+	s.put(record.Set(&holdv1.Hold{Agent: "db", On: on("one")}))
+	for n := range 50 { // so that an eighth is some facts
+		s.labelled("one", strconv.Itoa(n))
+	}
+	used := must[*registryv1.ListWritersResponse](s, "ListWriters", &registryv1.ListWritersRequest{}).Writers[0].Bytes
+	s.stop()
+	s.limits.User = used
+	s.r, s.stop = s.registry()
+	if have := s.labelled("one", "x"); have != code.UserBudget {
+		t.Fatalf("a change: %q; want %s", have, code.UserBudget)
+	}
+	unhold := record.Delete(ledger.Hold, "", 0)
+	unhold.Agent, unhold.On = "db", on("one")
+	for method, q := range map[string]proto.Message{
+		"DeleteRecord":   unhold,
+		"WithdrawIntent": &registryv1.WithdrawIntentRequest{IntentId: withdrawn},
+	} {
+		if have := s.code(method, q); have != "none" {
+			t.Errorf("%s: %s", method, have)
+		}
+	}
+	undo := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: rollout}}}
+	s.accepted(topology.VerbRollout, undo)
+	if have := s.labelled("one", "x"); have != code.UserBudget {
+		t.Errorf("a change after it: %q; want %s", have, code.UserBudget)
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -16,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/hold"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/opening"
@@ -125,6 +128,31 @@ func TestAQueuedTaskIsSupersededByANewerChange(t *testing.T) {
 	if !strings.Contains(got.Reason, "server offline since ") {
 		t.Errorf("the reason is %q", got.Reason)
 	}
+}
+
+func TestATaskThatWasAssignedBeforeAPauseOfTheSiteBeginsInIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, _ := w.start(Config{})
+	before, later := serverID(1), serverID(2)
+	w.enrol(before)
+	w.enrol(later)
+	image := w.image("shipper", "1.0.0")
+	w.want(before, "shipper", 1, image)
+	w.awaitTask(d, before, "shipper", 1, taskv1.State_STATE_ASSIGNED)
+	pause := hold.ID("", hold.Site())
+	w.say(ledger.Hold, pause, &holdv1.Hold{
+		On: hold.Site(), Until: timestamppb.New(time.Now().Add(time.Hour)),
+	})
+	w.want(later, "shipper", 1, image)
+	if got := w.awaitTask(d, later, "shipper", 1, taskv1.State_STATE_QUEUED); !strings.Contains(got.Reason, "paused") {
+		t.Errorf("the reason is %q", got.Reason)
+	}
+	w.execute(nil).converge(before) // it comes back, and reads its document
+	w.awaitTask(d, before, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
+	w.awaitTask(d, later, "shipper", 1, taskv1.State_STATE_QUEUED)
+	w.say(ledger.Hold, pause, &holdv1.Unset{})
+	w.awaitTask(d, later, "shipper", 1, taskv1.State_STATE_SUCCEEDED)
 }
 
 func TestANewerChangeWaitsWhileTheOlderOneIsUnderWay(t *testing.T) {

@@ -45,6 +45,9 @@ func InEffect(h *holdv1.Hold, at time.Time) bool {
 	return h != nil && (h.Until == nil || at.Before(h.Until.AsTime()))
 }
 
+// LongestPause is how long a pause of the site may last. A longer one is a mistyped time.
+const LongestPause = 31 * 24 * time.Hour
+
 // Site selects the servers of a pause of the site: the hold of every agent.
 func Site() *intentv1.Selector { return &intentv1.Selector{All: true} }
 

@@ -39,6 +39,10 @@ const (
 	Superseded State = "superseded"
 )
 
+// OldOutput precedes the last line of the old version in the output of a task, when that version failed after the
+// rollback too.
+const OldOutput = "\nthe old version, after the rollback: "
+
 // Life lists which facts can happen in which state, and the state that follows. A server reports the start only of a
 // task that takes longer than a second.
 var Life = fsm.Table[State, string]{

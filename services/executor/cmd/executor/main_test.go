@@ -172,7 +172,7 @@ func TestTheJournalIsShownAndAMissingOneRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for option, clear := range map[string]bool{"--secrets=false": false, "--secrets": true} {
-		out := printed(t, "journal", "show", "--root", f.root, option)
+		out := textOf(t, "journal", "show", "--root", f.root, option)
 		if !strings.Contains(out, `"agent":"app"`) || strings.Contains(out, "hunter2") != clear ||
 			strings.Contains(out, "<secret password>") == clear {
 			t.Errorf("%s prints\n%s", option, out)
@@ -181,7 +181,7 @@ func TestTheJournalIsShownAndAMissingOneRefused(t *testing.T) {
 }
 
 // printed returns what a command prints.
-func printed(t *testing.T, args ...string) string {
+func textOf(t *testing.T, args ...string) string {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
 	if err != nil {
@@ -217,7 +217,7 @@ func TestNoCommandPrintsWhatSteersTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, format := range []string{"text", "json"} {
-		out := printed(t, "status", "--root", string(root), "-o", format)
+		out := textOf(t, "status", "--root", string(root), "-o", format)
 		if strings.ContainsFunc(out, visible.Steers) || !strings.Contains(out, `\u009b31m\u202e`) {
 			t.Errorf("%s: %q", format, out)
 		}

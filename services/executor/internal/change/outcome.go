@@ -1,9 +1,12 @@
 package change
 
 import (
+	"strings"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -67,6 +70,9 @@ func (r *Record) Report() *taskv1.Outcome {
 	}
 	if f := r.Failure; f != nil {
 		o.FailedStep, o.LogTail = f.Step, r.Scrub(f.LogTail)
+		if r.OldOutput != "" {
+			o.LogTail = strings.TrimSuffix(o.LogTail, "\n") + task.OldOutput + r.Scrub(r.OldOutput)
+		}
 	}
 	for _, s := range r.Steps {
 		o.Steps = append(o.Steps, &taskv1.StepTime{Step: s.Step, Took: durationpb.New(s.Took)})

@@ -106,6 +106,8 @@ type Record struct {
 	RollbackError string `json:"not_as_was,omitempty"`
 	// OldUnhealthy is why the old version failed its health check after the rollback.
 	OldUnhealthy string `json:"not_proven,omitempty"`
+	// OldOutput is the last line that it printed then: output is read by fewer people than reasons.
+	OldOutput string `json:"old_output,omitempty"`
 	// Committed reports that the inventory names the new version.
 	Committed bool `json:"committed,omitempty"`
 	// TrialPassed reports that the trial of a new executor succeeded; the change only goes forward.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -70,6 +71,9 @@ func TestAnOldVersionThatKeptEndingIsBroughtBackAndNotBlamedOnTheUndo(t *testing
 	b.lapse("cn-agent")
 	r.eventually("it keeps ending",
 		func() bool { return strings.Contains(r.the("cn-agent").GetReason(), "keeps ending") })
+	if why := r.the("cn-agent").GetReason(); strings.Contains(why, "agent 1.0.0") { // reasons are for every reader
+		t.Errorf("the reason has its output: %q", why)
+	}
 	r.eventually("it says when it is started again", func() bool {
 		next := time.Until(r.the("cn-agent").GetNextAt().AsTime())
 		return next > 0 && next <= 2*time.Second
@@ -120,7 +124,11 @@ func TestAnOldVersionThatTheNewOneSpoiledIsAFailedUndo(t *testing.T) {
 	r := b.run()
 	r.do(b.want(b.image("cn-agent", "1.0.0", "plain", checked, briefly)))
 	o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "poison"))), taskv1.State_STATE_FAILED)
-	says(t, o, "EXITED", "then the old version failed its health check", "; its last output: ", "poisoned")
+	says(t, o, "EXITED", "then the old version failed its health check")
+	if !strings.HasSuffix(o.GetLogTail(), task.OldOutput+"agent 1.0.0 plain") ||
+		strings.Contains(o.GetReason(), "agent 1.0.0 plain") {
+		t.Errorf("reason %q, output %q; want the old one's words in the output alone", o.GetReason(), o.GetLogTail())
+	}
 	f := r.the("cn-agent")
 	if f.GetImage().GetVersion() != "1.0.0" || f.GetPid() == 0 || f.GetHealth() != instancev1.Health_HEALTH_BAD {
 		t.Errorf("found %v, want 1.0.0, running and bad", f)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -258,4 +259,31 @@ func turnReadOnly(d *powercut.Disk) error {
 	return os.WriteFile(
 		filepath.Join("/sys/fs/ext4", filepath.Base(strings.TrimSpace(string(device))), "trigger_fs_error"),
 		[]byte("1"), 0o200)
+}
+
+func TestAChangeWithoutFreeFilesIsRefusedByTheirNumber(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.smallDisk("64m,nr_inodes=500")
+	r := b.run()
+	image := b.image("cn-agent", "1.0.0", "ready")
+	r.do(b.want(image))
+	old := r.good("cn-agent", "1.0.0").GetPid()
+	for n := 0; ; n++ {
+		if f, err := os.Create(hogPath(b.root) + strconv.Itoa(n)); layout.Full(err) {
+			break
+		} else if err = errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It brings no image.
+	o := outcome(t, r.do(b.wantWith(image, taskv1.Verb_VERB_CONFIGURE, map[string]string{"a": "b"})),
+		taskv1.State_STATE_UNDONE)
+	if o.GetCode() != code.NoSpace || o.GetFailedStep() != taskv1.Step_STEP_RESERVE ||
+		!strings.Contains(o.GetReason(), "needs 64 files; 0 more can be made") {
+		t.Errorf("outcome %v", o)
+	}
+	if now := r.good("cn-agent", "1.0.0").GetPid(); now != old {
+		t.Errorf("pid was %d and is %d", old, now)
+	}
 }

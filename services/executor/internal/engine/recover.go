@@ -75,6 +75,7 @@ func (v recovery) sweepUnfinished() error {
 	root := v.cfg.Root
 	entries, err := os.ReadDir(root.Agents())
 	err = errors.Join(err, layout.SweepTemporary(root.Cache())) // what was reserved
+	err = errors.Join(err, layout.SweepProbes(root))
 	for _, d := range entries {
 		err = errors.Join(err, layout.SweepTemporary(root.Agent(d.Name())), layout.SweepTemporary(root.Run(d.Name())))
 	}

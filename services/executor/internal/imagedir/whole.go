@@ -136,7 +136,13 @@ func (s *Images) Renew(digest []byte) error {
 // step, the first takes the place of the second, which is moved aside and swept later.
 func exchange(fresh, place string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, place, unix.RENAME_EXCHANGE)
-	if errors.Is(err, unix.ENOENT) { // killed below, or the damaged one was deleted
+	if errors.Is(err, unix.EXDEV) { // the damaged one lies in a lower layer of an overlay
+		if err := RemoveTree(place); err != nil {
+			return err
+		}
+		return os.Rename(fresh, place)
+	}
+	if errors.Is(err, unix.ENOENT) { // killed in between, or the damaged one was deleted
 		return os.Rename(fresh, place)
 	}
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {

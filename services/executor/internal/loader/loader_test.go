@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -162,6 +163,58 @@ func TestProgramsOfThisServerLackNothing(t *testing.T) {
 	for _, p := range []string{"/bin/sh", "/bin/ls", "/usr/bin/env", "/usr/bin/awk", "/usr/bin/java"} {
 		if have, err := Here.Missing(t.Context(), p, nil); err != nil || len(have) > 0 {
 			t.Errorf("%s lacks %q", p, have)
+		}
+	}
+}
+
+// The numbers in the headers of an object are a stranger's: what they ask for is bounded, whatever the file holds.
+func TestACraftedHeaderTakesLittleMemory(t *testing.T) {
+	m, here := server(t)
+	const most = 16 << 20
+	sparse := func(name string, change func(*elf.Header64, []elf.Prog64)) string {
+		h := elf.Header64{Type: uint16(elf.ET_DYN), Version: 1, Phoff: 64, Phentsize: 56, Phnum: 100, Ehsize: 64}
+		copy(h.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+		headers := make([]elf.Prog64, h.Phnum)
+		headers[0] = elf.Prog64{Type: uint32(elf.PT_LOAD), Filesz: 64 << 20}
+		change(&h, headers)
+		var out bytes.Buffer
+		for _, part := range []any{h, headers, []elf.Dyn64{
+			{Tag: int64(elf.DT_STRTAB), Val: 0}, {Tag: int64(elf.DT_STRSZ), Val: mostTexts}, {},
+		}} {
+			if err := binary.Write(&out, binary.LittleEndian, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := m.write(name, out.Bytes())
+		if err := os.Truncate(path, 64<<20); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	dynamic := elf.Prog64{Type: uint32(elf.PT_DYNAMIC), Off: 64 + 100*56, Filesz: 48}
+	for name, change := range map[string]func(*elf.Header64, []elf.Prog64){
+		"one dynamic section": func(_ *elf.Header64, p []elf.Prog64) { p[1] = dynamic },
+		"many": func(_ *elf.Header64, p []elf.Prog64) {
+			for n := range p[1:] {
+				p[1+n] = dynamic
+			}
+		},
+		"a large one": func(_ *elf.Header64, p []elf.Prog64) {
+			p[1] = elf.Prog64{Type: uint32(elf.PT_DYNAMIC), Filesz: 1 << 62}
+		},
+		"a long loader": func(_ *elf.Header64, p []elf.Prog64) {
+			p[1] = elf.Prog64{Type: uint32(elf.PT_INTERP), Filesz: 1 << 62}
+		},
+		"many headers": func(h *elf.Header64, _ []elf.Prog64) { h.Phnum = 65535 },
+		"far headers":  func(h *elf.Header64, _ []elf.Prog64) { h.Phoff = 1 << 63 },
+	} {
+		path := sparse("image/"+name, change)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = here.Missing(t.Context(), path, nil)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > most {
+			t.Errorf("%s: %d MiB, want %d at most", name, took>>20, most>>20)
 		}
 	}
 }

@@ -51,13 +51,20 @@ func readObject(path string) (o object, err error) {
 	if err := readAt(f, h.Phoff, headers); err != nil {
 		return o, err
 	}
+	read := map[elf.ProgType]bool{}
 	for _, p := range headers {
-		switch elf.ProgType(p.Type) {
-		case elf.PT_INTERP:
+		kind := elf.ProgType(p.Type)
+		switch {
+		case kind != elf.PT_INTERP && kind != elf.PT_DYNAMIC:
+			continue
+		case read[kind]:
+			return o, errUnknown // each of many would take as much
+		case kind == elf.PT_INTERP:
 			o.loader, err = textAt(f, p.Off, min(p.Filesz, longestName))
-		case elf.PT_DYNAMIC:
+		default:
 			err = o.readDynamic(f, p, headers)
 		}
+		read[kind] = true
 		if err != nil {
 			return o, err
 		}

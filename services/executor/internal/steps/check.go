@@ -134,10 +134,11 @@ type CheckRoot struct{ Root layout.Root }
 // Do implements Step.
 func (s CheckRoot) Do(_ context.Context, r *Run) error {
 	err := s.Root.Usable()
-	if r.To.GetKind() == agentv1.Kind_KIND_FILES && fault.RefusalOf(err).GetCode() == code.RootNoexec {
-		return nil
+	files := r.To.GetKind() == agentv1.Kind_KIND_FILES && fault.RefusalOf(err).GetCode() == code.RootNoexec
+	if err != nil && !files {
+		return err
 	}
-	return err
+	return layout.Takes(s.Root, r.Agent)
 }
 
 // CheckLink refuses to change an agent whose link cannot be made, before anything of it is stopped.

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (s CheckRemoval) Do(_ context.Context, r *Run) error {
 		return nil
 	}
 	root, name := s.Root, r.Agent
-	if err := mounts.Check(root.Agent(name)); err != nil {
+	if err := cmp.Or(mounts.Check(root.Agent(name)), layout.Moves(root, name)); err != nil {
 		return err
 	}
 	paths := []string{root.Current(name), root.Config(name), root.Installed(name)}

@@ -91,10 +91,10 @@ func (s Reserve) take(r *Run) error {
 	if err != nil {
 		return err
 	}
-	need, files := uint64(switchBytes), uint64(0)
+	need, files := uint64(switchBytes), uint64(spareFiles)
 	if b := r.To.GetBlob(); !r.prepared {
 		need = NeedBytes(b) - min(s.cached(r), b.GetSizeBytes())
-		files = uint64(b.GetEntries()) + uint64(len(b.GetChunkDigests())) + spareFiles
+		files += uint64(b.GetEntries()) + uint64(len(b.GetChunkDigests()))
 		spare := spareOf(r.ahead, free.Total)
 		if need < b.GetUnpackedSizeBytes() || free.Bytes < need+spare {
 			return short("%d bytes and %d to spare; %d are free", need, spare, free.Bytes)

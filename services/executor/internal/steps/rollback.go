@@ -55,7 +55,7 @@ type RestoreOld struct {
 
 // Do implements Step. An old version that fails its health check is no error of the rollback.
 func (s RestoreOld) Do(ctx context.Context, r *Run) error {
-	r.OldUnhealthy = ""
+	r.OldUnhealthy, r.OldOutput = "", ""
 	from := supervise.Output(s.Root.Output(r.Agent)).Next()
 	old := agent.Installed(r.From)
 	if err := errors.Join(s.image(r, r.From.Image), s.Configs.Link(old, r.From.Rendered)); err != nil {
@@ -72,9 +72,7 @@ func (s RestoreOld) Do(ctx context.Context, r *Run) error {
 		return err
 	}
 	r.OldUnhealthy = change.OneLine(err)
-	if line := supervise.LastLine(s.Root.Output(r.Agent), from, r.From.Secrets); line != "" {
-		r.OldUnhealthy += "; its last output: " + visible.Line(line)
-	}
+	r.OldOutput = visible.Line(supervise.LastLine(s.Root.Output(r.Agent), from, r.From.Secrets))
 	r.Log.Error().Err(err).Msg("the old version failed its health check after the rollback")
 	return nil
 }

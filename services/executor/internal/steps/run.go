@@ -162,12 +162,14 @@ func Failure(step taskv1.Step, err error) *change.Failure {
 	switch r := fault.RefusalOf(err); {
 	case r != nil:
 		f.Code, f.Reason = r.GetCode(), visible.Line(r.GetMessage())
-	case errors.Is(err, syscall.ENOSPC):
+	case layout.Full(err):
 		f.Code, f.Reason = code.NoSpace, noSpaceAt(err)
 	case errors.Is(err, syscall.EROFS):
 		f.Code = code.RootReadOnly
 	case errors.Is(err, syscall.EXDEV):
 		f.Code = code.OtherFileSystem
+	case layout.Faulty(err):
+		f.Code = code.RootFaulty
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Code = code.TimedOut
 	}

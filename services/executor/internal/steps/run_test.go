@@ -42,6 +42,7 @@ func TestAFullDiskIsNamedOnceByThePathThatItIsAt(t *testing.T) {
 func TestAFailureOfTheFileSystemHasACodeOfItsOwn(t *testing.T) {
 	for err, want := range map[error]string{
 		syscall.EROFS: "ROOT_READ_ONLY", syscall.EXDEV: "OTHER_FILE_SYSTEM", syscall.ENOTDIR: "INTERNAL",
+		syscall.EIO: "ROOT_FAULTY", syscall.ESTALE: "ROOT_FAULTY", syscall.EDQUOT: "NO_SPACE",
 	} {
 		moved := fmt.Errorf("move: %w", &os.LinkError{Op: "rename", Old: "/r/agents/a", New: "/r/agents/b", Err: err})
 		if f := Failure(taskv1.Step_STEP_COMMIT, moved); f.Code != want || !strings.Contains(f.Reason, "/r/agents/a") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -126,9 +127,18 @@ var telling = regexp.MustCompile(`(?i:error|exception|panic|fatal|critical)(?: \
 
 // TellingLine returns the line of what an agent printed before its task failed that names the cause, or "". That is the
 // last line with the words of an error, since a usage text or a stack may follow it; without one, the last line. Such
-// texts are indented, so lines that are do not count.
+// texts are indented, so lines that are do not count. The line of the old version follows, when it failed then.
 func TellingLine(t Task) string {
-	lines := strings.Split(strings.TrimSpace(visible.Text(t.GetOutcome().GetLogTail())), "\n")
+	tail, old, failed := strings.Cut(visible.Text(t.GetOutcome().GetLogTail()), task.OldOutput)
+	line := tellingLine(tail)
+	if failed {
+		line = strings.TrimPrefix(line+"; the old version: "+tellingLine(old), "; ")
+	}
+	return line
+}
+
+func tellingLine(tail string) string {
+	lines := strings.Split(strings.TrimSpace(tail), "\n")
 	line := lines[len(lines)-1]
 	for _, l := range lines {
 		if indented := strings.TrimLeft(l, " \t") != l; !indented && telling.MatchString(l) {

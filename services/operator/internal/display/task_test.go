@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -64,4 +65,15 @@ func TestTheTellingLineIsTheOneThatNamesTheCause(t *testing.T) {
 
 func tellingLine(tail string) string {
 	return display.TellingLine(&taskv1.Task{Outcome: &taskv1.Outcome{LogTail: tail}})
+}
+
+func TestTheTellingLinesOfBothVersionsAreShown(t *testing.T) {
+	for tail, want := range map[string]string{
+		"busy\ncannot start\n" + task.OldOutput + "format 2": "cannot start; the old version: format 2",
+		task.OldOutput + "format 2":                          "the old version: format 2",
+	} {
+		if have := tellingLine(tail); have != want {
+			t.Errorf("%q: %q, want %q", tail, have, want)
+		}
+	}
 }

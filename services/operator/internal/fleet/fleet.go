@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -132,24 +131,27 @@ func Task(ctx context.Context, env *cli.Env, id string) (display.Task, error) {
 const outputsAtOnce = 20
 
 // OpenOutputs replaces the sealed output in the outcomes of tasks by its text, or by nothing after an error. An error
-// is Denied for a role that may not read the output of agents.
-func OpenOutputs(ctx context.Context, env *cli.Env, tasks []display.Task) (failed error) {
+// is Denied for a role that may not read the output of agents. Nothing is asked after the first error.
+func OpenOutputs(ctx context.Context, env *cli.Env, tasks []display.Task) error {
 	open := func(t display.Task) bool { return !secret.IsSealed(t.GetOutcome().GetLogTail()) }
 	sealed := slices.DeleteFunc(slices.Clone(tasks), open)
-	for some := range slices.Chunk(sealed, outputsAtOnce) {
-		q := &dispatcherv1.OpenOutputsRequest{}
-		for _, t := range some {
-			one := &dispatcherv1.SealedOutput{TaskId: t.GetId(), Sealed: t.GetOutcome().GetLogTail()}
-			q.Sealed = append(q.Sealed, one)
-			t.Outcome.LogTail = ""
-		}
-		r, err := cli.Call[*dispatcherv1.OpenOutputsResponse](ctx, env, q)
-		failed = cmp.Or(failed, err)
-		for n, text := range r.GetOutputs() {
-			some[n].Outcome.LogTail = text
-		}
+	var q []*dispatcherv1.SealedOutput
+	for _, t := range sealed {
+		q = append(q, &dispatcherv1.SealedOutput{TaskId: t.GetId(), Sealed: t.GetOutcome().GetLogTail()})
+		t.Outcome.LogTail = ""
 	}
-	return failed
+	for len(q) > 0 {
+		n := min(len(q), outputsAtOnce)
+		r, err := cli.Call[*dispatcherv1.OpenOutputsResponse](ctx, env, &dispatcherv1.OpenOutputsRequest{Sealed: q[:n]})
+		if err != nil {
+			return err
+		}
+		for i, text := range r.GetOutputs() {
+			sealed[i].Outcome.LogTail = text
+		}
+		q, sealed = q[n:], sealed[n:]
+	}
+	return nil
 }
 
 // Progress returns the progress of an intent from the dispatcher, with up to rows of its tasks.

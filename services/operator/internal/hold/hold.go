@@ -35,10 +35,11 @@ it there until the hold ends. Plans leave these servers out with the code HELD, 
 It is about every server that the selector matches, also later. A process that ends is still restarted, and drift is
 healed; a server can still be decommissioned. To change the end or the reason, hold it again.
 
---all pauses the site: every agent on every server, with an end and a reason. Rollouts wait, also those of the emergency
-lane, changes are refused, and none that is queued begins; what a server was asked before ends by itself, also where it
-begins later, as on an offline server. Nothing passes but the decommission of servers and requests for reports: end
-the pause before an undo. garrison status shows it.`,
+--all pauses the site: every agent on every server, with a reason, and with an end within 31 days. Rollouts wait, also
+those of the emergency lane, changes are refused, and none that is queued begins. A task that was assigned before the
+pause begins in it, at once or when its server is back, and ends by itself: garrison task list --state
+assigned,running names them. Nothing passes but the decommission of servers and requests for reports: end the pause
+before an undo. garrison status shows it.`,
 		Example: "  garrison hold beacon --on db-1 --until 2d -m \"incident 4711\"\n" +
 			"  garrison hold beacon --on env=prod --until 2026-12-27\n" +
 			"  garrison hold --all --until 8h -m \"move of the data centre\"\n" +

@@ -106,7 +106,7 @@ func tombstoneCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "tombstone SERVER",
 		Example: "  garrison server tombstone web-1 > dead",
-		Short:   "Print the signed proof that a server is dead, for executor uninstall --tombstone.",
+		Short:   "Print the signed proof that a server is dead, for executor uninstall --tombstone FILE.",
 		Args:    cli.Exactly("SERVER"),
 		RunE: func(c *cobra.Command, a []string) error {
 			found, err := deadServer(c.Context(), env, a[0])

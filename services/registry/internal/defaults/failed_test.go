@@ -3,9 +3,13 @@ package defaults_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -56,5 +60,19 @@ func TestABuildThatFailedOnlyOnServersThatAreGoneIsBrought(t *testing.T) {
 	w.join("s", "prod", "amd64")
 	if got := w.settle("s"); !slices.Equal(got, []string{"s.db"}) {
 		t.Errorf("installed %v", got)
+	}
+}
+
+func TestADefaultComesOnceTheTimeOfAHoldPassed(t *testing.T) {
+	for until, want := range map[int64][]string{100: nil, 99: {"s.db"}} { // it is 99
+		w := site()
+		w.set("db", onNew)
+		w.apply(ledger.Hold, "h", &holdv1.Hold{
+			Agent: "db", On: &intentv1.Selector{All: true}, Until: timestamppb.New(time.Unix(until, 0)),
+		})
+		w.join("s", "prod", "amd64")
+		if got := w.settle("s"); !slices.Equal(got, want) {
+			t.Errorf("until %d: installed %v, want %v", until, got, want)
+		}
 	}
 }

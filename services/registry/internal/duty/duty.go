@@ -6,7 +6,8 @@
 //
 // Guarantees:
 //
-//  1. A server becomes dead in one batch with the end of its last instances.
+//  1. A server becomes dead in one batch with the end of its last instances. The death is guarded on every fact about
+//     the server and its instances, so that an instance which is added meanwhile defeats it.
 //  2. No instance of a server that is dying is gone before the server is dead.
 //  3. An instance that was still wanted when its server began to die is unwanted.
 //  4. An instance whose intent was withdrawn before its change began is wanted as before, or gone; one whose server

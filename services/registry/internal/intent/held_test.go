@@ -2,10 +2,14 @@ package intent_test
 
 import (
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -47,5 +51,21 @@ func TestWhatDriftedIsHeldButForItsRepairAndItsRemoval(t *testing.T) {
 				t.Errorf("%v, changed %d; want %q", d.Refusal, d.Changed, c.want)
 			}
 		})
+	}
+}
+
+func TestAHoldWhoseTimePassedHoldsNothing(t *testing.T) {
+	for until, want := range map[int64]string{0: code.Held, 98: "", 99: "", 100: code.Held} { // it is 99
+		w := running(t, 1)
+		w.image("two", "2.0.0")
+		h := &holdv1.Hold{Agent: "web", On: everywhere}
+		if until != 0 {
+			h.Until = timestamppb.New(time.Unix(until, 0))
+		}
+		w.apply(ledger.Hold, "h", h)
+		d := w.decide("upgrade", upgradeAll())
+		if d.Refusal.GetCode() != want || (d.Changed == 1) != (want == "") {
+			t.Errorf("until %d: %v, changed %d; want %q", until, d.Refusal, d.Changed, want)
+		}
 	}
 }

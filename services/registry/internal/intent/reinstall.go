@@ -28,7 +28,11 @@ func reinstall(o *outcome, q *intentv1.Reinstall) *apiv1.Refusal {
 		return refusal
 	case s.Life != serverv1.Life_LIFE_ALIVE:
 		return selector.NotAlive(s)
-	case s.Reinstall != nil:
+	}
+	if paused := o.onHold(s, ""); paused != nil { // holds of single agents let it pass
+		return paused
+	}
+	if s.Reinstall != nil {
 		retryRemovals(o, s)
 		return nil
 	}

@@ -5,9 +5,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/hold"
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
@@ -48,6 +52,29 @@ func TestAReinstallUnwantsEveryInstanceInOneStep(t *testing.T) {
 	reasons := d.Drafts[len(d.Drafts)-1].Body.(*intentv1.Accepted).Reasons
 	if len(d.Drafts) != 1 || len(reasons) != 1 || reasons[0].Code != "SERVER_REINSTALLING" {
 		t.Errorf("an install meanwhile: %d drafts, %v; want the server left out", len(d.Drafts), reasons)
+	}
+}
+
+func TestAReinstallWaitsForTheEndOfAPauseAndForNoHoldOfAnAgent(t *testing.T) {
+	site := hold.ID("", hold.Site())
+	until := func(at int64) *holdv1.Hold {
+		return &holdv1.Hold{On: hold.Site(), Until: timestamppb.New(time.Unix(at, 0))}
+	}
+	for name, c := range map[string]struct {
+		id   string
+		hold *holdv1.Hold
+		want string
+	}{
+		"a pause of the site":   {site, until(100), code.Held},
+		"one whose time passed": {site, until(99), ""},
+		"a hold of an agent":    {"h", &holdv1.Hold{Agent: "web", On: everywhere}, ""},
+	} {
+		w := running(t, 1)
+		w.apply(ledger.Hold, c.id, c.hold)
+		d := intent.Decide(w, reinstallOf("s0", "first"))
+		if d.Refusal.GetCode() != c.want || (d.Changed == 1) != (c.want == "") {
+			t.Errorf("%s: %v, changed %d; want %q", name, d.Refusal, d.Changed, c.want)
+		}
 	}
 }
 

@@ -227,6 +227,18 @@ func TestARolloutThatCannotBeginOrEndAsAskedIsRefused(t *testing.T) {
 	}
 }
 
+func TestARolloutPlansWhatAHoldWhoseTimePassedHeld(t *testing.T) {
+	for until, want := range map[int64]string{1000: "", 1001: code.Held} { // it is 1000
+		w := fleet(1)
+		w.apply(ledger.Hold, "h", &holdv1.Hold{
+			Agent: "web", On: &intentv1.Selector{All: true}, Until: timestamppb.New(time.Unix(until, 0)),
+		})
+		if p := w.asked(nil); p.Refusal.GetCode() != want || (len(p.Targets) == 1) != (want == "") {
+			t.Errorf("until %d: %d servers, %v; want %q", until, len(p.Targets), p.Refusal, want)
+		}
+	}
+}
+
 // More than intent.MostAtOnce servers change in waves, or the intent says that they need not.
 func TestARolloutOfManyServersInOneWaveIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 	t.Parallel()

@@ -92,6 +92,15 @@ func (v *records) NameHolder(name, but string) string {
 	return ""
 }
 
+// LastOn returns the sequence of the last fact about a server or an instance on it, also one that is gone.
+func LastOn(v *View, server string) uint64 {
+	last := v.servers.Sequence(server)
+	for agent := range v.agents.Keys() { // an instance is of an agent that is or was there
+		last = max(last, v.instances.Sequence(ledger.Key(server, agent)))
+	}
+	return last
+}
+
 // forget removes a server from the view with all its records and their sequences: a server's id is
 // never used again, so no guard will need them.
 func (v *View) forget(id string, groups []index.Group) {
@@ -102,7 +111,7 @@ func (v *View) forget(id string, groups []index.Group) {
 		v.indexInstance(key, fieldsOf(row(v.instances, key)), nil)
 		v.instances.Forget(key)
 	}
-	for a := range v.agents.All() {
+	for a := range v.agents.Keys() {
 		v.instances.Forget(ledger.Key(id, a)) // the sequences of gone instances
 	}
 	for _, key := range slices.Collect(v.removedBy.Prefixed(groupAll, ledger.Key(id, ""), "")) {

@@ -54,6 +54,11 @@ func (a holds) check(next *holdv1.Hold) error {
 			next.Until.AsTime().UTC().Format(time.RFC3339)).
 			Try("garrison hold " + cmp.Or(next.Agent, "--all") + " --until 24h")
 	}
+	if last := a.records.Now().Add(holdnoun.LongestPause); next.Agent == "" && next.Until.AsTime().After(last) {
+		return request.Invalid(code.BadHold, "the site would be paused until %s; a pause lasts for %d days at most",
+			next.Until.AsTime().UTC().Format(time.RFC3339), holdnoun.LongestPause/(24*time.Hour)).
+			Try("garrison hold --all --until 8h -m WHY")
+	}
 	return nil
 }
 

@@ -125,6 +125,27 @@ func TestEveryChangeOfAHeldAgentIsLeftOutWhereItIsHeld(t *testing.T) {
 	}
 }
 
+// A pause of ten years is a mistyped time.
+func TestAPauseOfTheSiteLastsForAMonthAtMost(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, c := range []struct {
+		agent string
+		lasts time.Duration
+		want  string
+	}{
+		{"", holdnoun.LongestPause + time.Second, code.BadHold},
+		{"", 10 * 365 * 24 * time.Hour, code.BadHold},
+		{"", holdnoun.LongestPause, ""},
+		{"web", 10 * 365 * 24 * time.Hour, ""},
+	} {
+		h := &holdv1.Hold{Agent: c.agent, On: holdnoun.Site(), Until: timestamppb.New(s.At.Add(c.lasts))}
+		if have := recordstest.Code(s.World, s.noted("a move"), record.Set(h)); have != c.want {
+			t.Errorf("%q for %s: %q, want %q", c.agent, c.lasts, have, c.want)
+		}
+	}
+}
+
 func TestAHoldEndsAsAWhole(t *testing.T) {
 	t.Parallel()
 	s := start(t)

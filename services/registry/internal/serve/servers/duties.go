@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/signing"
+	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
 // dutiesEvery is how often duties are looked for without a wake-up: what could not be recorded is
@@ -162,6 +163,10 @@ func (d *Duties) draft(s *serverv1.Server, u duty.Unit) []ledger.Draft {
 		}
 		f := d.records.Own(noun, key, c.Body, ledger.CausedByFact(d.records.View.Sequence(noun, key)))
 		f.Request = intent
+		if _, dies := c.Body.(*serverv1.Dead); dies { // an instance that another registry adds meanwhile defeats it
+			drafts = append(drafts, ledger.OnAllOf(f, view.LastOn(d.records.View, s.Id)))
+			continue
+		}
 		drafts = append(drafts, d.records.Guard(f))
 	}
 	return drafts
