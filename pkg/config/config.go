@@ -5,12 +5,16 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 )
 
 // ErrUsage is what Parse returns after it has printed what is wrong and how to call the program.
@@ -28,6 +32,25 @@ func ExitCode(err error) int {
 		return 2
 	}
 	return 1
+}
+
+// oneDash is the name of a flag of several letters behind one dash, as package flag prints it; the pages of this product
+// write two.
+var oneDash = regexp.MustCompile(`(?m)(^  |: |flag )-([a-z][a-z0-9-]+)`)
+
+// nearestFlag returns the flag that an unknown one was meant for.
+func nearestFlag(fs *flag.FlagSet, err error) string {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	near := ""
+	if unknown {
+		near = nearest.Name(name, func(yield func(string) bool) {
+			fs.VisitAll(func(f *flag.Flag) { yield(f.Name) })
+		})
+	}
+	if near == "" {
+		return ""
+	}
+	return ". Nearest: --" + near
 }
 
 // meant returns the flag that an argument was meant for: a name is often written without --name.
@@ -48,15 +71,20 @@ func Parse(fs *flag.FlagSet, args []string, getenv func(string) string, stderr i
 	fs.Usage = help
 	fs.SetOutput(stderr)
 	if errors.Is(err, flag.ErrHelp) {
+		var page bytes.Buffer
+		fs.SetOutput(&page)
 		help()
+		fs.SetOutput(stderr)
+		_, _ = stderr.Write(oneDash.ReplaceAll(page.Bytes(), []byte("$1--$2")))
 		return ErrHelp
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v (-h shows the flags)\n", fs.Name(), err)
+		fmt.Fprintf(stderr, "%s: %s%s (--help shows the flags)\n", fs.Name(),
+			oneDash.ReplaceAllString(err.Error(), "$1--$2"), nearestFlag(fs, err))
 		return ErrUsage
 	}
 	if fs.NArg() > 0 {
-		fmt.Fprintf(stderr, "%s: unexpected argument %q (only flags stand here; -h shows them)%s\n", fs.Name(),
+		fmt.Fprintf(stderr, "%s: unexpected argument %q (only flags stand here; --help shows them)%s\n", fs.Name(),
 			fs.Arg(0), meant(fs))
 		return ErrUsage
 	}
@@ -98,7 +126,7 @@ func Missing(fs *flag.FlagSet, name string) error {
 }
 
 // Command takes the command from the arguments: the first one, unless it is a flag; then it
-// is the first of commands. Another word is refused.
+// is the first of commands. The word version is the flag --version. Another word is refused.
 func Command(
 	program string,
 	args []string,
@@ -107,6 +135,9 @@ func Command(
 ) (command string, rest []string, err error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return commands[0], args, nil
+	}
+	if args[0] == notASetting && len(args) == 1 {
+		return commands[0], []string{"--" + notASetting}, nil
 	}
 	if !slices.Contains(commands, args[0]) {
 		fmt.Fprintf(stderr, "%s: no command %q (want %s)\n", program, args[0], orList(commands))

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +24,9 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 		"from the command line":      {[]string{"--count", "1", "--log-level", "warn"}, "warn", ""},
 		"a bad variable":             {nil, "", "GARRISON_COUNT"},
 		"an unexpected argument":     {[]string{"--count", "1", "stray"}, "", `unexpected argument "stray"`},
-		"a flag that does not exist": {[]string{"--nope"}, "", "-nope"},
+		"a flag that does not exist": {[]string{"--nope"}, "", "not defined: --nope (--help"},
+		"a flag with a typing error": {[]string{"--log-levle"}, "", "--log-levle. Nearest: --log-level (--help"},
+		"a value that is no number":  {[]string{"--count", "x"}, "", "for flag --count: parse error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := flag.NewFlagSet("test", flag.ContinueOnError)
@@ -40,6 +44,24 @@ func TestTheCommandLineWinsOverTheEnvironment(t *testing.T) {
 				t.Errorf("level %q, want %q", *level, c.level)
 			}
 		})
+	}
+}
+
+// The pages write two dashes, and so does the help.
+func TestHelpWritesFlagsWithTwoDashes(t *testing.T) {
+	fs := flag.NewFlagSet("test", flag.ContinueOnError)
+	fs.String("log-level", "info", "one of `LEVELS`")
+	var stderr bytes.Buffer
+	err := config.Parse(fs, []string{"--help"}, func(string) string { return "" }, &stderr)
+	if !errors.Is(err, config.ErrHelp) || !strings.Contains(stderr.String(), "\n  --log-level LEVELS\n") {
+		t.Errorf("have %v and\n%s", err, &stderr)
+	}
+}
+
+func TestVersionIsAlsoACommand(t *testing.T) {
+	command, rest, err := config.Command("test", []string{"version"}, io.Discard, "run", "health")
+	if err != nil || command != "run" || !slices.Equal(rest, []string{"--version"}) {
+		t.Errorf("have %s %q, %v", command, rest, err)
 	}
 }
 

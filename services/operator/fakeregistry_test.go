@@ -45,6 +45,7 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	f.servers(t, s)
 	f.invitations(t, s)
 	f.instances(t, s)
+	f.logs(t, s, c)
 	if err := facts.Serve(s, c); err != nil {
 		t.Fatal(err)
 	}

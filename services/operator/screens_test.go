@@ -21,7 +21,7 @@ var screens = map[string]string{
 	"help": "", "up": "up beacon@2.0.0 --on all", "up-many": "up many@2.0.0 --on all",
 	"server-list": "server list", "instance-list": "instance list", "image-list": "image list tools",
 	"intent-list": "intent list", "events": "events", "explain": "explain web-1", "check": "check",
-	"rollout-list": "rollout list", "rollout-show": "rollout show " + paused,
+	"rollout-list": "rollout list", "logs": "logs web-1 beacon --times", "rollout-show": "rollout show " + paused,
 	"task-show": "task show " + ident.From("flaky", web2),
 }
 
@@ -50,17 +50,23 @@ func TestTheScreensOfADayAreAsTheyWere(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			run(ctx, env, strings.Fields(line))
-			have := made.ReplaceAllString(said.String(), "01900000-0000")
-			golden := filepath.Join("testdata", "screens", name+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(have), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil || have != string(want) {
-				t.Errorf("%v; have\n%s\nwant\n%s", err, have, want)
-			}
+			golden(t, name, said.String())
 		})
+	}
+}
+
+// golden compares what a screen shows with its file, and writes that with -update.
+func golden(t *testing.T, name, have string) {
+	t.Helper()
+	have = made.ReplaceAllString(have, "01900000-0000")
+	file := filepath.Join("testdata", "screens", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(have), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || have != string(want) {
+		t.Errorf("%v; have\n%s\nwant\n%s", err, have, want)
 	}
 }

@@ -266,23 +266,23 @@ Stop it with:
 // newServer adds a server to an environment with a default: one command on the server, none on the control plane.
 func (s *show) newServer(ctx context.Context) error {
 	s.title("Say once what every new server of an environment runs, and make one token for many servers.")
-	delta, err := s.prepareNewServer(ctx)
+	added, err := s.prepareNewServer(ctx)
 	if err != nil {
 		return err
 	}
 	s.title("Start a new server with an empty disk. Everything that its environment wants follows.")
 	say("$ executor run --token-file garrison.token")
 	started := time.Now()
-	if err := delta.Executor.Start(); err != nil {
+	if err := added.Executor.Start(); err != nil {
 		return err
 	}
-	answers := func(ctx context.Context) error { _, err := s.agent.version(ctx, delta); return err }
+	answers := func(ctx context.Context) error { _, err := s.agent.version(ctx, added); return err }
 	if err := s.wait(ctx, "the agent answers on the new server", answers); err != nil {
 		return err
 	}
 	say("%.1f s later its agent answers over HTTP", time.Since(started).Seconds())
 	version := s.agent.versions[0]
-	s.servers = append(s.servers, delta)
+	s.servers = append(s.servers, added)
 	converged := func(ctx context.Context) error { return s.converged(ctx, version, len(s.servers)) }
 	if err := s.wait(ctx, "it is converged", converged); err != nil {
 		return err
@@ -312,7 +312,11 @@ func (s *show) prepareNewServer(ctx context.Context) (*rig.Server, error) {
 		return nil, err
 	}
 	say("$ garrison token create prod-servers --uses 100 --env prod > garrison.token")
-	return s.fleet.NewServer("delta", token, port)
+	host, err := os.Hostname() // a server that joins with a token for many has the name of its machine
+	if err != nil {
+		return nil, err
+	}
+	return s.fleet.NewServer(host, token, port)
 }
 
 // badVersion is a build that exits at once.

@@ -22,7 +22,7 @@ func TestAHandOutNeedsADirectory(t *testing.T) {
 	keys := []string{"keys", "--data", data, "--url", "tls://bus:4222", "--hand-out"}
 	var stderr bytes.Buffer
 	if got := run(t.Context(), append(keys, ""), io.Discard, &stderr); got != 2 ||
-		!strings.Contains(stderr.String(), "flag -hand-out") {
+		!strings.Contains(stderr.String(), "flag --hand-out") {
 		t.Errorf("an empty directory: exit code %d, %s", got, &stderr)
 	}
 	if got := run(t.Context(), append(keys, parts), io.Discard, &stderr); got != 0 {
@@ -39,7 +39,7 @@ func TestADeadlineIsADurationAboveZero(t *testing.T) {
 		for _, value := range []string{"0", "-5s", "ten"} {
 			var stderr bytes.Buffer
 			got := run(t.Context(), []string{"run", "--data", t.TempDir(), "--" + name, value}, io.Discard, &stderr)
-			if got != 2 || !strings.Contains(stderr.String(), "flag -"+name) {
+			if got != 2 || !strings.Contains(stderr.String(), "flag --"+name) {
 				t.Errorf("--%s %s: exit code %d, %s", name, value, got, &stderr)
 			}
 		}

@@ -115,12 +115,15 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 		}
 		if can {
 			env.Say("your last change: %s, %s, %s", display.BriefText(past.GetIntent()),
-				output.Stamp(past.GetDecidedAt()), past.GetId())
+				output.Stamp(past.GetDecidedAt()), output.ShortID(env.Output.View(), past.GetId()))
 			return past, nil
 		}
 	}
-	return nil, cli.Usage("no change of yours can be undone: of %s, the last %s were looked at. Try: garrison undo "+
-		"--list, or garrison intent list", c.Actor(), output.Plural(min(asked, mostAsked), "change"))
+	of := c.Actor() + " changed nothing yet"
+	if asked > 0 {
+		of = "not one of the last " + output.Plural(min(asked, mostAsked), "change") + " of " + c.Actor()
+	}
+	return nil, cli.Usage("no change of yours can be undone: %s. Try: garrison undo --list, or garrison intent list", of)
 }
 
 // undoes reports whether there is an undo of what an intent did, as the list of intents alone knows it.

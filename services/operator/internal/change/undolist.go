@@ -28,7 +28,8 @@ type row = *registryv1.InstanceRow
 
 // ways lists how far each agent can go back, and what that costs on its server.
 var ways = output.Listing[row]{
-	Name: func(r row) string { return r.GetServerName() + "/" + r.GetInstance().GetAgent() },
+	Name:  func(r row) string { return r.GetServerName() + "/" + r.GetInstance().GetAgent() },
+	Order: "server",
 	Columns: []output.Column[row]{
 		output.Col("SERVER", row.GetServerName),
 		output.Col("AGENT", func(r row) string { return r.GetInstance().GetAgent() }),
@@ -37,7 +38,9 @@ var ways = output.Listing[row]{
 		output.Col("FROM", fromWhere),
 		output.Col("UNTIL", until),
 		output.Col("DISK", func(r row) string { return diskText(r.GetInstance()) }),
-		output.Col("INTENT", func(r row) string { return r.GetInstance().GetIntentId() }),
+		{Title: "INTENT", Value: func(v output.View, r row) string {
+			return output.ShortID(v, r.GetInstance().GetIntentId())
+		}},
 		output.Wide("KEPT", func(r row) string {
 			var all []string
 			for _, k := range r.GetInstance().GetKept() {

@@ -234,7 +234,8 @@ type difference = *registryv1.Difference
 
 // listing lists differences.
 var listing = output.Listing[difference]{
-	Name: func(d difference) string { return d.GetServerName() + "/" + d.GetAgent() + "/" + d.GetCause() },
+	Name:  func(d difference) string { return d.GetServerName() + "/" + d.GetAgent() + "/" + d.GetCause() },
+	Order: "server",
 	Columns: []output.Column[difference]{
 		output.Col("SERVER", difference.GetServerName),
 		output.Col("AGENT", difference.GetAgent),

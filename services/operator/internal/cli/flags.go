@@ -200,7 +200,7 @@ func PairsVar(
 func OutputFlags(o *output.Printer, f *pflag.FlagSet) {
 	o.Format = output.FormatTable
 	f.VarP(textValue(&o.Format, output.CheckFormat).Words(output.Formats), "output", "o",
-		"`FORMAT`: "+strings.Join(output.Formats, ", ")+", template=TEXT")
+		"`FORMAT`: "+strings.Join(output.Formats, ", "))
 	f.Var(ValueOf(&o.Filter, output.ParseFilter, (*output.Filter).String), "jq",
 		"print what this jq program `EXPR` makes of the rows, an array of objects with the keys of the columns; with "+
 			"-o json, of that document")

@@ -256,7 +256,7 @@ var otherFlags = map[string][]otherFlag{
 	"A": {{"limit", "--limit all"}, {"on", "--on all"}}, "all": {{"limit", "--limit all"}, {"on", "--on all"}},
 	"state": {{"presence", "--presence"}}, "status": {{"state", "--state"}, {"presence", "--presence"}},
 	"json": {{"output", "-o json"}}, "yaml": {{"output", "-o yaml"}}, "wide": {{"output", "-o wide"}},
-	"format": {{"output", "-o FORMAT"}}, "template": {{"output", "-o template=TEXT"}},
+	"format": {{"output", "-o FORMAT"}}, "template": {{"jq", "--jq EXPR"}},
 	"q": {{"output", "-o name"}}, "quiet": {{"output", "-o name"}},
 	"sort-by": {{"sort", "--sort"}}, "no-color": {{"color", "--color never"}}, "colour": {{"color", "--color"}},
 	"check": {{"dry-run", "--dry-run"}}, "diff": {{"dry-run", "--dry-run"}}, "noop": {{"dry-run", "--dry-run"}},

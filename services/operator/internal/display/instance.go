@@ -22,7 +22,8 @@ type Instance = *registryv1.InstanceRow
 
 // Instances lists instances.
 var Instances = output.Listing[Instance]{
-	Name: func(r Instance) string { return r.GetServerName() + "/" + agentName(r) },
+	Name:  func(r Instance) string { return r.GetServerName() + "/" + agentName(r) },
+	Order: "server",
 	Columns: []output.Column[Instance]{
 		output.Col("SERVER", Instance.GetServerName),
 		output.Col("AGENT", agentName),

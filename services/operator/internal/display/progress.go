@@ -125,7 +125,7 @@ var Plan = output.Listing[PlanTarget]{
 				t.GetTo().GetDigest())
 		}},
 		output.Col("WHAT", MoveText),
-		output.Col("OWN", func(t PlanTarget) string { return output.Pairs(t.GetOwn()) }),
+		output.Col("OWN", func(t PlanTarget) string { return output.Pairs(t.GetOwn()) }).IfSet(),
 		output.Col("REASON", func(t PlanTarget) string { return Reason(t.GetReason()) }),
 		output.Wide("IMAGE", func(t PlanTarget) string { return t.GetTo().GetId() }),
 	},

@@ -57,7 +57,8 @@ type Server = *serverv1.Server
 
 // Servers lists servers.
 var Servers = output.Listing[Server]{
-	Name: func(s Server) string { return s.GetName() },
+	Name:  func(s Server) string { return s.GetName() },
+	Order: "name",
 	Columns: []output.Column[Server]{
 		output.Col("NAME", Server.GetName),
 		{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -117,7 +118,8 @@ func (f *filter) request(args []string) (*registryv1.ListInstancesRequest, error
 	if f.q.On, err = f.on.Labelled(f.labels); err != nil {
 		return nil, err
 	}
-	f.q.UnconfirmedFor, f.q.WithExternal, f.q.WithExecutors = cli.Within(f.unconfirmed), true, true
+	f.q.UnconfirmedFor, f.q.WithExternal = cli.Within(f.unconfirmed), true
+	f.q.WithExecutors = f.q.Kind == agentv1.Kind_KIND_SELF || f.q.Agent == "executor"
 	return f.q, nil
 }
 

@@ -64,7 +64,7 @@ func TestColorChangesNeitherTheTextNorTheWidthsOfATable(t *testing.T) {
 }
 
 func TestDocumentsRowsAndNamesAreNeverColored(t *testing.T) {
-	for _, format := range []string{FormatJSON, FormatJSONL, FormatYAML, FormatName, FormatRows, "template={{.name}}"} {
+	for _, format := range []string{FormatJSON, FormatJSONL, FormatYAML, FormatName} {
 		var out strings.Builder
 		p := printer(&out, format)
 		p.Paint = true

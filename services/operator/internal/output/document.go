@@ -120,49 +120,27 @@ func setRows[T any](whole any, rows []T) {
 // ShowBare prints the whole message in JSON and YAML, and in other formats only one text of it, ready to redirect to a
 // file.
 func ShowBare(p *Printer, whole proto.Message, text string) error {
-	switch p.Format {
-	case FormatJSON, FormatYAML:
+	switch {
+	case p.Format == FormatJSON || p.Format == FormatYAML || p.Filter != nil:
 		return p.PrintDocument(p.Format, whole)
-	case FormatRows:
-		if p.Filter != nil {
-			return p.PrintDocument(FormatJSON, whole)
-		}
-	case FormatJSONL:
+	case p.Format == FormatJSONL:
 		return printLines(p.Out, []proto.Message{whole})
 	}
 	_, err := fmt.Fprintln(p.Out, visible.Text(text))
 	return err
 }
 
-// ShowDocument prints one value that has no columns: whole in JSON and YAML, on a line in JSON lines and rows, and in
-// other formats as the given text. A template has the keys of its JSON.
+// ShowDocument prints one value that has no columns: whole in JSON and YAML, on a line in JSON lines, and in other
+// formats as the given text.
 func ShowDocument(p *Printer, value any, text string) error {
 	switch {
 	case p.Format == FormatJSON || p.Format == FormatYAML || p.Filter != nil:
 		return p.PrintDocument(p.Format, value)
 	case p.Format == FormatJSONL:
 		return printLines(p.Out, []any{value})
-	case !p.flat():
-		paint := p.Paint && Paint(p.IsTable())
-		_, err := io.WriteString(p.Out, paint.Screen(visible.Text(text)))
-		return err
 	}
-	data, err := Encode(value)
-	if err != nil {
-		return err
-	}
-	var row map[string]any
-	if err := json.Unmarshal(data, &row); err != nil {
-		return err
-	}
-	shape, err := p.template()
-	if err != nil {
-		return err
-	}
-	line, err := flatLine(shape, row)
-	if err == nil {
-		_, err = fmt.Fprintln(p.Out, line)
-	}
+	paint := p.Paint && Paint(p.IsTable())
+	_, err := io.WriteString(p.Out, paint.Screen(visible.Text(text)))
 	return err
 }
 

@@ -27,8 +27,8 @@ func filtered(t *testing.T, format, program string) (*strings.Builder, *Printer)
 func TestAFilterPrintsWhatItMakesOfTheData(t *testing.T) {
 	for _, c := range []struct{ format, program, want string }{
 		{FormatTable, ".[].name", "web-2\nweb-1\n"},
-		{FormatRows, "length", "2\n"},
-		{FormatRows, `map(select(.name == "web-1")) | .[0] | {id, name}`, `{"id":"a","name":"web-1"}` + "\n"},
+		{FormatTable, "length", "2\n"},
+		{FormatTable, `map(select(.name == "web-1")) | .[0] | {id, name}`, `{"id":"a","name":"web-1"}` + "\n"},
 		{FormatTable, "sort_by(.name)[] | [.name, .since] | @tsv", "web-1\t2026-01-31T09:00:00Z\n" +
 			"web-2\t2026-01-31T11:59:00Z\n"},
 		{FormatJSON, ".servers | map(.id) | join(\",\")", "b,a\n"},

@@ -36,17 +36,17 @@ func cutTo[T any](v View, columns []Column[T], rows []T, headers bool, width int
 		}
 	}
 	for {
-		have := widths(v, kept, rows, headers)
+		cut, have := slices.Clone(kept), widths(v, kept, rows, headers)
 		for total(have) > width {
-			widest := widestCut(kept, have)
+			widest := widestCut(cut, have)
 			if widest < 0 {
 				break
 			}
 			have[widest]--
-			kept[widest].Cut = have[widest]
+			cut[widest].Cut = have[widest]
 		}
 		if total(have) <= width || len(kept) < 2 {
-			return kept
+			return cut
 		}
 		kept = slices.Delete(kept, lastLess(kept), lastLess(kept)+1)
 	}

@@ -26,11 +26,10 @@ const (
 	FormatJSONL = "jsonl"
 	FormatYAML  = "yaml"
 	FormatName  = "name"
-	FormatRows  = "rows"
 )
 
 // Formats lists the formats of data.
-var Formats = []string{FormatTable, FormatWide, FormatJSON, FormatJSONL, FormatYAML, FormatName, FormatRows}
+var Formats = []string{FormatTable, FormatWide, FormatJSON, FormatJSONL, FormatYAML, FormatName}
 
 // Printer prints data in the format that the flags of the command line select.
 type Printer struct {
@@ -42,26 +41,19 @@ type Printer struct {
 	Columns   []string
 	Sort      string
 	Width     func() int      // the columns of the terminal that is printed on; nil or 0 for another stream
-	Paint     Paint           // tables are coloured; documents and rows never are
+	Paint     Paint           // tables are coloured; documents never are
 	Filter    *Filter         // --jq; nil prints the data itself
 	Context   context.Context // ends a filter; nil means that only its end does
 	LeftOut   func([]string)  // receives once the titles of the columns that do not fit; may be nil
 }
 
-// CheckFilter completes the format of a filter, and refuses one that prints no data: a filter works on what -o json
-// prints, and otherwise on flat rows.
+// CheckFilter refuses a format with a filter that prints no data: a filter works on what -o json prints, and otherwise
+// on flat rows.
 func (p *Printer) CheckFilter() error {
-	if p.Filter == nil {
+	if p.Filter == nil || p.Format == FormatTable || p.Format == FormatJSON {
 		return nil
 	}
-	switch p.Format {
-	case FormatTable:
-		p.Format = FormatRows
-	case FormatRows, FormatJSON:
-	default:
-		return fmt.Errorf("--jq works with -o rows and -o json, not with -o %s", p.Format)
-	}
-	return nil
+	return fmt.Errorf("--jq works on rows, and on documents with -o json, not with -o %s", p.Format)
 }
 
 // filter prints what the filter makes of a document.
@@ -113,6 +105,9 @@ func ShowIn[T any](p *Printer, v View, l Listing[T], whole any, rows []T) error 
 
 // ShowOne prints one object; tables become one line per column, followed by the pairs of more.
 func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string) error {
+	if p.flat() {
+		return filterFlat(p, v, l, thing)
+	}
 	switch p.Format {
 	case FormatJSON, FormatYAML:
 		return p.PrintDocument(p.Format, thing)
@@ -121,12 +116,6 @@ func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string
 	case FormatName:
 		_, err := fmt.Fprintln(p.Out, visible.Text(l.Name(thing)))
 		return err
-	}
-	if p.flat() {
-		if p.Filter != nil {
-			return filterFlat(p, v, l, thing)
-		}
-		return printFlat(p, v, l, []T{thing})
 	}
 	columns, err := Chosen(p.Columns, true, l.Columns)
 	if err != nil {
@@ -170,10 +159,14 @@ func NewParts[T any](p *Printer, v View, l Listing[T]) *Parts[T] {
 	return &Parts[T]{printer: p, view: v, listing: l}
 }
 
-// Show prints the next part.
+// Show prints the next part. A part is sorted in itself: a service lists by id, and only a list of several parts, each
+// of a thousand rows, shows it.
 func (s *Parts[T]) Show(rows []T) error {
+	if err := sortRows(s.printer.Sort, s.view, s.listing, rows); err != nil {
+		return err
+	}
 	if s.printer.flat() {
-		return printFlat(s.printer, s.view, s.listing, rows)
+		return filterRows(s.printer, s.view, s.listing, rows)
 	}
 	switch s.printer.Format {
 	case FormatJSONL:
@@ -193,13 +186,13 @@ func (s *Parts[T]) Show(rows []T) error {
 		if err != nil {
 			return err
 		}
-		s.columns = columns
+		s.columns = withoutSparse(s.printer, s.view, columns, rows)
 		if len(s.printer.Columns) == 0 && !s.view.Wide {
 			as := cutTo[T]
 			if s.listing.Tells {
 				as = fit[T]
 			}
-			s.columns = as(s.view, columns, rows, headers, s.printer.width())
+			s.columns = as(s.view, s.columns, rows, headers, s.printer.width())
 			s.printer.sayLeftOut(leftOut(s.view, columns, s.columns, rows))
 		}
 	}

@@ -22,6 +22,7 @@ type Column[T any] struct {
 	Value  func(View, T) string
 	Key    func(T) string // sort key; nil sorts by the printed value
 	Data   func(T) any    // the value of flat objects, where that is no text; may be nil
+	Sparse bool           // a table leaves it out when it is empty in all rows of the first part
 	Number bool           // its values are whole numbers; an empty one is 0
 	Min    int            // minimum width, for listings that are printed in parts
 	Cut    int            // the width to which its cells are cut; 0 means that they are whole
@@ -46,6 +47,12 @@ func (c Column[T]) Numeric() Column[T] {
 	return c
 }
 
+// IfSet returns the column as one that a table leaves out when it is empty in all rows.
+func (c Column[T]) IfSet() Column[T] {
+	c.Sparse = true
+	return c
+}
+
 // Since returns a column with the age of a time. It sorts by the time.
 func Since[T any](title string, at func(T) *timestamppb.Timestamp) Column[T] {
 	return Column[T]{
@@ -59,7 +66,8 @@ func Since[T any](title string, at func(T) *timestamppb.Timestamp) Column[T] {
 type Listing[T any] struct {
 	Name    func(T) string // what -o name prints
 	Columns []Column[T]
-	Tells   bool // its texts are what is asked for: what does not fit beside a row is printed below it, and never cut
+	Order   string // the column that its rows are sorted by without --sort; "" keeps the order of the service
+	Tells   bool   // its texts are what is asked for: what does not fit beside a row is printed below it, and never cut
 }
 
 // Chosen returns the columns of --columns, or the default ones.
@@ -76,6 +84,16 @@ func Chosen[T any](asked []string, wide bool, all []Column[T]) ([]Column[T], err
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// withoutSparse returns the columns without those that are empty in all rows and need not be there.
+func withoutSparse[T any](p *Printer, v View, columns []Column[T], rows []T) []Column[T] {
+	if len(p.Columns) > 0 || v.Wide {
+		return columns
+	}
+	return slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool {
+		return c.Sparse && !slices.ContainsFunc(rows, func(r T) bool { return c.Value(v, r) != "" })
+	})
 }
 
 // CheckColumns returns an error if --columns or --sort names a column that the listing lacks.
@@ -111,6 +129,7 @@ func columnNamed[T any](flag, name string, all []Column[T]) (Column[T], error) {
 
 // sortRows sorts rows by a column, numbers numerically.
 func sortRows[T any](by string, v View, l Listing[T], rows []T) error {
+	by = cmp.Or(by, l.Order)
 	if by == "" {
 		return nil
 	}
@@ -144,7 +163,7 @@ func natural(a, b string) int {
 
 // PrintFitted prints a table of columns as they fit into the terminal of the printer.
 func PrintFitted[T any](p *Printer, v View, columns []Column[T], rows []T) error {
-	return printTable(p, v, fit(v, columns, rows, true, p.width()), rows, true)
+	return printTable(p, v, fit(v, withoutSparse(p, v, columns, rows), rows, true, p.width()), rows, true)
 }
 
 // printTable prints columns two spaces apart, without rules.

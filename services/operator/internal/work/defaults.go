@@ -51,7 +51,7 @@ func ProposeDefaults(ctx context.Context, env *cli.Env, f DefaultsFlags, d Defau
 		return err
 	}
 	env.Say("%s", d.Summary(r))
-	p := &Planned{plans: r.GetPlans(), targets: r.GetTargets()}
+	p := &Planned{plans: r.GetPlans(), targets: byName(r.GetTargets())}
 	if f.DryRun {
 		p.say(env)
 		return p.List(env)

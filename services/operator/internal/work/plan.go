@@ -2,6 +2,8 @@ package work
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -39,11 +41,19 @@ func plan(
 			return nil, err
 		}
 		p.plans = append(p.plans, r.GetPlans()...)
-		p.targets = append(p.targets, r.GetTargets()...)
+		p.targets = append(p.targets, byName(r.GetTargets())...)
 		p.values, p.more = append(p.values, r.GetValues()...), p.more+r.GetMoreValues()
 		p.many = p.many || q.EveryAgent
 	}
 	return p, nil
+}
+
+// byName sorts the targets of a plan by the names of their servers.
+func byName(targets []display.PlanTarget) []display.PlanTarget {
+	slices.SortStableFunc(targets, func(a, b display.PlanTarget) int {
+		return strings.Compare(a.GetServerName(), b.GetServerName())
+	})
+	return targets
 }
 
 // document returns the plan as JSON prints it.

@@ -29,7 +29,11 @@ import (
 func (o *outcome) agent(name string) (*agentv1.Agent, *apiv1.Refusal) {
 	a, ok := o.reader.Agent(name)
 	if !ok {
-		return nil, UnknownAgent(o.reader, name)
+		refusal := UnknownAgent(o.reader, name)
+		if refusal.Nearest == "" {
+			refusal.Try = string(fault.Hintf("garrison agent list, or garrison agent create %s", name))
+		}
+		return nil, refusal
 	}
 	if a.Kind == agentv1.Kind_KIND_EXTERNAL {
 		return nil, &apiv1.Refusal{
@@ -47,7 +51,7 @@ func UnknownAgent(r interface{ AgentNames() iter.Seq[string] }, name string) *ap
 	return &apiv1.Refusal{
 		Code: code.UnknownAgent, Message: fmt.Sprintf("no agent %q", name),
 		Nearest: nearest.Name(name, r.AgentNames()),
-		Try:     string(fault.Hintf("garrison agent list, or garrison agent create %s", name)),
+		Try:     "garrison agent list",
 	}
 }
 
