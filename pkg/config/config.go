@@ -34,8 +34,8 @@ func ExitCode(err error) int {
 	return 1
 }
 
-// oneDash is the name of a flag of several letters behind one dash, as package flag prints it; the pages of this product
-// write two.
+// oneDash is the name of a flag of several letters behind one dash, as package flag prints it; the pages of this
+// product write two.
 var oneDash = regexp.MustCompile(`(?m)(^  |: |flag )-([a-z][a-z0-9-]+)`)
 
 // nearestFlag returns the flag that an unknown one was meant for.

@@ -86,7 +86,9 @@ func TestARolloutDoesNotGoPastAClosedGate(t *testing.T) {
 			[]proto.Message{planned(strategy(0, false)), opened(1), released(1, "a"), released(1, "a")}, "again",
 		},
 		"a change that was not released": {
-			[]proto.Message{planned(strategy(0, false)), derived, opened(1), queued("b"), assigned, &taskv1.Succeeded{}},
+			[]proto.Message{
+				planned(strategy(0, false)), derived, opened(1), queued("b"), assigned, &taskv1.Succeeded{},
+			},
 			"has not released",
 		},
 		"without an approval": {

@@ -35,8 +35,8 @@ func ApplyShown(i *instancev1.Instance, t *taskv1.Task, at time.Time) bool {
 }
 
 // Outdated reports whether a list of a server's agents is older than what a task showed of an instance since. The list
-// was numbered and made before: a journal that was lost or set back gives lower numbers to later reports, and a clock
-// that was set back gives earlier times to them.
+// was numbered and made before: later reports have lower numbers once a journal was lost or set back, and earlier times
+// once a clock was.
 func Outdated(i *instancev1.Instance, list *reportv1.Report) bool {
 	return list.GetSequence() < i.GetShownReport() && list.GetAt().AsTime().Before(i.GetShownAt().AsTime())
 }

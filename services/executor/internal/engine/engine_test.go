@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,7 +16,6 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 	"github.com/garrison-fleet/garrison/services/executor/internal/supervise"
 )
@@ -46,52 +44,6 @@ func TestAnAgentIsInstalledProvenAndReported(t *testing.T) {
 	}
 	if caches, _ := os.ReadDir(b.root.Cache()); len(caches) != 0 {
 		t.Errorf("the cache still has %v", caches)
-	}
-}
-
-// A change that is done within a second is one report: its end, which shows the agent. A longer one has reported its
-// start before.
-func TestTheEndOfAChangeShowsWhatItBrought(t *testing.T) {
-	t.Parallel()
-	for name, soak := range map[string]time.Duration{
-		"short": 10 * time.Millisecond, "long": change.Long + 200*time.Millisecond,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			r := b.run(func(c *Config) { c.CheckEvery = time.Hour })
-			outcome(t, r.do(b.want(b.image("cn-agent", "1.0.0", "ready"))), good)
-			before := len(r.reports())
-			task := b.want(b.image("cn-agent", "2.0.0", "ready", func(m *imagev1.Manifest) {
-				m.Run.Ready.SoakMs = uint32(soak.Milliseconds())
-			}))
-			began := time.Now()
-			r.do(task)
-			late := time.Since(began) > change.Long // on a busy machine the short one may be, too
-			var said []taskv1.State
-			var shown *taskv1.Shown
-			var last uint64
-			for _, rep := range r.reports()[before:] {
-				if rep.GetSequence() <= last {
-					t.Errorf("sequence %d after %d", rep.GetSequence(), last)
-				}
-				last = rep.GetSequence()
-				if rep.GetTask().GetTaskId() == task {
-					said, shown = append(said, rep.GetTask().GetState()), rep.GetTask().GetOutcome().GetShown()
-				}
-			}
-			started := slices.Contains(said, taskv1.State_STATE_RUNNING)
-			if len(said) == 0 || said[len(said)-1] != taskv1.State_STATE_SUCCEEDED || started && !late ||
-				name == "long" && !started {
-				t.Errorf("the reports of the task are %v", said)
-			}
-			if err := r.Turn(t.Context()); err != nil || shown == nil {
-				t.Errorf("the end shows %v; %v", shown, err)
-			}
-			if all := r.reports(); all[len(all)-1].GetTask().GetTaskId() != task {
-				t.Errorf("%v follows the end, which shows all that is new", all[len(all)-1])
-			}
-		})
 	}
 }
 

@@ -222,13 +222,13 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	}
 	s := u.Status()
 	if s.Pid == 0 {
-		f.Code, f.Reason = code.NotRunning, visible.Line("it does not run: "+s.LastEnd)
+		f.Code, f.Reason = code.NotRunning, visible.Line("it does not run: "+lastWords(o.Root, i, s.LastEnd))
 		f.NextAt = nextStart(s)
 		if s.Disabled {
 			f.Code = code.ServiceDisabled
 		}
 		if s.CrashLoop {
-			f.Code, f.Reason = code.CrashLoop, visible.Line("it keeps ending: "+s.LastEnd)
+			f.Code, f.Reason = code.CrashLoop, visible.Line("it keeps ending: "+lastWords(o.Root, i, s.LastEnd))
 		}
 		return false
 	}
@@ -245,13 +245,22 @@ func (o *Observer) process(i *change.Instance, f *reportv1.Found) bool {
 	if f.Reason = o.Health.Why(i.Agent); f.Reason != "" {
 		f.Code = code.ProbeFails
 	} else if s.CrashLoop && !o.proven(i, s) {
-		f.Code, f.Reason = code.CrashLoop, visible.Line("it keeps ending; it was just restarted after: "+s.LastEnd)
+		f.Code, f.Reason = code.CrashLoop, visible.Line("it keeps ending; it was just restarted after: "+
+			lastWords(o.Root, i, s.LastEnd))
 	} else if d, ok := u.(supervise.Drifting); ok {
 		if f.Reason = visible.Line(d.Drift()); f.Reason != "" {
 			f.Code = code.ServiceDisabled
 		}
 	}
 	return f.Reason == ""
+}
+
+// lastWords returns how an agent's process ended, with the last line of its output.
+func lastWords(root layout.Root, i *change.Instance, how string) string {
+	if line := supervise.LastLine(root.Output(i.Agent), 0, i.Secrets); line != "" {
+		how += "; last output: " + line
+	}
+	return how
 }
 
 // proven reports whether the process that runs works: it answered a probe, or stayed up for the soak where nothing

@@ -123,7 +123,8 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 	if asked > 0 {
 		of = "not one of the last " + output.Plural(min(asked, mostAsked), "change") + " of " + c.Actor()
 	}
-	return nil, cli.Usage("no change of yours can be undone: %s. Try: garrison undo --list, or garrison intent list", of)
+	return nil, cli.Usage("no change of yours can be undone: %s. Try: garrison undo --list, or garrison intent list",
+		of)
 }
 
 // undoes reports whether there is an undo of what an intent did, as the list of intents alone knows it.

@@ -182,7 +182,7 @@ func (v *View) setRemoved(key string, next *instancev1.Instance, sequence uint64
 }
 
 // applyShown records what a task showed of its instance, as the fact observed would.
-func (v *View) applyShown(i *instancev1.Instance, t *taskv1.Task, f ledger.Fact) {
+func applyShown(v *View, i *instancev1.Instance, t *taskv1.Task, f ledger.Fact) {
 	generation := i.ObservedGeneration
 	if !instance.ApplyShown(i, t, f.At) {
 		return
@@ -210,7 +210,7 @@ func (v *View) applyTask(f ledger.Fact) bool {
 	key := ledger.Key(next.ServerId, next.Agent)
 	if i, ok := v.instances.Get(key); ok {
 		before := fieldsOf(i)
-		v.applyShown(i, next, f)
+		applyShown(v, i, next, f)
 		instance.ApplyTask(i, next, f.At)
 		if c, ok := f.Body.(*taskv1.Cancelled); ok && c.Withdrawn {
 			instance.ApplyWithdrawal(i, next)

@@ -102,7 +102,7 @@ func TestOnlyTheEnrolledServerOfATaskIsBelieved(t *testing.T) {
 }
 
 func TestAnEndShowsWhatTheServerFoundAndWhenItReportedThat(t *testing.T) {
-	to := &imagev1.Ref{Id: "image"}
+	to, at := &imagev1.Ref{Id: "image"}, timestamppb.New(time.Unix(7, 0))
 	kept := func(n int) (out []*imagev1.Kept) {
 		for range n {
 			out = append(out, &imagev1.Kept{Image: to})
@@ -117,7 +117,7 @@ func TestAnEndShowsWhatTheServerFoundAndWhenItReportedThat(t *testing.T) {
 	}{
 		"a change": {
 			to, &taskv1.Shown{ConfigurationDigest: []byte{1}, Kept: kept(8), Report: 9},
-			&taskv1.Shown{ConfigurationDigest: []byte{1}, Kept: kept(8), Report: 5, At: timestamppb.New(time.Unix(7, 0))}, 0,
+			&taskv1.Shown{ConfigurationDigest: []byte{1}, Kept: kept(8), Report: 5, At: at}, 0,
 		},
 		"a removal":          {nil, &taskv1.Shown{}, nil, 0},
 		"a list is reported": {to, nil, nil, 0},
@@ -125,7 +125,7 @@ func TestAnEndShowsWhatTheServerFoundAndWhenItReportedThat(t *testing.T) {
 	} {
 		facts, err := Decide(
 			&taskv1.Task{Id: "t", ServerId: "s", State: taskv1.State_STATE_ASSIGNED, To: c.to}, enrolled,
-			&reportv1.Report{ServerId: "s", Sequence: 5, At: timestamppb.New(time.Unix(7, 0)), Body: &reportv1.Report_Task{
+			&reportv1.Report{ServerId: "s", Sequence: 5, At: at, Body: &reportv1.Report_Task{
 				Task: &reportv1.TaskReport{
 					TaskId: "t", State: taskv1.State_STATE_SUCCEEDED, Outcome: &taskv1.Outcome{Shown: c.said},
 				},
