@@ -250,6 +250,7 @@ var otherFlags = map[string][]otherFlag{
 	"l": onServers(), "selector": onServers(), "host": onServers(), "hosts": onServers(), "server": onServers(),
 	"servers": onServers(), "node": onServers(), "target": onServers(), "limit": onServers(), "where": onServers(),
 	"filter": onServers(), "field-selector": onServers(),
+	"canary":    {{"canaries", "--canaries"}},
 	"namespace": {{"env", "--env"}, {"on", "--on env=NAME"}},
 	"n":         {{"lines", "--lines"}, {"env", "--env"}, {"limit", "--limit"}, {"on", "--on env=NAME"}},
 	"tail":      {{"lines", "--lines"}, {"limit", "--limit"}}, "lines": {{"limit", "--limit"}},

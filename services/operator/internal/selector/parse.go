@@ -156,7 +156,7 @@ func parseTerm(text, part string) (*intentv1.Condition, error) {
 // checkTerm refuses a term without a name or a value, or with more than one operator.
 func checkTerm(text, part string, c *intentv1.Condition) error {
 	if c.Field == "" || c.Field == labelPrefix || slices.Contains(c.Values, "") {
-		return cli.Usage("--on %q: %q is not NAME=VALUE", text, part)
+		return cli.Usage("--on %q: %q is not NAME=VALUE. Try: garrison help selectors", text, part)
 	}
 	if strings.ContainsAny(c.Field, " ()") || strings.ContainsAny(strings.Join(c.Values, ""), "=!<>() ") {
 		return cli.Usage("--on %q: %q is not understood; try NAME=VALUE, NAME!=VALUE or 'NAME in (A,B)'", text, part)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -232,9 +233,9 @@ func (p *planner) overlap(id string) *apiv1.Refusal {
 			s, _ := p.reader.Server(id)
 			return &apiv1.Refusal{
 				Code: code.RolloutOverlaps, Message: fmt.Sprintf(
-					"rollout %s (%s) changes agent %q on server %q too, and has not ended", r.Id, r.Title, agent,
-					s.GetName()),
-				Try: "garrison rollout show " + r.Id + ", or rollout abort " + r.Id,
+					"rollout %s (%s) changes agent %q on server %q too, and has not ended",
+					ident.Handle(r.Id), r.Title, agent, s.GetName()),
+				Try: "garrison rollout show " + ident.Handle(r.Id) + ", or rollout abort " + ident.Handle(r.Id),
 			}
 		}
 	}
