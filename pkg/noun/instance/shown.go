@@ -8,11 +8,11 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
-// ShownBy returns what a server found of an agent once a task had succeeded; nil where the end of the task does not
-// say it, and a list of the server's agents does.
+// ShownBy returns what a server found of an agent once a task had succeeded, in time or late; nil where the end of the
+// task does not say it, and a list of the server's agents does.
 func ShownBy(t *taskv1.Task) *instancev1.Observed {
-	shown := t.GetOutcome().GetShown()
-	if shown == nil || t.GetState() != taskv1.State_STATE_SUCCEEDED || t.GetTo() == nil {
+	shown, succeeded := t.GetOutcome().GetShown(), taskv1.State_STATE_SUCCEEDED
+	if shown == nil || t.GetState() != succeeded && t.GetReported() != succeeded || t.GetTo() == nil {
 		return nil
 	}
 	return &instancev1.Observed{

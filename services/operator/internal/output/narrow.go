@@ -19,7 +19,6 @@ const leastCut = 8
 // The titles of columns that are of no use in part: those with commands, which are left out at last, and others.
 var (
 	commands = []string{"NEXT", "CURE", "TRY"}
-	said     = []string{"ASKED", "BRINGS"} // what a row is about: other cells are cut first
 	whole    = append([]string{"ID", "TIME", "SINCE"}, commands...)
 )
 
@@ -80,12 +79,6 @@ func widestCut[T any](columns []Column[T], have []int) int {
 	for n, c := range columns {
 		least := max(leastCut, text.StringWidth(c.Title))
 		if n == 0 || have[n] <= least || c.Number || slices.Contains(whole, c.Title) {
-			continue
-		}
-		if widest >= 0 && slices.Contains(said, c.Title) != slices.Contains(said, columns[widest].Title) {
-			if slices.Contains(said, columns[widest].Title) {
-				widest = n
-			}
 			continue
 		}
 		if widest < 0 || have[n] >= have[widest] {

@@ -115,7 +115,7 @@ func TestAListHasOneLineForEachRow(t *testing.T) {
 		50: "NAME   LABELS             NEXT    REASON\n" +
 			"web-2  rack=abc,size=la…  see it  the agent of we…\n" +
 			"web-1  rack=abc,size=la…  see it  the agent of we…\n",
-		30: "NAME   LABELS    NEXT\nweb-2  rack=ab…  see it\nweb-1  rack=ab…  see it\n",
+		30: "NAME   LABELS           NEXT\nweb-2  rack=abc,size=…  see it\nweb-1  rack=abc,size=…  see it\n",
 		10: "NAME\nweb-2\nweb-1\n",
 	} {
 		var out strings.Builder
