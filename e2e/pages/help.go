@@ -137,7 +137,7 @@ func (p *Programs) flags(ctx context.Context, program string, path []string, at 
 var (
 	commandLine = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*(?: [a-z]+)?)  +\S|^  ([a-z]+-[a-z]+|[a-z]{11,}) \S`)
 	cobraFlag   = regexp.MustCompile(`(?m)^ +(?:-([A-Za-z]), )?--([a-z][a-z0-9-]*)(\[=\S*\]|)( \S+|)  `)
-	plainFlag   = regexp.MustCompile(`(?m)^  -([a-z][a-z0-9-]*)( \S+|)`)
+	plainFlag   = regexp.MustCompile(`(?m)^  --?([a-z][a-z0-9-]*)( \S+|)`)
 )
 
 // of returns the help of a command.
