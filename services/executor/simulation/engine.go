@@ -42,6 +42,7 @@ type engine struct {
 	left   wakeup.Signal // a vanishing server goes away
 
 	document *desiredv1.Document // only Run uses it
+	owed     <-chan time.Time    // when a list is due in whose place the end of a change was reported; only Run uses it
 
 	mu     sync.Mutex
 	memory *memory
@@ -132,6 +133,10 @@ func (e *engine) run(ctx context.Context) error {
 			return e.save()
 		case d := <-e.offers:
 			e.take(ctx, d)
+			err = e.save()
+		case <-e.owed:
+			e.owed = nil
+			e.update(func(m *memory) { e.sayAgents(m, "") })
 			err = e.save()
 		case a := <-e.done:
 			e.finish(a)

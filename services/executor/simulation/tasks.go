@@ -49,6 +49,9 @@ func (e *engine) begin(ctx context.Context, a plan.Action) {
 	})
 }
 
+// listAfter is how long the end of a change takes the place of a list, as in the executor.
+const listAfter = 10 * time.Second
+
 // lasts returns how long a change takes.
 func (e *engine) lasts(a plan.Action) time.Duration {
 	what := fmt.Sprint(e.name, " ", a.Agent(), " ", a.Entry.GetGeneration())
@@ -66,6 +69,9 @@ func (e *engine) finish(a plan.Action) {
 		shown := a.Entry != nil && a.TaskID() != "" && e.fault != Misleading && state == taskv1.State_STATE_SUCCEEDED
 		if shown {
 			outcome.Shown = &taskv1.Shown{ConfigurationDigest: m.Agents[a.Agent()].Configuration}
+			if e.owed == nil {
+				e.owed = time.After(listAfter)
+			}
 		} else {
 			e.sayAgents(m, "")
 		}

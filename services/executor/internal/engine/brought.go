@@ -33,6 +33,12 @@ func (p *reporter) brought(found *reportv1.AgentsReport, changes []*steps.Run) m
 		}
 		out[r.Record.Agent] = f
 	}
+	for agent, f := range out { // an unmanaged one, or another instance, is gone: only a list says that
+		before := only(last, agent)
+		if !alone(last, agent) || before != nil && (before.Trace != f.Trace || before.InstanceId != f.InstanceId) {
+			return nil
+		}
+	}
 	others := func(list *reportv1.AgentsReport) (rest []*reportv1.Found) {
 		for _, f := range list.GetAgents() {
 			if out[f.GetAgent()] == nil {
@@ -46,6 +52,17 @@ func (p *reporter) brought(found *reportv1.AgentsReport, changes []*steps.Run) m
 		return nil
 	}
 	return out
+}
+
+// alone reports whether a list has one entry of an agent at most.
+func alone(list *reportv1.AgentsReport, agent string) bool {
+	n := 0
+	for _, f := range list.GetAgents() {
+		if f.GetAgent() == agent {
+			n++
+		}
+	}
+	return n <= 1
 }
 
 // only returns the one entry of an agent in a list; nil where there are none or several, of which some are unmanaged.

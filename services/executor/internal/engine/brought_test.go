@@ -50,8 +50,21 @@ func TestTheEndOfAChangeShowsWhatItBrought(t *testing.T) {
 			if err := r.Turn(t.Context()); err != nil || shown == nil {
 				t.Errorf("the end shows %v; %v", shown, err)
 			}
-			if all := r.reports(); all[len(all)-1].GetTask().GetTaskId() != task {
-				t.Errorf("%v follows the end, which shows all that is new", all[len(all)-1])
+			if said := r.reports(); said[len(said)-1].GetTask().GetTaskId() != task {
+				t.Errorf("%v follows the end, which shows all that is new", said[len(said)-1])
+			}
+			p := r.Engine.reports
+			p.mu.Lock()
+			p.owed = p.owed.Add(-2 * listAfter) // as if that time had passed
+			p.mu.Unlock()
+			for range 2 {
+				if err := p.sayAgents("", false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := r.reports()
+			if list := all[len(all)-1]; list.GetAgents() == nil || list.GetSequence() != last+1 {
+				t.Errorf("%v follows later, want one list", list)
 			}
 		})
 	}

@@ -30,6 +30,7 @@ type reporter struct {
 	mu      sync.Mutex
 	last    *reportv1.AgentsReport // the last reported look
 	looked  time.Time              // when the last look began that found the same
+	owed    time.Time              // when a list is due because the ends of changes took its place; zero for none
 }
 
 // report returns a report without a body; the journal numbers it.
@@ -81,7 +82,11 @@ func (p *reporter) receipt(rec *change.Record) *reportv1.Report {
 	return r
 }
 
-// sayAgents reports what is on the server, always or if it differs from the last report.
+// listAfter is how long the ends of changes take the place of a list at most, but for the time until the next look. The
+// list holds whatever became of their reports: refused, lost, or read behind an older list.
+const listAfter = 10 * time.Second
+
+// sayAgents reports what is on the server, always or if it differs from the last report, or is owed.
 func (p *reporter) sayAgents(taskID string, always bool) error {
 	p.looking.Lock()
 	defer p.looking.Unlock()
@@ -90,15 +95,32 @@ func (p *reporter) sayAgents(taskID string, always bool) error {
 	if err != nil {
 		return err
 	}
-	if p.same(found) && !always {
+	if p.same(found) && !always && !p.owes(began) {
 		p.remember(found, began)
 		return nil
 	}
 	err = p.journal.Update(func(tx *journal.Tx) error { return tx.Say(p.agents(tx, found, taskID)) })
 	if err == nil {
 		p.remember(found, began)
+		p.owe(time.Time{})
 	}
 	return err
+}
+
+// owe sets when a list is due at the latest; a list that is owed already is due before.
+func (p *reporter) owe(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at.IsZero() || p.owed.IsZero() {
+		p.owed = at
+	}
+}
+
+// owes reports whether a list is due.
+func (p *reporter) owes(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.owed.IsZero() && now.After(p.owed)
 }
 
 func (p *reporter) same(found *reportv1.AgentsReport) bool {
@@ -131,7 +153,7 @@ func (p *reporter) reported() []*reportv1.Found {
 }
 
 // endChanges closes changes, and reports how they ended and what is on the server after all of them, in one
-// write: the journal has all of it or nothing. Where the ends show all that is new there, no list is reported.
+// write: the journal has all of it or nothing. Where the ends show all that is new there, the list follows later.
 func (p *reporter) endChanges(changes []*steps.Run) error {
 	p.looking.Lock()
 	defer p.looking.Unlock()
@@ -157,10 +179,16 @@ func (p *reporter) endChanges(changes []*steps.Run) error {
 		return err
 	}
 	err = p.journal.Update(func(tx *journal.Tx) error { return errors.Join(shut(tx), say(tx)) })
-	if err == nil {
-		p.remember(found, began)
+	if err != nil {
+		return err
 	}
-	return err
+	p.remember(found, began)
+	if brought != nil {
+		p.owe(began.Add(listAfter))
+	} else {
+		p.owe(time.Time{})
+	}
+	return nil
 }
 
 // closeChange takes a change out of the journal and keeps how its task ended.

@@ -61,6 +61,9 @@ func disturbs(t *taskv1.Task) bool { return t.Verb != taskv1.Verb_VERB_REFRESH }
 // observed notes whether an agent is healthy, and at which generation: the task that brought it about may end in a
 // later fact.
 func (v *View) observed(i *dispatcherv1.InstanceRecord, b *instancev1.Observed) {
+	if b.Generation < i.ObservedGeneration && b.DocumentGeneration == 0 {
+		return // what a task showed that ended late, after a later one
+	}
 	i.ObservedGeneration = b.Generation
 	unwell := b.Health == instancev1.Health_HEALTH_BAD || b.Health == instancev1.Health_HEALTH_ABSENT
 	if i.Unwell != unwell {
