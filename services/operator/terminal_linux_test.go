@@ -24,7 +24,7 @@ func TestTheScreensOfATerminalAreAsTheyWere(t *testing.T) {
 	t.Run("up-asked", func(t *testing.T) {
 		t.Parallel()
 		s := openScreen(t)
-		ended := s.start(t, t.Context(), "up beacon@2.0.0 --on all")
+		ended := s.start(t.Context(), t, "up beacon@2.0.0 --on all")
 		s.shows(t, "[y/N] ")
 		if _, err := s.master.WriteString("y\n"); err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestTheScreensOfATerminalAreAsTheyWere(t *testing.T) {
 		s := openScreen(t)
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()
-		ended := s.start(t, ctx, "rollout watch "+toApprove)
+		ended := s.start(ctx, t, "rollout watch "+toApprove)
 		s.shows(t, "waits for")
 		live := s.text()
 		interrupt()
@@ -94,7 +94,7 @@ func openScreen(t *testing.T) *screen {
 }
 
 // start runs a command line on the terminal, and returns where its exit code comes.
-func (s *screen) start(t *testing.T, ctx context.Context, line string) <-chan int {
+func (s *screen) start(ctx context.Context, t *testing.T, line string) <-chan int {
 	r, dir := startRunner(t), annsDirectory(t)
 	env := cli.NewEnv(s.slave, s.slave, s.slave, func(name string) string {
 		return map[string]string{"GARRISON_CONTEXT": dir + "/ctx.json", "HOME": dir, "NO_COLOR": "1"}[name]

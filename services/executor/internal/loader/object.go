@@ -43,8 +43,7 @@ func readObject(path string) (o object, err error) {
 	if err := readAt(f, 0, &h); err != nil {
 		return o, err
 	}
-	if !bytes.HasPrefix(h.Ident[:], []byte(elf.ELFMAG)) || elf.Class(h.Ident[elf.EI_CLASS]) != elf.ELFCLASS64 ||
-		elf.Data(h.Ident[elf.EI_DATA]) != elf.ELFDATA2LSB || h.Phentsize != 56 || h.Phnum > mostHeaders {
+	if !readable(h) {
 		return o, errUnknown
 	}
 	headers := make([]elf.Prog64, h.Phnum)
@@ -70,6 +69,12 @@ func readObject(path string) (o object, err error) {
 		}
 	}
 	return o, nil
+}
+
+// readable reports whether a header is that of an object whose program headers are read.
+func readable(h elf.Header64) bool {
+	return bytes.HasPrefix(h.Ident[:], []byte(elf.ELFMAG)) && elf.Class(h.Ident[elf.EI_CLASS]) == elf.ELFCLASS64 &&
+		elf.Data(h.Ident[elf.EI_DATA]) == elf.ELFDATA2LSB && h.Phentsize == 56 && h.Phnum <= mostHeaders
 }
 
 // readDynamic reads the names and the search paths of an object.
