@@ -6,33 +6,11 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
-
-// The task of a slow server expired, and the report that shows what it brought came later. No list follows.
-func TestALateSuccessShowsWhatItBrought(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	s.channel("release", true)
-	id := s.server("one")
-	s.agent("web")
-	s.image("web", "1.0.0", "release")
-	s.accepted(topology.VerbInstall, install("web", on("one")))
-	facts := task(taskv1.Verb_VERB_INSTALL, s.instance("web"))
-	end, _ := facts[2].Fact.Body.(*taskv1.Succeeded)
-	key := facts[2].Fact.Key
-	late := fact(ledger.Task, key, &taskv1.ReportedLate{State: taskv1.State_STATE_SUCCEEDED, Outcome: end.Outcome})
-	late.Fact.Cause = ledger.CausedByReport(id, shownReport)
-	s.append(facts[0], facts[1], fact(ledger.Task, key, &taskv1.Expired{}))
-	s.untilState("web", instancev1.State_STATE_FAILED)
-	s.append(late)
-	s.untilState("web", instancev1.State_STATE_CONVERGED)
-}
 
 // A list that was made before the end of a task showed the agent may come after it: it was delayed, or the bus forgot
 // and received it again.

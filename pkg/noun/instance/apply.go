@@ -28,6 +28,9 @@ func Apply(i *instancev1.Instance, f ledger.Fact) (*instancev1.Instance, bool) {
 	case *instancev1.Unwanted:
 		return unwant(i, f, b), true
 	case *instancev1.Observed:
+		if Outdated(i, b) {
+			return i, false
+		}
 		recordObserved(i, f.At, b)
 		settle(i, f.At, b.Reason)
 		return i, true
@@ -202,6 +205,7 @@ func recordObserved(i *instancev1.Instance, at time.Time, b *instancev1.Observed
 	i.Observed, i.Health, i.ObservedAt = b.Image, b.Health, timestamppb.New(at)
 	i.ObservedConfigurationDigest, i.ObservedReason, i.ObservedCode = b.ConfigurationDigest, b.Reason, b.Code
 	i.ObservedNextAt, i.Kept = b.NextAt, b.Kept
+	i.ObservedReport, i.ReportedAt = b.Report, b.ReportedAt
 	shown := b.Generation
 	if shown == 0 && b.Image != nil && i.TaskState == taskv1.State_STATE_SUCCEEDED {
 		shown = i.Generation

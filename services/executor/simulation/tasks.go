@@ -49,9 +49,6 @@ func (e *engine) begin(ctx context.Context, a plan.Action) {
 	})
 }
 
-// listAfter is how long the end of a change takes the place of a list, as in the executor.
-const listAfter = 10 * time.Second
-
 // lasts returns how long a change takes.
 func (e *engine) lasts(a plan.Action) time.Duration {
 	what := fmt.Sprint(e.name, " ", a.Agent(), " ", a.Entry.GetGeneration())
@@ -66,14 +63,13 @@ func (e *engine) finish(a plan.Action) {
 		if state == taskv1.State_STATE_SUCCEEDED && e.fault != Misleading {
 			apply(m, a)
 		}
-		shown := a.Entry != nil && a.TaskID() != "" && e.fault != Misleading && state == taskv1.State_STATE_SUCCEEDED
-		if shown {
+		if a.Entry == nil || a.TaskID() == "" || e.fault == Misleading || state != taskv1.State_STATE_SUCCEEDED {
+			e.sayAgents(m, "")
+		} else {
 			outcome.Shown = &taskv1.Shown{ConfigurationDigest: m.Agents[a.Agent()].Configuration}
 			if e.owed == nil {
-				e.owed = time.After(listAfter)
+				e.owed = time.After(change.ListAfter)
 			}
-		} else {
-			e.sayAgents(m, "")
 		}
 		if a.Removal != nil && state == taskv1.State_STATE_SUCCEEDED {
 			e.sayReceipt(m, a.Removal)
@@ -135,8 +131,7 @@ func (e *engine) answer(d *desiredv1.Document) {
 			}
 			o := &taskv1.Outcome{}
 			if proto.Unmarshal(was.Outcome, o) == nil {
-				o.Shown = nil // the list says what is there by now
-				e.sayAgents(m, "")
+				o.Shown = nil // it may be otherwise by now
 				e.sayTask(m, id, was.State, o)
 			}
 		}

@@ -77,6 +77,10 @@ type Removed struct {
 // Long is how long a task takes at least whose start is reported, and not only its end.
 const Long = time.Second
 
+// ListAfter is how long the end of a change takes the place of a list of agents, but for the time until the next look.
+// The list holds whatever became of the report of the end: refused, lost, or read too late to be recorded.
+const ListAfter = 10 * time.Second
+
 // Record is an open change of one agent. The journal keeps it before each of its steps.
 type Record struct {
 	ID         string            `json:"id"`                // the task's id, or a computed one

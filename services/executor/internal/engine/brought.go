@@ -27,56 +27,32 @@ func (p *reporter) brought(found *reportv1.AgentsReport, changes []*steps.Run) m
 	}
 	out := map[string]*reportv1.Found{}
 	for _, r := range changes {
-		f := only(found, r.Record.Agent)
-		if f == nil || !broughtBy(r.Record, f) {
+		was, is := entries(last, r.Record.Agent), entries(found, r.Record.Agent)
+		if len(is) != 1 || !broughtBy(r.Record, is[0]) {
 			return nil
 		}
-		out[r.Record.Agent] = f
-	}
-	for agent, f := range out { // an unmanaged one, or another instance, is gone: only a list says that
-		before := only(last, agent)
-		if !alone(last, agent) || before != nil && (before.Trace != f.Trace || before.InstanceId != f.InstanceId) {
-			return nil
+		if len(was) > 1 || len(was) == 1 && (was[0].Trace != is[0].Trace || was[0].InstanceId != is[0].InstanceId) {
+			return nil // an unmanaged one, or another instance, is gone: only a list says that
 		}
+		out[r.Record.Agent] = is[0]
 	}
-	others := func(list *reportv1.AgentsReport) (rest []*reportv1.Found) {
-		for _, f := range list.GetAgents() {
-			if out[f.GetAgent()] == nil {
-				rest = append(rest, f)
-			}
-		}
-		return rest
-	}
-	same := func(a, b *reportv1.Found) bool { return proto.Equal(a, b) }
-	if !slices.EqualFunc(others(last), others(found), same) {
+	changed := func(f *reportv1.Found) bool { return out[f.GetAgent()] != nil }
+	before := slices.DeleteFunc(slices.Clone(last.GetAgents()), changed)
+	after := slices.DeleteFunc(slices.Clone(found.GetAgents()), changed)
+	if !slices.EqualFunc(before, after, func(a, b *reportv1.Found) bool { return proto.Equal(a, b) }) {
 		return nil
 	}
 	return out
 }
 
-// alone reports whether a list has one entry of an agent at most.
-func alone(list *reportv1.AgentsReport, agent string) bool {
-	n := 0
+// entries returns the entries of an agent in a list: its instance, and what the inventory does not explain.
+func entries(list *reportv1.AgentsReport, agent string) (out []*reportv1.Found) {
 	for _, f := range list.GetAgents() {
 		if f.GetAgent() == agent {
-			n++
+			out = append(out, f)
 		}
 	}
-	return n <= 1
-}
-
-// only returns the one entry of an agent in a list; nil where there are none or several, of which some are unmanaged.
-func only(list *reportv1.AgentsReport, agent string) (one *reportv1.Found) {
-	for _, f := range list.GetAgents() {
-		switch {
-		case f.GetAgent() != agent:
-		case one != nil:
-			return nil
-		default:
-			one = f
-		}
-	}
-	return one
+	return out
 }
 
 // broughtBy reports whether an agent was found as the task of a change was to bring it.
@@ -86,7 +62,8 @@ func broughtBy(r *change.Record, f *reportv1.Found) bool {
 	default:
 		return false
 	}
-	return r.TaskID != "" && r.Failure == nil && f.Trace == serverv1.Trace_TRACE_UNSPECIFIED && f.Adoption == nil &&
+	return r.TaskID != "" && r.Failure == nil && !r.To.IsSelf() &&
+		f.Trace == serverv1.Trace_TRACE_UNSPECIFIED && f.Adoption == nil &&
 		f.Health == instancev1.Health_HEALTH_GOOD && f.InstanceId == r.InstanceID && f.Generation == r.Generation &&
 		f.GetImage().GetId() == r.To.GetId() && bytes.Equal(f.GetImage().GetDigest(), r.To.Digest()) &&
 		bytes.Equal(f.ConfigurationDigest, r.ConfigurationDigest)

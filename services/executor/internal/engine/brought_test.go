@@ -6,9 +6,13 @@ import (
 	"time"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
+	"github.com/garrison-fleet/garrison/services/executor/internal/steps"
 )
 
 // A change that is done within a second is one report: its end, which shows the agent. A longer one has reported its
@@ -55,7 +59,7 @@ func TestTheEndOfAChangeShowsWhatItBrought(t *testing.T) {
 			}
 			p := r.Engine.reports
 			p.mu.Lock()
-			p.owed = p.owed.Add(-2 * listAfter) // as if that time had passed
+			p.owed = p.owed.Add(-2 * change.ListAfter) // as if that time had passed
 			p.mu.Unlock()
 			for range 2 {
 				if err := p.sayAgents("", false); err != nil {
@@ -69,3 +73,45 @@ func TestTheEndOfAChangeShowsWhatItBrought(t *testing.T) {
 		})
 	}
 }
+
+func TestTheEndOfAChangeTakesThePlaceOfAListThatSaysNothingElse(t *testing.T) {
+	t.Parallel()
+	image := change.Manifest{Manifest: &imagev1.Manifest{Id: "two"}}
+	rec := &change.Record{
+		TaskID: "t", Agent: "web", InstanceID: "i", Generation: 2, Verb: taskv1.Verb_VERB_UPGRADE, To: image,
+	}
+	web := func(set func(*reportv1.Found)) *reportv1.Found {
+		f := &reportv1.Found{
+			Agent: "web", InstanceId: "i", Generation: 2, Image: &imagev1.Ref{Id: "two"},
+			Health: instancev1.Health_HEALTH_GOOD, Pid: 7,
+		}
+		set(f)
+		return f
+	}
+	as := func(*reportv1.Found) {}
+	old := func(f *reportv1.Found) { f.Generation, f.Image, f.Pid = 1, &imagev1.Ref{Id: "one"}, 6 }
+	db := func(pid uint32) *reportv1.Found { return &reportv1.Found{Agent: "db", Pid: pid} }
+	list := func(f ...*reportv1.Found) *reportv1.AgentsReport { return &reportv1.AgentsReport{Agents: f} }
+	for name, c := range map[string]struct {
+		last, found *reportv1.AgentsReport
+		want        bool
+	}{
+		"an upgrade":              {list(db(1), web(old)), list(db(1), web(as)), true},
+		"an installation":         {list(db(1)), list(db(1), web(as)), true},
+		"another agent differs":   {list(db(1), web(old)), list(db(2), web(as)), false},
+		"nothing was listed yet":  {nil, list(web(as)), false},
+		"it is bad":               {list(web(old)), list(web(func(f *reportv1.Found) { f.Health++ })), false},
+		"it is another image":     {list(web(old)), list(web(func(f *reportv1.Found) { f.Image.Id = "one" })), false},
+		"more beside it":          {list(web(old)), list(web(as), web(traced)), false},
+		"what was unmanaged":      {list(web(traced)), list(web(as)), false},
+		"what was beside it went": {list(web(old), web(traced)), list(web(as)), false},
+		"another instance was it": {list(web(func(f *reportv1.Found) { f.InstanceId = "j" })), list(web(as)), false},
+	} {
+		p := &reporter{last: c.last}
+		if got := p.brought(c.found, []*steps.Run{{Record: rec}}); (got != nil) != c.want {
+			t.Errorf("%s: %v, want it %v", name, got, c.want)
+		}
+	}
+}
+
+func traced(f *reportv1.Found) { f.Trace, f.InstanceId = serverv1.Trace_TRACE_LINK, "" }

@@ -82,10 +82,6 @@ func (p *reporter) receipt(rec *change.Record) *reportv1.Report {
 	return r
 }
 
-// listAfter is how long the ends of changes take the place of a list at most, but for the time until the next look. The
-// list holds whatever became of their reports: refused, lost, or read behind an older list.
-const listAfter = 10 * time.Second
-
 // sayAgents reports what is on the server, always or if it differs from the last report, or is owed.
 func (p *reporter) sayAgents(taskID string, always bool) error {
 	p.looking.Lock()
@@ -107,20 +103,18 @@ func (p *reporter) sayAgents(taskID string, always bool) error {
 	return err
 }
 
-// owe sets when a list is due at the latest; a list that is owed already is due before.
+// owe sets when a list is due; zero when it was reported.
 func (p *reporter) owe(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if at.IsZero() || p.owed.IsZero() {
-		p.owed = at
-	}
+	p.owed = at
 }
 
-// owes reports whether a list is due.
+// owes reports whether a list is due by a time.
 func (p *reporter) owes(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.owed.IsZero() && now.After(p.owed)
+	return !p.owed.IsZero() && !now.Before(p.owed)
 }
 
 func (p *reporter) same(found *reportv1.AgentsReport) bool {
@@ -183,10 +177,11 @@ func (p *reporter) endChanges(changes []*steps.Run) error {
 		return err
 	}
 	p.remember(found, began)
-	if brought != nil {
-		p.owe(began.Add(listAfter))
-	} else {
+	switch {
+	case brought == nil:
 		p.owe(time.Time{})
+	case !p.owes(began.Add(change.ListAfter)): // a list that is owed already is due before
+		p.owe(began.Add(change.ListAfter))
 	}
 	return nil
 }

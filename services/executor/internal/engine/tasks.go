@@ -53,10 +53,9 @@ func (t tasks) refuseUnknown(d *desiredv1.Document) error {
 }
 
 // repeatEnds reports again how tasks ended that the document still shows, unless the report
-// still waits, and what is on the server: the report that was lost may have shown that.
+// still waits.
 func (t tasks) repeatEnds(d *desiredv1.Document) error {
-	repeated := false
-	err := t.reports.journal.Update(func(tx *journal.Tx) error {
+	return t.reports.journal.Update(func(tx *journal.Tx) error {
 		waiting, err := tx.TasksWaiting()
 		if err != nil {
 			return err
@@ -76,14 +75,9 @@ func (t tasks) repeatEnds(d *desiredv1.Document) error {
 			if err := tx.Say(t.reports.task(id, ended.State, outcome)); err != nil {
 				return err
 			}
-			repeated = true
 		}
 		return nil
 	})
-	if err != nil || !repeated {
-		return err
-	}
-	return t.reports.sayAgents("", true)
 }
 
 // end keeps and reports how a task ended.

@@ -192,26 +192,6 @@ func applyShown(v *View, i *instancev1.Instance, t *taskv1.Task, f ledger.Fact) 
 	v.rolloutHealth(i, f)
 }
 
-// applyLate records what a task showed that had expired before, if it is the last one of its instance.
-func applyLate(v *View, f ledger.Fact) {
-	late, _ := f.Body.(*taskv1.ReportedLate)
-	server, _ := ledger.ServerOfCause(f.Cause)
-	for i := range v.InstancesOf(server) {
-		if i.TaskId != f.Key {
-			continue
-		}
-		before := fieldsOf(i)
-		applyShown(v, i, &taskv1.Task{
-			Id: f.Key, InstanceId: i.Id, Generation: i.TaskGeneration, To: i.Wanted,
-			State: taskv1.State_STATE_EXPIRED, Reported: late.GetState(), Outcome: late.GetOutcome(),
-		}, f)
-		v.shared.instance(i)
-		v.indexInstance(ledger.Key(server, i.Agent), before, i)
-		v.reviewInstance(server, i)
-		return
-	}
-}
-
 // applyTask keeps an open task, and folds its state into the instance that it changes. The instance's
 // sequence stays, because the fact is not on its key.
 func (v *View) applyTask(f ledger.Fact) bool {
@@ -219,8 +199,7 @@ func (v *View) applyTask(f ledger.Fact) bool {
 	case *taskv1.Claimed:
 		return true // it changes which dispatcher admits tasks, and no task
 	case *taskv1.ReportedLate:
-		applyLate(v, f)
-		return true
+		return true // the task has ended; the server's own list shows what it has
 	}
 	have := row(v.tasks, f.Key)
 	next, fit := task.Apply(have, f)

@@ -42,7 +42,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 46
+const Layout = 47
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{

@@ -58,8 +58,7 @@ func Decide(
 	case err != nil:
 		return nil, err
 	case task.AwaitsReport(t) && said.State != taskv1.State_STATE_RUNNING:
-		ended, _ := body.(interface{ GetOutcome() *taskv1.Outcome })
-		return []proto.Message{&taskv1.ReportedLate{State: said.State, Outcome: ended.GetOutcome()}}, nil
+		return []proto.Message{&taskv1.ReportedLate{State: said.State, Outcome: bounded(said.Outcome)}}, nil
 	case task.Ended(t.State):
 		return nil, nil // the end is recorded; the server does not know that yet
 	case said.State == taskv1.State_STATE_RUNNING && said.Deferral != nil && task.UnderWay(t.State):

@@ -8,6 +8,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/keep"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/admission"
@@ -61,10 +62,10 @@ func disturbs(t *taskv1.Task) bool { return t.Verb != taskv1.Verb_VERB_REFRESH }
 // observed notes whether an agent is healthy, and at which generation: the task that brought it about may end in a
 // later fact.
 func (v *View) observed(i *dispatcherv1.InstanceRecord, b *instancev1.Observed) {
-	if b.Generation < i.ObservedGeneration && b.DocumentGeneration == 0 {
-		return // what a task showed that ended late, after a later one
+	if instance.Outdated(i, b) {
+		return
 	}
-	i.ObservedGeneration = b.Generation
+	i.ObservedGeneration, i.ObservedReport, i.ReportedAt = b.Generation, b.Report, b.ReportedAt
 	unwell := b.Health == instancev1.Health_HEALTH_BAD || b.Health == instancev1.Health_HEALTH_ABSENT
 	if i.Unwell != unwell {
 		i.Unwell = unwell

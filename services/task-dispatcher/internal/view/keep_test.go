@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -185,5 +187,16 @@ func TestWithoutItsBudgetNoTaskWaits(t *testing.T) {
 	fold(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{}})
 	if n := len(v.Admissions(time.Time{}, 10, 10)); n != 3 {
 		t.Errorf("%d tasks are admitted; want 3", n)
+	}
+}
+
+func TestAnOutdatedObservationMakesNoAgentWell(t *testing.T) {
+	made := time.Unix(100, 0)
+	i := &dispatcherv1.InstanceRecord{Unwell: true, ObservedReport: 5, ReportedAt: timestamppb.New(made)}
+	new(View).observed(i, &instancev1.Observed{
+		Health: instancev1.Health_HEALTH_GOOD, Report: 4, ReportedAt: timestamppb.New(made.Add(-time.Second)),
+	})
+	if !i.Unwell || i.ObservedReport != 5 {
+		t.Errorf("the record is %v", i)
 	}
 }

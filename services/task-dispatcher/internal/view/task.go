@@ -114,9 +114,6 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 func (v *View) reportedLate(f ledger.Fact, t *taskv1.Task) {
 	rolledBack := t.Reported == taskv1.State_STATE_UNDONE || t.Reported == taskv1.State_STATE_FAILED
 	i, ok := v.instanceFor(t)
-	if shown := instance.ShownBy(t); ok && shown != nil {
-		v.observed(i, shown)
-	}
 	if !ok || !rolledBack || task.Removes(t.Verb) || !i.Unsettled || i.OpenTaskId != "" ||
 		i.PlacedGeneration != t.Generation || i.TaskId != f.Key && i.TaskGeneration == t.Generation {
 		return

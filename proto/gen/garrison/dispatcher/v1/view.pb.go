@@ -170,6 +170,10 @@ type InstanceRecord struct {
 	Unwell bool `protobuf:"varint,31,opt,name=unwell,proto3" json:"unwell,omitempty"`
 	// The generation that was there when it was last observed; 0 where the executor does not say it.
 	ObservedGeneration uint64 `protobuf:"varint,32,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
+	// The number of the report that showed what was observed last, in the server's journal.
+	ObservedReport uint64 `protobuf:"varint,34,opt,name=observed_report,json=observedReport,proto3" json:"observed_report,omitempty"`
+	// When the server made that report, by its clock.
+	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,35,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	// True when its last change ended because its time was over, until one succeeds: the next one has all the time.
 	TimedOut bool `protobuf:"varint,33,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
 	// True when what is wanted is to be started again, though it may be what is placed.
@@ -430,6 +434,20 @@ func (x *InstanceRecord) GetObservedGeneration() uint64 {
 		return x.ObservedGeneration
 	}
 	return 0
+}
+
+func (x *InstanceRecord) GetObservedReport() uint64 {
+	if x != nil {
+		return x.ObservedReport
+	}
+	return 0
+}
+
+func (x *InstanceRecord) GetReportedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReportedAt
+	}
+	return nil
 }
 
 func (x *InstanceRecord) GetTimedOut() bool {
@@ -1125,8 +1143,7 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x16.garrison.task.v1.TaskR\x04task\x12'\n" +
 	"\x0fqueued_sequence\x18\x02 \x01(\x04R\x0equeuedSequence\x12%\n" +
 	"\x0eended_sequence\x18\x03 \x01(\x04R\rendedSequence\x12I\n" +
-	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xcd\n" +
-	"\n" +
+	"\rconfiguration\x18\x04 \x01(\v2#.garrison.instance.v1.ConfigurationR\rconfiguration\"\xb3\v\n" +
 	"\x0eInstanceRecord\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
@@ -1165,7 +1182,10 @@ const file_garrison_dispatcher_v1_view_proto_rawDesc = "" +
 	"\n" +
 	"task_state\x18\x1e \x01(\x0e2\x17.garrison.task.v1.StateR\ttaskState\x12\x16\n" +
 	"\x06unwell\x18\x1f \x01(\bR\x06unwell\x12/\n" +
-	"\x13observed_generation\x18  \x01(\x04R\x12observedGeneration\x12\x1b\n" +
+	"\x13observed_generation\x18  \x01(\x04R\x12observedGeneration\x12'\n" +
+	"\x0fobserved_report\x18\" \x01(\x04R\x0eobservedReport\x12;\n" +
+	"\vreported_at\x18# \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"reportedAt\x12\x1b\n" +
 	"\ttimed_out\x18! \x01(\bR\btimedOut\x12\x15\n" +
 	"\x05again\x18\xa2\x02 \x01(\bR\x05again\"\x8f\b\n" +
 	"\fServerRecord\x12\x12\n" +
@@ -1274,11 +1294,11 @@ var file_garrison_dispatcher_v1_view_proto_goTypes = []any{
 	(*v11.Configuration)(nil),     // 16: garrison.instance.v1.Configuration
 	(*v12.Ref)(nil),               // 17: garrison.image.v1.Ref
 	(v1.State)(0),                 // 18: garrison.task.v1.State
-	(v13.Life)(0),                 // 19: garrison.server.v1.Life
-	(v13.Presence)(0),             // 20: garrison.server.v1.Presence
-	(v13.Standing)(0),             // 21: garrison.server.v1.Standing
-	(*v13.Tombstone)(nil),         // 22: garrison.server.v1.Tombstone
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(v13.Life)(0),                 // 20: garrison.server.v1.Life
+	(v13.Presence)(0),             // 21: garrison.server.v1.Presence
+	(v13.Standing)(0),             // 22: garrison.server.v1.Standing
+	(*v13.Tombstone)(nil),         // 23: garrison.server.v1.Tombstone
 	(v14.DriftPolicy)(0),          // 24: garrison.environment.v1.DriftPolicy
 	(*v15.Keep)(nil),              // 25: garrison.rollout.v1.Keep
 	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
@@ -1298,30 +1318,31 @@ var file_garrison_dispatcher_v1_view_proto_depIdxs = []int32{
 	16, // 6: garrison.dispatcher.v1.InstanceRecord.placed_configuration:type_name -> garrison.instance.v1.Configuration
 	16, // 7: garrison.dispatcher.v1.InstanceRecord.before_configuration:type_name -> garrison.instance.v1.Configuration
 	18, // 8: garrison.dispatcher.v1.InstanceRecord.task_state:type_name -> garrison.task.v1.State
-	10, // 9: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
-	19, // 10: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
-	20, // 11: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
-	21, // 12: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
-	22, // 13: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
-	23, // 14: garrison.dispatcher.v1.ServerRecord.offline_since:type_name -> google.protobuf.Timestamp
-	11, // 15: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
-	24, // 16: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
-	25, // 17: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
-	26, // 18: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
-	27, // 19: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
-	28, // 20: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
-	29, // 21: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
-	30, // 22: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
-	12, // 23: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
-	13, // 24: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
-	14, // 25: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
-	31, // 26: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
-	9,  // 27: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	19, // 9: garrison.dispatcher.v1.InstanceRecord.reported_at:type_name -> google.protobuf.Timestamp
+	10, // 10: garrison.dispatcher.v1.ServerRecord.labels:type_name -> garrison.dispatcher.v1.ServerRecord.LabelsEntry
+	20, // 11: garrison.dispatcher.v1.ServerRecord.life:type_name -> garrison.server.v1.Life
+	21, // 12: garrison.dispatcher.v1.ServerRecord.presence:type_name -> garrison.server.v1.Presence
+	22, // 13: garrison.dispatcher.v1.ServerRecord.standing:type_name -> garrison.server.v1.Standing
+	23, // 14: garrison.dispatcher.v1.ServerRecord.tombstone:type_name -> garrison.server.v1.Tombstone
+	19, // 15: garrison.dispatcher.v1.ServerRecord.offline_since:type_name -> google.protobuf.Timestamp
+	11, // 16: garrison.dispatcher.v1.ServerRecord.rule_labels:type_name -> garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry
+	24, // 17: garrison.dispatcher.v1.EnvironmentRecord.drift:type_name -> garrison.environment.v1.DriftPolicy
+	25, // 18: garrison.dispatcher.v1.EnvironmentRecord.keep:type_name -> garrison.rollout.v1.Keep
+	26, // 19: garrison.dispatcher.v1.EnvironmentRecord.busy_limit:type_name -> google.protobuf.Duration
+	27, // 20: garrison.dispatcher.v1.ImageRecord.manifest:type_name -> garrison.image.v1.Manifest
+	28, // 21: garrison.dispatcher.v1.RefreshRecord.scan:type_name -> garrison.server.v1.Scan
+	29, // 22: garrison.dispatcher.v1.RefreshRecord.ahead:type_name -> garrison.image.v1.Ahead
+	30, // 23: garrison.dispatcher.v1.ProgressRecord.counts:type_name -> garrison.dispatcher.v1.IntentCounts
+	12, // 24: garrison.dispatcher.v1.DurationsRecord.steps:type_name -> garrison.dispatcher.v1.DurationsRecord.StepsEntry
+	13, // 25: garrison.dispatcher.v1.Durations.counts:type_name -> garrison.dispatcher.v1.Durations.CountsEntry
+	14, // 26: garrison.dispatcher.v1.Durations.before:type_name -> garrison.dispatcher.v1.Durations.BeforeEntry
+	31, // 27: garrison.dispatcher.v1.ServerRecord.RuleLabelsEntry.value:type_name -> garrison.server.v1.RuleLabel
+	9,  // 28: garrison.dispatcher.v1.DurationsRecord.StepsEntry.value:type_name -> garrison.dispatcher.v1.Durations
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_garrison_dispatcher_v1_view_proto_init() }

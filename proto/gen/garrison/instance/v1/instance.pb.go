@@ -442,7 +442,12 @@ type Observed struct {
 	// When the executor next repairs it without a task; unset when it does not.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,60,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	// The versions that its server keeps for a way back, the newest first.
-	Kept          []*v1.Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`
+	Kept []*v1.Kept `protobuf:"bytes,70,rep,name=kept,proto3" json:"kept,omitempty"`
+	// The number of the report that showed it, in the server's journal.
+	Report uint64 `protobuf:"varint,71,opt,name=report,proto3" json:"report,omitempty"`
+	// When the server made that report, by its clock. An observation is outdated when its report was numbered and made
+	// before the one that was recorded last; then it changes nothing.
+	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,72,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -543,6 +548,20 @@ func (x *Observed) GetNextAt() *timestamppb.Timestamp {
 func (x *Observed) GetKept() []*v1.Kept {
 	if x != nil {
 		return x.Kept
+	}
+	return nil
+}
+
+func (x *Observed) GetReport() uint64 {
+	if x != nil {
+		return x.Report
+	}
+	return 0
+}
+
+func (x *Observed) GetReportedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReportedAt
 	}
 	return nil
 }
@@ -761,11 +780,10 @@ type Instance struct {
 	Kept []*v1.Kept `protobuf:"bytes,110,rep,name=kept,proto3" json:"kept,omitempty"`
 	// Why its task is under way and waits on its server, which deferred it; empty while it does not.
 	TaskWaits string `protobuf:"bytes,111,opt,name=task_waits,json=taskWaits,proto3" json:"task_waits,omitempty"`
-	// The number of the report with which its last change succeeded, where that report showed the agent too; 0 otherwise.
-	// A list that its server numbered and made before is older than what is recorded here; only the registry keeps it.
-	ShownReport uint64 `protobuf:"varint,112,opt,name=shown_report,json=shownReport,proto3" json:"shown_report,omitempty"`
-	// When its server made that report, by its own clock.
-	ShownAt       *timestamppb.Timestamp `protobuf:"bytes,113,opt,name=shown_at,json=shownAt,proto3" json:"shown_at,omitempty"`
+	// The number of the report that showed what was observed last, in the server's journal.
+	ObservedReport uint64 `protobuf:"varint,112,opt,name=observed_report,json=observedReport,proto3" json:"observed_report,omitempty"`
+	// When the server made that report, by its clock.
+	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,113,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1073,16 +1091,16 @@ func (x *Instance) GetTaskWaits() string {
 	return ""
 }
 
-func (x *Instance) GetShownReport() uint64 {
+func (x *Instance) GetObservedReport() uint64 {
 	if x != nil {
-		return x.ShownReport
+		return x.ObservedReport
 	}
 	return 0
 }
 
-func (x *Instance) GetShownAt() *timestamppb.Timestamp {
+func (x *Instance) GetReportedAt() *timestamppb.Timestamp {
 	if x != nil {
-		return x.ShownAt
+		return x.ReportedAt
 	}
 	return nil
 }
@@ -1426,7 +1444,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x12\x1b\n" +
 	"\tintent_id\x18\x03 \x01(\tR\bintentId\x12,\n" +
 	"\x12reverted_intent_id\x18\x14 \x01(\tR\x10revertedIntentId\x12\x18\n" +
-	"\arelease\x18\x15 \x01(\bR\arelease\"\xa1\x03\n" +
+	"\arelease\x18\x15 \x01(\bR\arelease\"\xf6\x03\n" +
 	"\bObserved\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1440,7 +1458,10 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"generation\x12\x12\n" +
 	"\x04code\x182 \x01(\tR\x04code\x123\n" +
 	"\anext_at\x18< \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12+\n" +
-	"\x04kept\x18F \x03(\v2\x17.garrison.image.v1.KeptR\x04kept\"\x92\x01\n" +
+	"\x04kept\x18F \x03(\v2\x17.garrison.image.v1.KeptR\x04kept\x12\x16\n" +
+	"\x06report\x18G \x01(\x04R\x06report\x12;\n" +
+	"\vreported_at\x18H \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"reportedAt\"\x92\x01\n" +
 	"\aAdopted\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12,\n" +
@@ -1450,7 +1471,7 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x1b\n" +
 	"\tintent_id\x18\x02 \x01(\tR\bintentId\x12\x12\n" +
-	"\x04lost\x18\x03 \x01(\bR\x04lost\"\xf4\x0e\n" +
+	"\x04lost\x18\x03 \x01(\bR\x04lost\"\x80\x0f\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tserver_id\x18\x02 \x01(\tR\bserverId\x12\x14\n" +
@@ -1499,9 +1520,10 @@ const file_garrison_instance_v1_instance_proto_rawDesc = "" +
 	"changed_at\x18Z \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12+\n" +
 	"\x04kept\x18n \x03(\v2\x17.garrison.image.v1.KeptR\x04kept\x12\x1d\n" +
 	"\n" +
-	"task_waits\x18o \x01(\tR\ttaskWaits\x12!\n" +
-	"\fshown_report\x18p \x01(\x04R\vshownReport\x125\n" +
-	"\bshown_at\x18q \x01(\v2\x1a.google.protobuf.TimestampR\ashownAt\"\x81\x01\n" +
+	"task_waits\x18o \x01(\tR\ttaskWaits\x12'\n" +
+	"\x0fobserved_report\x18p \x01(\x04R\x0eobservedReport\x12;\n" +
+	"\vreported_at\x18q \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"reportedAt\"\x81\x01\n" +
 	"\tOwnChange\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1d\n" +
 	"\n" +
@@ -1585,43 +1607,44 @@ var file_garrison_instance_v1_instance_proto_depIdxs = []int32{
 	1,  // 5: garrison.instance.v1.Observed.health:type_name -> garrison.instance.v1.Health
 	16, // 6: garrison.instance.v1.Observed.next_at:type_name -> google.protobuf.Timestamp
 	17, // 7: garrison.instance.v1.Observed.kept:type_name -> garrison.image.v1.Kept
-	15, // 8: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
-	18, // 9: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
-	15, // 10: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
-	15, // 11: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
-	1,  // 12: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
-	0,  // 13: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
-	16, // 14: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
-	16, // 15: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
-	19, // 16: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
-	2,  // 17: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
-	18, // 18: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
-	18, // 19: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
-	16, // 20: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
-	15, // 21: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
-	10, // 22: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
-	11, // 23: garrison.instance.v1.Instance.restarted:type_name -> garrison.instance.v1.Restarted
-	12, // 24: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
-	16, // 25: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
-	9,  // 26: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
-	16, // 27: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
-	16, // 28: garrison.instance.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
-	17, // 29: garrison.instance.v1.Instance.kept:type_name -> garrison.image.v1.Kept
-	16, // 30: garrison.instance.v1.Instance.shown_at:type_name -> google.protobuf.Timestamp
-	16, // 31: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
-	15, // 32: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
-	2,  // 33: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
-	10, // 34: garrison.instance.v1.Restarted.before:type_name -> garrison.instance.v1.Before
-	15, // 35: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
-	2,  // 36: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
-	19, // 37: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
-	10, // 38: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
-	12, // 39: garrison.instance.v1.BegunChange.earlier:type_name -> garrison.instance.v1.BegunChange
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	16, // 8: garrison.instance.v1.Observed.reported_at:type_name -> google.protobuf.Timestamp
+	15, // 9: garrison.instance.v1.Adopted.image:type_name -> garrison.image.v1.Ref
+	18, // 10: garrison.instance.v1.Adopted.adoption:type_name -> garrison.server.v1.Adoption
+	15, // 11: garrison.instance.v1.Instance.wanted:type_name -> garrison.image.v1.Ref
+	15, // 12: garrison.instance.v1.Instance.observed:type_name -> garrison.image.v1.Ref
+	1,  // 13: garrison.instance.v1.Instance.health:type_name -> garrison.instance.v1.Health
+	0,  // 14: garrison.instance.v1.Instance.state:type_name -> garrison.instance.v1.State
+	16, // 15: garrison.instance.v1.Instance.since:type_name -> google.protobuf.Timestamp
+	16, // 16: garrison.instance.v1.Instance.observed_at:type_name -> google.protobuf.Timestamp
+	19, // 17: garrison.instance.v1.Instance.task_state:type_name -> garrison.task.v1.State
+	2,  // 18: garrison.instance.v1.Instance.configuration:type_name -> garrison.instance.v1.Configuration
+	18, // 19: garrison.instance.v1.Instance.adoption:type_name -> garrison.server.v1.Adoption
+	18, // 20: garrison.instance.v1.Instance.proven:type_name -> garrison.server.v1.Adoption
+	16, // 21: garrison.instance.v1.Instance.confirmed_at:type_name -> google.protobuf.Timestamp
+	15, // 22: garrison.instance.v1.Instance.failed:type_name -> garrison.image.v1.Ref
+	10, // 23: garrison.instance.v1.Instance.before:type_name -> garrison.instance.v1.Before
+	11, // 24: garrison.instance.v1.Instance.restarted:type_name -> garrison.instance.v1.Restarted
+	12, // 25: garrison.instance.v1.Instance.last_begun:type_name -> garrison.instance.v1.BegunChange
+	16, // 26: garrison.instance.v1.Instance.observed_until:type_name -> google.protobuf.Timestamp
+	9,  // 27: garrison.instance.v1.Instance.own_change:type_name -> garrison.instance.v1.OwnChange
+	16, // 28: garrison.instance.v1.Instance.observed_next_at:type_name -> google.protobuf.Timestamp
+	16, // 29: garrison.instance.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
+	17, // 30: garrison.instance.v1.Instance.kept:type_name -> garrison.image.v1.Kept
+	16, // 31: garrison.instance.v1.Instance.reported_at:type_name -> google.protobuf.Timestamp
+	16, // 32: garrison.instance.v1.OwnChange.changed_at:type_name -> google.protobuf.Timestamp
+	15, // 33: garrison.instance.v1.Before.image:type_name -> garrison.image.v1.Ref
+	2,  // 34: garrison.instance.v1.Before.configuration:type_name -> garrison.instance.v1.Configuration
+	10, // 35: garrison.instance.v1.Restarted.before:type_name -> garrison.instance.v1.Before
+	15, // 36: garrison.instance.v1.BegunChange.wanted:type_name -> garrison.image.v1.Ref
+	2,  // 37: garrison.instance.v1.BegunChange.configuration:type_name -> garrison.instance.v1.Configuration
+	19, // 38: garrison.instance.v1.BegunChange.task_state:type_name -> garrison.task.v1.State
+	10, // 39: garrison.instance.v1.BegunChange.before:type_name -> garrison.instance.v1.Before
+	12, // 40: garrison.instance.v1.BegunChange.earlier:type_name -> garrison.instance.v1.BegunChange
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_garrison_instance_v1_instance_proto_init() }

@@ -28,7 +28,7 @@ func (r *Handler) recordAgents(ctx context.Context, m bus.Message, report *repor
 }
 
 // recordObserved records what differs from what is recorded of the server's instances. An instance that
-// changed too often waits for a recheck, and one of which a task showed more since stays as it is.
+// changed too often waits for a recheck, and one of which a later report was recorded stays as it is.
 func (r *Handler) recordObserved(ctx context.Context, report *reportv1.Report) (recorded bool, err error) {
 	if err := r.catchUp(ctx, report); err != nil {
 		return false, err
@@ -39,7 +39,8 @@ func (r *Handler) recordObserved(ctx context.Context, report *reportv1.Report) (
 			return nil, nil
 		}
 		for _, d := range inventory.Differences(r.records.View.InstancesOf(report.ServerId), report.GetAgents()) {
-			if instance.Outdated(d.Instance, report) {
+			d.Observed.Report, d.Observed.ReportedAt = report.GetSequence(), report.GetAt()
+			if instance.Outdated(d.Instance, d.Observed) {
 				continue
 			}
 			if !intake.ObservedMayChange(d.Instance, d.Observed, r.records.Now()) {
