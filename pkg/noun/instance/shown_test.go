@@ -30,7 +30,8 @@ func TestOfAListAndTheEndOfATaskTheLaterReportHolds(t *testing.T) {
 		"after a clock that was set":  {number + 1, made.Add(-time.Minute), bad},
 	} {
 		list := ledger.Fact{At: made, Body: &instancev1.Observed{
-			InstanceId: "i", Image: one, Health: bad, Generation: 1, Report: c.number, ReportedAt: timestamppb.New(c.at),
+			InstanceId: "i", Image: one, Health: bad, Generation: 1,
+			Report: c.number, ReportedAt: timestamppb.New(c.at),
 		}}
 		i := &instancev1.Instance{Id: "i", Generation: 1, TaskGeneration: 1, Wanted: one}
 		if !ApplyShown(i, end, made) {

@@ -74,7 +74,7 @@ type Removed struct {
 	LeftBecause string `json:"left_because,omitempty"`
 }
 
-// Long is how long a task takes at least whose start is reported, and not only its end.
+// Long is the time after which the start of a task is reported. Of a shorter one only the end is.
 const Long = time.Second
 
 // ListAfter is how long the end of a change takes the place of a list of agents, but for the time until the next look.

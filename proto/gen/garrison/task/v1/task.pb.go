@@ -390,8 +390,8 @@ func (x *Listed) GetSha256() []byte {
 	return nil
 }
 
-// Shown is what a server found of an agent once its change had succeeded: the image that the task was to bring, and in
-// good health. All else was there as in the last list of agents that it reported, so it reported none.
+// Shown is what a server found of an agent once its change had succeeded: the image that the task was to bring, in good
+// health. Nothing else on the server differed from its last list of agents, so it reports the next list later.
 type Shown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The digest of the agent's configuration; empty without configuration.
@@ -482,7 +482,7 @@ type Outcome struct {
 	Listed *Listed `protobuf:"bytes,20,opt,name=listed,proto3" json:"listed,omitempty"`
 	// Of an adoption: the process that was taken over.
 	Adoption *v11.Adoption `protobuf:"bytes,21,opt,name=adoption,proto3" json:"adoption,omitempty"`
-	// Of a change that succeeded: what the server found after it; unset where the server reported a list instead.
+	// Of a change that succeeded: what the server found after it; unset where the server reported a list with the end.
 	Shown         *Shown `protobuf:"bytes,22,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

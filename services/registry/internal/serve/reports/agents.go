@@ -28,7 +28,7 @@ func (r *Handler) recordAgents(ctx context.Context, m bus.Message, report *repor
 }
 
 // recordObserved records what differs from what is recorded of the server's instances. An instance that
-// changed too often waits for a recheck, and one of which a later report was recorded stays as it is.
+// changed too often waits for a recheck, and a later report that was recorded stands.
 func (r *Handler) recordObserved(ctx context.Context, report *reportv1.Report) (recorded bool, err error) {
 	if err := r.catchUp(ctx, report); err != nil {
 		return false, err
