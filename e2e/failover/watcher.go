@@ -87,8 +87,12 @@ func (w *watcher) take(e client.Event, err error) {
 		w.once("end", e)
 	case *taskv1.Queued:
 		w.upgrades[e.Fact.Key] = body.GetAgent() == sample.Agent
-		w.once(e.Name(), e)
+		w.once("opened", e)
 	case *taskv1.Assigned:
+		if body.Opened != nil {
+			w.upgrades[e.Fact.Key] = body.GetOpened().GetAgent() == sample.Agent
+			w.once("opened", e)
+		}
 		w.assigned[e.Fact.Key] = e.StoredAt
 		w.once(e.Name(), e)
 	case *taskv1.Started:

@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/e2e/rig/fault"
 	"github.com/garrison-fleet/garrison/e2e/sample"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -226,9 +227,9 @@ func (t *times) fold(e client.Event) {
 	switch b := e.Fact.Body.(type) {
 	case *intentv1.Accepted:
 		t.derived[e.Key] = b.GetIntent().GetSource().GetRolloutId() == t.rollout && b.GetIntent().GetUndo() == nil
-	case *taskv1.Queued:
-		if t.derived[b.GetIntentId()] {
-			t.tasks[e.Key] = b.GetServerId()
+	case *taskv1.Queued, *taskv1.Assigned:
+		if q := task.Opened(e.Fact.Body); q != nil && t.derived[q.GetIntentId()] {
+			t.tasks[e.Key] = q.GetServerId()
 		}
 	case *taskv1.Started, *taskv1.Succeeded:
 		t.touch(e)

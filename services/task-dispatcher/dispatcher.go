@@ -4,21 +4,21 @@
 // No pass scans the fleet. The view (internal/view) indexes the work that is due, and these parts do
 // it side by side, most of them woken whenever the ledger moves:
 //
-//	open      a task for each instance whose generation has none, and for each refresh
-//	lead      takes over when tasks are ready and the leader is idle
-//	admit     assigns queued tasks, under the limit on tasks under way at once
+//	lead      takes over when work is due and the leader is idle
+//	admit     opens a task for each instance whose generation has none, and for each refresh, and assigns tasks, under
+//	          the limit on tasks under way at once; what has to wait is queued
+//	clear     ends queued tasks that became outdated
 //	expire    ends tasks whose deadline passed
 //	publish   writes the documents of servers that changed
 //	reports   turns servers' reports into facts about tasks
 //
 // Guarantees:
 //
-//  1. A task is opened once: its id is computed from what it is about, and its first fact is guarded
-//     by that key.
+//  1. A task is opened once, by the leader: its id is computed from what it is about.
 //  2. Never more than Config.Concurrency tasks are under way, and of one agent on one server at most
-//     one, also while several dispatchers run: a task leaves the queue only under the last claim, by
-//     the process that recorded it, when its view holds all that was recorded under earlier claims
-//     and under its own.
+//     one, also while several dispatchers run: a task is opened and leaves the queue only under the
+//     last claim, by the process that recorded it, when its view holds all that was recorded under
+//     earlier claims and under its own.
 //  3. A document is a pure projection of the view. Its generation is a position in the ledger; an
 //     older document never replaces a newer one.
 //  4. Every task ends: by a report, by its deadline, or because its outcome is no longer wanted.
@@ -195,9 +195,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return rungroup.Run(ctx,
 		rungroup.Part{Name: "writer", Run: d.writer.Run},
 		rungroup.Part{Name: "view", Run: d.follower.Run},
-		d.lanes.part("open", d.open),
 		d.lanes.part("lead", d.leader.newTakeOver()),
 		d.lanes.part("admit", d.admit),
+		d.lanes.part("clear", d.clear),
 		d.lanes.part("expire", d.newExpirer()),
 		rungroup.Part{Name: "publish", Run: d.follower.WhenReady(d.publisher.run)},
 		rungroup.Part{Name: "reports", Run: d.follower.WhenReady(d.reports.run)},

@@ -26,7 +26,7 @@ var claimSubject = ledger.FactSubject(ledger.Task, view.ClaimKey, "claimed")
 // maxClaimWait bounds how long a process waits before it checks again whether to take over.
 const maxClaimWait = time.Second
 
-// leader elects, among several dispatchers, the process that moves tasks out of the queue: the one
+// leader elects, among several dispatchers, the process that opens tasks and moves them out of the queue: the one
 // that recorded the last fact claimed. There are no heartbeats and no lease. What a former leader
 // still records under its own claim is refused by the guard.
 type leader struct {
@@ -67,7 +67,7 @@ func (l *leader) doubt(claim uint64, err error) {
 	}
 }
 
-// newTakeOver returns the pass that claims when tasks are ready and the leader is idle.
+// newTakeOver returns the pass that claims when work is due and the leader is idle.
 func (l *leader) newTakeOver() pass {
 	p := &admission.TakeOver{After: l.cfg.TakeOverAfter}
 	return func(ctx context.Context) (time.Duration, error) {
@@ -94,7 +94,7 @@ func nextCheck(left time.Duration) time.Duration {
 	return min(left, maxClaimWait)
 }
 
-// situation reads whether tasks are ready, and which process is the leader.
+// situation reads whether work is due, and which process is the leader.
 func (l *leader) situation() (s admission.Situation) {
 	l.follower.Read(func() {
 		c := l.view.Claim()
@@ -104,9 +104,8 @@ func (l *leader) situation() (s admission.Situation) {
 			Claim:    c.Sequence,
 			Progress: max(c.Sequence, c.Moved),
 		}
-		s.Work = !s.Leads &&
-			(l.overdue.Load() ||
-				len(l.view.Admissions(l.cfg.Now(), l.cfg.Concurrency, 1)) > 0 || len(l.view.Outdated(1)) > 0)
+		s.Work = !s.Leads && (l.overdue.Load() || len(l.view.Openings(1)) > 0 || len(l.view.Outdated(1)) > 0 ||
+			len(l.view.Admissions(l.cfg.Now(), l.cfg.Concurrency, 1)) > 0)
 	})
 	return s
 }

@@ -58,7 +58,7 @@ func TestARepeatedReportLeadsToOneFact(t *testing.T) {
 	// It is handled after all others: once it is a dead letter, they were handled.
 	w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"})
 	polltest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
-	if got := w.factsOf(open.Id); got != "queued assigned started failed" {
+	if got := w.factsOf(open.Id); got != "assigned started failed" {
 		t.Errorf("the facts are %s", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestAStartThatArrivesAfterTheEndIsNotRecorded(t *testing.T) {
 			w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"})
 			polltest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
 			got := w.awaitTask(d, server, "shipper", 1, end)
-			if facts, want := w.factsOf(open.Id), "queued assigned "+string(task.StateOf(end)); facts != want {
+			if facts, want := w.factsOf(open.Id), "assigned "+string(task.StateOf(end)); facts != want {
 				t.Errorf("the facts are %q, want %q", facts, want)
 			}
 			if got.Id != open.Id {

@@ -2,7 +2,7 @@ package dispatcher
 
 import "sync"
 
-// reservations are the tasks that a goroutine of this process is about to move out of the queue.
+// reservations are the tasks that a goroutine of this process is about to assign or end.
 // The claim keeps other processes from queued tasks; a reservation keeps two lanes of one process
 // from the same task, such as one that is admitted and cancelled at once.
 //

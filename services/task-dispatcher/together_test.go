@@ -51,16 +51,15 @@ func (w *world) replay(concurrency int) (ended map[string]task.State) {
 	busy, underWay := map[string]string{}, 0
 	ended = map[string]task.State{}
 	for _, f := range w.ledgerFacts() {
-		if q, ok := f.Body.(*taskv1.Queued); ok {
-			if states[f.Key] != "" {
-				w.t.Errorf("task %s was opened twice", f.Key)
-			}
-			states[f.Key], about[f.Key] = task.Queued, q.ServerId+"/"+q.Agent
-			continue
-		}
 		what := f.Name()
 		if f.Noun != ledger.Task || what == "claimed" {
 			continue
+		}
+		if q := task.Opened(f.Body); q != nil {
+			if states[f.Key] != "" {
+				w.t.Errorf("task %s was opened twice", f.Key)
+			}
+			states[f.Key], about[f.Key] = task.Unknown, q.ServerId+"/"+q.Agent
 		}
 		next, ok := task.Life.Next(states[f.Key], what)
 		if !ok {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	noun "github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -120,16 +121,18 @@ var (
 )
 
 func (c *checker) task(f ledger.Fact) {
-	switch b := f.Body.(type) {
-	case *taskv1.Queued:
-		c.queued(f, b)
-		return
-	case *taskv1.Claimed:
+	if f.Name() == "claimed" {
 		return // about the admission of all tasks, not about one
 	}
+	if q := noun.Opened(f.Body); q != nil {
+		c.opened(f, q)
+	}
 	t, ok := c.tasks[f.Key]
-	if !ok {
-		c.breaks(f, "task %s was %s before it was queued", f.Key, f.Name())
+	switch {
+	case !ok:
+		c.breaks(f, "task %s was %s before it was opened", f.Key, f.Name())
+		return
+	case f.Name() == "queued":
 		return
 	}
 	if f.Name() == "reported-late" && t.last.Name() == "expired" {
@@ -163,13 +166,13 @@ func (c *checker) task(f ledger.Fact) {
 	}
 }
 
-func (c *checker) queued(f ledger.Fact, b *taskv1.Queued) {
+func (c *checker) opened(f ledger.Fact, b *taskv1.Queued) {
 	what := fmt.Sprintf("%s %d %d", b.InstanceId, b.Generation, b.Attempt)
 	if b.InstanceId != "" && c.generations[what] {
-		c.breaks(f, "the same change is queued again: instance, generation, attempt %s", what)
+		c.breaks(f, "the same change is opened again: instance, generation, attempt %s", what)
 	}
 	if c.tasks[f.Key] != nil {
-		c.breaks(f, "task %s is queued again", f.Key)
+		c.breaks(f, "task %s is opened again", f.Key)
 	}
 	c.generations[what] = true
 	slot := ledger.Key(b.ServerId, b.Agent)

@@ -3,6 +3,7 @@ package verify
 import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 
+	noun "github.com/garrison-fleet/garrison/pkg/noun/task"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
@@ -41,9 +42,10 @@ func (c *rollouts) fold(f ledger.Fact) {
 	switch b := f.Body.(type) {
 	case *intentv1.Accepted:
 		c.accepted(f, b)
-	case *taskv1.Queued:
-		c.queued(f, b)
 	default:
+		if q := noun.Opened(f.Body); q != nil {
+			c.taskOpened(f, q)
+		}
 		if t := c.tasks[f.Key]; f.Noun == ledger.Task && t != nil {
 			c.task(f, c.byID[t[0]], t[1])
 		}
@@ -63,8 +65,8 @@ func (c *rollouts) accepted(f ledger.Fact, b *intentv1.Accepted) {
 	c.derived[f.Key] = id
 }
 
-// queued remembers the tasks that bring a rollout's change. One that fetches ahead must change no agent.
-func (c *rollouts) queued(f ledger.Fact, b *taskv1.Queued) {
+// taskOpened remembers the tasks that bring a rollout's change. One that fetches ahead must change no agent.
+func (c *rollouts) taskOpened(f ledger.Fact, b *taskv1.Queued) {
 	id := c.derived[b.GetIntentId()]
 	switch {
 	case id == "":

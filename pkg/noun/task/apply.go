@@ -15,11 +15,28 @@ import (
 
 // Fits reports whether a fact can happen to a task, which is nil when it is unknown.
 func Fits(t *taskv1.Task, f ledger.Fact) bool {
-	if _, late := f.Body.(*taskv1.ReportedLate); late {
+	switch b := f.Body.(type) {
+	case *taskv1.ReportedLate:
 		return AwaitsReport(t)
+	case *taskv1.Assigned:
+		if t == nil && b.Opened == nil {
+			return false
+		}
 	}
 	_, fit := Life.Next(StateOf(t.GetState()), f.Name())
 	return fit
+}
+
+// Opened returns what a task is, from a fact that may open it: that it is queued, or assigned at once; nil from any
+// other fact.
+func Opened(body proto.Message) *taskv1.Queued {
+	switch b := body.(type) {
+	case *taskv1.Queued:
+		return b
+	case *taskv1.Assigned:
+		return b.Opened
+	}
+	return nil
 }
 
 // Apply folds a fact into a task's record, which is nil for an unknown task, and returns the record
@@ -35,7 +52,7 @@ func Apply(t *taskv1.Task, f ledger.Fact) (*taskv1.Task, bool) {
 		return t, true
 	}
 	at := timestamppb.New(f.At)
-	if q, ok := f.Body.(*taskv1.Queued); ok {
+	if q := Opened(f.Body); q != nil && t == nil {
 		t = &taskv1.Task{
 			Id: f.Key, Verb: q.Verb, ServerId: q.ServerId, Agent: q.Agent, InstanceId: q.InstanceId,
 			Generation: q.Generation, Attempt: q.Attempt, From: q.From, To: q.To, IntentId: q.IntentId,

@@ -43,10 +43,10 @@ const (
 // rollback too.
 const OldOutput = "\nthe old version, after the rollback: "
 
-// Life lists which facts can happen in which state, and the state that follows. A server reports the start only of a
-// task that takes longer than a second.
+// Life lists which facts can happen in which state, and the state that follows. A task that waits for nothing is
+// assigned by its first fact. A server reports the start only of a task that takes longer than a second.
 var Life = fsm.Table[State, string]{
-	Unknown: {"queued": Queued},
+	Unknown: {"queued": Queued, "assigned": Assigned},
 	Queued:  {"assigned": Assigned, "cancelled": Cancelled, "expired": Expired, "superseded": Superseded},
 	Assigned: {
 		"started": Running, "succeeded": Succeeded, "failed": Failed, "undone": Undone, "expired": Expired,

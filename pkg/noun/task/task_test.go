@@ -33,7 +33,7 @@ func TestEveryReachableStateHasARow(t *testing.T) {
 
 func TestLifeHasExactlyTheseTransitions(t *testing.T) {
 	want := map[task.State]string{
-		task.Unknown: "queued", task.Queued: "assigned cancelled expired superseded",
+		task.Unknown: "assigned queued", task.Queued: "assigned cancelled expired superseded",
 		task.Assigned: "expired failed started succeeded undone",
 		task.Running:  "cancelled deferred expired failed resumed succeeded undone",
 		task.Expired:  "reported-late", task.Succeeded: "", task.Failed: "", task.Undone: "", task.Cancelled: "",
@@ -73,11 +73,14 @@ func TestEveryFactInEveryStateMovesAsLifeDefinesOrChangesNothing(t *testing.T) {
 			if k.Noun != ledger.Task {
 				continue
 			}
-			before := record(s)
+			before, body := record(s), proto.Clone(k.Body)
+			if a, ok := body.(*taskv1.Assigned); ok {
+				a.Opened = &taskv1.Queued{}
+			}
 			next, want := task.Life.Next(task.StateOf(s), k.Name)
-			after, fit := task.Apply(proto.CloneOf(before), fact(proto.Clone(k.Body)))
+			after, fit := task.Apply(proto.CloneOf(before), fact(body))
 			switch {
-			case fit != want || fit != task.Fits(before, fact(k.Body)):
+			case fit != want || fit != task.Fits(before, fact(body)):
 				t.Errorf("%s after %s: fit %v, want %v", s, k.Name, fit, want)
 			case !fit && !proto.Equal(before, after):
 				t.Errorf("%s after %s: did not fit and changed", s, k.Name)
@@ -85,6 +88,23 @@ func TestEveryFactInEveryStateMovesAsLifeDefinesOrChangesNothing(t *testing.T) {
 				t.Errorf("%s after %s: %s, want %s", s, k.Name, after.State, next)
 			}
 		}
+	}
+}
+
+func TestATaskThatDoesNotWaitIsWhatItWouldBeAfterAWait(t *testing.T) {
+	what := &taskv1.Queued{
+		Verb: taskv1.Verb_VERB_UPGRADE, ServerId: "s", Agent: "a", InstanceId: "i", Generation: 2, Attempt: 1,
+		IntentId: "n",
+	}
+	until := timestamppb.New(time.Unix(99, 0))
+	want, _ := task.Apply(nil, fact(proto.Clone(what)))
+	want, _ = task.Apply(want, fact(&taskv1.Assigned{Deadline: until}))
+	have, fit := task.Apply(nil, fact(&taskv1.Assigned{Deadline: until, Opened: what}))
+	if !fit || !proto.Equal(have, want) {
+		t.Errorf("assigned at once: %v, after a wait: %v", have, want)
+	}
+	if have, fit := task.Apply(nil, fact(&taskv1.Assigned{Deadline: until})); fit {
+		t.Errorf("an unknown task was assigned, and nothing says what it is: %v", have)
 	}
 }
 

@@ -56,16 +56,16 @@ func (c *Check) breaks(f ledger.Fact, format string, args ...any) {
 }
 
 func (c *Check) task(f ledger.Fact) {
-	if q, ok := f.Body.(*taskv1.Queued); ok && c.ours(q.GetServerId()) {
-		record, _ := task.Apply(nil, f)
-		c.tasks[f.Key] = &taskFacts{server: q.GetServerId(), record: record, deadline: q.GetDeadline().AsTime()}
-		return
-	}
 	t := c.tasks[f.Key]
+	if q := task.Opened(f.Body); t == nil && q != nil && c.ours(q.GetServerId()) {
+		t = &taskFacts{server: q.GetServerId(), deadline: q.GetDeadline().AsTime()}
+		c.tasks[f.Key] = t
+	}
 	if t == nil {
 		return
 	}
 	switch b := f.Body.(type) {
+	case *taskv1.Queued:
 	case *taskv1.Assigned:
 		t.deadline = b.GetDeadline().AsTime()
 	case *taskv1.Started:

@@ -22,6 +22,10 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
+// opensTask says what a task is, in the fact that opens it.
+const opensTask = `{{verb .}} {{.GetAgent}}{{with .GetFrom.GetVersion}} from {{.}}{{end}}` +
+	`{{with .GetTo.GetVersion}} to {{.}}{{end}}{{if gt .GetAttempt 1}}, attempt {{.GetAttempt}}{{end}}`
+
 // details are templates of a few words, by noun and facts, for a fact's body. A fact without one has its reason.
 var details = map[string]string{
 	"agent created changed": `{{with .GetAgent}}{{word .GetKind}} {{and .GetApplication "of"}} {{.GetApplication}} ` +
@@ -79,9 +83,8 @@ var details = map[string]string{
 	"channel created":                   `{{if .GetDefault}}the default channel{{end}}{{why .GetDescription}}`,
 	"channel image-added image-removed": `image {{short .GetImageId}}`,
 
-	"task queued": `{{verb .}} {{.GetAgent}}{{with .GetFrom.GetVersion}} from {{.}}{{end}}` +
-		`{{with .GetTo.GetVersion}} to {{.}}{{end}}{{if gt .GetAttempt 1}}, attempt {{.GetAttempt}}{{end}}`,
-	"task assigned": `{{with .GetDeadline}}until {{stamp .}}{{end}}`,
+	"task queued":   opensTask,
+	"task assigned": `{{with .GetOpened}}` + opensTask + `, {{end}}{{with .GetDeadline}}until {{stamp .}}{{end}}`,
 	"task deferred": `{{with .GetDeferral}}{{.GetCode}}: {{.GetReason}}; until {{stamp .GetUntil}} ` +
 		`at the latest{{end}}`,
 	"task resumed": `{{if .GetOverrun}}at its limit, during the critical section` +

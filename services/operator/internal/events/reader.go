@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 )
@@ -69,7 +69,7 @@ func (r *reader) derive(ctx context.Context) error {
 
 // onServer reports whether a fact is about a task on a server among the ids: its first fact names the server.
 func (r *reader) onServer(e client.Event) bool {
-	if q, ok := e.Body.(*taskv1.Queued); ok && q.GetServerId() != "" && slices.Contains(r.ids, q.GetServerId()) {
+	if q := task.Opened(e.Body); q.GetServerId() != "" && slices.Contains(r.ids, q.GetServerId()) {
 		if r.tasks == nil {
 			r.tasks = map[string]bool{}
 		}

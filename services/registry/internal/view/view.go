@@ -42,7 +42,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 47
+const Layout = 48
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{

@@ -18,6 +18,7 @@ package admission
 
 import (
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
@@ -130,14 +131,13 @@ func bySameAgent(t Task, tasks []Task) string {
 
 // Limit returns the first of the ready tasks, in the order of the queue: as many as there are free
 // slots, and at most most.
-func Limit(ready func(yield func(uint64, string) bool), underWay, concurrency, most int) []string {
+func Limit[T any](ready iter.Seq[T], underWay, concurrency, most int) (out []T) {
 	free := min(concurrency-underWay, most)
 	if free <= 0 {
 		return nil
 	}
-	var out []string
-	for _, id := range ready {
-		if out = append(out, id); len(out) == free {
+	for t := range ready {
+		if out = append(out, t); len(out) == free {
 			break
 		}
 	}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,13 +207,7 @@ func TestNoOrderDeadlocks(t *testing.T) {
 }
 
 func TestTheLimitTakesTheOldestThatFit(t *testing.T) {
-	ready := func(yield func(uint64, string) bool) {
-		for n, id := range []string{"a", "b", "c", "d"} {
-			if !yield(uint64(n), id) {
-				return
-			}
-		}
-	}
+	ready := slices.Values([]string{"a", "b", "c", "d"})
 	for _, c := range []struct {
 		name                        string
 		underWay, concurrency, most int

@@ -1,6 +1,10 @@
 package view
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -29,7 +33,13 @@ func (v *View) applyAgent(f ledger.Fact) bool {
 		v.agents.Forget(f.Key)
 		v.forgetDurations(f.Key)
 	}
-	for server := range v.openOf {
+	servers := slices.Collect(maps.Keys(v.openOf))
+	v.instances.due.Scan(func(_ uint64, key string) bool {
+		server, _, _ := strings.Cut(key, ".")
+		servers = append(servers, server)
+		return true
+	})
+	for _, server := range servers {
 		v.reviewTasks(server) // the order on a server may have changed
 	}
 	return true

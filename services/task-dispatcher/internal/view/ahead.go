@@ -2,13 +2,13 @@ package view
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
-	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -18,35 +18,23 @@ import (
 // What servers fetch ahead of its change is not urgent: it comes after all other tasks, and leaves them half of the
 // slots.
 
-// behindAll is more than any sequence of the ledger.
-const behindAll = 1 << 62
-
-// readyKey returns the place of a task among those that may be assigned.
-func readyKey(r *dispatcherv1.TaskRecord) uint64 {
-	if r.Task.Ahead != nil {
-		return behindAll + r.QueuedSequence
-	}
-	return r.QueuedSequence
-}
-
 // admissible returns the ready tasks that keep budgets and a pause of the site allow at a time, in order; what is
 // fetched ahead has half of the slots.
-func (v *View) admissible(at time.Time, concurrency int) func(yield func(uint64, string) bool) {
+func (v *View) admissible(at time.Time, concurrency int) iter.Seq[candidate] {
 	paused := !v.Site.PausedUntil(at).IsZero()
-	return func(yield func(uint64, string) bool) {
+	return func(yield func(candidate) bool) {
 		room := max(1, concurrency/2) - v.ahead
-		v.unspent(func(key uint64, id string) bool {
-			if key > behindAll {
+		v.unspent(func(c candidate) bool {
+			t := c.record.Task
+			if t.Ahead != nil {
 				if room--; room < 0 {
 					return false // all that follow are fetched ahead too
 				}
 			}
-			if r, _ := v.tasks.Get(id); paused {
-				if s, _ := v.servers.Get(r.GetTask().GetServerId()); holdsBack(r.GetTask(), s) {
-					return true
-				}
+			if s, _ := v.servers.Get(t.ServerId); paused && holdsBack(t, s) {
+				return true
 			}
-			return yield(key, id)
+			return yield(c)
 		})
 	}
 }

@@ -12,11 +12,11 @@ import (
 // row of the table admission.
 const ClaimKey = "admission"
 
-// Claim is the last claim: its process is the leader, which moves tasks out of the queue.
+// Claim is the last claim: its process is the leader, which opens tasks and moves them out of the queue.
 type Claim struct {
 	Process  string // empty before the first claim
 	Sequence uint64 // of the claim; it guards the facts that are recorded under it
-	Moved    uint64 // the sequence of the last fact with which a task left the queue
+	Moved    uint64 // the sequence of the last fact with which a task was opened or left the queue
 }
 
 // claims is the table admission: its one row is the last claim.
@@ -40,8 +40,8 @@ func (c *claims) apply(f ledger.Fact, b *taskv1.Claimed) bool {
 	return true
 }
 
-// leftQueue records progress of the leader.
-func (c *claims) leftQueue(sequence uint64) { c.row(sequence).MovedSequence = sequence }
+// worked records progress of the leader.
+func (c *claims) worked(sequence uint64) { c.row(sequence).MovedSequence = sequence }
 
 // row returns the row, and sets its sequence.
 func (c *claims) row(sequence uint64) *dispatcherv1.AdmissionRecord {

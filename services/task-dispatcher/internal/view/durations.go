@@ -63,12 +63,10 @@ func timedOut(last *taskv1.Task, before bool) bool {
 func (v *View) SetWithin(tasks []Admission, b usual.Bounds) {
 	on := map[string][]*taskv1.Task{} // by server
 	for _, a := range tasks {
-		r, _ := v.tasks.Get(a.ID)
-		on[r.GetTask().GetServerId()] = append(on[r.GetTask().GetServerId()], r.GetTask())
+		on[a.task.ServerId] = append(on[a.task.ServerId], a.task)
 	}
 	for n, a := range tasks {
-		r, _ := v.tasks.Get(a.ID)
-		tasks[n].Within = v.within(r.GetTask(), on[r.GetTask().GetServerId()], b)
+		tasks[n].Within = v.within(a.task, on[a.task.ServerId], b)
 	}
 }
 

@@ -146,7 +146,7 @@ func TestChangesOfOneServerHaveTheTimeOfEachOther(t *testing.T) {
 	}
 	for _, a := range l.view.Admissions(time.Time{}, 100, 100) {
 		if task, _, _ := l.view.Task(a.ID); task.Agent == "b" {
-			l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
+			l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 		}
 	}
 	if have := l.withins(); len(have) != 1 || have[0] != someBounds.Unknown {

@@ -118,16 +118,18 @@ func (v *View) isDead(server string) bool {
 // is due at once.
 func (v *View) reviewTasks(server string) {
 	v.reviewKeep(server)
-	for _, key := range v.readyOf[server] {
-		v.ready.Delete(key)
-	}
-	delete(v.readyOf, server)
-	open := v.openOf[server]
-	if len(open) == 0 {
+	v.ready.drop(server)
+	due := v.instances.dueOn(server)
+	if len(v.openOf[server])+len(due) == 0 {
 		return
 	}
-	tasks, records := v.forAdmission(server)
+	tasks, records := v.forAdmission(server, due)
 	reasons := admission.Decide(v.serverForAdmission(server), tasks, v.agentForAdmission)
+	for n, i := range due {
+		if reasons[len(records)+n] == "" {
+			v.ready.add(dueTask(i, v.opening(i)))
+		}
+	}
 	for n, r := range records {
 		if tasks[n].UnderWay {
 			if v.isDead(server) {
@@ -141,18 +143,18 @@ func (v *View) reviewTasks(server string) {
 			delete(v.outdated, r.Task.Id)
 		}
 		if reasons[n] == "" {
-			v.ready.Set(readyKey(r), r.Task.Id)
-			v.readyOf[server] = append(v.readyOf[server], readyKey(r))
+			v.ready.add(candidate{record: r})
 		}
 	}
 }
 
-// forAdmission returns a server's open tasks with their records, in the order of the queue. The tasks
-// that are still to be opened follow, without records: they are opened one by one, and an agent waits
-// for those too.
-func (v *View) forAdmission(server string) ([]admission.Task, []*dispatcherv1.TaskRecord) {
+// forAdmission returns a server's open tasks with their records, in the order of the queue. The tasks of due changes,
+// which are still to be opened, follow without records: an agent waits for those too.
+func (v *View) forAdmission(
+	server string, due []*dispatcherv1.InstanceRecord,
+) ([]admission.Task, []*dispatcherv1.TaskRecord) {
 	open := v.openOf[server]
-	tasks := make([]admission.Task, 0, len(open))
+	tasks := make([]admission.Task, 0, len(open)+len(due))
 	records := make([]*dispatcherv1.TaskRecord, 0, len(open))
 	for _, r := range open {
 		records = append(records, r)
@@ -166,9 +168,8 @@ func (v *View) forAdmission(server string) ([]admission.Task, []*dispatcherv1.Ta
 			UnderWay: task.UnderWay(r.Task.State), Outdated: v.isOutdated(r), Ahead: r.Task.Ahead != nil,
 		})
 	}
-	for _, agent := range v.instances.dueOn(server) {
-		i := v.instances.byServer[server][agent]
-		tasks = append(tasks, admission.Task{Agent: agent, Queued: math.MaxUint64, Removes: i.Unwanted})
+	for _, i := range due {
+		tasks = append(tasks, admission.Task{Agent: i.Agent, Queued: i.DecidedSequence, Removes: i.Unwanted})
 	}
 	return tasks, records
 }

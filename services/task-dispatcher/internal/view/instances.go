@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tidwall/btree"
@@ -93,14 +94,15 @@ func (n *instances) reviewServer(server string) {
 	}
 }
 
-// dueOn returns the agents of a server that need a task, sorted.
-func (n *instances) dueOn(server string) []string {
-	var agents []string
-	for agent, i := range n.byServer[server] {
-		if _, due := n.due.Get(i.DecidedSequence); due {
-			agents = append(agents, agent)
+// dueOn returns the instances of a server that need a task, in the order of the facts that decided it.
+func (n *instances) dueOn(server string) (due []*dispatcherv1.InstanceRecord) {
+	for _, i := range n.byServer[server] {
+		if _, ok := n.due.Get(i.DecidedSequence); ok {
+			due = append(due, i)
 		}
 	}
-	slices.Sort(agents)
-	return agents
+	slices.SortFunc(due, func(a, b *dispatcherv1.InstanceRecord) int {
+		return cmp.Compare(a.DecidedSequence, b.DecidedSequence)
+	})
+	return due
 }

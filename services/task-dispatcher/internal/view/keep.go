@@ -74,21 +74,15 @@ func (v *View) observed(i *dispatcherv1.InstanceRecord, b *instancev1.Observed) 
 }
 
 // unspent returns the ready tasks, in the order of the queue, without those that a keep budget holds back.
-func (v *View) unspent(yield func(uint64, string) bool) {
-	if v.kept.Empty() {
-		v.ready.Scan(yield)
-		return
-	}
+func (v *View) unspent(yield func(candidate) bool) {
 	spending := keep.NewSpending(v.kept)
-	v.ready.Scan(func(queued uint64, id string) bool {
-		r, _ := v.tasks.Get(id)
-		if disturbs(r.GetTask()) {
-			server := r.GetTask().GetServerId()
-			if _, ok := spending.Take(server, v.budgets(server)); !ok {
+	v.ready.Scan(func(_ uint64, c candidate) bool {
+		if t := c.record.Task; !v.kept.Empty() && disturbs(t) {
+			if _, ok := spending.Take(t.ServerId, v.budgets(t.ServerId)); !ok {
 				return true
 			}
 		}
-		return yield(queued, id)
+		return yield(c)
 	})
 }
 

@@ -42,9 +42,8 @@ func (s *story) keepStep() {
 func checkKeep(t *rapid.T, v *View, admitted []Admission) {
 	taken := map[string]bool{}
 	for _, a := range admitted {
-		r, _ := v.tasks.Get(a.ID)
-		if r.Task.Verb != taskv1.Verb_VERB_REFRESH {
-			taken[r.Task.ServerId] = true
+		if a.task.Verb != taskv1.Verb_VERB_REFRESH {
+			taken[a.task.ServerId] = true
 		}
 	}
 	e, _ := v.settings.Get("prod")

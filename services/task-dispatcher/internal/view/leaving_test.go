@@ -45,7 +45,8 @@ func TestADyingServersAgentsAreRemovedInReverseOrder(t *testing.T) {
 				fold(ledger.Task, o.ID, o.Body)
 			}
 			for _, a := range v.Admissions(time.Time{}, 10, 10) {
-				fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(time.Unix(9999, 0))})
+				until := timestamppb.New(time.Unix(9999, 0))
+				fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened, Deadline: until})
 				task, _, _ := v.Task(a.ID)
 				order = append(order, task.Agent)
 			}
@@ -86,7 +87,7 @@ func TestWhatIsUnderWayOnALostServerIsDueAtOnce(t *testing.T) {
 		fold(ledger.Task, o.ID, o.Body)
 	}
 	for _, a := range v.Admissions(time.Time{}, 10, 10) {
-		fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(time.Unix(9999, 0))})
+		fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened, Deadline: timestamppb.New(time.Unix(9999, 0))})
 	}
 	if overdue := v.Overdue(time.Unix(100, 0), 10); len(overdue) > 0 {
 		t.Fatalf("overdue before the server is given up: %v", overdue)

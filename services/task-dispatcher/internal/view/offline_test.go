@@ -21,7 +21,7 @@ func TestATaskThatItsServerHasNotBegunTakesNoSlotWhileTheServerIsOffline(t *test
 	l.open(6)
 	admitted := l.view.Admissions(time.Time{}, limit, 10)
 	for _, a := range admitted {
-		l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
+		l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 	}
 	l.fold(ledger.Task, admitted[1].ID, &taskv1.Started{})
 	l.presence(admitted, &serverv1.Offline{})

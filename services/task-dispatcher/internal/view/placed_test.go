@@ -104,7 +104,9 @@ func (s *twoSides) openDue() {
 // admit assigns tasks: each must name what the server has at that moment.
 func (s *twoSides) admit() {
 	for _, a := range s.view.Admissions(time.Time{}, limit, 10) {
-		s.fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(time.Unix(int64(s.n), 0).Add(time.Hour))})
+		s.fold(ledger.Task, a.ID, &taskv1.Assigned{
+			Deadline: timestamppb.New(time.Unix(int64(s.n), 0).Add(time.Hour)), Opened: a.Opened,
+		})
 		t, _, _ := s.view.Task(a.ID)
 		if have := s.disk[t.Agent]; t.From.GetId() != have {
 			s.t.Fatalf("task %s of %s starts from %q; the server has %q", a.ID, t.Agent, t.From.GetId(), have)

@@ -108,7 +108,7 @@ func (l *factory) open(n int) {
 
 func (l *factory) admit(n int, end proto.Message) {
 	for _, a := range l.view.Admissions(time.Time{}, n, n) {
-		l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
+		l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 		if end != nil {
 			l.fold(ledger.Task, a.ID, end)
 		}
@@ -179,7 +179,7 @@ func TestProgressCountsEveryDeferredChangeHoweverFewItNames(t *testing.T) {
 	l := installed(8)
 	l.open(8)
 	for _, a := range l.view.Admissions(time.Time{}, 6, 6) {
-		l.fold(ledger.Task, a.ID, &taskv1.Assigned{})
+		l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 		l.fold(ledger.Task, a.ID, &taskv1.Started{})
 		l.fold(ledger.Task, a.ID, &taskv1.Deferred{})
 	}

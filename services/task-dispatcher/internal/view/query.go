@@ -66,7 +66,7 @@ func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 		}
 		return t
 	}
-	tasks, records := v.forAdmission(t.ServerId)
+	tasks, records := v.forAdmission(t.ServerId, v.instances.dueOn(t.ServerId))
 	reasons := admission.Decide(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission)
 	server, _ := v.servers.Get(t.ServerId)
 	for n, r := range records {
@@ -83,12 +83,12 @@ const placesCounted = 1000
 // Place returns the place, from 1 on, of a queued task among those that may be assigned, in the order in which they
 // will be; exact is false, and the place the last one counted, for a task behind that.
 func (v *View) Place(id string) (place int, exact bool) {
-	v.ready.Scan(func(_ uint64, other string) bool {
+	v.ready.Scan(func(_ uint64, c candidate) bool {
 		if place == placesCounted {
 			return false
 		}
 		place++
-		exact = other == id
+		exact = c.record.Task.Id == id
 		return !exact
 	})
 	return place, exact

@@ -196,7 +196,12 @@ func (s *story) admitStep() {
 	admissions := s.view.Admissions(time.Time{}, limit, 2)
 	checkKeep(s.t, s.view, admissions)
 	for _, a := range admissions {
-		s.fold(ledger.Task, a.ID, &taskv1.Assigned{Deadline: timestamppb.New(s.now.Add(time.Minute))})
+		if a.Opened != nil {
+			s.tasks = append(s.tasks, a.ID)
+		}
+		s.fold(ledger.Task, a.ID, &taskv1.Assigned{
+			Deadline: timestamppb.New(s.now.Add(time.Minute)), Opened: a.Opened,
+		})
 	}
 }
 
@@ -233,6 +238,9 @@ func whole(v *View) string {
 	for _, t := range rows {
 		listed = append(listed, t)
 	}
+	for n := range tasks {
+		tasks[n].task = nil // it prints as an address
+	}
 	out := fmt.Sprint(v.Openings(100), outdated, tasks, claim, next, more, v.UnderWay(), counted(v), listed)
 	for _, server := range []string{"s1", "s2", "s3"} {
 		d, ok := v.Document(server)
@@ -244,7 +252,7 @@ func whole(v *View) string {
 
 // counted returns the sizes of the indexes without a query.
 func counted(v *View) string {
-	return fmt.Sprint(v.instances.due.Len(), v.refreshes.due.Len(), len(v.outdated), v.ready.Len(), len(v.readyOf),
+	return fmt.Sprint(v.instances.due.Len(), v.refreshes.due.Len(), len(v.outdated), v.ready.Len(), len(v.ready.of),
 		v.ended.len(), len(v.lists.byName), len(v.openOf), len(v.instances.byServer), v.images.users,
 		len(v.refreshes.byServer), v.counts.ended.Len())
 }

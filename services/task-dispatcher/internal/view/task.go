@@ -29,12 +29,19 @@ func (v *View) applyTask(f ledger.Fact) bool {
 		r.Task, _ = task.Apply(r.Task, f)
 		v.reportedLate(f, r.Task)
 	default:
+		if r == nil { // it is assigned without a wait in the queue
+			opened := f
+			opened.Body = task.Opened(f.Body)
+			r = v.queued(opened, task.Opened(f.Body))
+		}
 		v.moved(f, r)
 	}
 	return true
 }
 
-func (v *View) queued(f ledger.Fact, q *taskv1.Queued) {
+// queued adds a task, and returns its record.
+func (v *View) queued(f ledger.Fact, q *taskv1.Queued) *dispatcherv1.TaskRecord {
+	v.claims.worked(f.Sequence)
 	r := &dispatcherv1.TaskRecord{QueuedSequence: f.Sequence}
 	r.Task, _ = task.Apply(nil, f)
 	// A task of an older generation than its instance is outdated, and never assigned.
@@ -50,6 +57,7 @@ func (v *View) queued(f ledger.Fact, q *taskv1.Queued) {
 		v.queuedFor(f.Key, r.Task, q)
 	}
 	v.reviewTasks(q.ServerId)
+	return r
 }
 
 // queuedFor records a queued task in its instance.
@@ -82,7 +90,7 @@ func (v *View) instanceFor(t *taskv1.Task) (*dispatcherv1.InstanceRecord, bool) 
 func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	before := r.Task.State
 	if before == taskv1.State_STATE_QUEUED {
-		v.claims.leftQueue(f.Sequence)
+		v.claims.worked(f.Sequence)
 	}
 	v.lists.leaveState(r)
 	v.unindexTask(f.Key, r)

@@ -7,7 +7,7 @@
 //
 //	due        instances that need a task, in the ledger's order
 //	outdated   queued tasks that must end, because their outcome is no longer wanted
-//	ready      queued tasks that may be assigned when a slot is free, in the queue's order
+//	ready      tasks that may be assigned when a slot is free, queued or still to be opened, in the queue's order
 //	deadlines  open tasks by deadline
 //	lists      tasks by intent, server, agent and state, in the queue's order
 //
@@ -34,7 +34,7 @@ import (
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
-const Layout = 31
+const Layout = 32
 
 // KeepEnded is how many successful tasks stay in the view, and how many that ended otherwise.
 const KeepEnded = 10_000
@@ -68,8 +68,7 @@ type View struct {
 // indexes is everything that is derived from the tables.
 type indexes struct {
 	outdated  map[string]bool                                // task ids
-	ready     btree.Map[uint64, string]                      // task ids, by queued sequence
-	readyOf   map[string][]uint64                            // by server, its keys in ready
+	ready     *readyTasks                                    // what may be assigned when a slot is free
 	underWay  int                                            // how many tasks are assigned or running, and do not wait
 	waiting   int                                            // how many are deferred, or assigned to a server offline
 	ahead     int                                            // how many tasks that are under way fetch ahead
@@ -119,7 +118,7 @@ func (v *View) resetIndexes() {
 
 func newIndexes() indexes {
 	return indexes{
-		outdated: map[string]bool{}, readyOf: map[string][]uint64{},
+		outdated: map[string]bool{}, ready: &readyTasks{of: map[string][]uint64{}},
 		deadlines: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}), due: map[string]deadline{},
 		openOf: map[string]map[string]*dispatcherv1.TaskRecord{}, kept: keep.NewTally(),
 	}
@@ -182,8 +181,9 @@ func (v *View) Loaded() {
 	}
 	for server := range v.instances.byServer {
 		v.instances.reviewServer(server)
+		v.reviewTasks(server)
 	}
-	for server := range v.openOf { // also of servers that were forgotten meanwhile
+	for server := range v.openOf { // also those of refreshes, and of servers that were forgotten meanwhile
 		v.reviewTasks(server)
 	}
 	for server := range v.servers.All() {

@@ -28,7 +28,6 @@ type Opening struct {
 	ID    string
 	Body  *taskv1.Queued // without its deadline
 	Cause uint64         // the sequence of the fact that led to it
-	Guard uint64         // the sequence of the last fact on its key; 0 unless that fact did not fit
 }
 
 // Openings returns the tasks that must be opened, in the order of the facts that led to them, at most
@@ -37,8 +36,7 @@ func (v *View) Openings(most int) []Opening {
 	var out []Opening
 	v.instances.due.Scan(func(_ uint64, key string) bool {
 		if i, ok := v.instances.table.Get(key); ok {
-			s, _ := v.servers.Get(i.ServerId)
-			out = append(out, v.opening(i, s))
+			out = append(out, v.opening(i))
 		}
 		return len(out) < most
 	})
@@ -49,17 +47,18 @@ func (v *View) Openings(most int) []Opening {
 				break
 			}
 			id, q := opening.ForRefresh(intent, server, r)
-			out = append(out, Opening{ID: id, Body: q, Cause: sequence, Guard: v.tasks.Sequence(id)})
+			out = append(out, Opening{ID: id, Body: q, Cause: sequence})
 		}
 		return len(out) < most
 	})
 	return out
 }
 
-func (v *View) opening(i *dispatcherv1.InstanceRecord, s *dispatcherv1.ServerRecord) Opening {
+func (v *View) opening(i *dispatcherv1.InstanceRecord) Opening {
+	s, _ := v.servers.Get(i.ServerId)
 	attempt := opening.Due(i, s)
 	id, q := opening.ForInstance(i, attempt, s.GetEpoch())
-	o := Opening{ID: id, Body: proto.CloneOf(q), Cause: i.DecidedSequence, Guard: v.tasks.Sequence(id)}
+	o := Opening{ID: id, Body: proto.CloneOf(q), Cause: i.DecidedSequence}
 	if attempt > 1 {
 		o.Cause = s.GetOnlineSequence()
 	}
@@ -138,19 +137,27 @@ func (v *View) NextDeadline() (time.Time, bool) {
 // Admission is a task that may be assigned.
 type Admission struct {
 	ID, Intent string
-	Cause      uint64            // the sequence of the last fact on its key
+	Cause      uint64            // the sequence of the fact that led to it
+	Opened     *taskv1.Queued    // of a task that does not wait in the queue; else nil
 	Refused    *taskv1.Cancelled // how it ends instead when its server's document has no room, or nil
 	Within     time.Duration     // how long it may be under way; see SetWithin
+	task       *taskv1.Task
 }
 
-// Admissions returns the tasks that may be assigned at a time under a limit, at most most.
+// Admissions returns the tasks that may be assigned at a time under a limit, at most most. One that would end instead
+// is queued first.
 func (v *View) Admissions(at time.Time, concurrency, most int) (tasks []Admission) {
-	ids := admission.Limit(v.admissible(at, concurrency), v.SlotsTaken(concurrency), concurrency, most)
 	room := &room{images: v.images, instancesOf: v.instances.byServer, ahead: v.aheadBytes, taken: map[string]int{}}
-	for _, id := range ids {
-		r, _ := v.tasks.Get(id)
-		a := Admission{ID: id, Intent: r.GetTask().GetIntentId(), Cause: v.tasks.Sequence(id)}
-		a.Refused = room.take(r)
+	for _, c := range admission.Limit(v.admissible(at, concurrency), v.SlotsTaken(concurrency), concurrency, most) {
+		t := c.record.Task
+		a := Admission{ID: t.Id, Intent: t.IntentId, Cause: v.tasks.Sequence(t.Id), task: t}
+		a.Refused = room.take(c.record)
+		if c.opening != nil {
+			if a.Refused != nil || v.withdrawn(t) != nil {
+				continue
+			}
+			a.Opened, a.Cause = c.opening.Body, c.opening.Cause
+		}
 		tasks = append(tasks, a)
 	}
 	return tasks

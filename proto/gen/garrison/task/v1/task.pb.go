@@ -574,7 +574,8 @@ func (x *Outcome) GetShown() *Shown {
 	return nil
 }
 
-// Queued: a change is due.
+// Queued: a change is due, and waits for something: its server, another task, a free slot. A change that waits for
+// nothing has no such fact: Assigned says what it is.
 type Queued struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to do.
@@ -734,7 +735,9 @@ type Assigned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task ends as expired if it has not ended then, by the clock of the bus. It leaves the time that the image's own
 	// limits need. The rest is learnt from changes of the same kind that succeeded, once there were enough.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// What the task is, when it did not wait in the queue: this fact then is its first one. Its deadline is unset.
+	Opened        *Queued `protobuf:"bytes,2,opt,name=opened,proto3" json:"opened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -772,6 +775,13 @@ func (*Assigned) Descriptor() ([]byte, []int) {
 func (x *Assigned) GetDeadline() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Assigned) GetOpened() *Queued {
+	if x != nil {
+		return x.Opened
 	}
 	return nil
 }
@@ -1915,9 +1925,10 @@ const file_garrison_task_v1_task_proto_rawDesc = "" +
 	"\x04scan\x18\x14 \x01(\v2\x18.garrison.server.v1.ScanR\x04scan\x12\x1d\n" +
 	"\n" +
 	"purge_kept\x18\x15 \x01(\bR\tpurgeKept\x12.\n" +
-	"\x05ahead\x18x \x01(\v2\x18.garrison.image.v1.AheadR\x05ahead\"B\n" +
+	"\x05ahead\x18x \x01(\v2\x18.garrison.image.v1.AheadR\x05ahead\"t\n" +
 	"\bAssigned\x126\n" +
-	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\"\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x120\n" +
+	"\x06opened\x18\x02 \x01(\v2\x18.garrison.task.v1.QueuedR\x06opened\"\"\n" +
 	"\aStarted\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\"\xef\x01\n" +
 	"\bDeferral\x12\x12\n" +
@@ -2115,43 +2126,44 @@ var file_garrison_task_v1_task_proto_depIdxs = []int32{
 	29, // 13: garrison.task.v1.Queued.scan:type_name -> garrison.server.v1.Scan
 	30, // 14: garrison.task.v1.Queued.ahead:type_name -> garrison.image.v1.Ahead
 	26, // 15: garrison.task.v1.Assigned.deadline:type_name -> google.protobuf.Timestamp
-	26, // 16: garrison.task.v1.Deferral.until:type_name -> google.protobuf.Timestamp
-	26, // 17: garrison.task.v1.Deferral.resumed_at:type_name -> google.protobuf.Timestamp
-	26, // 18: garrison.task.v1.Deferral.since:type_name -> google.protobuf.Timestamp
-	10, // 19: garrison.task.v1.Deferred.deferral:type_name -> garrison.task.v1.Deferral
-	26, // 20: garrison.task.v1.Deferred.deadline:type_name -> google.protobuf.Timestamp
-	26, // 21: garrison.task.v1.Resumed.deadline:type_name -> google.protobuf.Timestamp
-	6,  // 22: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
-	6,  // 23: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
-	6,  // 24: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 25: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
-	26, // 26: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
-	1,  // 27: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
-	6,  // 28: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
-	0,  // 29: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
-	28, // 30: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
-	28, // 31: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
-	1,  // 32: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
-	26, // 33: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
-	26, // 34: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	26, // 35: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
-	6,  // 36: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
-	1,  // 37: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
-	26, // 38: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
-	29, // 39: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
-	10, // 40: garrison.task.v1.Task.deferral:type_name -> garrison.task.v1.Deferral
-	30, // 41: garrison.task.v1.Task.ahead:type_name -> garrison.image.v1.Ahead
-	22, // 42: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
-	26, // 43: garrison.task.v1.Task.server_offline_since:type_name -> google.protobuf.Timestamp
-	2,  // 44: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
-	26, // 45: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
-	24, // 46: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
-	2,  // 47: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	7,  // 16: garrison.task.v1.Assigned.opened:type_name -> garrison.task.v1.Queued
+	26, // 17: garrison.task.v1.Deferral.until:type_name -> google.protobuf.Timestamp
+	26, // 18: garrison.task.v1.Deferral.resumed_at:type_name -> google.protobuf.Timestamp
+	26, // 19: garrison.task.v1.Deferral.since:type_name -> google.protobuf.Timestamp
+	10, // 20: garrison.task.v1.Deferred.deferral:type_name -> garrison.task.v1.Deferral
+	26, // 21: garrison.task.v1.Deferred.deadline:type_name -> google.protobuf.Timestamp
+	26, // 22: garrison.task.v1.Resumed.deadline:type_name -> google.protobuf.Timestamp
+	6,  // 23: garrison.task.v1.Succeeded.outcome:type_name -> garrison.task.v1.Outcome
+	6,  // 24: garrison.task.v1.Failed.outcome:type_name -> garrison.task.v1.Outcome
+	6,  // 25: garrison.task.v1.Undone.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 26: garrison.task.v1.Expired.state:type_name -> garrison.task.v1.State
+	26, // 27: garrison.task.v1.Expired.deadline:type_name -> google.protobuf.Timestamp
+	1,  // 28: garrison.task.v1.ReportedLate.state:type_name -> garrison.task.v1.State
+	6,  // 29: garrison.task.v1.ReportedLate.outcome:type_name -> garrison.task.v1.Outcome
+	0,  // 30: garrison.task.v1.Task.verb:type_name -> garrison.task.v1.Verb
+	28, // 31: garrison.task.v1.Task.from:type_name -> garrison.image.v1.Ref
+	28, // 32: garrison.task.v1.Task.to:type_name -> garrison.image.v1.Ref
+	1,  // 33: garrison.task.v1.Task.state:type_name -> garrison.task.v1.State
+	26, // 34: garrison.task.v1.Task.since:type_name -> google.protobuf.Timestamp
+	26, // 35: garrison.task.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	26, // 36: garrison.task.v1.Task.queued_at:type_name -> google.protobuf.Timestamp
+	6,  // 37: garrison.task.v1.Task.outcome:type_name -> garrison.task.v1.Outcome
+	1,  // 38: garrison.task.v1.Task.reported:type_name -> garrison.task.v1.State
+	26, // 39: garrison.task.v1.Task.assigned_at:type_name -> google.protobuf.Timestamp
+	29, // 40: garrison.task.v1.Task.scan:type_name -> garrison.server.v1.Scan
+	10, // 41: garrison.task.v1.Task.deferral:type_name -> garrison.task.v1.Deferral
+	30, // 42: garrison.task.v1.Task.ahead:type_name -> garrison.image.v1.Ahead
+	22, // 43: garrison.task.v1.Task.live:type_name -> garrison.task.v1.Live
+	26, // 44: garrison.task.v1.Task.server_offline_since:type_name -> google.protobuf.Timestamp
+	2,  // 45: garrison.task.v1.Live.step:type_name -> garrison.task.v1.Step
+	26, // 46: garrison.task.v1.Live.since:type_name -> google.protobuf.Timestamp
+	24, // 47: garrison.task.v1.Live.usual:type_name -> google.protobuf.Duration
+	2,  // 48: garrison.task.v1.Progress.step:type_name -> garrison.task.v1.Step
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_garrison_task_v1_task_proto_init() }

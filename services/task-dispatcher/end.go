@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/garrison-fleet/garrison/pkg/decide"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
@@ -14,40 +12,26 @@ import (
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
 
-// maxOpened bounds one pass, so that opened tasks are admitted while the rest is opened.
-const maxOpened = 2000
+// maxCleared bounds one pass.
+const maxCleared = 2000
 
-// open opens the tasks that are due, and, as the leader, ends queued tasks that became outdated.
-// What it leaves is found again by the next pass.
-func (d *Dispatcher) open(ctx context.Context) (time.Duration, error) {
-	var openings []view.Opening
+// clear ends, as the leader, queued tasks that became outdated. What it leaves is found again by the next pass.
+func (d *Dispatcher) clear(ctx context.Context) (time.Duration, error) {
 	var endings []view.Ending
 	var claim uint64
 	d.follower.Read(func() {
-		openings, claim = d.view.Openings(maxOpened), d.leader.claim()
-		if claim > 0 {
-			endings = d.reserve(d.view.Outdated(maxOpened))
+		if claim = d.leader.claim(); claim > 0 {
+			endings = d.reserve(d.view.Outdated(maxCleared))
 		}
 	})
 	defer d.release(endings)
-	if len(openings)+len(endings) == 0 {
+	if len(endings) == 0 {
 		return never, nil
 	}
-	now, err := d.clock.now(ctx, clockAge)
-	if err != nil {
+	if err := d.end(ctx, claim, endings); err != nil {
 		return 0, err
 	}
-	until := timestamppb.New(now.Add(d.cfg.QueuedDeadline))
-	drafts := make([]ledger.Draft, 0, len(openings))
-	for _, o := range openings {
-		o.Body.Deadline = until
-		origin := decide.Origin{Request: o.Body.IntentId, Cause: ledger.CausedByFact(o.Cause)}
-		drafts = append(drafts, ledger.OnKey(d.decider.Fact(origin, ledger.Task, o.ID, o.Body), o.Guard))
-	}
-	if err := errors.Join(d.recorder.record(ctx, drafts), d.end(ctx, claim, endings)); err != nil {
-		return 0, err
-	}
-	d.cfg.Log.Info().Int(logs.Count, len(openings)).Int("ended", len(endings)).Msg("tasks opened")
+	d.cfg.Log.Info().Int(logs.Count, len(endings)).Msg("outdated tasks ended")
 	return 0, nil
 }
 
