@@ -20,9 +20,9 @@ type Recovery struct {
 	Offline int           // facts that call a server offline; all are false, since none is away
 }
 
-// factsBefore is how many facts per server are in the ledger, of the six of an upgrade, when garrisond is killed: the
-// first three come before any server begins, so tasks are under way and others have ended.
-const factsBefore = 4
+// factsBefore is how many facts per server are in the ledger when garrisond is killed: the first two of an upgrade come
+// before its server begins, so tasks are under way.
+const factsBefore = 2.5
 
 // upgradeKilled upgrades all servers, kills garrisond in the middle, and starts it again.
 func (r *Runner) upgradeKilled(ctx context.Context) error {
@@ -32,7 +32,7 @@ func (r *Runner) upgradeKilled(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- r.Change(ctx) }()
-	err = r.Grows(ctx, from+uint64(factsBefore*r.options.Servers))
+	err = r.Grows(ctx, from+uint64(factsBefore*float64(r.options.Servers)))
 	if err == nil {
 		err = fault.Killed(r.fleet.Garrisond).Start()
 	}

@@ -24,7 +24,7 @@ const (
 	// rest is how long after its facts a change still costs something.
 	rest = 1500 * time.Millisecond
 	// factsOfTask is how many facts a short change of one server leads to at least.
-	factsOfTask = 4
+	factsOfTask = 3
 )
 
 // paired are the flags of pairs.
