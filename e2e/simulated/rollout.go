@@ -44,7 +44,7 @@ type Rolled struct {
 	// Noticed is the time from the last change that ended badly before the rollout halted until it halted.
 	Noticed  time.Duration
 	Replayed string // what garrison rollout replay said
-	Watched  string // what garrison rollout watch printed of a rollout that came to a part of the servers
+	Watched  string // what garrison watch printed of a rollout that came to a part of the servers
 
 	id   string
 	from uint64 // the end of the ledger before it

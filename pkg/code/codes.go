@@ -728,7 +728,7 @@ var entries = []Entry{
 	{
 		BusLost, []string{"executor"},
 		"The bus answered before the switch, did not with the new version, and did not for as long after the server had gone back to the version before. An outage of the bus is likelier than a fault of the version.",
-		"garrison bus status; then garrison up AGENT@VERSION --on SERVER",
+		"garrison bus; then garrison up AGENT@VERSION --on SERVER",
 	},
 	{
 		BusMoved, []string{"garrisond"},
@@ -1378,7 +1378,7 @@ var entries = []Entry{
 	{
 		NotQueued, []string{"task-dispatcher"},
 		"Only a task that is not assigned yet can be cancelled.",
-		"garrison task wait TASK; afterwards garrison up AGENT@VERSION --on SERVER reverts it",
+		"garrison watch TASK; afterwards garrison up AGENT@VERSION --on SERVER reverts it",
 	},
 	{
 		NotReachedAtTheEnd, []string{"registry"},

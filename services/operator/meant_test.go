@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/printed"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
@@ -30,7 +32,7 @@ func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
 		"config get-contexts":              "garrison context list",
 		"config use-context site":          "garrison context use",
 		"config current-context":           "garrison context show",
-		"cluster-info":                     "garrison bus status",
+		"cluster-info":                     "garrison bus",
 		"node status":                      "garrison server show",
 		"node drain web-1":                 "garrison server quarantine",
 		"job stop 1a2b3c4d":                "garrison task cancel",
@@ -105,6 +107,21 @@ func TestEveryOtherWordStandsForACommand(t *testing.T) {
 	for words, path := range cli.OtherWords() {
 		if found, _, err := root.Find(strings.Fields(path)); err != nil || found == root {
 			t.Errorf("%s: there is no command %s", words, path)
+		}
+	}
+}
+
+// Who types what a command was called finds what took its place: a command line, which is no alias.
+func TestARenamedCommandNamesWhatTookItsPlace(t *testing.T) {
+	t.Parallel()
+	for old, line := range cli.Renamed() {
+		if said := refused(t, old); !strings.HasSuffix(said, ". Try: garrison "+line+"\n") {
+			t.Errorf("garrison %s says %q, want garrison %s", old, said, line)
+		}
+		for _, c := range printed.Commands("garrison", "garrison "+line, false) {
+			if err := mistaken(c); err != nil {
+				t.Errorf("garrison %s leads to garrison %s: %v", old, line, err)
+			}
 		}
 	}
 }

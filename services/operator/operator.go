@@ -22,7 +22,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -135,7 +134,7 @@ func newRoot(env *cli.Env) *cobra.Command {
 	addTopics(root)
 	fitHelp(env, root)
 	root.SetHelpCommandGroupID("self")
-	addCompletion(root)
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, a []string) error {
@@ -202,8 +201,8 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		labelrule.Commands(env), lobby.Commands(env),
 	}
 	self := []*cobra.Command{
-		contexts.Commands(env), contexts.WhoamiCommand(env), auth.Commands(env), bus.Commands(env),
-		explain.Command(env), debug.Command(env), manCommand(env),
+		contexts.Commands(env), contexts.WhoamiCommand(env), auth.Commands(env), bus.Command(env),
+		explain.Command(env), debug.Command(env), manCommand(env), completionCommand(env),
 	}
 	for id, commands := range map[string][]*cobra.Command{"verb": verbs, "noun": nouns, "self": self} {
 		for _, c := range commands {
@@ -220,10 +219,10 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 // reads are the commands that change nothing on the control plane, by their paths or, for verbs of many nouns, by their
 // last word. Every other command has --yes and --dry-run.
 var reads = map[string]bool{
-	"list": true, "show": true, "avail": true, "status": true, "watch": true, "wait": true, "diff": true,
+	"list": true, "show": true, "avail": true, "status": true, "watch": true, "diff": true,
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
-	"man":        true,
-	"auth can-i": true, "bus status": true, "bus streams": true, "restore status": true, "env diff": true,
+	"man": true, "completion": true,
+	"auth can-i": true, "bus": true, "restore status": true, "env diff": true,
 	"rollout plan": true, "rollout servers": true, "rollout replay": true,
 	"server candidates": true, "server tombstone": true,
 	// These change files of the caller only.
@@ -253,34 +252,5 @@ func watchLists(env *cli.Env, c *cobra.Command) {
 	}
 	for _, sub := range c.Commands() {
 		watchLists(env, sub)
-	}
-}
-
-// addCompletion adds the command completion, which refuses an unknown shell with the names of those that it knows.
-func addCompletion(root *cobra.Command) {
-	root.SetCompletionCommandGroupID("self")
-	root.InitDefaultCompletionCmd()
-	c, _, err := root.Find([]string{"completion"})
-	if err != nil {
-		return
-	}
-	var shells []string
-	for _, shell := range c.Commands() {
-		shells = append(shells, shell.Name())
-		shell.Short += "."
-		shell.Example = "  source <(garrison completion " + shell.Name() + ")"
-		if shell.Name() == "powershell" {
-			shell.Example = "  garrison completion powershell | Out-String | Invoke-Expression"
-		}
-	}
-	known := strings.Join(shells, ", ")
-	c.Use, c.Short = "completion SHELL", "Print the completion script of a shell: "+known+"."
-	c.Args = cobra.ArbitraryArgs
-	c.RunE = func(_ *cobra.Command, args []string) error {
-		wrong := "SHELL is missing"
-		if len(args) > 0 {
-			wrong = fmt.Sprintf("unknown shell %q", args[0])
-		}
-		return cli.Usage("garrison completion: %s (want %s). Try: garrison completion bash --help", wrong, known)
 	}
 }

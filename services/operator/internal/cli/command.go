@@ -71,6 +71,9 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 		return c.Help()
 	}
 	text, help := "unknown command "+c.CommandPath()+" "+args[0], c.CommandPath()
+	if line := renamedTo(c, args); line != "" {
+		return Usage("%s. Try: %s", text, line)
+	}
 	if near := meant(c, args); near != nil {
 		help = near.CommandPath()
 		text += ". Nearest: " + help

@@ -121,6 +121,9 @@ func flagMeant(c *cobra.Command, name string) string {
 
 // unexpected refuses the arguments behind the first few, and names the command line that has a place for the next one.
 func unexpected(c *cobra.Command, args []string, few int) error {
+	if line := renamedTo(c, args); line != "" {
+		return Usage("%s: unexpected argument %q. Try: %s", c.CommandPath(), args[few], line)
+	}
 	path := c.CommandPath()
 	for _, a := range args[:few] {
 		path += " " + output.Quote(a)
@@ -174,7 +177,6 @@ var verbWords = map[string][]string{
 	"create":   {"new", "add", "make"},
 	"delete":   {"rm", "remove", "destroy", "del"},
 	"update":   {"edit", "set", "patch", "change"},
-	"wait":     {"watch"},
 	"cancel":   {"stop", "kill", "delete", "abort"},
 	"use":      {"use-context", "set-context", "select", "switch"},
 	"import":   {"push", "upload", "load"},
@@ -210,7 +212,7 @@ var otherNouns = map[string]string{
 // otherWords are the commands that users of kubectl, nomad, helm, systemctl, ansible and gh mean by other words. A word
 // of one command alone is in its SuggestFor.
 var otherWords = byWord(map[string]string{
-	"agent show": "cat, values, template", "apply": "playbook", "bus status": "cluster-info",
+	"agent show": "cat, values, template", "apply": "playbook", "bus": "cluster-info",
 	"channel list": "channel show", "check": "test, lint, verify", "configure": "edit, reload, daemon-reload",
 	"context add": "login, auth login", "context list": "config-view", "context rm": "logout, auth logout",
 	"events": "monitor", "explain": "describe, show", "hold": "disable, mask", "image": "repo",

@@ -62,7 +62,7 @@ func nextOf(r display.Rollout, at time.Time) string {
 	case need != rollout.NeedsNothing:
 		return "to go on: garrison rollout resume " + id
 	case r.GetState() != rolloutv1.State_STATE_ABORTED:
-		return "to follow: garrison rollout watch " + id
+		return "to follow: garrison watch " + id
 	case rollout.Changed(r) > 0:
 		return "to take it back: garrison undo " + id
 	}

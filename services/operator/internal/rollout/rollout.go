@@ -23,7 +23,7 @@ import (
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("rollout", "Change servers in waves that stop by themselves and can be undone.",
 		planCommand(env), applyCommand(env), startCommand(env), listCommand(env), showCommand(env),
-		serversCommand(env), watchCommand(env), pauseCommand(env), resumeCommand(env), stepCommand(env),
+		serversCommand(env), pauseCommand(env), resumeCommand(env), stepCommand(env),
 		approveCommand(env), rejectCommand(env),
 		abortCommand(env), undoCommand(env), replayCommand(env))
 }

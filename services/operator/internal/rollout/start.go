@@ -200,14 +200,14 @@ func propose(
 	if err := env.Confirm(ctx, d.yes, question); err != nil {
 		return err
 	}
-	id, record, err := env.Decide(ctx, p.GetIntent(), "garrison rollout watch")
+	id, record, err := env.Decide(ctx, p.GetIntent())
 	if err != nil {
 		return err
 	}
 	at, handle := p.GetIntent().GetRollout().GetStartAt(), ident.Handle(id)
 	if at != nil {
 		env.Say("rollout %s begins %s", handle, output.Stamp(at))
-		env.Say("to follow:  garrison rollout watch %s", handle)
+		env.Say("to follow:  garrison watch %s", handle)
 	} else {
 		env.Say("rollout %s began", handle)
 	}

@@ -146,7 +146,7 @@ const certificateSoon = 14 * 24 * time.Hour
 func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
 	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
-		"servers are silent at once, so presence is held", "garrison bus status")
+		"servers are silent at once, so presence is held", "garrison bus")
 	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
 		"garrison restore status")
 	if a.restored.GetRestored() != nil {

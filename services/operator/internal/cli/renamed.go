@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// renamed are the command lines that took the place of commands, by what people still type. The old ones do not run.
+var renamed = map[string]string{
+	"bus status":    "bus",
+	"bus streams":   "bus",
+	"rollout watch": "watch ROLLOUT",
+	"task wait":     "watch TASK",
+}
+
+// Renamed returns the command lines that took the place of commands, by the old ones.
+func Renamed() map[string]string { return maps.Clone(renamed) }
+
+// renamedTo returns the command line that took the place of one that is typed behind a command; "" for none.
+func renamedTo(c *cobra.Command, args []string) string {
+	typed := append(strings.Fields(c.CommandPath())[1:], args...)
+	for n := min(len(typed), 3); n > 0; n-- {
+		if line := renamed[strings.Join(typed[:n], " ")]; line != "" {
+			return c.Root().Name() + " " + line
+		}
+	}
+	return ""
+}
