@@ -1828,7 +1828,7 @@ var entries = []Entry{
 	{
 		StartPassed, []string{"registry"},
 		"The time at which the rollout was to begin has passed. A plan that was saved with a time begins at that time, not later.",
-		"the command with a later --at, as in garrison rollout apply FILE --at TIME",
+		"the command with a later --at, as in garrison rollout start --plan FILE --at TIME",
 	},
 	{
 		StillChecking, []string{"image-catalog"},

@@ -223,7 +223,7 @@ var reads = map[string]bool{
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man": true, "completion": true,
 	"auth can-i": true, "bus": true, "restore status": true, "env diff": true,
-	"rollout plan": true, "rollout servers": true, "rollout replay": true,
+	"rollout plan": true, "rollout replay": true,
 	"server candidates": true, "server tombstone": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,

@@ -9,10 +9,14 @@ import (
 
 // renamed are the command lines that took the place of commands, by what people still type. The old ones do not run.
 var renamed = map[string]string{
-	"bus status":    "bus",
-	"bus streams":   "bus",
-	"rollout watch": "watch ROLLOUT",
-	"task wait":     "watch TASK",
+	"bus status":      "bus",
+	"bus streams":     "bus",
+	"rollout apply":   "rollout start --plan FILE",
+	"rollout servers": "rollout show ROLLOUT --servers",
+	"rollout step":    "rollout resume ROLLOUT --until-wave next",
+	"rollout undo":    "undo ROLLOUT",
+	"rollout watch":   "watch ROLLOUT",
+	"task wait":       "watch TASK",
 }
 
 // Renamed returns the command lines that took the place of commands, by the old ones.
