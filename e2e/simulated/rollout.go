@@ -86,7 +86,7 @@ func (r *Runner) watchRollout(ctx context.Context, id string) error {
 	killing, stop := context.WithCancel(ctx)
 	killed := make(chan error, 1)
 	go func() { killed <- r.killAgainAndAgain(killing) }()
-	_, err := r.fleet.CLI(ctx, "rollout", "watch", id, "--timeout", r.options.Within.String())
+	_, err := r.fleet.CLI(ctx, "watch", id, "--timeout", r.options.Within.String())
 	if e, ok := errors.AsType[*rig.CLIError](err); ok && partly[e.Code] {
 		r.rolled.Watched, err = e.Stderr, nil
 	}

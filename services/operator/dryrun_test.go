@@ -32,12 +32,12 @@ var dryRuns = []string{
 	"env default set prod beacon@1.0.0 --reach all", "image prune beacon --older-than 1ms",
 	"import ansible DIR/hosts", "import triton DIR/dump", "install beacon --on all",
 	"instance adopt web-1 12 --as beacon@1.0.0", "instance release web-1 beacon", "intent cancel ID",
-	"purge-undo --on all", "remove beacon --on all", "restore accept --on all", "restore confirm --yes",
+	"purge-undo --on all", "remove beacon --on all", "restore accept --on all", "restore accept --revocations --yes",
 	"rollout start --plan DIR/plan.json", "rollout start beacon@2.0.0 --on all", "undo ID --waves 1",
 	"server clean gone-1 --ssh root@gone --ssh-command true", "server decommission web-1",
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",
 	"server move web-1 --env prod", "server quarantine --on all", "server refresh web-1", "server reinstall web-1",
-	"server release --on all", "server replace web-2", "server revoke --on all", "server scan web-1", "undo ID",
+	"server release --on all", "server replace web-2", "server revoke --on all", "server refresh web-1 --scan", "undo ID",
 	"restart beacon --on all", "up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
 }
 

@@ -31,7 +31,7 @@ func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
 		"cordon web-1":                     "garrison server quarantine",
 		"config get-contexts":              "garrison context list",
 		"config use-context site":          "garrison context use",
-		"config current-context":           "garrison context show",
+		"config current-context":           "garrison context list",
 		"cluster-info":                     "garrison bus",
 		"node status":                      "garrison server show",
 		"node drain web-1":                 "garrison server quarantine",

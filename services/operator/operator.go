@@ -34,7 +34,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/agentlog"
 	"github.com/garrison-fleet/garrison/services/operator/internal/app"
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
-	"github.com/garrison-fleet/garrison/services/operator/internal/auth"
 	"github.com/garrison-fleet/garrison/services/operator/internal/avail"
 	"github.com/garrison-fleet/garrison/services/operator/internal/block"
 	"github.com/garrison-fleet/garrison/services/operator/internal/bus"
@@ -201,7 +200,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		labelrule.Commands(env), lobby.Commands(env),
 	}
 	self := []*cobra.Command{
-		contexts.Commands(env), contexts.WhoamiCommand(env), auth.Commands(env), bus.Command(env),
+		contexts.Commands(env), contexts.WhoamiCommand(env), bus.Command(env),
 		explain.Command(env), debug.Command(env), manCommand(env), completionCommand(env),
 	}
 	for id, commands := range map[string][]*cobra.Command{"verb": verbs, "noun": nouns, "self": self} {
@@ -222,9 +221,8 @@ var reads = map[string]bool{
 	"list": true, "show": true, "avail": true, "status": true, "watch": true, "diff": true,
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man": true, "completion": true,
-	"auth can-i": true, "bus": true, "restore status": true, "env diff": true,
+	"bus": true, "restore status": true, "env diff": true,
 	"rollout plan": true, "rollout replay": true,
-	"server candidates": true, "server tombstone": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,
 	"image from-triton": true, "image key": true, "image sign": true, "image verify": true,

@@ -26,6 +26,9 @@ func meant(c *cobra.Command, args []string) *cobra.Command {
 			known(c.Root(), first, named), similar(c, first))
 	}
 	named = len(args) > 2
+	if both := command(c, otherWords[first+" "+second]); both != nil { // gh auth login
+		return both
+	}
 	if noun := nounMeant(c, second); noun != nil { // kubectl get nodes
 		if !noun.HasSubCommands() {
 			return noun
@@ -172,8 +175,8 @@ func sibling(c *cobra.Command) string {
 
 // verbWords are other words for verbs of nouns, by verb. They are named as the nearest command, and never run.
 var verbWords = map[string][]string{
-	"list":     {"get", "all", "get-contexts", "members", "history"},
-	"show":     {"get", "describe", "inspect", "info", "status", "view", "current", "current-context", "cat", "logs"},
+	"list":     {"get", "all", "get-contexts", "current-context", "current", "members", "history"},
+	"show":     {"get", "describe", "inspect", "info", "status", "view", "cat", "logs"},
 	"create":   {"new", "add", "make"},
 	"delete":   {"rm", "remove", "destroy", "del"},
 	"update":   {"edit", "set", "patch", "change"},
@@ -225,7 +228,7 @@ var otherWords = byWord(map[string]string{
 	"rollout": "deployment", "server label": "label", "server list": "ls, list, ping, inventory, members",
 	"server quarantine": "drain, cordon, taint", "server release": "uncordon", "server show": "facts",
 	"status": "ui, web, dashboard", "task cancel": "kill", "unhold": "unmask", "up --dry-run": "plan",
-	"whoami": "auth status, auth whoami",
+	"whoami": "auth, auth status, auth whoami",
 })
 
 // byWord returns the commands of paths by the words for them.

@@ -9,14 +9,21 @@ import (
 
 // renamed are the command lines that took the place of commands, by what people still type. The old ones do not run.
 var renamed = map[string]string{
-	"bus status":      "bus",
-	"bus streams":     "bus",
-	"rollout apply":   "rollout start --plan FILE",
-	"rollout servers": "rollout show ROLLOUT --servers",
-	"rollout step":    "rollout resume ROLLOUT --until-wave next",
-	"rollout undo":    "undo ROLLOUT",
-	"rollout watch":   "watch ROLLOUT",
-	"task wait":       "watch TASK",
+	"auth can-i":        "whoami --can VERB",
+	"context show":      "context list",
+	"restore confirm":   "restore accept --revocations",
+	"token show":        "token list",
+	"bus status":        "bus",
+	"bus streams":       "bus",
+	"rollout apply":     "rollout start --plan FILE",
+	"rollout servers":   "rollout show ROLLOUT --servers",
+	"rollout step":      "rollout resume ROLLOUT --until-wave next",
+	"rollout undo":      "undo ROLLOUT",
+	"rollout watch":     "watch ROLLOUT",
+	"server candidates": "instance adopt SERVER --list",
+	"server scan":       "server refresh SERVER --scan",
+	"server tombstone":  "server clean SERVER --tombstone",
+	"task wait":         "watch TASK",
 }
 
 // Renamed returns the command lines that took the place of commands, by the old ones.
