@@ -563,7 +563,7 @@ var entries = []Entry{
 	{
 		BadKeep, []string{"registry"},
 		"A keep budget of an environment is not valid: it counts by env or by label.NAME, once each, with a number of servers or a percentage from 0 to 100.",
-		"garrison env keep --help",
+		"garrison env update --help",
 	},
 	{
 		BadKey, []string{"access"},
@@ -708,7 +708,7 @@ var entries = []Entry{
 	{
 		BadWindow, []string{"registry"},
 		"The windows or freezes of an environment are not valid: days are 1 to 7, times have a time zone by its IANA name, and a freeze ends after it begins; or its limit for critical sections is not 1 s to 7 days.",
-		"garrison env window --help; garrison env freeze --help; garrison env update ENVIRONMENT --busy-limit DURATION",
+		"garrison env update --help; garrison env freeze --help",
 	},
 	{
 		Blocked, []string{"registry"},

@@ -11,6 +11,8 @@ import (
 var renamed = map[string]string{
 	"auth can-i":        "whoami --can VERB",
 	"context show":      "context list",
+	"env window":        "env update ENVIRONMENT --window WINDOW",
+	"env keep":          "env update ENVIRONMENT --keep N/FIELD",
 	"restore confirm":   "restore accept --revocations",
 	"token show":        "token list",
 	"bus status":        "bus",

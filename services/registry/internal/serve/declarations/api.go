@@ -121,7 +121,7 @@ func checkEnvironment(e *environmentv1.Environment) error {
 		if window.CheckBusyLimit(e) != nil {
 			return refusal.Try("garrison env update " + e.Name + " --busy-limit 1h")
 		}
-		return refusal.Try("garrison env window --help")
+		return refusal.Try("garrison env update --help")
 	}
 	if err := keep.Check(e.Keep); err != nil {
 		return request.Invalid(code.BadKeep, "environment %q: %v", e.Name, err)
