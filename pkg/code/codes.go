@@ -638,7 +638,7 @@ var entries = []Entry{
 	{
 		BadReport, []string{"registry", "garrison"},
 		"An instance in a report breaks a limit or cannot be placed, or the report lists too many. The other instances of the report are recorded.",
-		"garrison external report --help lists the fields and their limits",
+		"garrison instance report --help lists the fields and their limits",
 	},
 	{
 		BadRole, []string{"access"},
@@ -703,7 +703,7 @@ var entries = []Entry{
 	{
 		BadWanted, []string{"registry"},
 		"The versions that an agent of kind external wants are of something else than all instances, an environment or an instance, have no text, or are too many.",
-		"garrison external want AGENT VERSION --env ENVIRONMENT",
+		"garrison agent want AGENT VERSION --env ENVIRONMENT",
 	},
 	{
 		BadWindow, []string{"registry"},
@@ -1823,7 +1823,7 @@ var entries = []Entry{
 	{
 		StaleReport, []string{"registry"},
 		"The server is online, and has not confirmed what it reported for more than twelve beats: its reports are not acknowledged. Of an external instance: no report of its reporter listed it in time, or ever.",
-		"garrison server refresh --on SERVER; executor status there; garrison external show AGENT NAME",
+		"garrison server refresh --on SERVER; executor status there; garrison instance list AGENT -o wide",
 	},
 	{
 		StartPassed, []string{"registry"},
@@ -2153,6 +2153,6 @@ var entries = []Entry{
 	{
 		WrongVersion, []string{"registry"},
 		"The external instance has another version than its agent says is wanted. Garrison does not change it: the system that runs it does.",
-		"change it there; garrison external want AGENT VERSION, when the other version is right",
+		"change it there; garrison agent want AGENT VERSION, when the other version is right",
 	},
 }

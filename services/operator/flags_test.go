@@ -196,7 +196,7 @@ var wrongValues = map[string]string{
 	"server enroll a --token-file /proc/x":           "cannot write to directory /proc: ",
 	"export -o yaml":                                 "for a file of this name: -o ./yaml",
 	"export --jq .agents":                            "--jq does not apply: the export is YAML",
-	"external report vm --complete --from /dev/null": "the report is empty, and every recorded instance would be gone",
+	"instance report vm --complete --from /dev/null": "the report is empty, and every recorded instance would be gone",
 	"export -o /proc/x":                              "cannot write to directory /proc: ",
 	"token create a --uses 2 --token-file /none/a":   "there is no directory /none",
 	"user create a --file /none/a":                   "there is no directory /none",

@@ -48,7 +48,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/events"
 	"github.com/garrison-fleet/garrison/services/operator/internal/explain"
 	"github.com/garrison-fleet/garrison/services/operator/internal/export"
-	"github.com/garrison-fleet/garrison/services/operator/internal/external"
 	"github.com/garrison-fleet/garrison/services/operator/internal/hold"
 	"github.com/garrison-fleet/garrison/services/operator/internal/image"
 	"github.com/garrison-fleet/garrison/services/operator/internal/importer"
@@ -196,7 +195,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		server.Commands(env), instance.Commands(env), agent.Commands(env), app.Commands(env), environment.Commands(env),
 		image.Commands(env), channel.Commands(env), task.Commands(env), intent.Commands(env), rollout.Commands(env),
 		restore.Commands(env),
-		user.Commands(env), external.Commands(env), token.Commands(env),
+		user.Commands(env), token.Commands(env),
 		labelrule.Commands(env), lobby.Commands(env),
 	}
 	self := []*cobra.Command{

@@ -84,7 +84,9 @@ var wrongRequests = []struct {
 		Agent: "web", Found: make([]*externalv1.Found, 501),
 	}},
 	{"ReportExternal", "NOT_REPORTER", &registryv1.ReportExternalRequest{Agent: "web"}},
-	{"ListExternals", "UNKNOWN_AGENT", &registryv1.ListExternalsRequest{Agent: "wep"}},
+	{"CountInstances", "MALFORMED", &registryv1.CountInstancesRequest{
+		Filter: &registryv1.ListInstancesRequest{Stale: true, WithExternal: true},
+	}},
 	{"PutRecord", "BAD_KIND", record.Create(&agentv1.Agent{Name: "new"})},
 	{"PutRecord", "BAD_KIND", record.Create(&agentv1.Agent{Name: "executor", Kind: daemon})},
 	{

@@ -166,8 +166,8 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(f.Instances.State["drifted"], "instance drifted", "instances drifted", "garrison check")
 	add(int(a.defaults.GetCounts().GetTotal()), "server waits for a default", "servers wait for a default",
 		"garrison env default list")
-	add(len(a.stale.GetExternals()), "external instance is in no recent report",
-		"external instances are in no recent report", "garrison external list --stale")
+	add(len(a.stale.GetInstances()), "external instance is in no recent report",
+		"external instances are in no recent report", "garrison instance list --stale")
 	names := braked(a.environments.GetEnvironments())
 	if len(names) > 0 {
 		add(len(names), "environment heals no drift: "+names[0],

@@ -55,7 +55,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
 		immovable: []string{"test"},
-		stale:     &registryv1.ListExternalsResponse{Externals: make([]*registryv1.ExternalRow, 3)},
+		stale:     &registryv1.ListInstancesResponse{Instances: make([]*registryv1.InstanceRow, 3)},
 	})
 	want := `servers        22  13 online, 4 late, 2 offline; 3 invited; 1 quarantined
 instances      13  9 converged, 2 offline, 1 drifted, 1 failed; 10 good, 2 unknown, 1 bad
@@ -85,7 +85,7 @@ NEEDS A PERSON
     40  servers wait for a default
         garrison env default list
      3  external instances are in no recent report
-        garrison external list --stale
+        garrison instance list --stale
      1  environment heals no drift: prod
         garrison env show prod
      1  environment has a keep budget that lets no server change: test
