@@ -34,7 +34,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/agentlog"
 	"github.com/garrison-fleet/garrison/services/operator/internal/app"
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
-	"github.com/garrison-fleet/garrison/services/operator/internal/avail"
 	"github.com/garrison-fleet/garrison/services/operator/internal/block"
 	"github.com/garrison-fleet/garrison/services/operator/internal/bus"
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
@@ -171,7 +170,6 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 	verbs := []*cobra.Command{
 		change.InstallCommand(env, rollout.Batches(env)),
 		change.UpCommand(env, rollout.Batches(env)),
-		avail.Command(env),
 		change.ConfigureCommand(env, rollout.Batches(env)),
 		change.RestartCommand(env, rollout.Batches(env)),
 		change.RemoveCommand(env),
@@ -217,14 +215,14 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 // reads are the commands that change nothing on the control plane, by their paths or, for verbs of many nouns, by their
 // last word. Every other command has --yes and --dry-run.
 var reads = map[string]bool{
-	"list": true, "show": true, "avail": true, "status": true, "watch": true, "diff": true,
+	"list": true, "show": true, "status": true, "watch": true, "diff": true,
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man": true, "completion": true,
 	"bus": true, "restore status": true, "env diff": true,
 	"rollout plan": true, "rollout replay": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,
-	"image from-triton": true, "image key": true, "image sign": true, "image verify": true,
+	"image key": true, "image sign": true, "image verify": true,
 }
 
 // destroying are the last words of commands that destroy what they name.

@@ -17,6 +17,8 @@ var renamed = map[string]string{
 	"external report":   "instance report AGENT",
 	"external show":     "instance list AGENT -o wide",
 	"external want":     "agent want AGENT VERSION",
+	"avail":             "image list --newer",
+	"image from-triton": "image build FILE --triton MANIFEST",
 	"restore confirm":   "restore accept --revocations",
 	"token show":        "token list",
 	"bus status":        "bus",
