@@ -71,7 +71,7 @@ var written = map[string]string{
 	"image import DIR/tools.gimg":                     "would create image: ",
 	"image promote beacon@1.0.0 --channel c":          "would promote image: ",
 	"label-rule set r --when os=linux --label a=b":    "would set label rule: ",
-	"label-rule unset r":                              "would delete labelrule: key=r",
+	"label-rule unset r":                              "would delete label rule: key=r",
 	"lobby accept K7QF-XMZA-3B2T-WE5J-HN4Y":           "would accept lobby: ",
 	"lobby reject K7QF-XMZA-3B2T-WE5J-HN4Y":           "would reject lobby: ",
 	"rollout abort " + paused:                         "would control rollout: ",

@@ -51,6 +51,7 @@ func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
 		"ping all":                         "garrison server list",
 		"playbook site.yaml":               "garrison apply",
 		"instal beacon":                    "garrison install",
+		"upp beacon":                       "garrison up",
 		"server list -l a=b":               "--on SELECTOR",
 		"server list --json":               "-o json",
 		"server list --wide":               "-o wide",
@@ -93,6 +94,7 @@ func TestAnUnexpectedArgumentNamesTheCommandLineThatHasAPlaceForIt(t *testing.T)
 		"install beacon 1.0.0":  "garrison install beacon@1.0.0",
 		"apply fleet.yaml":      "garrison apply -f fleet.yaml",
 		"server show web-1 web": "garrison server show --help",
+		"block beacon@1.0.0":    "garrison block add beacon@1.0.0",
 	} {
 		if said := refused(t, line); !strings.HasSuffix(said, ". Try: "+want+"\n") {
 			t.Errorf("%s: have %q, want to try %q", line, said, want)

@@ -73,6 +73,7 @@ var wrongRequests = []struct {
 	{"PutRecord", "EXISTS", record.Create(&agentv1.Agent{Name: "web", Kind: daemon})},
 	{"PutRecord", "BAD_NAME", record.Create(&agentv1.Agent{Name: "We b", Kind: daemon})},
 	{"PutRecord", "BAD_NAME", record.Create(&agentv1.Agent{})},
+	{"PutRecord", "BAD_NAME", record.Create(&environmentv1.Environment{Name: "all"})},
 	{"PutRecord", "BAD_NAME", record.Create( // without a reporter
 		&agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL})},
 	{"PutRecord", "UNSUPPORTED_KIND", record.Create(&agentv1.Agent{Name: "new", Kind: daemon, Reporter: "lister"})},

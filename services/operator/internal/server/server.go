@@ -4,6 +4,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,6 +144,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 					&registryv1.CountServersRequest{Filter: q, By: counts.By, Top: counts.Groups()})
 			}
 			var hold *registryv1.PresenceHeld
+			rows := 0
 			err = cli.List(
 				c.Context(),
 				env,
@@ -150,6 +153,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
 					q.Page = p
 					r, err := cli.Call[*registryv1.ListServersResponse](ctx, env, q)
+					rows += len(r.GetServers())
 					if held := r.GetPresenceHeld(); held != nil {
 						hold = held
 					}
@@ -158,6 +162,9 @@ func listCommand(env *cli.Env) *cobra.Command {
 			)
 			if hold != nil {
 				env.Say("%s", display.PresenceHeld(env.Output.View(), hold))
+			}
+			if err == nil && rows == 0 && len(q.On.GetLabels()) > 0 && env.Output.IsTable() {
+				sayNearest(c.Context(), env, q.On)
 			}
 			return err
 		},
@@ -172,6 +179,22 @@ func listCommand(env *cli.Env) *cobra.Command {
 		BoolVar(&unknown, "unknown", false, "list senders of beats that are not under management instead, as one "+
 			"registry received them in the last two minutes")
 	return c
+}
+
+// labelsRead is how many servers are looked at for labels that they have.
+const labelsRead = 100
+
+// sayNearest names the term that a selector of no server most likely means. A failure to find one says nothing.
+func sayNearest(ctx context.Context, env *cli.Env, on *intentv1.Selector) {
+	q := &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: labelsRead}}
+	r, _ := cli.Call[*registryv1.ListServersResponse](ctx, env, q)
+	var labels []string
+	for _, s := range r.GetServers() {
+		labels = slices.AppendSeq(labels, maps.Keys(s.GetLabels()))
+	}
+	if near := selector.Nearest(on, labels); near != "" {
+		env.Say("Nearest: --on %s", near)
+	}
 }
 
 // filters adds the flags that select servers by one field.

@@ -25,6 +25,15 @@ type Fleet struct {
 	Others    int              `json:"otherInstances,omitempty"` // of further agents and versions
 	Attention []AttentionPoint `json:"attention"`
 	Waiting   []AttentionPoint `json:"waiting,omitempty"` // what ends by itself
+	Rollouts  []RolloutLine    `json:"rollouts,omitempty"`
+}
+
+// RolloutLine is a rollout that is under way.
+type RolloutLine struct {
+	Id    string `json:"id"`
+	Title string `json:"title"`
+	State string `json:"state"` // with what it waits for
+	Wave  string `json:"wave"`
 }
 
 // Servers is how many servers are not dead, together and in each state that any is in.
@@ -58,7 +67,7 @@ type AttentionPoint struct {
 
 // fleetOf summarizes the answers.
 func fleetOf(a answers) Fleet {
-	f := Fleet{Versions: []AgentVersion{}, Attention: []AttentionPoint{}, Holds: len(a.holds.GetHolds())}
+	f := Fleet{Rollouts: a.underWay(), Versions: []AgentVersion{}, Attention: []AttentionPoint{}, Holds: len(a.holds.GetHolds())}
 	for _, h := range a.holds.GetHolds() {
 		if h.GetAgent() == "" {
 			paused := AttentionPoint{1, "site is paused, " + display.HoldText(h), "garrison unhold --all"}
@@ -258,6 +267,26 @@ func (a answers) needing(what rollout.Need) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// rolloutsNamed is how many rollouts a screen names.
+const rolloutsNamed = 5
+
+// underWay returns the rollouts that run or are paused, the newest first.
+func (a answers) underWay() (lines []RolloutLine) {
+	for _, r := range a.rollouts.GetRollouts() {
+		if r.GetState() == rolloutv1.State_STATE_HALTED { // it needs a person, and is named there
+			continue
+		}
+		line := RolloutLine{
+			Id: r.GetId(), Title: display.RolloutTitle(r), State: display.RolloutState(r), Wave: display.RolloutWave(r),
+		}
+		if text := a.rollouts.GetWaits()[r.GetId()].GetText(); text != "" {
+			line.State += ", waits for " + text
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // immovableRollouts returns the ids of the rollouts that run and that a keep budget never lets go on.

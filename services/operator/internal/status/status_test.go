@@ -140,6 +140,10 @@ func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 	if d := cmp.Diff(want, f.Attention); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}
+	if text := f.text(false); !strings.Contains(text, "rollouts        5\n  r-1  ") ||
+		!strings.Contains(text, ": running, waits for an approval, wave 2/2\n") {
+		t.Errorf("the screen names no rollouts:\n%s", text)
+	}
 }
 
 func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {

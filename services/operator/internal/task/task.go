@@ -61,7 +61,7 @@ func refText(r *imagev1.Ref) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s sha256:%x", r.GetId(), r.GetDigest())
+	return fmt.Sprintf("%s sha256:%.6x", r.GetId(), r.GetDigest())
 }
 
 func cancelCommand(env *cli.Env) *cobra.Command {

@@ -108,6 +108,9 @@ func checkEnvironment(e *environmentv1.Environment) error {
 		return request.Invalid(code.BadName,
 			"environment %q: the name stands for servers without an environment", e.Name)
 	}
+	if e.Name == "all" {
+		return request.Invalid(code.BadName, "environment %q: the name stands for every server", e.Name)
+	}
 	if _, ok := environmentv1.DriftPolicy_name[int32(e.Drift)]; !ok {
 		return request.Invalid(code.BadDriftPolicy,
 			"environment %q: want one of the drift policies report, heal, hold", e.Name)
