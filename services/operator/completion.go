@@ -23,7 +23,8 @@ func completionCommand(env *cli.Env) *cobra.Command {
 			known := strings.Join(shells, ", ")
 			switch {
 			case len(a) == 0:
-				return cli.Usage("garrison completion: SHELL is missing (want %s). Try: garrison completion bash", known)
+				return cli.Usage("garrison completion: SHELL is missing (want %s). Try: garrison completion bash",
+					known)
 			case len(a) > 1 || !slices.Contains(shells, a[0]):
 				return cli.Usage("garrison completion: unknown shell %q (want %s). Try: garrison completion bash",
 					strings.Join(a, " "), known)

@@ -37,7 +37,8 @@ var dryRuns = []string{
 	"server clean gone-1 --ssh root@gone --ssh-command true", "server decommission web-1",
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",
 	"server move web-1 --env prod", "server quarantine --on all", "server refresh web-1", "server reinstall web-1",
-	"server release --on all", "server replace web-2", "server revoke --on all", "server refresh web-1 --scan", "undo ID",
+	"server release --on all", "server replace web-2", "server revoke --on all", "server refresh web-1 --scan",
+	"undo ID",
 	"restart beacon --on all", "up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
 }
 

@@ -113,7 +113,8 @@ func TestAStateThatIsNotKnownIsNoEnd(t *testing.T) {
 	env.Conn = b.Dial(t, "alice")
 	err = watch.FollowTasks(t.Context(), env, 30*time.Second, []string{web1}, true)
 	said := errs.String() + cli.LineOf(err)
-	if code := cli.CodeOf(err); code != cli.ExitError || !strings.Contains(said, "UNKNOWN_FIELD") || !strings.Contains(said, "unknown-99") ||
+	if code := cli.CodeOf(err); code != cli.ExitError || !strings.Contains(said, "UNKNOWN_FIELD") ||
+		!strings.Contains(said, "unknown-99") ||
 		strings.Count(said, "newer than this garrison") != 1 {
 		t.Errorf("%v: %s%s; want that the state is not known", err, &out, said)
 	}

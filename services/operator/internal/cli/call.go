@@ -125,17 +125,17 @@ var ErrWaited = errors.New("the time-out passed")
 
 // Left prints how to return to work that continues without the view, and returns the error to exit with.
 func (env *Env) Left(ctx context.Context, err error, how string) error {
-	return env.left(ctx, err, how,
+	return left(ctx, env, err, how,
 		"to cancel changes that have not begun: garrison intent cancel INTENT, or garrison task cancel TASK")
 }
 
 // LeftRollout is Left for the view of a rollout.
-func (env *Env) LeftRollout(ctx context.Context, err error, id string) error {
-	return env.left(ctx, err, "garrison watch "+id, fmt.Sprintf(
+func LeftRollout(ctx context.Context, env *Env, err error, id string) error {
+	return left(ctx, env, err, "garrison watch "+id, fmt.Sprintf(
 		"to begin nothing more: garrison rollout pause %s; to end it: garrison rollout abort %s", id, id))
 }
 
-func (env *Env) left(ctx context.Context, err error, how, stop string) error {
+func left(ctx context.Context, env *Env, err error, how, stop string) error {
 	switch {
 	case errors.Is(err, ErrWaited) || errors.Is(context.Cause(ctx), ErrWaited):
 		env.Say("the work continues; to return: %s", how)

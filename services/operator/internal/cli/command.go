@@ -74,7 +74,8 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 	if line := renamedTo(c, args); line != "" {
 		return Usage("%s. Try: %s", text, line)
 	}
-	if add, _, err := c.Find([]string{"add"}); c.HasParent() && err == nil && add != c && strings.Contains(args[0], "@") {
+	add, _, err := c.Find([]string{"add"})
+	if c.HasParent() && err == nil && add != c && strings.Contains(args[0], "@") {
 		return Usage("%s. Try: %s %s", text, add.CommandPath(), output.Quote(args[0])) // the object of block add
 	}
 	if near := meant(c, args); near != nil {

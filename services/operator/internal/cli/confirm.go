@@ -88,7 +88,7 @@ func (env *Env) Decide(ctx context.Context, in *intentv1.Intent) (id string, rec
 		return id, nil, Exit{Code: ExitTimeout, Err: err}
 	case once.Err() != nil:
 		if in.GetRollout() != nil {
-			return id, nil, env.LeftRollout(ctx, context.Cause(ctx), id)
+			return id, nil, LeftRollout(ctx, env, context.Cause(ctx), id)
 		}
 		return id, nil, env.Left(ctx, context.Cause(ctx), again)
 	}

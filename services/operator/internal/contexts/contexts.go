@@ -191,8 +191,8 @@ func WhoamiCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison whoami\n  garrison whoami --can install\n  garrison whoami --can \"enroll server\"\n" +
 			"  garrison whoami --can all",
 		Short: "Show who you are to the control plane: user, role, what the role may do, and until when.",
-		Long: `Show who you are to the control plane: user, role, what the role may do, and until when. The control plane
-is asked: revoked or expired credentials are refused with the exit code 4. Without a connection, garrison context list
+		Long: `Show who you are to the control plane: user, role, what the role may do, and until when. The control
+plane is asked: revoked or expired credentials are refused with the exit code 4. Without a connection, garrison context list
 prints what contexts say.
 
 With --can, print yes and exit with 0 when you may do something, or print no and exit with 1. The answer is computed
@@ -217,8 +217,8 @@ from the permissions that the bus enforces for your role, which is the same on e
 			return output.ShowOne(env.Output, env.Output.View(), identities, identityOf(env.ContextName, c))
 		},
 	}
-	cli.TextVar(c.Flags(), &can, "can", cli.NotEmpty("verb"), "say whether you may do this: a `VERB`, a verb and a noun "+
-		"in quotes, or all")
+	cli.TextVar(c.Flags(), &can, "can", cli.NotEmpty("verb"), "say whether you may do this: a `VERB`, a verb and a "+
+		"noun in quotes, or all")
 	return c
 }
 

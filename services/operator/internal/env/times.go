@@ -35,8 +35,8 @@ func timesFlags(f *pflag.FlagSet, said *record.Edits[environment]) {
 	record.EditVar(f, said, "window", "when agents on its servers may be changed: a `WINDOW` such as \"Mon-Fri "+
 		"22:00-04:00 Europe/Berlin\"; repeatable; none: at any time", listReader(parseWindow),
 		func(e environment, v []*environmentv1.Window) { e.Windows = v })
-	record.EditVar(f, said, "keep", "how many of its servers must work at any moment: a budget such as 2/label.rack or "+
-		"90%/env, `N/FIELD`; repeatable; none: no budget", listReader(cli.ReadKeep),
+	record.EditVar(f, said, "keep", "how many of its servers must work at any moment: a budget such as 2/label.rack "+
+		"or 90%/env, `N/FIELD`; repeatable; none: no budget", listReader(cli.ReadKeep),
 		func(e environment, v []*rolloutv1.Keep) { e.Keep = v })
 	var fetch environment
 	record.EditVar(f, said, "fetch", "`WHEN` servers fetch ahead what rollouts bring them while they may not be "+

@@ -2,6 +2,7 @@ package image
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -47,9 +48,8 @@ func buildCommand(env *cli.Env) *cobra.Command {
 			var m manifest
 			if t.options.Manifest != "" {
 				m, err = t.build(c.Context(), env, o, a[0])
-			} else if err = cli.CheckDirectory(a[0], "garrison image build --help, which shows a directory"); err == nil {
-				o.Dir = a[0]
-				m, err = image.Build(c.Context(), o)
+			} else {
+				m, err = packed(c.Context(), o, a[0])
 			}
 			if err != nil {
 				return err
@@ -68,6 +68,15 @@ func buildCommand(env *cli.Env) *cobra.Command {
 	cli.TextVar(c.Flags(), &o.Arch, "arch", image.CheckArch, "override the `ARCHITECTURE` of the recipe")
 	t.add(c)
 	return c
+}
+
+// packed makes the image of a directory.
+func packed(ctx context.Context, o image.BuildOptions, dir string) (manifest, error) {
+	if err := cli.CheckDirectory(dir, "garrison image build --help, which shows a directory"); err != nil {
+		return nil, err
+	}
+	o.Dir = dir
+	return image.Build(ctx, o)
 }
 
 type manifest = *imagev1.Manifest

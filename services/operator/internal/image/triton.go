@@ -32,8 +32,8 @@ type triton struct {
 }
 
 func (t *triton) add(c *cobra.Command) {
-	cli.TextVar(c.Flags(), &t.options.Manifest, "triton", cli.NotEmpty("file"), "make the image of an agent of Triton, "+
-		"whose `MANIFEST` this is")
+	cli.TextVar(c.Flags(), &t.options.Manifest, "triton", cli.NotEmpty("file"), "make the image of an agent of "+
+		"Triton, whose `MANIFEST` this is")
 	cli.TextVar(c.Flags(), &t.run, "run", cli.NotEmpty("program"), "with --triton: the `PROGRAM` of the agent that is "+
 		"run, and its arguments, instead of the start method of its service")
 	cli.TextVar(c.Flags(), &t.options.Recipe, "recipe", cli.NotEmpty("file"), "with --triton: use this "+

@@ -96,8 +96,8 @@ func (t *targets) add(c *cobra.Command) {
 	t.page.Add(c, 100)
 	cli.WordsVar(c.Flags(), &t.q.States, "state", "with --servers: only those in these `STATES`; reached are those "+
 		"whose change is queued, assigned, running, deferred or observing")
-	countVar(c.Flags(), &t.wave, "wave", "with --servers: only those of this `WAVE`; 0 is those that are owed from the "+
-		"start")
+	countVar(c.Flags(), &t.wave, "wave", "with --servers: only those of this `WAVE`; 0 is those that are owed from "+
+		"the start")
 }
 
 func (t *targets) list(c *cobra.Command, env *cli.Env, rollout string) error {

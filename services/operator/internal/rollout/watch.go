@@ -124,7 +124,7 @@ func (w *watcher) follow(ctx context.Context, timeout time.Duration, quiet bool)
 	})
 	w.line.End()
 	if err != nil {
-		return env.LeftRollout(once, err, ident.Handle(id))
+		return cli.LeftRollout(once, env, err, ident.Handle(id))
 	}
 	return w.conclude(ctx)
 }

@@ -67,7 +67,8 @@ type AttentionPoint struct {
 
 // fleetOf summarizes the answers.
 func fleetOf(a answers) Fleet {
-	f := Fleet{Rollouts: a.underWay(), Versions: []AgentVersion{}, Attention: []AttentionPoint{}, Holds: len(a.holds.GetHolds())}
+	f := Fleet{Versions: []AgentVersion{}, Attention: []AttentionPoint{}, Holds: len(a.holds.GetHolds())}
+	f.Rollouts = a.underWay()
 	for _, h := range a.holds.GetHolds() {
 		if h.GetAgent() == "" {
 			paused := AttentionPoint{1, "site is paused, " + display.HoldText(h), "garrison unhold --all"}
