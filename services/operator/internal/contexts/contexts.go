@@ -192,8 +192,8 @@ func WhoamiCommand(env *cli.Env) *cobra.Command {
 			"  garrison whoami --can all",
 		Short: "Show who you are to the control plane: user, role, what the role may do, and until when.",
 		Long: `Show who you are to the control plane: user, role, what the role may do, and until when. The control
-plane is asked: revoked or expired credentials are refused with the exit code 4. Without a connection, garrison context list
-prints what contexts say.
+plane is asked: revoked or expired credentials are refused with the exit code 4. Without a connection, garrison
+context list prints what contexts say.
 
 With --can, print yes and exit with 0 when you may do something, or print no and exit with 1. The answer is computed
 from the permissions that the bus enforces for your role, which is the same on every server. Verbs are those of intents

@@ -106,8 +106,8 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image list beacon --channel release\n  garrison image list --newer --env prod",
 		Short:   "List images, or with --newer those that are newer than what servers have.", Args: cli.AtMost("AGENT"),
 		Long: `List images. With --newer, list the images that are newer than what servers have: a row is an agent on
-the servers of one environment and platform, NEWEST the highest version in the channel of the environment, which garrison up
-AGENT brings, and BEHIND the number of instances that are wanted at a lower version.`,
+the servers of one environment and platform, NEWEST the highest version in the channel of the environment, which
+garrison up AGENT brings, and BEHIND the number of instances that are wanted at a lower version.`,
 		SuggestFor: []string{"available", "avail", "outdated", "newer", "updates", "upgradable"},
 		RunE: func(c *cobra.Command, a []string) error {
 			for _, name := range otherThan(newer) {

@@ -161,8 +161,8 @@ func planCommand(env *cli.Env) *cobra.Command {
 		Long: `Show in which waves a rollout would change which servers, and why others stay as they are.
 
 Nothing is written. With --save FILE, the plan is kept: garrison rollout start --plan FILE does exactly what it shows,
-or nothing, with the exit code 8, when the fleet changed in between. With --at, the file has the time: applied later than
-that it is refused, unless apply has a time of its own.
+or nothing, with the exit code 8, when the fleet changed in between. With --at, the file has the time: started later
+than that it is refused, unless start has a time of its own.
 
 --runs and --broken run the rollout many times on a model of the fleet, with the durations and failures of the last 7
 days; the same engine decides. With --broken 20, the new version breaks 20 of 1,000 servers, half of them in the health
