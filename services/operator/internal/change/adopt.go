@@ -44,8 +44,8 @@ CANDIDATE is an id that --list shows, the name of a program, of a service, or th
 the last scan: garrison server refresh SERVER --scan. The process keeps running as it is. It must pass the health check
 of the image. When its program is the image's, Garrison starts it again should it end; otherwise the instance is shown
 as drifted, and nothing changes before the next garrison up. A service stays systemd's, with its own settings: Garrison
-starts it when it ends and systemd does not. The next garrison up or garrison remove stops and disables it. garrison instance release ends
-the adoption and leaves everything as it is.`,
+starts it when it ends and systemd does not. The next garrison up or garrison remove stops and disables it. garrison
+instance release ends the adoption and leaves everything as it is.`,
 		Example: "  garrison instance adopt web-1 --list --listening\n" +
 			"  garrison instance adopt web-1 nginx --as nginx@1.27.0\n" +
 			"  garrison instance adopt web-1 unit/nginx.service --as nginx@1.27.0",
