@@ -267,7 +267,7 @@ func (h *hunt) commands() {
 		{"agent", "list"}, {"env", "list"}, {"instance", "list"}, {"instance", "show", v, sample.Agent},
 		{"instance", "show", v, "leaky"}, {"intent", "list"}, {"task", "list"}, {"server", "show", v},
 		{"server", "list"},
-		{"events"}, {"explain", v}, {"explain", v, "leaky"}, {"versions"}, {"avail"},
+		{"events"}, {"explain", v}, {"explain", v, "leaky"}, {"versions"}, {"image", "list", "--newer"},
 		{"configure", "leaky", "--on", v, "--dry-run"}, {"up", "leaky", "--on", v, "--dry-run"},
 		{"configure", sample.Agent, "--set-secret", "password=" + h.canary, "--on", v, "--dry-run"},
 		{"configure", sample.Agent, "--set", "password=clear", "--on", v, "--dry-run"},

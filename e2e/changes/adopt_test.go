@@ -43,7 +43,7 @@ func startOf(pid int) string {
 // candidateOf scans a server, and returns the id of a process's candidate.
 func (w *world) candidateOf(server string, pid int) string {
 	w.T.Helper()
-	w.OK("server", "scan", server)
+	w.OK("server", "refresh", server, "--scan")
 	var list struct {
 		Candidates []struct {
 			Id      string
@@ -51,7 +51,7 @@ func (w *world) candidateOf(server string, pid int) string {
 			Sockets []string
 		}
 	}
-	out := w.OK("server", "candidates", server, "--detector", "process", "--listening", "-o", "json")
+	out := w.OK("instance", "adopt", server, "--list", "--detector", "process", "--listening", "-o", "json")
 	scenario.Must(w.T, json.Unmarshal([]byte(out), &list))
 	for _, c := range list.Candidates {
 		if c.Pid == pid && len(c.Sockets) > 0 {
@@ -93,7 +93,7 @@ func TestARunningProcessIsAdoptedAndLetGoWithoutARestart(t *testing.T) {
 	cmd := stray(t, filepath.Join(scenario.Bin, "beacon"), "1.0.0", alpha)
 	pid, start := cmd.Process.Pid, startOf(cmd.Process.Pid)
 	w.serves(alpha, pid, start, "by hand")
-	w.Fails(1, "NOT_SCANNED", "server", "candidates", "alpha")
+	w.Fails(1, "NOT_SCANNED", "instance", "adopt", "alpha", "--list")
 	id := w.candidateOf("alpha", pid)
 
 	w.Fails(1, "UNKNOWN_CANDIDATE", "instance", "adopt", "alpha", "nothing", "--as", "beacon@1.0.0", "--yes")

@@ -191,7 +191,7 @@ func (s *site) lagging(ctx context.Context, member int) (stop func()) {
 // calm waits until every server of the bus is there and every simulated one is online.
 func (s *site) calm(ctx context.Context) error {
 	return rig.Until(ctx, "the bus is whole", func(ctx context.Context) error {
-		_, err := s.CLI(ctx, "bus", "status")
+		_, err := s.CLI(ctx, "bus")
 		if err == nil {
 			err = s.runner.Online(ctx)
 		}

@@ -79,7 +79,7 @@ func TestARolloutOverSimulatedServersEndsWithTheLostAndTheHangingOnesNamed(t *te
 	}
 }
 
-// slowNamed is a line of garrison rollout watch.
+// slowNamed is a line of garrison watch.
 var slowNamed = regexp.MustCompile(`slow: sim-\d+: \S+ at step prove for \d+s; the median is `)
 
 func TestARolloutOfAVersionThatWorksNowhereTouchesTheFirstWaveOnly(t *testing.T) {

@@ -211,11 +211,11 @@ func TestADecommissionedServerThatReturnsIsRefusedAndEnrolsAnew(t *testing.T) {
 		return nil
 	}
 	if err := join(); err == nil || !strings.Contains(err.Error(), "OTHER_SERVER") ||
-		!strings.Contains(err.Error(), "garrison server tombstone "+dead) {
+		!strings.Contains(err.Error(), "garrison server clean "+dead+" --tombstone") {
 		t.Errorf("joined in the root of another server: %v", err)
 	}
 	file := filepath.Join(w.Dir, "tombstone")
-	scenario.Must(t, os.WriteFile(file, []byte(w.OK("server", "tombstone", dead)), 0o600))
+	scenario.Must(t, os.WriteFile(file, []byte(w.OK("server", "clean", dead, "--tombstone")), 0o600))
 	if err := scenario.Execute(t, "uninstall", "--root", returned, "--tombstone", file).Wait(); err != nil {
 		t.Errorf("clean the machine: %v", err)
 	}

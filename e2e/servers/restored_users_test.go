@@ -56,7 +56,7 @@ func TestARestoreKeepsOutWhomThePresentDirectoryRefuses(t *testing.T) {
 	if out := w.OK("status"); !strings.Contains(out, lost) {
 		t.Errorf("status names no restore:\n%s", out)
 	}
-	w.OK("restore", "confirm", "--yes")
+	w.OK("restore", "accept", "--revocations", "--yes")
 	if out := w.OK("status"); strings.Contains(out, lost) {
 		t.Errorf("status names the restore that was confirmed:\n%s", out)
 	}

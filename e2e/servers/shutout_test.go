@@ -119,7 +119,7 @@ func TestAServerThatBeatsCanBeGivenUp(t *testing.T) {
 	// Its machine is cleaned without the bus.
 	scenario.Must(t, bravo.Executor.Stop())
 	file := filepath.Join(w.Dir, "dead")
-	scenario.Must(t, os.WriteFile(file, []byte(w.OK("server", "tombstone", "bravo")), 0o600))
+	scenario.Must(t, os.WriteFile(file, []byte(w.OK("server", "clean", "bravo", "--tombstone")), 0o600))
 	cleaned := scenario.Execute(t, "uninstall", "--root", bravo.Root, "--tombstone", file, "-o", "json")
 	if err := cleaned.Wait(); err != nil {
 		t.Errorf("clean the machine: %v", err)

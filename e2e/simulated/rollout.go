@@ -45,7 +45,7 @@ type Rolled struct {
 	// Noticed is the time from the last change that ended badly before the rollout halted until it halted.
 	Noticed  time.Duration
 	Replayed string // what garrison rollout replay said
-	Watched  string // what garrison rollout watch printed of a rollout that came to a part of the servers
+	Watched  string // what garrison watch printed of a rollout that came to a part of the servers
 
 	id   string
 	from uint64 // the end of the ledger before it
@@ -87,7 +87,7 @@ func (r *Runner) watchRollout(ctx context.Context, id string) error {
 	killing, stop := context.WithCancel(ctx)
 	killed := make(chan error, 1)
 	go func() { killed <- r.killAgainAndAgain(killing) }()
-	_, err := r.fleet.CLI(ctx, "rollout", "watch", id, "--timeout", r.options.Within.String())
+	_, err := r.fleet.CLI(ctx, "watch", id, "--timeout", r.options.Within.String())
 	if e, ok := errors.AsType[*rig.CLIError](err); ok && partly[e.Code] {
 		r.rolled.Watched, err = e.Stderr, nil
 	}

@@ -72,10 +72,3 @@ func externalParts(
 		}
 	}
 }
-
-// Externals iterates over external instances, by agent and name. A nil request means all.
-func (c *Client) Externals(
-	ctx context.Context, q *registryv1.ListExternalsRequest,
-) iter.Seq2[*registryv1.ExternalRow, error] {
-	return list(ctx, c, q, (*registryv1.ListExternalsResponse).GetExternals)
-}

@@ -443,7 +443,7 @@ var entries = []Entry{
 	{
 		AmbiguousCandidate, []string{"garrison"},
 		"Several processes or services of the server's last scan have that name. Use an id.",
-		"garrison server candidates SERVER --listening",
+		"garrison instance adopt SERVER --list --listening",
 	},
 	{
 		AmbiguousImage, []string{"registry", "image-catalog"},
@@ -563,7 +563,7 @@ var entries = []Entry{
 	{
 		BadKeep, []string{"registry"},
 		"A keep budget of an environment is not valid: it counts by env or by label.NAME, once each, with a number of servers or a percentage from 0 to 100.",
-		"garrison env keep --help",
+		"garrison env update --help",
 	},
 	{
 		BadKey, []string{"access"},
@@ -638,7 +638,7 @@ var entries = []Entry{
 	{
 		BadReport, []string{"registry", "garrison"},
 		"An instance in a report breaks a limit or cannot be placed, or the report lists too many. The other instances of the report are recorded.",
-		"garrison external report --help lists the fields and their limits",
+		"garrison instance report --help lists the fields and their limits",
 	},
 	{
 		BadRole, []string{"access"},
@@ -678,7 +678,7 @@ var entries = []Entry{
 	{
 		BadTombstone, []string{"executor"},
 		"The tombstone is not valid, or not signed by the server's registry. It is ignored: nothing was changed, and agents keep running.",
-		"executor status there; garrison server tombstone SERVER",
+		"executor status there; garrison server clean SERVER --tombstone",
 	},
 	{
 		BadUses, []string{"registry"},
@@ -703,12 +703,12 @@ var entries = []Entry{
 	{
 		BadWanted, []string{"registry"},
 		"The versions that an agent of kind external wants are of something else than all instances, an environment or an instance, have no text, or are too many.",
-		"garrison external want AGENT VERSION --env ENVIRONMENT",
+		"garrison agent want AGENT VERSION --env ENVIRONMENT",
 	},
 	{
 		BadWindow, []string{"registry"},
 		"The windows or freezes of an environment are not valid: days are 1 to 7, times have a time zone by its IANA name, and a freeze ends after it begins; or its limit for critical sections is not 1 s to 7 days.",
-		"garrison env window --help; garrison env freeze --help; garrison env update ENVIRONMENT --busy-limit DURATION",
+		"garrison env update --help; garrison env freeze --help",
 	},
 	{
 		Blocked, []string{"registry"},
@@ -728,7 +728,7 @@ var entries = []Entry{
 	{
 		BusLost, []string{"executor"},
 		"The bus answered before the switch, did not with the new version, and did not for as long after the server had gone back to the version before. An outage of the bus is likelier than a fault of the version.",
-		"garrison bus status; then garrison up AGENT@VERSION --on SERVER",
+		"garrison bus; then garrison up AGENT@VERSION --on SERVER",
 	},
 	{
 		BusMoved, []string{"garrisond"},
@@ -753,7 +753,7 @@ var entries = []Entry{
 	{
 		CandidateGone, []string{"executor"},
 		"The process or the unit of that id no longer runs. Another process with the same id is another candidate.",
-		"garrison server scan SERVER",
+		"garrison server refresh SERVER --scan",
 	},
 	{
 		CandidateManaged, []string{"executor"},
@@ -1188,7 +1188,7 @@ var entries = []Entry{
 	{
 		LoginDenied, []string{"executor"},
 		"The bus rejects the credentials of the server without a reason: a wrong key, an unknown account or server, or one that is quarantined, revoked, or decommissioned and back from a copy of its disk. Agents keep running, and the executor retries.",
-		"garrison server show SERVER; when quarantined: garrison server release SERVER; revoked: garrison server enroll NAME, and join with that token; dead: garrison server tombstone SERVER > FILE, then there executor uninstall --tombstone FILE, and join with a new token",
+		"garrison server show SERVER; when quarantined: garrison server release SERVER; revoked: garrison server enroll NAME, and join with that token; dead: garrison server clean SERVER --tombstone > FILE, then there executor uninstall --tombstone FILE, and join with a new token",
 	},
 	{
 		LoginExpired, []string{"registry", "executor"},
@@ -1293,7 +1293,7 @@ var entries = []Entry{
 	{
 		NotAdoptable, []string{"registry", "executor"},
 		"Only a process or a systemd service that runs can be adopted, as an agent of the kind daemon whose image names no sockets: Garrison opens those itself, and a process that runs cannot take them. A process of a service is adopted with its service, where the executor runs agents by systemd. A service that a socket, a timer or another unit triggers is not adopted: that would start it again.",
-		"garrison server candidates SERVER --listening; garrison install AGENT --on SERVER",
+		"garrison instance adopt SERVER --list --listening; garrison install AGENT --on SERVER",
 	},
 	{
 		NotAdopted, []string{"registry", "executor"},
@@ -1378,7 +1378,7 @@ var entries = []Entry{
 	{
 		NotQueued, []string{"task-dispatcher"},
 		"Only a task that is not assigned yet can be cancelled.",
-		"garrison task wait TASK; afterwards garrison up AGENT@VERSION --on SERVER reverts it",
+		"garrison watch TASK; afterwards garrison up AGENT@VERSION --on SERVER reverts it",
 	},
 	{
 		NotReachedAtTheEnd, []string{"registry"},
@@ -1408,7 +1408,7 @@ var entries = []Entry{
 	{
 		NotScanned, []string{"registry"},
 		"The server never reported its candidates for adoption, or the bus lost that: reports are not synced to the disk.",
-		"garrison server scan SERVER",
+		"garrison server refresh SERVER --scan",
 	},
 	{
 		NotStarted, []string{"executor"},
@@ -1538,7 +1538,7 @@ var entries = []Entry{
 	{
 		NoTombstone, []string{"executor"},
 		"A document declares the server dead without the tombstone that its registry signs. It is ignored, and agents keep running.",
-		"garrison server show SERVER; when it is to go: garrison server tombstone SERVER > FILE, then there executor uninstall --tombstone FILE",
+		"garrison server show SERVER; when it is to go: garrison server clean SERVER --tombstone > FILE, then there executor uninstall --tombstone FILE",
 	},
 	{
 		NoUpgradePath, []string{"registry"},
@@ -1583,7 +1583,7 @@ var entries = []Entry{
 	{
 		OtherTombstone, []string{"executor"},
 		"A document declares the server dead with the tombstone of another server. It is ignored, and agents keep running.",
-		"garrison server show SERVER; when it is to go: garrison server tombstone SERVER > FILE, then there executor uninstall --tombstone FILE",
+		"garrison server show SERVER; when it is to go: garrison server clean SERVER --tombstone > FILE, then there executor uninstall --tombstone FILE",
 	},
 	{
 		Outside, []string{"garrison"},
@@ -1593,7 +1593,7 @@ var entries = []Entry{
 	{
 		OutsideRange, []string{"registry"},
 		"The pooled token may be used from some addresses only, and the bus saw another one, or none. Behind a router that translates addresses the bus sees the address of the router.",
-		"garrison token show NAME; garrison token create OTHER --from-address PREFIX",
+		"garrison token list; garrison token create OTHER --from-address PREFIX",
 	},
 	{
 		OwnershipUnknown, []string{"executor"},
@@ -1823,12 +1823,12 @@ var entries = []Entry{
 	{
 		StaleReport, []string{"registry"},
 		"The server is online, and has not confirmed what it reported for more than twelve beats: its reports are not acknowledged. Of an external instance: no report of its reporter listed it in time, or ever.",
-		"garrison server refresh --on SERVER; executor status there; garrison external show AGENT NAME",
+		"garrison server refresh --on SERVER; executor status there; garrison instance list AGENT -o wide",
 	},
 	{
 		StartPassed, []string{"registry"},
 		"The time at which the rollout was to begin has passed. A plan that was saved with a time begins at that time, not later.",
-		"the command with a later --at, as in garrison rollout apply FILE --at TIME",
+		"the command with a later --at, as in garrison rollout start --plan FILE --at TIME",
 	},
 	{
 		StillChecking, []string{"image-catalog"},
@@ -1848,7 +1848,7 @@ var entries = []Entry{
 	{
 		TokenRevoked, []string{"registry"},
 		"The pooled token was revoked. Servers that joined with it before stay.",
-		"garrison token show NAME; garrison token create OTHER --uses N",
+		"garrison token list; garrison token create OTHER --uses N",
 	},
 	{
 		TokenUsedUp, []string{"registry"},
@@ -1963,7 +1963,7 @@ var entries = []Entry{
 	{
 		UnknownCandidate, []string{"garrison"},
 		"No process or service that runs has that id or name in the server's last scan.",
-		"garrison server candidates SERVER --listening",
+		"garrison instance adopt SERVER --list --listening",
 	},
 	{
 		UnknownChannel, []string{"registry", "image-catalog", "garrison"},
@@ -1988,7 +1988,7 @@ var entries = []Entry{
 	{
 		UnknownDetector, []string{"registry", "executor"},
 		"The server has no detector of that name, or the name is not valid.",
-		"garrison server scan SERVER, without --detector",
+		"garrison server refresh SERVER --scan, without --detector",
 	},
 	{
 		UnknownEnvironment, []string{"registry", "garrison"},
@@ -2153,6 +2153,6 @@ var entries = []Entry{
 	{
 		WrongVersion, []string{"registry"},
 		"The external instance has another version than its agent says is wanted. Garrison does not change it: the system that runs it does.",
-		"change it there; garrison external want AGENT VERSION, when the other version is right",
+		"change it there; garrison agent want AGENT VERSION, when the other version is right",
 	},
 }

@@ -83,7 +83,7 @@ var All = []Metric{
 	{BusMessages, Gauge, []string{"service", "stream"}, "Messages of a stream."},
 	{BusBytes, Gauge, []string{"service", "stream"}, "Bytes of a stream."},
 	{BusReplicaLag, Gauge, []string{"service", "stream"}, "Messages that the last replica of a stream lacks."},
-	{BusAlarms, Gauge, []string{"service", "cause"}, "What is wrong with the bus, as garrison bus status names it."},
+	{BusAlarms, Gauge, []string{"service", "cause"}, "What is wrong with the bus, as garrison bus names it."},
 	{
 		BusFree, Gauge, []string{"service"},
 		"Bytes that garrisond's disk, or the fullest limited server of the bus, may still store.",

@@ -2,8 +2,8 @@
 //
 // Guarantees:
 //
-//  1. The same names in any order have the same result: of two equally near names the
-//     first in byte order is returned.
+//  1. The same names in any order have the same result: of two equally near names the one
+//     with the longer common beginning is returned, and of those the first in byte order.
 //  2. A result differs from the wanted name in at most a third of the longer name's bytes,
 //     rounded down, but one edit is always allowed.
 package nearest
@@ -19,11 +19,28 @@ func Name(want string, names iter.Seq[string]) string {
 			continue // the lengths alone rule it out
 		}
 		d := distance(want, n)
-		if d <= limit && (d < least || d == least && n < best) {
+		if d <= limit && (d < least || d == least && better(want, n, best)) {
 			best, least = n, d
 		}
 	}
 	return best
+}
+
+// better reports whether a name comes before another one that is as near: people mistype the end of a word sooner than
+// its beginning.
+func better(want, name, than string) bool {
+	if a, b := common(want, name), common(want, than); a != b {
+		return a > b
+	}
+	return name < than
+}
+
+// common returns how many bytes two names begin with alike.
+func common(a, b string) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // distance returns how many edits turn a into b: inserted, deleted and replaced bytes, and

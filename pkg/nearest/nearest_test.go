@@ -43,6 +43,12 @@ func TestTheNearestNameIsTheOneWithTheFewestEdits(t *testing.T) {
 	}
 }
 
+func TestOfEquallyNearNamesTheOneThatBeginsAlikeIsReturned(t *testing.T) {
+	if have := nearest.Name("upp", slices.Values([]string{"app", "up"})); have != "up" {
+		t.Errorf("nearest to upp is %q; want up", have)
+	}
+}
+
 func TestTheOrderOfNamesDoesNotMatter(t *testing.T) {
 	names := []string{"ab", "aa", "ac"}
 	first := nearest.Name("ax", slices.Values(names))

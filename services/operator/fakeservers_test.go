@@ -218,7 +218,7 @@ func (f *fakes) candidates(t testing.TB, s *bus.Service) {
 			if q.GetServer() != "web-1" {
 				return nil, fault.Refuse(fault.NotFound, &apiv1.Refusal{
 					Code: "NOT_SCANNED", Message: "server web-2 reported no candidates",
-					Try: "garrison server scan web-2",
+					Try: "garrison server refresh web-2 --scan",
 				})
 			}
 			found := slices.DeleteFunc(scanned(), func(c *serverv1.Candidate) bool {

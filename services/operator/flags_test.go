@@ -85,7 +85,7 @@ func TestEveryCommandThatChangesSomethingHasTheFlagsOfChanges(t *testing.T) {
 		path := strings.TrimPrefix(c.CommandPath(), "garrison ")
 		seen[path], seen[c.Name()] = true, true
 		group := c.HasSubCommands() && c.Args == nil
-		about := c.Name() == "help" || c.IsAdditionalHelpTopicCommand() || strings.HasPrefix(path, "completion")
+		about := c.Name() == "help" || c.IsAdditionalHelpTopicCommand()
 		if !c.HasParent() || group || reads[path] || reads[c.Name()] || about {
 			return
 		}
@@ -114,7 +114,7 @@ var wrongValues = map[string]string{
 	"up a --on all --timeout 0":                      "positive duration",
 	"configure a --on all --timeout soon":            "positive duration",
 	"remove a --on all --timeout 3":                  "positive duration",
-	"task wait x --timeout -1h":                      "positive duration",
+	"watch x --timeout -1h":                          "positive duration",
 	"server enroll a --valid -1h":                    "positive duration",
 	"server enroll a --valid 721h":                   "the maximum is 720h0m0s",
 	"server list --limit -1":                         `--limit: "-1" is not a whole number from 1, or all`,
@@ -196,7 +196,7 @@ var wrongValues = map[string]string{
 	"server enroll a --token-file /proc/x":           "cannot write to directory /proc: ",
 	"export -o yaml":                                 "for a file of this name: -o ./yaml",
 	"export --jq .agents":                            "--jq does not apply: the export is YAML",
-	"external report vm --complete --from /dev/null": "the report is empty, and every recorded instance would be gone",
+	"instance report vm --complete --from /dev/null": "the report is empty, and every recorded instance would be gone",
 	"export -o /proc/x":                              "cannot write to directory /proc: ",
 	"token create a --uses 2 --token-file /none/a":   "there is no directory /none",
 	"user create a --file /none/a":                   "there is no directory /none",

@@ -22,6 +22,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 )
 
 // A wait may last for an hour. A question of it whose answer is lost, as when the bus is
@@ -54,8 +55,8 @@ func TestAWaitGoesOnAfterALostAnswer(t *testing.T) {
 	s2 := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
 	s2.Conn, s2.Patience = b.Dial(t, "alice"), time.Second
 	began := time.Now()
-	if code := run(t.Context(), s2, []string{"task", "wait", web1, "--timeout", "30s"}); code != cli.ExitOK {
-		t.Errorf("exit code %d after %v: %s%s", code, time.Since(began), &out, &errs)
+	if err := watch.FollowTasks(t.Context(), s2, 30*time.Second, []string{web1}, true); cli.CodeOf(err) != cli.ExitOK {
+		t.Errorf("%v after %v: %s%s", err, time.Since(began), &out, &errs)
 	}
 }
 
@@ -83,7 +84,7 @@ func TestAnIntentThatTheBusDidNotConfirm(t *testing.T) {
 			var out, errs strings.Builder
 			env := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
 			env.Conn, env.Patience = b.Dial(t, "alice"), time.Second
-			id, _, err := env.Decide(t.Context(), ask, "garrison watch")
+			id, _, err := env.Decide(t.Context(), ask)
 			said := errs.String()
 			if !fault.Is(err, fault.Unavailable) || !strings.Contains(said, c.says) ||
 				c.takes != strings.Contains(said, id) || strings.Count(said, "waiting up to") != 1 {
@@ -110,11 +111,12 @@ func TestAStateThatIsNotKnownIsNoEnd(t *testing.T) {
 	var out, errs strings.Builder
 	env := cli.NewEnv(strings.NewReader(""), &out, &errs, func(string) string { return "" })
 	env.Conn = b.Dial(t, "alice")
-	code := run(t.Context(), env, []string{"task", "wait", web1, "--timeout", "30s"})
-	said := errs.String()
-	if code != cli.ExitError || !strings.Contains(said, "UNKNOWN_FIELD") || !strings.Contains(said, "unknown-99") ||
+	err = watch.FollowTasks(t.Context(), env, 30*time.Second, []string{web1}, true)
+	said := errs.String() + cli.LineOf(err)
+	if code := cli.CodeOf(err); code != cli.ExitError || !strings.Contains(said, "UNKNOWN_FIELD") ||
+		!strings.Contains(said, "unknown-99") ||
 		strings.Count(said, "newer than this garrison") != 1 {
-		t.Errorf("exit code %d: %s%s; want that the state is not known", code, &out, said)
+		t.Errorf("%v: %s%s; want that the state is not known", err, &out, said)
 	}
 }
 

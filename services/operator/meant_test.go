@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/printed"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
@@ -29,8 +31,8 @@ func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
 		"cordon web-1":                     "garrison server quarantine",
 		"config get-contexts":              "garrison context list",
 		"config use-context site":          "garrison context use",
-		"config current-context":           "garrison context show",
-		"cluster-info":                     "garrison bus status",
+		"config current-context":           "garrison context list",
+		"cluster-info":                     "garrison bus",
 		"node status":                      "garrison server show",
 		"node drain web-1":                 "garrison server quarantine",
 		"job stop 1a2b3c4d":                "garrison task cancel",
@@ -49,6 +51,7 @@ func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
 		"ping all":                         "garrison server list",
 		"playbook site.yaml":               "garrison apply",
 		"instal beacon":                    "garrison install",
+		"upp beacon":                       "garrison up",
 		"server list -l a=b":               "--on SELECTOR",
 		"server list --json":               "-o json",
 		"server list --wide":               "-o wide",
@@ -91,6 +94,7 @@ func TestAnUnexpectedArgumentNamesTheCommandLineThatHasAPlaceForIt(t *testing.T)
 		"install beacon 1.0.0":  "garrison install beacon@1.0.0",
 		"apply fleet.yaml":      "garrison apply -f fleet.yaml",
 		"server show web-1 web": "garrison server show --help",
+		"block beacon@1.0.0":    "garrison block add beacon@1.0.0",
 	} {
 		if said := refused(t, line); !strings.HasSuffix(said, ". Try: "+want+"\n") {
 			t.Errorf("%s: have %q, want to try %q", line, said, want)
@@ -105,6 +109,21 @@ func TestEveryOtherWordStandsForACommand(t *testing.T) {
 	for words, path := range cli.OtherWords() {
 		if found, _, err := root.Find(strings.Fields(path)); err != nil || found == root {
 			t.Errorf("%s: there is no command %s", words, path)
+		}
+	}
+}
+
+// Who types what a command was called finds what took its place: a command line, which is no alias.
+func TestARenamedCommandNamesWhatTookItsPlace(t *testing.T) {
+	t.Parallel()
+	for old, line := range cli.Renamed() {
+		if said := refused(t, old); !strings.HasSuffix(said, ". Try: garrison "+line+"\n") {
+			t.Errorf("garrison %s says %q, want garrison %s", old, said, line)
+		}
+		for _, c := range printed.Commands("garrison", "garrison "+line, false) {
+			if err := mistaken(c); err != nil {
+				t.Errorf("garrison %s leads to garrison %s: %v", old, line, err)
+			}
 		}
 	}
 }

@@ -22,7 +22,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -35,8 +34,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/agentlog"
 	"github.com/garrison-fleet/garrison/services/operator/internal/app"
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
-	"github.com/garrison-fleet/garrison/services/operator/internal/auth"
-	"github.com/garrison-fleet/garrison/services/operator/internal/avail"
 	"github.com/garrison-fleet/garrison/services/operator/internal/block"
 	"github.com/garrison-fleet/garrison/services/operator/internal/bus"
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
@@ -50,7 +47,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/events"
 	"github.com/garrison-fleet/garrison/services/operator/internal/explain"
 	"github.com/garrison-fleet/garrison/services/operator/internal/export"
-	"github.com/garrison-fleet/garrison/services/operator/internal/external"
 	"github.com/garrison-fleet/garrison/services/operator/internal/hold"
 	"github.com/garrison-fleet/garrison/services/operator/internal/image"
 	"github.com/garrison-fleet/garrison/services/operator/internal/importer"
@@ -135,7 +131,7 @@ func newRoot(env *cli.Env) *cobra.Command {
 	addTopics(root)
 	fitHelp(env, root)
 	root.SetHelpCommandGroupID("self")
-	addCompletion(root)
+	root.CompletionOptions.DisableDefaultCmd = true
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, a []string) error {
@@ -174,7 +170,6 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 	verbs := []*cobra.Command{
 		change.InstallCommand(env, rollout.Batches(env)),
 		change.UpCommand(env, rollout.Batches(env)),
-		avail.Command(env),
 		change.ConfigureCommand(env, rollout.Batches(env)),
 		change.RestartCommand(env, rollout.Batches(env)),
 		change.RemoveCommand(env),
@@ -198,12 +193,12 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		server.Commands(env), instance.Commands(env), agent.Commands(env), app.Commands(env), environment.Commands(env),
 		image.Commands(env), channel.Commands(env), task.Commands(env), intent.Commands(env), rollout.Commands(env),
 		restore.Commands(env),
-		user.Commands(env), external.Commands(env), token.Commands(env),
+		user.Commands(env), token.Commands(env),
 		labelrule.Commands(env), lobby.Commands(env),
 	}
 	self := []*cobra.Command{
-		contexts.Commands(env), contexts.WhoamiCommand(env), auth.Commands(env), bus.Commands(env),
-		explain.Command(env), debug.Command(env), manCommand(env),
+		contexts.Commands(env), contexts.WhoamiCommand(env), bus.Command(env),
+		explain.Command(env), debug.Command(env), manCommand(env), completionCommand(env),
 	}
 	for id, commands := range map[string][]*cobra.Command{"verb": verbs, "noun": nouns, "self": self} {
 		for _, c := range commands {
@@ -220,15 +215,14 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 // reads are the commands that change nothing on the control plane, by their paths or, for verbs of many nouns, by their
 // last word. Every other command has --yes and --dry-run.
 var reads = map[string]bool{
-	"list": true, "show": true, "avail": true, "status": true, "watch": true, "wait": true, "diff": true,
+	"list": true, "show": true, "status": true, "watch": true, "diff": true,
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
-	"man":        true,
-	"auth can-i": true, "bus status": true, "bus streams": true, "restore status": true, "env diff": true,
-	"rollout plan": true, "rollout servers": true, "rollout replay": true,
-	"server candidates": true, "server tombstone": true,
+	"man": true, "completion": true,
+	"bus": true, "restore status": true, "env diff": true,
+	"rollout plan": true, "rollout replay": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,
-	"image from-triton": true, "image key": true, "image sign": true, "image verify": true,
+	"image key": true, "image sign": true, "image verify": true,
 }
 
 // destroying are the last words of commands that destroy what they name.
@@ -253,34 +247,5 @@ func watchLists(env *cli.Env, c *cobra.Command) {
 	}
 	for _, sub := range c.Commands() {
 		watchLists(env, sub)
-	}
-}
-
-// addCompletion adds the command completion, which refuses an unknown shell with the names of those that it knows.
-func addCompletion(root *cobra.Command) {
-	root.SetCompletionCommandGroupID("self")
-	root.InitDefaultCompletionCmd()
-	c, _, err := root.Find([]string{"completion"})
-	if err != nil {
-		return
-	}
-	var shells []string
-	for _, shell := range c.Commands() {
-		shells = append(shells, shell.Name())
-		shell.Short += "."
-		shell.Example = "  source <(garrison completion " + shell.Name() + ")"
-		if shell.Name() == "powershell" {
-			shell.Example = "  garrison completion powershell | Out-String | Invoke-Expression"
-		}
-	}
-	known := strings.Join(shells, ", ")
-	c.Use, c.Short = "completion SHELL", "Print the completion script of a shell: "+known+"."
-	c.Args = cobra.ArbitraryArgs
-	c.RunE = func(_ *cobra.Command, args []string) error {
-		wrong := "SHELL is missing"
-		if len(args) > 0 {
-			wrong = fmt.Sprintf("unknown shell %q", args[0])
-		}
-		return cli.Usage("garrison completion: %s (want %s). Try: garrison completion bash --help", wrong, known)
 	}
 }

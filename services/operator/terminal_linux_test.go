@@ -40,7 +40,7 @@ func TestTheScreensOfATerminalAreAsTheyWere(t *testing.T) {
 		s := openScreen(t)
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()
-		ended := s.start(ctx, t, "rollout watch "+toApprove)
+		ended := s.start(ctx, t, "watch "+toApprove)
 		s.shows(t, "waits for")
 		live := s.text()
 		interrupt()

@@ -73,6 +73,7 @@ var wrongRequests = []struct {
 	{"PutRecord", "EXISTS", record.Create(&agentv1.Agent{Name: "web", Kind: daemon})},
 	{"PutRecord", "BAD_NAME", record.Create(&agentv1.Agent{Name: "We b", Kind: daemon})},
 	{"PutRecord", "BAD_NAME", record.Create(&agentv1.Agent{})},
+	{"PutRecord", "BAD_NAME", record.Create(&environmentv1.Environment{Name: "all"})},
 	{"PutRecord", "BAD_NAME", record.Create( // without a reporter
 		&agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL})},
 	{"PutRecord", "UNSUPPORTED_KIND", record.Create(&agentv1.Agent{Name: "new", Kind: daemon, Reporter: "lister"})},
@@ -84,7 +85,9 @@ var wrongRequests = []struct {
 		Agent: "web", Found: make([]*externalv1.Found, 501),
 	}},
 	{"ReportExternal", "NOT_REPORTER", &registryv1.ReportExternalRequest{Agent: "web"}},
-	{"ListExternals", "UNKNOWN_AGENT", &registryv1.ListExternalsRequest{Agent: "wep"}},
+	{"CountInstances", "MALFORMED", &registryv1.CountInstancesRequest{
+		Filter: &registryv1.ListInstancesRequest{Stale: true, WithExternal: true},
+	}},
 	{"PutRecord", "BAD_KIND", record.Create(&agentv1.Agent{Name: "new"})},
 	{"PutRecord", "BAD_KIND", record.Create(&agentv1.Agent{Name: "executor", Kind: daemon})},
 	{

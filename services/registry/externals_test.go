@@ -186,8 +186,9 @@ func TestACheckComparesTheVersionsOfExternalInstancesThatAreWanted(t *testing.T)
 	if got := differ(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q differ; want %q", got, want)
 	}
-	for _, row := range must[*registryv1.ListExternalsResponse](s, "ListExternals",
-		&registryv1.ListExternalsRequest{}).Externals {
+	for _, r := range must[*registryv1.ListInstancesResponse](s, "ListInstances",
+		&registryv1.ListInstancesRequest{Agent: "vm", WithExternal: true}).Instances {
+		row := r.External
 		want := map[string]string{"apart": "2", "there": "3", "own": "1"}
 		if name := row.External.Found.Name; row.Wanted != want[name] {
 			t.Errorf("%s is listed with %q as wanted", name, row.Wanted)

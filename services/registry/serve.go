@@ -86,7 +86,6 @@ func (r *Registry) answerAll(api *bus.Service) error {
 		bus.Handle(api, "ListInstances", rows.List, instances.Reuse),
 		bus.Handle(api, "CheckFleet", check.Fleet),
 		bus.Handle(api, "ReportExternal", r.externals.Report),
-		bus.Handle(api, "ListExternals", r.externals.List),
 		bus.Handle(api, "GetIntent", decisions.Get),
 		bus.Handle(api, "ListIntents", decisions.List),
 		bus.Handle(api, "PlanIntent", decisions.Plan),

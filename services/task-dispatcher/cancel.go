@@ -98,7 +98,7 @@ func notQueued(t *taskv1.Task) error {
 			t.GetId()).
 			Try("garrison intent cancel " + t.GetIntentId() + ", which withdraws it from every server of the intent")
 	}
-	try := "garrison task wait " + ident.Short(t.GetId())
+	try := "garrison watch " + ident.Short(t.GetId())
 	if task.Ended(t.GetState()) {
 		try = "garrison task show " + ident.Short(t.GetId())
 	}

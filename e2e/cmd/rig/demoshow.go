@@ -366,7 +366,7 @@ func (s *show) rolloutUndone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.cli(ctx, "rollout", "undo", strings.TrimSpace(id), "--yes"); err != nil {
+	if _, err := s.cli(ctx, "undo", strings.TrimSpace(id), "--yes"); err != nil {
 		return err
 	}
 	return s.expectVersion(ctx, s.agent.versions[1])

@@ -32,7 +32,7 @@ type cleanFlags struct {
 func (f *flags) cleanFlags() {
 	config.Checked(f.FlagSet, &f.clean.tombstone, "tombstone", "",
 		"remove the agents and the executor without a bus, while no executor runs; `FILE` with the tombstone that "+
-			"garrison server tombstone NAME prints, or - for the standard input", fileOrInput)
+			"garrison server clean NAME --tombstone prints, or - for the standard input", fileOrInput)
 	config.Checked(f.FlagSet, &f.clean.within, "within", executor.RemovalWithin,
 		"with --tombstone: limit for the removal of the agents", config.Lasting(time.Second))
 	config.Checked(f.FlagSet, &f.output, "o", "text", "with --tombstone: text or json", config.OneOf("text", "json"))
@@ -121,7 +121,7 @@ func parseTombstone(data []byte) (*serverv1.Tombstone, error) {
 
 func invalidTombstone(err error) error {
 	return fault.Refusef(fault.Invalid, code.BadTombstone, "read the tombstone: %v", err).
-		Try("garrison server tombstone NAME").From("executor")
+		Try("garrison server clean NAME --tombstone").From("executor")
 }
 
 // printOutcome prints the outcome, for a program or a person; people see a refusal as any error.

@@ -220,7 +220,7 @@ func choose(all []Detector, names []string) ([]Detector, error) {
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			return nil, fault.Refusef(fault.Invalid, code.UnknownDetector, "no detector %q on this server; it has %s",
-				name, strings.Join(known, ", ")).Try("garrison server scan SERVER --detector " +
+				name, strings.Join(known, ", ")).Try("garrison server refresh SERVER --scan --detector " +
 				nearest.Name(name, slices.Values(known)))
 		}
 	}

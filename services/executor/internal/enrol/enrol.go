@@ -158,7 +158,7 @@ func otherServer(root layout.Root, is string, token trust.Token) error {
 		cmp.Or(token.ServerID, "new servers"),
 	).
 		Try("executor join --root ANOTHER-DIR, or decommission the server first; once it is dead: garrison server " +
-			"tombstone " + is + " > FILE, and here executor uninstall --tombstone FILE, then join again").
+			"clean " + is + " --tombstone > FILE, and here executor uninstall --tombstone FILE, then join again").
 		From("executor")
 }
 

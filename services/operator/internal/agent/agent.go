@@ -16,6 +16,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/external"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
 )
@@ -88,7 +89,7 @@ func readSchema(path string) (string, error) {
 
 // Commands returns the command agent with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	return record.Commands(record.Noun[agent]{
+	c := record.Commands(record.Noun[agent]{
 		Env:         env,
 		Word:        "agent",
 		Unknown:     code.UnknownAgent,
@@ -102,4 +103,6 @@ func Commands(env *cli.Env) *cobra.Command {
 		Flags:       agentFlags,
 		On:          func(string) string { return "all" },
 	})
+	c.AddCommand(external.WantCommand(env))
+	return c
 }

@@ -250,11 +250,11 @@ func startRollouts(ctx context.Context, env *cli.Env, plan *declare.Plan, change
 		if changed {
 			in.Guard = nil
 		}
-		id, _, err := env.Decide(ctx, in, "garrison rollout watch")
+		id, _, err := env.Decide(ctx, in)
 		if err != nil {
 			return err
 		}
-		env.Say("environment %s: rollout %s began; to follow: garrison rollout watch %s", r.Environment,
+		env.Say("environment %s: rollout %s began; to follow: garrison watch %s", r.Environment,
 			output.ShortID(env.Output.View(), id), id)
 		ids = append(ids, id)
 	}

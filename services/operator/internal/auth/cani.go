@@ -1,4 +1,4 @@
-// Package auth implements garrison auth, which answers what the caller may do.
+// Package auth implements garrison whoami --can, which answers what the caller may do.
 package auth
 
 import (
@@ -7,18 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
-	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
 var listing = output.Listing[action]{
@@ -40,50 +34,20 @@ func answer(allowed bool) string {
 	return "no"
 }
 
-// Commands returns the command auth with its verbs.
-func Commands(env *cli.Env) *cobra.Command {
-	return cli.Group("auth", "Show what you may do.", canICommand(env))
-}
+// All is the word for everything that one can ask for.
+const All = "all"
 
-func canICommand(env *cli.Env) *cobra.Command {
-	var list bool
-	var on selector.Flags
-	c := &cobra.Command{
-		Use: "can-i [VERB] [NOUN]", Short: "Report whether you may do something; exits with 1 when you may not.",
-		Long: `Report whether you may do something: print yes and exit with 0, or print no and exit with 1.
-
-The answer is computed from the permissions that the bus enforces for your role, and the bus has to accept your
-credentials. Verbs are those of intents (install, upgrade, configure, remove, undo …) and of the services' methods;
---list prints all of them. A role is valid on every server: --on checks that the selector names servers that exist.`,
-		Example: "  garrison auth can-i install --on env=prod\n" +
-			"  garrison auth can-i enroll server\n" +
-			"  garrison auth can-i --list",
-		Args: cli.AtMost("VERB", "NOUN"),
-		RunE: func(c *cobra.Command, a []string) error {
-			if list == (len(a) > 0) {
-				return cli.Usage("garrison auth can-i takes either a VERB or --list. Try: garrison auth can-i --help")
-			}
-			who, err := client.FindContext(env.ContextName, env.Getenv)
-			if err != nil {
-				return cli.Exit{Code: cli.ExitUsage, Err: err}
-			}
-			if err := checkServers(c.Context(), env, on); err != nil {
-				return err
-			}
-			role, err := fleet.RoleNow(c.Context(), env, who)
-			if err != nil {
-				return err
-			}
-			all := decided(role, who.Actor)
-			if list {
-				return output.Show(env.Output, listing, all, all)
-			}
-			return one(env, verdict{Actor: who.Actor, Role: string(role)}, a, all)
-		},
+// Can prints whether the caller may do something, named by a verb and perhaps a noun; of All, it lists everything.
+// The bus has to accept the credentials, and the role is that of the key.
+func Can(ctx context.Context, env *cli.Env, who trust.Context, role topology.Role, words []string) error {
+	all := decided(role, who.Actor)
+	if slices.Equal(words, []string{All}) {
+		return output.Show(env.Output, listing, all, all)
 	}
-	on.Add(c)
-	c.Flags().BoolVar(&list, "list", false, "list everything, and whether you may")
-	return c
+	if len(words) == 0 || len(words) > 2 {
+		return cli.Usage("--can takes a verb, a verb and a noun, or all. Try: garrison whoami --can all")
+	}
+	return one(env, verdict{Actor: who.Actor, Role: string(role)}, words, all)
 }
 
 // decided returns all actions with what a role may.
@@ -97,31 +61,6 @@ func decided(role topology.Role, actor string) []action {
 		all[n].Allowed = p.MayPublish(actor, a.subject(actor))
 	}
 	return all
-}
-
-// checkServers connects, so that the bus accepts the credentials or refuses them, and refuses a selector of no server.
-func checkServers(ctx context.Context, env *cli.Env, on selector.Flags) error {
-	if _, err := env.Client(ctx); err != nil {
-		return err
-	}
-	filter, err := on.Filter()
-	if err != nil || filter == nil {
-		return err
-	}
-	return matchSome(ctx, env, filter)
-}
-
-func matchSome(ctx context.Context, env *cli.Env, filter *intentv1.Selector) error {
-	r, err := cli.Call[*registryv1.CountServersResponse](ctx, env, &registryv1.CountServersRequest{
-		Filter: &registryv1.ListServersRequest{On: filter},
-	})
-	if err != nil {
-		return err
-	}
-	if r.GetCounts().GetTotal() == 0 {
-		return cli.Usage("--on: no server matches. Try: garrison server list")
-	}
-	return nil
 }
 
 // verdict is the answer about one verb. Its JSON is promised: keys are only added.
@@ -180,7 +119,7 @@ func unknown(verb, noun string, all []action) error {
 	}
 	text := fmt.Sprintf("nothing is called %q", strings.TrimSpace(verb+" "+noun))
 	if near := nearest.Name(strings.TrimSpace(verb+" "+noun), slices.Values(names)); near != "" {
-		text += ". Nearest: garrison auth can-i " + near
+		text += ". Nearest: " + near
 	}
-	return cli.Usage("%s. Try: garrison auth can-i --list", text)
+	return cli.Usage("%s. Try: garrison whoami --can all", text)
 }

@@ -1,7 +1,9 @@
-// Package bus builds the commands of garrison bus, which show the state of the bus.
+// Package bus builds the command garrison bus, which shows the state of the bus.
 package bus
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -55,27 +57,24 @@ func answered(s server, text string) string {
 	return text
 }
 
-// Commands returns the command bus with its verbs.
-func Commands(env *cli.Env) *cobra.Command {
-	return cli.Group("bus", "Show the state of the bus: its servers, its streams and what is wrong with them.",
-		statusCommand(env), streamsCommand(env))
-}
-
-func statusCommand(env *cli.Env) *cobra.Command {
+// Command returns the command bus.
+func Command(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status",
-		Short: "Show the servers of the bus, and what is wrong with them or with the streams.",
-		Long: `Show the servers of the bus with their versions, and what is wrong with them or with the streams. The
-exit code is 0 when nothing is wrong, and 3 when something is. FREE is how much the streams may still grow; where
-nats-server has no limit of its own, the disk is the limit. garrison bus streams shows the replicas.`,
-		Example: "  garrison bus status",
+		Use:   "bus",
+		Short: "Show the servers and the streams of the bus, and what is wrong with them.",
+		Long: `Show the servers of the bus with their versions, the replicas of its streams, and what is wrong with
+them. The exit code is 0 when nothing is wrong, and 3 when something is. FREE is how much the streams may
+still grow; where nats-server has no limit of its own, the disk is the limit. LAG is how many operations a
+replica is behind its leader, SEQUENCE the last message that it holds; MESSAGES and SIZE are those of the
+stream. --columns, --sort and -o name are for the servers, and leave the streams out.`,
+		Example: "  garrison bus\n  garrison bus -o json",
 		Args:    cli.Exactly(), PreRunE: cli.Prints(env, servers),
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := cli.Call[*accessv1.GetBusResponse](c.Context(), env, &accessv1.GetBusRequest{})
 			if err != nil {
 				return err
 			}
-			if err := output.Show(env.Output, servers, r, r.GetServers()); err != nil {
+			if err := show(env, r); err != nil {
 				return err
 			}
 			for _, a := range r.GetAlarms() {
@@ -91,61 +90,45 @@ nats-server has no limit of its own, the disk is the limit. garrison bus streams
 	}
 }
 
-// replica is a replica of a stream on one server.
-type replica struct {
-	Stream       string `json:"stream"`
-	Server       string `json:"server"`
-	State        string `json:"state"`
-	Lag          uint64 `json:"lag"`
-	LastSequence uint64 `json:"last_sequence"`
-	Messages     uint64 `json:"messages"` // of the stream
-	Bytes        uint64 `json:"bytes"`    // of the stream
+// show prints the servers, and in a table that was not cut to some columns the streams below them.
+func show(env *cli.Env, r *accessv1.GetBusResponse) error {
+	p := env.Output
+	if err := output.Show(p, servers, r, r.GetServers()); err != nil {
+		return err
+	}
+	if !p.IsTable() || p.Filter != nil || p.Sort != "" || len(p.Columns) > 0 {
+		return nil
+	}
+	var rows []replica
+	for _, s := range r.GetStreams() {
+		for _, c := range s.GetCopies() {
+			rows = append(rows, replica{s, c})
+		}
+	}
+	if _, err := fmt.Fprintln(p.Out); err != nil {
+		return err
+	}
+	return output.Show(p, replicas, r, rows)
 }
 
-// replicaList is the document that holds replicas.
-type replicaList struct {
-	Replicas []replica `json:"replicas"`
+// replica is a replica of a stream on one server.
+type replica struct {
+	stream *accessv1.BusStream
+	on     *accessv1.BusReplica
 }
 
 // replicas lists the replicas of streams.
 var replicas = output.Listing[replica]{
-	Name: func(r replica) string { return r.Stream + "/" + r.Server },
+	Name: func(r replica) string { return r.stream.GetName() + "/" + r.on.GetServer() },
 	Columns: []output.Column[replica]{
-		output.Col("STREAM", func(r replica) string { return r.Stream }),
-		output.Col("SERVER", func(r replica) string { return r.Server }),
-		output.Col("STATE", func(r replica) string { return r.State }),
-		output.Col("LAG", func(r replica) string { return output.Count(r.Lag) }).Numeric(),
-		output.Col("SEQUENCE", func(r replica) string { return output.Count(r.LastSequence) }).Numeric(),
-		output.Col("MESSAGES", func(r replica) string { return output.Count(r.Messages) }).Numeric(),
-		output.Col("SIZE", func(r replica) string { return output.Size(r.Bytes) }),
+		output.Col("STREAM", func(r replica) string { return r.stream.GetName() }),
+		output.Col("SERVER", func(r replica) string { return r.on.GetServer() }),
+		output.Col("STATE", func(r replica) string { return replicaState(r.stream, r.on) }),
+		output.Col("LAG", func(r replica) string { return output.Count(r.on.GetLag()) }).Numeric(),
+		output.Col("SEQUENCE", func(r replica) string { return output.Count(r.on.GetLastSequence()) }).Numeric(),
+		output.Col("MESSAGES", func(r replica) string { return output.Count(r.stream.GetMessages()) }).Numeric(),
+		output.Col("SIZE", func(r replica) string { return output.Size(r.stream.GetBytes()) }),
 	},
-}
-
-func streamsCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "streams",
-		Short: "Show the streams of the bus and the replicas of each.",
-		Long: `Show the streams of the bus and the replicas of each, and how many operations each is behind its leader.
-SEQUENCE is that of the last message that the replica holds; MESSAGES and SIZE are those of the stream.`,
-		Example: "  garrison bus streams\n  garrison bus streams --sort lag",
-		Args:    cli.Exactly(), PreRunE: cli.Prints(env, replicas),
-		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := cli.Call[*accessv1.GetBusResponse](c.Context(), env, &accessv1.GetBusRequest{})
-			if err != nil {
-				return err
-			}
-			rows := []replica{}
-			for _, s := range r.GetStreams() {
-				for _, c := range s.GetCopies() {
-					rows = append(rows, replica{
-						s.GetName(), c.GetServer(), replicaState(s, c), c.GetLag(), c.GetLastSequence(),
-						s.GetMessages(), s.GetBytes(),
-					})
-				}
-			}
-			return output.Show(env.Output, replicas, replicaList{rows}, rows)
-		},
-	}
 }
 
 func replicaState(s *accessv1.BusStream, c *accessv1.BusReplica) string {

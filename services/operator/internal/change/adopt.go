@@ -28,21 +28,34 @@ import (
 func AdoptCommand(env *cli.Env) *cobra.Command {
 	var w work.Flags
 	var as string
+	var found candidates
 	c := &cobra.Command{
-		Use:   "adopt SERVER CANDIDATE --as AGENT[@VERSION|@IMAGE|@CHANNEL]",
-		Short: "Take over a process or a systemd service that runs.",
-		Args:  cli.Exactly("SERVER", "CANDIDATE"),
+		Use:   "adopt SERVER CANDIDATE --as AGENT[@VERSION|@IMAGE|@CHANNEL] | SERVER --list",
+		Short: "Take over a process or a systemd service that runs, or list those that the last scan found.",
+		Args: func(c *cobra.Command, a []string) error {
+			if c.Flags().Changed("list") {
+				return cli.Exactly("SERVER")(c, a)
+			}
+			return cli.Exactly("SERVER", "CANDIDATE")(c, a)
+		},
 		Long: `Make a process or a systemd service that runs on a server the instance of an agent, without a restart.
 
-CANDIDATE is an id of garrison server candidates, the name of a program, of a service, or the id of a process; it must
-match one of the last scan. The process keeps running as it is. It must pass the health check of the image. When its
-program is the image's, Garrison starts it again should it end; otherwise the instance is shown as drifted, and nothing
-changes before the next garrison up. A service stays systemd's, with its own settings: Garrison starts it when it ends
-and systemd does not. The next garrison up or garrison remove stops and disables it. garrison instance release ends
-the adoption and leaves everything as it is.`,
-		Example: "  garrison instance adopt web-1 nginx --as nginx@1.27.0\n" +
+CANDIDATE is an id that --list shows, the name of a program, of a service, or the id of a process; it must match one of
+the last scan: garrison server refresh SERVER --scan. The process keeps running as it is. It must pass the health check
+of the image. When its program is the image's, Garrison starts it again should it end; otherwise the instance is shown
+as drifted, and nothing changes before the next garrison up. A service stays systemd's, with its own settings: Garrison
+starts it when it ends and systemd does not. The next garrison up or garrison remove stops and disables it. garrison
+instance release ends the adoption and leaves everything as it is.`,
+		Example: "  garrison instance adopt web-1 --list --listening\n" +
+			"  garrison instance adopt web-1 nginx --as nginx@1.27.0\n" +
 			"  garrison instance adopt web-1 unit/nginx.service --as nginx@1.27.0",
 		RunE: func(c *cobra.Command, a []string) error {
+			if err := found.check(c); err != nil {
+				return err
+			}
+			if found.list {
+				return found.print(c.Context(), env, a[0])
+			}
 			if as == "" {
 				return cli.Usage("--as AGENT[@VERSION] is required")
 			}
@@ -63,6 +76,7 @@ the adoption and leaves everything as it is.`,
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}
+	found.add(c)
 	cli.TextVar(c.Flags(), &as, "as", cli.NotEmpty("agent"), "the `AGENT[@VERSION]` that it becomes")
 	w.Add(c, false)
 	w.AddYes(c)
@@ -112,7 +126,7 @@ func findCandidate(ctx context.Context, env *cli.Env, server, text string) (stri
 		Code: code.UnknownCandidate, Nearest: nearest.Name(text, slices.Values(names)),
 		Message: fmt.Sprintf("the last scan listed %d processes and services that run, and %q is not among them",
 			len(names), text),
-		Try: "garrison server scan " + server + "; garrison server candidates " + server + " --listening",
+		Try: "garrison server refresh " + server + " --scan; garrison instance adopt " + server + " --list --listening",
 	}
 	if len(match) > 1 {
 		refusal.Code, refusal.Nearest = code.AmbiguousCandidate, ""

@@ -26,6 +26,9 @@ type Waves interface {
 
 	// Carry carries out a change whose flags are given, or one that was planned as intents and is wide.
 	Carry(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags, wide *work.Planned) error
+
+	AddUndo(c *cobra.Command)        // the flags of the waves in which an undo goes
+	GivenUndo(c *cobra.Command) bool // whether one of them is
 	Undo(ctx context.Context, id string, w work.Flags) error
 }
 

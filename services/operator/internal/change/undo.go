@@ -33,10 +33,12 @@ func UndoCommand(env *cli.Env, waves Waves) *cobra.Command {
 it is your last change that can be undone.
 
 An agent that came goes again, one that went comes back, and a version and a configuration become what they
-were. Servers that another intent changed since are left out and named. A rollout goes back as it came, in waves,
-without approvals and soaks; garrison rollout undo has more flags. More than 100 servers of an intent go back in
-waves of 3, 10 %, 50 % and the rest, unless --at-once.`,
-		Example: "  garrison undo\n  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11",
+were. Servers that another intent changed since are left out and named. A rollout goes back as it came: in waves,
+with its concurrency, its keep budgets and its limits, without approvals, soaks and servers that join; a way back begins
+whole waves. More than 100 servers of an intent go back in waves of 3, 10 %, 50 % and the rest, unless --at-once. With
+any flag of waves or gates but --emergency and --override, the way back has only what the flags say.`,
+		Example: "  garrison undo\n  garrison undo 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11\n" +
+			"  garrison undo 1a2b3c4d --waves 10%",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -53,19 +55,20 @@ waves of 3, 10 %, 50 % and the rest, unless --at-once.`,
 			if err != nil {
 				return err
 			}
-			return undo(c.Context(), env, w, waves, past)
+			return undo(c.Context(), env, w, waves, past, waves.GivenUndo(c))
 		},
 	}
 	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "also on more than 100 servers at once")
 	w.Add(c, false)
 	w.AddStrict(c)
 	w.AddYes(c)
+	waves.AddUndo(c)
 	return c
 }
 
-// undo undoes an intent: as a rollout when it was one, or when it changed many servers.
-func undo(ctx context.Context, env *cli.Env, w work.Flags, waves Waves, past display.Record) error {
-	if past.GetIntent().GetRollout() != nil {
+// undo undoes an intent: as a rollout when it was one, when it changed many servers, or when that is asked for.
+func undo(ctx context.Context, env *cli.Env, w work.Flags, waves Waves, past display.Record, asRollout bool) error {
+	if asRollout || past.GetIntent().GetRollout() != nil {
 		return waves.Undo(ctx, past.GetId(), w)
 	}
 	id := past.GetId()

@@ -71,6 +71,13 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 		return c.Help()
 	}
 	text, help := "unknown command "+c.CommandPath()+" "+args[0], c.CommandPath()
+	if line := renamedTo(c, args); line != "" {
+		return Usage("%s. Try: %s", text, line)
+	}
+	add, _, err := c.Find([]string{"add"})
+	if c.HasParent() && err == nil && add != c && strings.Contains(args[0], "@") {
+		return Usage("%s. Try: %s %s", text, add.CommandPath(), output.Quote(args[0])) // the object of block add
+	}
 	if near := meant(c, args); near != nil {
 		help = near.CommandPath()
 		text += ". Nearest: " + help

@@ -59,16 +59,14 @@ const decideWithin = time.Minute
 var errUndecided = fmt.Errorf("no decision within %s", decideWithin)
 
 // Decide publishes an intent under a new id and waits for the registry's decision. One that was refused is an error,
-// with its record beside it. again is the command that returns to the intent, without its id.
-func (env *Env) Decide(
-	ctx context.Context, in *intentv1.Intent, again string,
-) (id string, record *intentv1.Record, err error) {
+// with its record beside it.
+func (env *Env) Decide(ctx context.Context, in *intentv1.Intent) (id string, record *intentv1.Record, err error) {
 	c, err := env.Client(ctx)
 	if err != nil {
 		return "", nil, err
 	}
 	id = client.NewID()
-	again += " " + id
+	again := "garrison watch " + id
 	if err := c.Publish(ctx, id, in); err != nil {
 		switch {
 		case client.NotStored(err):
@@ -89,6 +87,9 @@ func (env *Env) Decide(
 		env.Say("the intent is stored and will be decided; to return: %s", again)
 		return id, nil, Exit{Code: ExitTimeout, Err: err}
 	case once.Err() != nil:
+		if in.GetRollout() != nil {
+			return id, nil, LeftRollout(ctx, env, context.Cause(ctx), id)
+		}
 		return id, nil, env.Left(ctx, context.Cause(ctx), again)
 	}
 	return id, nil, err

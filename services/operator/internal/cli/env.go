@@ -41,6 +41,7 @@ type Env struct {
 	Began       bool   // the command line was parsed
 	DryRun      bool   // --dry-run
 	question    string // what is asked before something is destroyed
+	empty       string // what a list says that has no rows
 	ContextName string // --context
 	Color       string // --color
 	Output      *output.Printer

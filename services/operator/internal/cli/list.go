@@ -117,7 +117,15 @@ func List[T proto.Message, R part](
 		return err
 	}
 	SayMore(env, whole)
+	sayEmpty(env, len(output.RowsOf[T](whole)))
 	return nil
+}
+
+// sayEmpty says that a table without rows is no mistake of the view.
+func sayEmpty(env *Env, rows int) {
+	if rows == 0 && env.empty != "" && env.Output.IsTable() {
+		env.Say("%s", env.empty)
+	}
 }
 
 // ListCommand returns the verb list of a noun whose list takes no filter.
@@ -141,14 +149,17 @@ func listParts[T proto.Message, R part](
 	ask func(context.Context, *apiv1.Page) (R, error),
 ) error {
 	var last R
+	rows := 0
 	printed := output.NewParts(env.Output, env.Output.View(), l)
 	err := eachPart(ctx, p, ask, func(r R) error {
 		last = r
 		sayLeftOut(env, r)
+		rows += len(output.RowsOf[T](r))
 		return printed.Show(output.RowsOf[T](r))
 	})
 	if err == nil {
 		sayCursor(env, last)
+		sayEmpty(env, rows)
 	}
 	return err
 }

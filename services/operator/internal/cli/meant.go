@@ -26,6 +26,9 @@ func meant(c *cobra.Command, args []string) *cobra.Command {
 			known(c.Root(), first, named), similar(c, first))
 	}
 	named = len(args) > 2
+	if both := command(c, otherWords[first+" "+second]); both != nil { // gh auth login
+		return both
+	}
 	if noun := nounMeant(c, second); noun != nil { // kubectl get nodes
 		if !noun.HasSubCommands() {
 			return noun
@@ -121,6 +124,9 @@ func flagMeant(c *cobra.Command, name string) string {
 
 // unexpected refuses the arguments behind the first few, and names the command line that has a place for the next one.
 func unexpected(c *cobra.Command, args []string, few int) error {
+	if line := renamedTo(c, args); line != "" {
+		return Usage("%s: unexpected argument %q. Try: %s", c.CommandPath(), args[few], line)
+	}
 	path := c.CommandPath()
 	for _, a := range args[:few] {
 		path += " " + output.Quote(a)
@@ -169,12 +175,11 @@ func sibling(c *cobra.Command) string {
 
 // verbWords are other words for verbs of nouns, by verb. They are named as the nearest command, and never run.
 var verbWords = map[string][]string{
-	"list":     {"get", "all", "get-contexts", "members", "history"},
-	"show":     {"get", "describe", "inspect", "info", "status", "view", "current", "current-context", "cat", "logs"},
+	"list":     {"get", "all", "get-contexts", "current-context", "current", "members", "history"},
+	"show":     {"get", "describe", "inspect", "info", "status", "view", "cat", "logs"},
 	"create":   {"new", "add", "make"},
 	"delete":   {"rm", "remove", "destroy", "del"},
 	"update":   {"edit", "set", "patch", "change"},
-	"wait":     {"watch"},
 	"cancel":   {"stop", "kill", "delete", "abort"},
 	"use":      {"use-context", "set-context", "select", "switch"},
 	"import":   {"push", "upload", "load"},
@@ -210,7 +215,7 @@ var otherNouns = map[string]string{
 // otherWords are the commands that users of kubectl, nomad, helm, systemctl, ansible and gh mean by other words. A word
 // of one command alone is in its SuggestFor.
 var otherWords = byWord(map[string]string{
-	"agent show": "cat, values, template", "apply": "playbook", "bus status": "cluster-info",
+	"agent show": "cat, values, template", "apply": "playbook", "bus": "cluster-info",
 	"channel list": "channel show", "check": "test, lint, verify", "configure": "edit, reload, daemon-reload",
 	"context add": "login, auth login", "context list": "config-view", "context rm": "logout, auth logout",
 	"events": "monitor", "explain": "describe, show", "hold": "disable, mask", "image": "repo",
@@ -223,7 +228,7 @@ var otherWords = byWord(map[string]string{
 	"rollout": "deployment", "server label": "label", "server list": "ls, list, ping, inventory, members",
 	"server quarantine": "drain, cordon, taint", "server release": "uncordon", "server show": "facts",
 	"status": "ui, web, dashboard", "task cancel": "kill", "unhold": "unmask", "up --dry-run": "plan",
-	"whoami": "auth status, auth whoami",
+	"whoami": "auth, auth status, auth whoami",
 })
 
 // byWord returns the commands of paths by the words for them.

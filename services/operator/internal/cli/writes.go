@@ -9,12 +9,14 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/record"
 
@@ -56,6 +58,14 @@ func Changes(c *cobra.Command, destroying bool) {
 
 // Heed reads the flags of Changes.
 func (env *Env) Heed(c *cobra.Command, args []string) {
+	if c.Name() == "list" && c.HasParent() {
+		env.empty = "no " + strings.ReplaceAll(c.Parent().Name(), "-", " ") + "s"
+		narrowed := len(args) > 0
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { narrowed = narrowed || f.Changed })
+		if narrowed {
+			env.empty += " match"
+		}
+	}
 	env.DryRun, _ = c.Flags().GetBool(dryRunFlag) // false where a command has no such flag
 	if _, ok := c.Annotations[carries]; ok && c.Flags().Changed(noteFlag) {
 		c.SetContext(client.WithNote(c.Context(), c.Flags().Lookup(noteFlag).Value.String()))
@@ -110,7 +120,11 @@ func described(name string, request proto.Message) (string, proto.Message) {
 	case *registryv1.DeleteRecordRequest:
 		rest := proto.CloneOf(q)
 		rest.Noun = ""
-		return "delete " + q.GetNoun(), rest
+		noun := q.GetNoun()
+		if noun == string(ledger.LabelRule) {
+			noun = "label rule" // as a put calls it
+		}
+		return "delete " + noun, rest
 	}
 	return spaced(name), request
 }

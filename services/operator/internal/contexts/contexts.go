@@ -2,6 +2,7 @@
 package contexts
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
+	"github.com/garrison-fleet/garrison/services/operator/internal/auth"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -22,6 +24,7 @@ type row struct {
 	Role    string `json:"role"`
 	Expires string `json:"expires,omitempty"`
 	Current bool   `json:"current"`
+	File    string `json:"file"`
 }
 
 type rows struct {
@@ -37,6 +40,7 @@ var listing = output.Listing[row]{
 		output.Col("ACTOR", func(c row) string { return c.Actor }),
 		output.Col("ROLE", func(c row) string { return c.Role }),
 		expires(func(c row) string { return c.Expires }),
+		output.Wide("FILE", func(c row) string { return c.File }),
 	},
 }
 
@@ -61,7 +65,7 @@ func Commands(env *cli.Env) *cobra.Command {
 			Short:   "Select the context that commands use.", Args: cli.Exactly("NAME"),
 			RunE: func(_ *cobra.Command, a []string) error { return use(env, a[0]) },
 		},
-		showCommand(env), removeCommand(env))
+		removeCommand(env))
 }
 
 func add(env *cli.Env, name, file string) error {
@@ -111,7 +115,7 @@ func list(env *cli.Env) error {
 			return err
 		}
 		list.Contexts = append(list.Contexts,
-			row{name, c.URL, c.Actor, c.Role, expiresOf(c), name == saved.Current()})
+			row{name, c.URL, c.Actor, c.Role, expiresOf(c), name == saved.Current(), c.File})
 	}
 	return output.Show(env.Output, listing, list, list.Contexts)
 }
@@ -181,48 +185,41 @@ func identityOf(name string, c trust.Context) identity {
 
 // WhoamiCommand returns the command whoami.
 func WhoamiCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "whoami", Example: "  garrison whoami", Args: cli.Exactly(),
+	var can string
+	c := &cobra.Command{
+		Use: "whoami", Args: cli.Exactly(),
+		Example: "  garrison whoami\n  garrison whoami --can install\n  garrison whoami --can \"enroll server\"\n" +
+			"  garrison whoami --can all",
 		Short: "Show who you are to the control plane: user, role, what the role may do, and until when.",
-		Long: `Show who you are to the control plane: user, role, what the role may do, and until when.
+		Long: `Show who you are to the control plane: user, role, what the role may do, and until when. The control
+plane is asked: revoked or expired credentials are refused with the exit code 4. Without a connection, garrison
+context list prints what contexts say.
 
-The control plane is asked: revoked or expired credentials are refused with the exit code 4. Without a connection,
-garrison context show NAME prints what a context says.`,
+With --can, print yes and exit with 0 when you may do something, or print no and exit with 1. The answer is computed
+from the permissions that the bus enforces for your role, which is the same on every server. Verbs are those of intents
+(install, upgrade, configure, remove, undo …) and of the services' methods; --can all lists all of them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := client.FindContext(env.ContextName, env.Getenv)
 			if err != nil {
 				return cli.Exit{Code: cli.ExitUsage, Err: err}
 			}
+			if _, err := env.Client(cmd.Context()); err != nil { // the bus accepts the credentials, or refuses them
+				return err
+			}
 			role, err := fleet.RoleNow(cmd.Context(), env, c)
 			if err != nil {
 				return err
+			}
+			if can != "" {
+				return auth.Can(cmd.Context(), env, c, role, strings.Fields(can))
 			}
 			c.Role = string(role)
 			return output.ShowOne(env.Output, env.Output.View(), identities, identityOf(env.ContextName, c))
 		},
 	}
-}
-
-func showCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Example: "  garrison context show site", Short: "Show a saved context without its secrets.",
-		Args: cli.Exactly("NAME"),
-		RunE: func(_ *cobra.Command, a []string) error {
-			saved, err := client.SavedContexts(env.Getenv)
-			if err != nil {
-				return cli.Usage("%v", err)
-			}
-			c, err := client.FindContext(a[0], env.Getenv)
-			if err != nil {
-				return err
-			}
-			name := a[0]
-			if name == saved.Current() {
-				name += " (selected)"
-			}
-			return output.ShowOne(env.Output, env.Output.View(), identities, identityOf(name, c))
-		},
-	}
+	cli.TextVar(c.Flags(), &can, "can", cli.NotEmpty("verb"), "say whether you may do this: a `VERB`, a verb and a "+
+		"noun in quotes, or all")
+	return c
 }
 
 func removeCommand(env *cli.Env) *cobra.Command {

@@ -50,6 +50,9 @@ var Instances = output.Listing[Instance]{
 		output.Wide("IMAGE", func(r Instance) string { return r.GetInstance().GetWanted().GetId() }),
 		output.Wide("TASK", func(r Instance) string { return r.GetInstance().GetTaskId() }),
 		output.Wide("INTENT", func(r Instance) string { return r.GetInstance().GetIntentId() }),
+		output.Wide("PROPERTIES", func(r Instance) string {
+			return output.Pairs(r.GetExternal().GetExternal().GetFound().GetProperties())
+		}),
 	},
 }
 

@@ -300,7 +300,7 @@ func refreshVerb(q *intentv1.Refresh) string {
 	case q.GetAhead() != nil:
 		return aheadVerb + " " + q.GetAhead().GetImage().GetVersion()
 	case q.GetScan() != nil:
-		return "server scan"
+		return "server refresh --scan"
 	case q.GetPurgeKept():
 		return purgeVerb
 	}

@@ -25,7 +25,7 @@ var Rollouts = output.Listing[Rollout]{
 		output.Col("BRINGS", RolloutTitle),
 		output.Col("STATE", RolloutState),
 		output.Since("SINCE", Rollout.GetSince),
-		output.Col("WAVE", waveOf),
+		output.Col("WAVE", RolloutWave),
 		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }).Numeric(),
 		output.Wide("SUCCEEDED", func(r Rollout) string {
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
@@ -94,8 +94,8 @@ func InLane(text string, s *rolloutv1.Strategy) string {
 	return "emergency: " + text
 }
 
-// waveOf returns the wave that is open or next, of all.
-func waveOf(r Rollout) string {
+// RolloutWave returns the wave that is open or next, of all.
+func RolloutWave(r Rollout) string {
 	passed := 0
 	for _, w := range r.GetWaves() {
 		if w.GetPassedAt() != nil {

@@ -62,6 +62,7 @@ func environmentFlags(f *pflag.FlagSet, said *record.Edits[environment], update 
 		"a `DURATION` from 1s to 168h; 1h without it", time.ParseDuration,
 		func(e environment, v time.Duration) { e.BusyLimit = durationpb.New(v) })
 	record.EditVar(f, said, "channel", help, cli.ReadText(named), func(e environment, v string) { e.Channel = v })
+	timesFlags(f, said)
 }
 
 // readPercent reads a percentage from 1 to 100.
@@ -95,6 +96,16 @@ func Commands(env *cli.Env) *cobra.Command {
 		SetMetadata: func(e environment, m map[string]string) { e.Metadata = m },
 		Flags:       environmentFlags,
 		On:          func(name string) string { return "env=" + name },
+		Help:        timesHelp,
+		Updated: func(ctx context.Context, was, now environment) {
+			if keepText(was.GetKeep()) == keepText(now.GetKeep()) {
+				return
+			}
+			notes, _ := Immovable(ctx, env, now) // the budgets are recorded without them, too
+			for _, text := range notes {
+				env.Say("note: %s", text)
+			}
+		},
 		More: func(ctx context.Context, e environment) ([][2]string, error) {
 			servers, err := showServers(ctx, env, e)
 			if err != nil {
@@ -106,8 +117,7 @@ func Commands(env *cli.Env) *cobra.Command {
 	}
 	c := record.Commands(noun)
 	c.AddCommand(defaultCommands(env, noun.Find, noun.All), diffCommand(env, noun.Find),
-		windowCommand(env, noun.Find), freezeCommand(env, noun.Find), thawCommand(env, noun.Find),
-		keepCommand(env, noun.Find))
+		freezeCommand(env, noun.Find), thawCommand(env, noun.Find))
 	return c
 }
 

@@ -18,51 +18,7 @@ import (
 	wire "github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/record"
 )
-
-const windowHelp = `Set the times of the week in which agents on the servers of an environment may be changed.
-
-A window is "[DAYS] FROM-UNTIL [ZONE]": days such as Mon-Fri or Sat,Sun, a time until which it lasts that may be on the
-next day, and an IANA time zone; without days each day, without a zone UTC. They replace the windows that were set
-before. Outside of them, rollouts wait, and other intents are refused with the code FROZEN; what has begun ends by
-itself. --override on a change, and --emergency on a rollout, pass.
-
-With --fetch, the servers of rollouts that wait fetch their images ahead: always, or in windows of its own. Nothing
-else happens before the switch window opens, and a freeze does not stop it, as no agent changes. Without it, images
-come with the changes.`
-
-func windowCommand(env *cli.Env, find find) *cobra.Command {
-	var none bool
-	var revision uint64
-	var fetch environment
-	c := &cobra.Command{
-		Use:   "window ENVIRONMENT WINDOW… | ENVIRONMENT --none | ENVIRONMENT --fetch WHEN",
-		Short: "Set when agents on the servers of an environment may be changed.",
-		Long:  windowHelp,
-		Example: "  garrison env window prod \"Mon-Fri 22:00-04:00 Europe/Berlin\" \"Sat,Sun 00:00-24:00\"\n" +
-			"  garrison env window prod --none\n" +
-			"  garrison env window prod \"22:00-04:00 Europe/Berlin\" --fetch always",
-		PreRunE: cli.Prints(env, listing),
-		RunE: func(c *cobra.Command, a []string) error {
-			if len(a) == 0 || none && len(a) > 1 || !none && len(a) == 1 && fetch == nil {
-				return cli.Usage("want an environment and windows, --none or --fetch. Try: garrison env window --help")
-			}
-			windows, err := parseWindows(a[1:])
-			if err != nil {
-				return cli.Usage("%v", err)
-			}
-			times := times{windows: windows, all: none || len(windows) > 0, fetch: fetch}
-			return edit(c.Context(), env, at(find, revision), a[0], times.text(), times.set)
-		},
-	}
-	record.RevisionFlag(c.Flags(), &revision)
-	read := func(text string) (environment, error) { return parseFetch(fetch, text) }
-	c.Flags().Var(cli.ValueOf(&fetch, read, func(environment) string { return "" }), "fetch", "`WHEN` servers fetch "+
-		"ahead what rollouts bring them while they may not be changed: always, never, or a window; repeatable")
-	c.Flags().BoolVar(&none, "none", false, "remove the windows: servers may be changed at any time")
-	return c
-}
 
 func freezeCommand(env *cli.Env, find find) *cobra.Command {
 	var from, until time.Time
@@ -120,18 +76,6 @@ func thawCommand(env *cli.Env, find find) *cobra.Command {
 		RunE: func(c *cobra.Command, a []string) error {
 			return edit(c.Context(), env, find, a[0], "is not frozen", func(e environment) { e.Freezes = nil })
 		},
-	}
-}
-
-// at returns a find whose environment a change is based on as of a revision; 0 is the one that is read.
-func at(find find, revision uint64) find {
-	return func(ctx context.Context, name string) (environment, error) {
-		e, err := find(ctx, name)
-		if err == nil && revision != 0 {
-			e = proto.CloneOf(e)
-			e.Revision = revision
-		}
-		return e, err
 	}
 }
 
@@ -267,13 +211,6 @@ func clock(minute uint32) string {
 		minute %= 24 * 60
 	}
 	return fmt.Sprintf("%02d:%02d", minute/60, minute%60)
-}
-
-func orAlways(text string) string {
-	if text == "" {
-		return "at any time"
-	}
-	return text
 }
 
 func freezeText(f *environmentv1.Freeze) string {

@@ -30,9 +30,13 @@ const tasksExplained = 5
 // what concerns that agent.
 func explainServer(ctx context.Context, env *cli.Env, name string, agents []string) error {
 	found, closed, err := fleet.ServerNow(ctx, env, name)
-	if why := fault.RefusalOf(err); why.GetCode() == code.UnknownServer && why.Try != "" && len(agents) == 0 {
+	if why := fault.RefusalOf(err); why.GetCode() == code.UnknownServer && len(agents) == 0 {
 		why = proto.CloneOf(why)
-		why.Try += "; of an agent: garrison explain SERVER " + name
+		if try := shownBy(ctx, env, name); try != "" {
+			why.Try = try
+		} else if why.Try != "" {
+			why.Try += "; of an agent: garrison explain SERVER " + name
+		}
 		return fault.Refuse(fault.KindOf(err), why)
 	}
 	if err != nil {
@@ -72,6 +76,23 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 		}
 	}
 	return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
+}
+
+// shownBy returns the command that shows what an id names which is no server's: a rollout, an intent or a task.
+func shownBy(ctx context.Context, env *cli.Env, id string) string {
+	if cli.IDPrefix("an intent")(id) != nil {
+		return ""
+	}
+	if _, err := fleet.RolloutID(ctx, env, id); err == nil {
+		return "garrison rollout show " + id
+	}
+	if _, err := fleet.Intent(ctx, env, id, 0); err == nil {
+		return "garrison intent show " + id
+	}
+	if _, err := fleet.Task(ctx, env, id); err == nil {
+		return "garrison task show " + id
+	}
+	return ""
 }
 
 // reading is what the services know of a server, besides its record.

@@ -39,7 +39,8 @@ type line struct {
 	Properties map[string]string `json:"properties"`
 }
 
-func reportCommand(env *cli.Env) *cobra.Command {
+// ReportCommand returns the command instance report.
+func ReportCommand(env *cli.Env) *cobra.Command {
 	var file string
 	var complete, empty bool
 	c := &cobra.Command{
@@ -61,8 +62,8 @@ user must be the agent's reporter. The report is JSON, one object an instance, o
 Only differences are recorded, so the same report can be sent every minute. With --complete, the report lists all there
 is, and recorded instances that it does not list are gone; without it, nothing goes. Send such a report only when the
 program that lists them has succeeded.`,
-		Example: "  list-vms > vms && garrison external report vm --complete --from vms\n" +
-			"  garrison external report appliance --from appliances.json",
+		Example: "  list-vms > vms && garrison instance report vm --complete --from vms\n" +
+			"  garrison instance report appliance --from appliances.json",
 		Args: cli.Exactly("AGENT"),
 		RunE: func(c *cobra.Command, a []string) error {
 			found, err := read(env, file)

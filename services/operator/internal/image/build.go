@@ -2,17 +2,15 @@ package image
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/seal"
-	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/apm"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -21,17 +19,22 @@ import (
 func buildCommand(env *cli.Env) *cobra.Command {
 	o := image.BuildOptions{}
 	var key string
+	var t triton
 	c := &cobra.Command{
-		Use:   "build DIR",
-		Short: "Pack a directory with a " + image.RecipeName + " into an image file.",
-		Args:  cli.Exactly("DIR"),
-		Long:  recipeText,
+		Use:   "build DIR | FILE --triton MANIFEST",
+		Short: "Pack a directory with a " + image.RecipeName + ", or an agent of Triton, into an image file.",
+		Args: func(c *cobra.Command, a []string) error {
+			if c.Flags().Changed("triton") {
+				return cli.Exactly("FILE")(c, a)
+			}
+			return cli.Exactly("DIR")(c, a)
+		},
+		Long: recipeText + tritonText,
 		Example: "  garrison image build ./beacon\n" +
-			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg",
+			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg\n" +
+			"  garrison image build agent.tgz --triton agent.imgmanifest --run 'bin/agent -f etc/agent.json'",
 		RunE: func(c *cobra.Command, a []string) error {
-			o.Dir, o.At = a[0], env.Now()
-			err := cli.FirstError(cli.CheckTarget(o.Out), cli.CheckDirectory(o.Dir,
-				"garrison image build --help, which shows a directory"))
+			err := cli.FirstError(t.check(c), cli.CheckTarget(o.Out))
 			if err != nil {
 				return err
 			}
@@ -40,8 +43,14 @@ func buildCommand(env *cli.Env) *cobra.Command {
 					return err
 				}
 			}
+			o.At = env.Now()
 			o.Note = func(text string) { env.Say("note: %s", text) }
-			m, err := image.Build(c.Context(), o)
+			var m manifest
+			if t.options.Manifest != "" {
+				m, err = t.build(c.Context(), env, o, a[0])
+			} else {
+				m, err = packed(c.Context(), o, a[0])
+			}
 			if err != nil {
 				return err
 			}
@@ -57,7 +66,17 @@ func buildCommand(env *cli.Env) *cobra.Command {
 	cli.TextVar(c.Flags(), &o.Version, "version", image.CheckVersion, "override the `VERSION` of the recipe")
 	cli.TextVar(c.Flags(), &o.OS, "os", image.CheckOS, "override the operating `SYSTEM` of the recipe")
 	cli.TextVar(c.Flags(), &o.Arch, "arch", image.CheckArch, "override the `ARCHITECTURE` of the recipe")
+	t.add(c)
 	return c
+}
+
+// packed makes the image of a directory.
+func packed(ctx context.Context, o image.BuildOptions, dir string) (manifest, error) {
+	if err := cli.CheckDirectory(dir, "garrison image build --help, which shows a directory"); err != nil {
+		return nil, err
+	}
+	o.Dir = dir
+	return image.Build(ctx, o)
 }
 
 type manifest = *imagev1.Manifest
@@ -106,79 +125,6 @@ func verifyCommand(env *cli.Env) *cobra.Command {
 	}
 	cli.NamesVar(c.Flags(), &keys, "image-key", seal.CheckKey,
 		"require a signature by one of these public `KEYS`; repeatable")
-	return c
-}
-
-const fromTritonLong = `Build an image file from an agent of Triton: the image manifest of IMGAPI, and its file, a tar
-archive behind gzip or bzip2. Size, SHA-1 and image_uuid must be those of the manifest. The files, the name and the
-version are kept as they are; the UUID becomes the tag triton.uuid. Nothing of the archive is executed.
-
-The start method of the agent's SMF service becomes run.command, its environment and stop time-out as well; --run
-names another program of the agent, --recipe a whole garrison.yaml. Without a service the image is of kind files. What
-has no place in an image, such as scripts around the installation, is listed as skip, with the reason.`
-
-func fromTritonCommand(env *cli.Env) *cobra.Command {
-	o := apm.Options{}
-	var run, key string
-	c := &cobra.Command{
-		Use:   "from-triton MANIFEST FILE",
-		Short: "Build an image file from an agent of Triton.",
-		Args:  cli.Exactly("MANIFEST", "FILE"),
-		Long:  fromTritonLong,
-		Example: "  garrison image from-triton net-agent.imgmanifest net-agent.tgz\n" +
-			"  garrison image from-triton agent.json agent.tgz --run 'bin/agent -f etc/agent.json' -o agent.gimg",
-		RunE: func(c *cobra.Command, a []string) (err error) {
-			if err := cli.CheckTarget(o.Build.Out); err != nil {
-				return err
-			}
-			for _, path := range a {
-				err := cli.CheckPath(path, "garrison image from-triton --help, which shows what they are")
-				if err != nil {
-					return err
-				}
-			}
-			o.Manifest, o.Archive, o.Run, o.Build.At = a[0], a[1], strings.Fields(run), env.Now()
-			if o.Recipe != "" && (run != "" || o.Kind != agentv1.Kind_KIND_UNSPECIFIED) {
-				return cli.Usage("--recipe says how the agent is run; leave out --run and --kind")
-			}
-			if key != "" {
-				if o.Build.Key, err = readKey(key); err != nil {
-					return err
-				}
-			}
-			r, err := apm.Convert(c.Context(), o)
-			if err != nil {
-				return err
-			}
-			for _, s := range r.Skipped {
-				env.Say("skip: %s: %s", s.Name, s.Reason)
-			}
-			m := r.Image
-			env.Say("image %s@%s built: %s, %s", m.GetAgent(), m.GetVersion(), cmp.Or(o.Build.Out, image.FileName(m)),
-				output.Size(m.GetBlob().GetSizeBytes()))
-			return output.Show(env.Output, manifestListing, nil, []manifest{m})
-		},
-	}
-	c.Flags().StringVarP(&o.Build.Out, "output", "o", "",
-		"the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
-	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "sign the image with the secret half of a "+
-		"key, in this `FILE`")
-	cli.TextVar(c.Flags(), &run, "run", cli.NotEmpty("program"), "the `PROGRAM` of the agent that is run, and its "+
-		"arguments, instead of the start method of its service")
-	cli.TextVar(c.Flags(), &o.Recipe, "recipe", cli.NotEmpty("file"), "use this "+image.RecipeName+" `FILE` instead "+
-		"of one that is derived")
-	cli.TextVar(c.Flags(), &o.Build.OS, "os", image.CheckOS, "the operating `SYSTEM` that the programs are for "+
-		"(default: this machine's)")
-	cli.TextVar(c.Flags(), &o.Build.Arch, "arch", image.CheckArch, "the `ARCHITECTURE` that they are for (default: "+
-		"this machine's)")
-	c.Flags().Var(cli.FlagValue{Read: func(text string) (err error) {
-		o.Kind, err = output.ParseWord[agentv1.Kind](text)
-		if err == nil && o.Kind != agentv1.Kind_KIND_DAEMON && o.Kind != agentv1.Kind_KIND_ONESHOT &&
-			o.Kind != agentv1.Kind_KIND_FILES {
-			return fmt.Errorf("an agent of Triton is of kind daemon, oneshot or files")
-		}
-		return err
-	}}, "kind", "how the agent is run, `KIND`: daemon, oneshot or files (default: daemon with a service, else files)")
 	return c
 }
 

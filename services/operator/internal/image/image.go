@@ -13,6 +13,7 @@ import (
 
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -22,7 +23,7 @@ import (
 // Commands returns the command image with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("image", "Build, transfer and manage images: immutable builds of "+
-		"agents.", keyCommand(env), buildCommand(env), fromTritonCommand(env),
+		"agents.", keyCommand(env), buildCommand(env),
 		signCommand(env), importCommand(env), exportCommand(env), verifyCommand(env),
 		listCommand(env), showCommand(env), activateCommand(env), disableCommand(env),
 		deleteCommand(env), pruneCommand(env), promoteCommand(env))
@@ -98,11 +99,24 @@ func imageNext(v output.View, i row) string {
 func listCommand(env *cli.Env) *cobra.Command {
 	var page cli.PageFlags
 	q := &catalogv1.ListImagesRequest{}
+	var newer bool
+	than := &registryv1.ListAvailableRequest{}
 	c := &cobra.Command{
 		Use:     "list [AGENT]",
-		Example: "  garrison image list beacon --channel release",
-		Short:   "List images.", Args: cli.AtMost("AGENT"),
+		Example: "  garrison image list beacon --channel release\n  garrison image list --newer --env prod",
+		Short:   "List images, or with --newer those that are newer than what servers have.", Args: cli.AtMost("AGENT"),
+		Long: `List images. With --newer, list the images that are newer than what servers have: a row is an agent on
+the servers of one environment and platform, NEWEST the highest version in the channel of the environment, which
+garrison up AGENT brings, and BEHIND the number of instances that are wanted at a lower version.`,
+		SuggestFor: []string{"available", "avail", "outdated", "newer", "updates", "upgradable"},
 		RunE: func(c *cobra.Command, a []string) error {
+			for _, name := range otherThan(newer) {
+				if c.Flags().Changed(name) && newer {
+					return cli.Usage("--newer and --%s exclude each other", name)
+				} else if c.Flags().Changed(name) {
+					return cli.Usage("--%s requires --newer", name)
+				}
+			}
 			if len(a) > 0 {
 				if strings.Contains(a[0], "@") {
 					return cli.Usage("garrison image list takes an AGENT, not %q. Try: garrison image show %[1]s", a[0])
@@ -110,7 +124,10 @@ func listCommand(env *cli.Env) *cobra.Command {
 				if err := cli.Name("agent")(a[0]); err != nil {
 					return cli.Usage("%v. Try: garrison image list", err)
 				}
-				q.Agent = a[0]
+				q.Agent, than.Agent = a[0], a[0]
+			}
+			if newer {
+				return listNewer(c.Context(), env, page, than)
 			}
 			return cli.List(c.Context(), env, page, listing, cli.Ask[*catalogv1.ListImagesResponse](env, q))
 		},
@@ -119,5 +136,17 @@ func listCommand(env *cli.Env) *cobra.Command {
 	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "only images in this `CHANNEL`")
 	cli.WordVar(c.Flags(), &q.State, "state", "only those in this `STATE`")
 	c.Flags().BoolVar(&q.Untrusted, "untrusted", false, "only images that no --image-key of the catalog signed")
+	c.Flags().BoolVar(&newer, "newer", false, "list those that are newer than what servers have")
+	cli.TextVar(c.Flags(), &than.Environment, "env", cli.Name("environment"), "with --newer: only on servers of this "+
+		"`ENVIRONMENT`")
+	c.Flags().BoolVar(&than.All, "all", false, "with --newer: also agents that have no newer image")
 	return c
+}
+
+// otherThan returns the flags of the list that a list of newer images, or of all, does not have.
+func otherThan(newer bool) []string {
+	if newer {
+		return []string{"channel", "state", "untrusted"}
+	}
+	return []string{"env", "all"}
 }

@@ -118,7 +118,8 @@ func (s site) plan(placed []triton.Placed) installs {
 		case p.Version == "":
 			skip("its version is not known: the dump lacks the manifest of its image")
 		case !slices.Contains(s.images[p.Agent], p.Version):
-			skip("the catalog has no image %s@%s; garrison image from-triton makes one", p.Agent, p.Version)
+			skip("the catalog has no image %s@%s; garrison image build FILE --triton MANIFEST makes one", p.Agent,
+				p.Version)
 		case server == nil || life == serverv1.Life_LIFE_INVITED:
 			row.Action = "expect"
 			row.Note = strings.Trim(row.Note+"; installed by this import once the server has joined", "; ")

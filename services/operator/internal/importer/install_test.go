@@ -46,7 +46,7 @@ func TestWhatRunsThereIsInstalledWhereTheServerJoinedAndLacksIt(t *testing.T) {
 		"skip four/net the server is dying",
 		"skip five/net 2.0.0 is wanted here, and 1.4.0 runs there; an import changes no version",
 		"skip six/net it is being removed",
-		"skip one/old the catalog has no image old@1; garrison image from-triton makes one",
+		"skip one/old the catalog has no image old@1; garrison image build FILE --triton MANIFEST makes one",
 		"skip two/old its version is not known: the dump lacks the manifest of its image",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

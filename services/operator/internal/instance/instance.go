@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/external"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
@@ -26,7 +27,7 @@ import (
 // Commands returns the command instance with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("instance", "Show which agents are wanted and found on which servers.", listCommand(env),
-		showCommand(env), change.AdoptCommand(env), change.ReleaseCommand(env))
+		showCommand(env), change.AdoptCommand(env), change.ReleaseCommand(env), external.ReportCommand(env))
 }
 
 // serverAndAgent splits SERVER/AGENT, which -o name of a list prints.
@@ -107,6 +108,7 @@ func (f *filter) addStates(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.q.NotAtWanted, "not-at-wanted", false,
 		"only those with another image than the wanted one, without it, or with one while none is wanted")
 	cli.UnconfirmedVar(flags, &f.unconfirmed, "those that their server")
+	flags.BoolVar(&f.q.Stale, "stale", false, "only those of kind external that no report listed in time")
 }
 
 // request returns the request of the flags and the argument AGENT.

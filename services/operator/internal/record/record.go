@@ -48,6 +48,9 @@ type Noun[T Record] struct {
 
 	On   func(name string) string                      // the selector of the servers that its metadata concerns
 	More func(context.Context, T) ([][2]string, error) // what show prints besides the fields; may be nil
+
+	Help    string                                // what the help of update says besides; may be ""
+	Updated func(ctx context.Context, was, now T) // prints what an update means; may be nil
 }
 
 // Commands returns the noun with its five verbs.
@@ -133,6 +136,7 @@ func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 		Use:     "update NAME",
 		Example: "  garrison " + k.Command + " update NAME --description TEXT",
 		Short:   "Change an " + k.Word + "; fields without a flag stay as they are.",
+		Long:    "Change an " + k.Word + "; fields without a flag stay as they are." + k.Help,
 		Args:    cli.Exactly("NAME"),
 		PreRunE: cli.Prints(env, k.Listing),
 		RunE: func(c *cobra.Command, a []string) error {
@@ -154,7 +158,13 @@ func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			k.sayOutdated(env, a[0], outdated)
-			return cli.Changed(env, k.Listing, now, "%s %s changed", k.Word, a[0])
+			if err := cli.Changed(env, k.Listing, now, "%s %s changed", k.Word, a[0]); err != nil {
+				return err
+			}
+			if k.Updated != nil {
+				k.Updated(c.Context(), found, now)
+			}
+			return nil
 		},
 	}
 	k.Flags(c.Flags(), &said, true)

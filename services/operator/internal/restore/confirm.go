@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -15,23 +13,11 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
-func confirmCommand(env *cli.Env) *cobra.Command {
-	var yes bool
-	c := &cobra.Command{
-		Use: "confirm", Args: cli.Exactly(), Example: "  garrison restore confirm --yes",
-		Short: "Confirm that you looked at the revocations that a restore may have lost.",
-		Long: "Show which revocations the last restore of a backup may have lost, ask for confirmation, and no " +
-			"longer show them in\n" +
-			"garrison status. It changes nothing about who may connect.",
-		RunE: func(c *cobra.Command, _ []string) error { return confirm(c.Context(), env, yes) },
-	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	return c
-}
-
-func confirm(ctx context.Context, env *cli.Env, yes bool) error {
+// confirm shows which revocations the last restore may have lost, asks, and no longer shows them in garrison status.
+func confirm(ctx context.Context, env *cli.Env, w work.Flags) error {
 	r, err := restored(ctx, env)
 	if err != nil {
 		return err
@@ -43,14 +29,17 @@ func confirm(ctx context.Context, env *cli.Env, yes bool) error {
 		})
 	}
 	env.Say("%s", restoredText(r))
-	if err := env.Confirm(ctx, yes, "Confirm?"); err != nil {
+	if w.DryRun {
+		return nil
+	}
+	if err := env.Confirm(ctx, w.Yes, "Accept?"); err != nil {
 		return err
 	}
 	q := &accessv1.ConfirmRestoredRequest{RestoredAt: r.RestoredAt}
 	if _, err := cli.Call[*accessv1.ConfirmRestoredResponse](ctx, env, q); err != nil {
 		return err
 	}
-	env.Say("confirmed")
+	env.Say("accepted")
 	return nil
 }
 
@@ -64,7 +53,7 @@ func restored(ctx context.Context, env *cli.Env) (*accessv1.Restored, error) {
 func sayRestored(ctx context.Context, env *cli.Env) error {
 	r, err := restored(ctx, env)
 	if err == nil && r != nil {
-		env.Say("%s; when you looked at them: garrison restore confirm", restoredText(r))
+		env.Say("%s; when you looked at them: garrison restore accept --revocations", restoredText(r))
 	}
 	return err
 }

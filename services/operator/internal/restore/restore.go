@@ -31,7 +31,7 @@ type (
 // Commands returns the command restore with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("restore", "Reconcile servers after the restore of a backup.",
-		statusCommand(env), acceptCommand(env), confirmCommand(env))
+		statusCommand(env), acceptCommand(env))
 }
 
 // optionalSelector parses the values of --on; without one it returns nil, which selects every server.
@@ -47,15 +47,23 @@ const acceptedAtOnce = 500
 
 func acceptCommand(env *cli.Env) *cobra.Command {
 	var w work.Flags
+	var revocations bool
 	c := &cobra.Command{
-		Use: "accept", Args: cli.Exactly(),
-		Short: "Accept that the ledger lost part of the history of servers, so that they follow it again.",
-		Long: "Show what accepting does to each server that is ahead of the ledger, ask for confirmation, and " +
-			"raise its epoch: the\n" +
-			"server then takes its document again and brings its agents to what the ledger wants. The loss cannot " +
-			"be undone.",
-		Example: "  garrison restore accept --on web-1 --dry-run\n  garrison restore accept --on all --yes",
+		Use: "accept --on SELECTOR | --revocations", Args: cli.Exactly(),
+		Short: "Accept what a restore lost: of the history of servers, so that they follow the ledger, or revocations.",
+		Long: `Show what accepting does to each server that is ahead of the ledger, ask for confirmation, and raise its
+epoch: the server then takes its document again and brings its agents to what the ledger wants. The loss cannot be
+undone. With --revocations, show which revocations the last restore of a backup may have lost, ask, and no longer show
+them in garrison status; it changes nothing about who may connect.`,
+		Example: "  garrison restore accept --on web-1 --dry-run\n  garrison restore accept --on all --yes\n" +
+			"  garrison restore accept --revocations",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if revocations {
+				if c.Flags().Changed("on") || c.Flags().Changed("not") {
+					return cli.Usage("--revocations and --on exclude each other")
+				}
+				return confirm(c.Context(), env, w)
+			}
 			on, err := w.Servers.Selector()
 			if err != nil {
 				return err
@@ -64,6 +72,7 @@ func acceptCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	w.Servers.Add(c)
+	c.Flags().BoolVar(&revocations, "revocations", false, "accept which revocations may be lost")
 	c.Flags().BoolVar(&w.DryRun, "dry-run", false, "show what would be done; change nothing")
 	w.AddYes(c)
 	return c

@@ -31,7 +31,8 @@ func statusCommand(env *cli.Env) *cobra.Command {
 			"accepting the loss does to each agent that differs; servers that beat and are unknown to the ledger, " +
 			"as after a\n" +
 			"lost enrolment; and servers that are alive in the ledger and offline, as after a lost\n" +
-			"decommission. Messages name the revocations that may be lost, until garrison restore confirm.",
+			"decommission. Messages name the revocations that may be lost, until garrison restore accept " +
+			"--revocations.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			servers, err := optionalSelector(on)
 			if err != nil {

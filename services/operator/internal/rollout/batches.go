@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -27,6 +29,7 @@ type batches struct {
 	batch     *rolloutv1.Limit
 	stopAfter uint32
 	soak      time.Duration
+	undo      strategyFlags
 }
 
 // Batches returns the flags with which install and up are a rollout.
@@ -104,12 +107,28 @@ func OneFirst() []*rolloutv1.Stage {
 	return []*rolloutv1.Stage{{Size: &rolloutv1.Stage_Servers{Servers: 1}}}
 }
 
+// AddUndo implements change.Waves.
+func (b *batches) AddUndo(c *cobra.Command) {
+	of := &cobra.Command{}
+	b.undo.add(of)
+	of.Flags().VisitAll(func(f *pflag.Flag) {
+		if c.Flags().Lookup(f.Name) == nil { // such as --override, which every change has
+			c.Flags().AddFlag(f)
+		}
+	})
+	groupFlags(c.Flags())
+}
+
+// GivenUndo implements change.Waves.
+func (b *batches) GivenUndo(c *cobra.Command) bool { return b.undo.given(c, "override") }
+
 // Undo implements change.Waves.
 func (b *batches) Undo(ctx context.Context, id string, w work.Flags) error {
 	q := undoRequest(id, nil, w.AtOnce)
 	q.Intent.Note, q.Intent.Strict = w.Note, w.Strict
-	if w.Override {
-		q.Intent.GetRollout().Strategy = &rolloutv1.Strategy{Override: true}
+	how := b.undo.parse()
+	if how.Override = w.Override; !proto.Equal(how, &rolloutv1.Strategy{}) {
+		q.Intent.GetRollout().Strategy = how
 	}
 	return propose(ctx, b.env, doingOf(w), q, "Undo it?")
 }

@@ -62,7 +62,7 @@ func nextOf(r display.Rollout, at time.Time) string {
 	case need != rollout.NeedsNothing:
 		return "to go on: garrison rollout resume " + id
 	case r.GetState() != rolloutv1.State_STATE_ABORTED:
-		return "to follow: garrison rollout watch " + id
+		return "to follow: garrison watch " + id
 	case rollout.Changed(r) > 0:
 		return "to take it back: garrison undo " + id
 	}
@@ -80,21 +80,22 @@ func pauseCommand(env *cli.Env) *cobra.Command {
 func resumeCommand(env *cli.Env) *cobra.Command {
 	q := &registryv1.ControlRolloutRequest{Control: registryv1.RolloutControl_ROLLOUT_CONTROL_RESUME}
 	c := control(env, q, &cobra.Command{
-		Use: "resume ROLLOUT", Example: "  garrison rollout resume 1a2b3c4d --until-wave 2",
+		Use: "resume ROLLOUT",
+		Example: "  garrison rollout resume 1a2b3c4d --until-wave 2\n" +
+			"  garrison rollout resume 1a2b3c4d --until-wave next",
 		Short: "Let a rollout that is paused or halted go on; what is broken by now does not count again.",
 	}, goesOn)
-	countVar(c.Flags(), &q.UntilWave, "until-wave", "stop again after this `WAVE`")
+	c.Flags().Var(cli.FlagValue{Read: func(text string) (err error) {
+		if text == "next" {
+			q.Control = registryv1.RolloutControl_ROLLOUT_CONTROL_STEP
+			return nil
+		}
+		q.UntilWave, err = cli.ReadCount(text)
+		return err
+	}}, "until-wave", "stop again after this `WAVE`, or next: after the one that is open, or else the next one")
 	c.Flags().BoolVar(&q.Override, "override", false, "from now on, change servers also while their environment is "+
 		"frozen or outside its windows; also for a rollout that waits for a window; it is recorded")
 	return c
-}
-
-func stepCommand(env *cli.Env) *cobra.Command {
-	q := &registryv1.ControlRolloutRequest{Control: registryv1.RolloutControl_ROLLOUT_CONTROL_STEP}
-	return control(env, q, &cobra.Command{
-		Use: "step ROLLOUT", Example: "  garrison rollout step 1a2b3c4d",
-		Short: "Let a rollout go on to the end of one wave: the one that is open, or the next one.",
-	}, goesOn)
 }
 
 func abortCommand(env *cli.Env) *cobra.Command {
@@ -106,7 +107,7 @@ func abortCommand(env *cli.Env) *cobra.Command {
 		Short: "End a rollout; what has begun ends by itself, and what was changed stays until it is undone.",
 		Long: `End a rollout: nothing more of it begins, and what has begun ends by itself. What it changed stays,
 unless you take it back: on a terminal, the command asks once the rollout has ended. --undo takes it back at
-once, as garrison rollout undo does; --keep does not ask.`,
+once, as garrison undo does; --keep does not ask.`,
 	}, always("has ended, and what has begun ends by itself"))
 	flags := c.Flags()
 	flags.BoolVar(&keeps, "keep", false, "keep what it changed, and do not ask")

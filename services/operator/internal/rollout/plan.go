@@ -32,6 +32,7 @@ type asked struct {
 	repair          bool
 	strict, atOnce  bool
 	title, note     string
+	plan            string // a file; of start only
 	configured      configured
 	then            thenFlags
 	at              startAt
@@ -159,9 +160,9 @@ func planCommand(env *cli.Env) *cobra.Command {
 		Short: "Show in which waves a rollout would change which servers; change nothing.",
 		Long: `Show in which waves a rollout would change which servers, and why others stay as they are.
 
-Nothing is written. With --save FILE, the plan is kept: garrison rollout apply FILE does exactly what it shows, or
-nothing, with the exit code 8, when the fleet changed in between. With --at, the file has the time: applied later than
-that it is refused, unless apply has a time of its own.
+Nothing is written. With --save FILE, the plan is kept: garrison rollout start --plan FILE does exactly what it shows,
+or nothing, with the exit code 8, when the fleet changed in between. With --at, the file has the time: started later
+than that it is refused, unless start has a time of its own.
 
 --runs and --broken run the rollout many times on a model of the fleet, with the durations and failures of the last 7
 days; the same engine decides. With --broken 20, the new version breaks 20 of 1,000 servers, half of them in the health

@@ -22,10 +22,9 @@ import (
 // Commands returns the command rollout with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("rollout", "Change servers in waves that stop by themselves and can be undone.",
-		planCommand(env), applyCommand(env), startCommand(env), listCommand(env), showCommand(env),
-		serversCommand(env), watchCommand(env), pauseCommand(env), resumeCommand(env), stepCommand(env),
-		approveCommand(env), rejectCommand(env),
-		abortCommand(env), undoCommand(env), replayCommand(env))
+		planCommand(env), startCommand(env), listCommand(env), showCommand(env),
+		pauseCommand(env), resumeCommand(env), approveCommand(env), rejectCommand(env), abortCommand(env),
+		replayCommand(env))
 }
 
 func listCommand(env *cli.Env) *cobra.Command {
@@ -53,11 +52,25 @@ func listCommand(env *cli.Env) *cobra.Command {
 }
 
 func showCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "show ROLLOUT", Example: "  garrison rollout show 1a2b3c4d",
+	var t targets
+	c := &cobra.Command{
+		Use: "show ROLLOUT",
+		Example: "  garrison rollout show 1a2b3c4d\n" +
+			"  garrison rollout show 1a2b3c4d --servers --state broken",
 		Short: "Show a rollout: its waves, what it waits for, and why servers are not as they should be.",
-		Args:  cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
+		Args:  cli.Exactly("ROLLOUT"),
 		RunE: func(c *cobra.Command, a []string) error {
+			if t.servers {
+				return t.list(c, env, a[0])
+			}
+			for _, name := range []string{"state", "wave", "limit", "cursor"} {
+				if c.Flags().Changed(name) {
+					return cli.Usage("--%s requires --servers", name)
+				}
+			}
+			if err := cli.Prints(env, display.Rollouts)(c, a); err != nil {
+				return err
+			}
 			r, err := getAhead(c.Context(), env, a[0])
 			if err != nil {
 				return err
@@ -66,32 +79,37 @@ func showCommand(env *cli.Env) *cobra.Command {
 			return showPage(c.Context(), env, r)
 		},
 	}
+	t.add(c)
+	return c
 }
 
-func serversCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	var wave uint32
-	q := &registryv1.ListRolloutTargetsRequest{}
-	c := &cobra.Command{
-		Use: "servers ROLLOUT", Example: "  garrison rollout servers 1a2b3c4d --state broken",
-		Short: "List the servers of a rollout with the state of each.", Args: cli.Exactly("ROLLOUT"),
-		RunE: func(c *cobra.Command, a []string) error {
-			q.RolloutId = a[0]
-			if c.Flags().Changed("wave") {
-				q.Wave = &wave
-			}
-			return cli.List(c.Context(), env, page, display.RolloutTargets,
-				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutTargetsResponse, error) {
-					q.Page = p
-					return cli.Call[*registryv1.ListRolloutTargetsResponse](ctx, env, q)
-				})
-		},
+// targets are the flags that list the servers of a rollout.
+type targets struct {
+	servers bool
+	page    cli.PageFlags
+	wave    uint32
+	q       registryv1.ListRolloutTargetsRequest
+}
+
+func (t *targets) add(c *cobra.Command) {
+	c.Flags().BoolVar(&t.servers, "servers", false, "list its servers instead, with the state of each")
+	t.page.Add(c, 100)
+	cli.WordsVar(c.Flags(), &t.q.States, "state", "with --servers: only those in these `STATES`; reached are those "+
+		"whose change is queued, assigned, running, deferred or observing")
+	countVar(c.Flags(), &t.wave, "wave", "with --servers: only those of this `WAVE`; 0 is those that are owed from "+
+		"the start")
+}
+
+func (t *targets) list(c *cobra.Command, env *cli.Env, rollout string) error {
+	t.q.RolloutId = rollout
+	if c.Flags().Changed("wave") {
+		t.q.Wave = &t.wave
 	}
-	page.Add(c, 100)
-	cli.WordsVar(c.Flags(), &q.States, "state", "only servers in these `STATES`; reached are those whose change is "+
-		"queued, assigned, running, deferred or observing")
-	countVar(c.Flags(), &wave, "wave", "only servers of this `WAVE`; 0 is those that are owed from the start")
-	return c
+	return cli.List(c.Context(), env, t.page, display.RolloutTargets,
+		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutTargetsResponse, error) {
+			t.q.Page = p
+			return cli.Call[*registryv1.ListRolloutTargetsResponse](ctx, env, &t.q)
+		})
 }
 
 func get(ctx context.Context, env *cli.Env, id string) (*registryv1.GetRolloutResponse, error) {

@@ -44,10 +44,10 @@ func save(ctx context.Context, env *cli.Env, file string, p *registryv1.PlanRoll
 		return fmt.Errorf("write the plan: %w", err)
 	}
 	if len(saved.GetTargets()) == 0 {
-		env.Say("the file lists no servers, because there are more than %d: if the fleet changes, apply "+
+		env.Say("the file lists no servers, because there are more than %d: if the fleet changes, the start "+
 			"prints counts alone", mostSaved)
 	}
-	env.Say("saved; to do exactly this: garrison rollout apply %s", output.Quote(file))
+	env.Say("saved; to do exactly this: garrison rollout start --plan %s", output.Quote(file))
 	return nil
 }
 

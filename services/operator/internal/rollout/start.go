@@ -12,12 +12,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
@@ -53,10 +51,16 @@ func startCommand(env *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "start [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… --on SELECTOR",
 		Short: "Start a rollout: plan, confirm, do exactly that, and watch.",
+		Long: `Start a rollout: plan, confirm, do exactly that, and watch. With --plan FILE, do exactly what a plan
+shows that garrison rollout plan --save wrote, or nothing when the fleet changed in between.`,
 		Example: "  garrison rollout start beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --soak 5m\n" +
-			"  garrison rollout start --all --on all --waves 5%,25% --approve --yes --detach",
+			"  garrison rollout start --all --on all --waves 5%,25% --approve --yes --detach\n" +
+			"  garrison rollout start --plan plan.json --at \"22:00 Europe/Berlin\"",
 		PreRunE: cli.Prints(env, display.Rollouts),
 		RunE: func(c *cobra.Command, a []string) error {
+			if q.plan != "" {
+				return startSaved(c, env, &q, d, a)
+			}
 			ask, err := q.request(c.Context(), env, a)
 			if err != nil {
 				return err
@@ -65,80 +69,37 @@ func startCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	q.add(c)
-	q.at.add(c.Flags(), env.Now, "at once")
+	q.at.add(c.Flags(), env.Now, "at once, or the time in --plan")
+	cli.TextVar(c.Flags(), &q.plan, "plan", cli.NotEmpty("file"), "do exactly what the plan in this `FILE` shows")
 	d.add(c)
 	groupFlags(c.Flags())
 	return c
 }
 
-func applyCommand(env *cli.Env) *cobra.Command {
-	var d doing
-	var at startAt
-	var note string
-	c := &cobra.Command{
-		Use: "apply FILE", Example: "  garrison rollout apply plan.json\n" +
-			"  garrison rollout apply plan.json --at \"22:00 Europe/Berlin\"",
-		Short: "Do exactly what a saved plan shows, or nothing when the fleet changed in between.",
-		Args:  cli.Exactly("FILE"), PreRunE: cli.Prints(env, display.Rollouts),
-		RunE: func(c *cobra.Command, a []string) error {
-			p, err := load(a[0])
-			if err == nil {
-				err = at.set(p.GetIntent().GetRollout())
-			}
-			if err != nil {
-				return err
-			}
-			if note != "" {
-				p.Intent.Note = note
-			}
-			d.saved = p.GetTargets()
-			q := &registryv1.PlanRolloutRequest{Intent: p.GetIntent()}
-			return propose(c.Context(), env, d, q, "Start this rollout?")
-		},
+// startSaved starts the rollout of a saved plan, for which a time and a reason may be given beside it.
+func startSaved(c *cobra.Command, env *cli.Env, q *asked, d doing, agents []string) error {
+	if len(agents) > 0 {
+		return cli.Usage("--plan and the agent %s exclude each other: the plan names its agents", agents[0])
 	}
-	cli.NoteVar(c.Flags(), &note)
-	at.add(c.Flags(), env.Now, "the time in the plan, or at once")
-	d.add(c)
-	return c
-}
-
-func undoCommand(env *cli.Env) *cobra.Command {
-	var d doing
-	var s strategyFlags
-	var atOnce bool
-	var note string
-	c := &cobra.Command{
-		Use:     "undo ROLLOUT | INTENT",
-		Example: "  garrison rollout undo 1a2b3c4d --dry-run\n  garrison rollout undo 1a2b3c4d --waves 10%",
-		Short:   "Take every server that a rollout or an intent changed back to what it had, in waves too.",
-		Long: `Take every server that a rollout or an intent changed back to the image and the configuration that
-it had, as a rollout of its own with waves and gates. Without flags, or with --emergency or --override alone, it
-inherits the waves, the concurrency, the keep budgets and the limits of the rollout that it undoes, and neither
-its approvals nor its soaks nor its wait for servers that join. With any other flag it has only what the flags say.
-It waits for an approval or a soak only where a flag asks for it. An intent has no waves: more than 100 servers go
-back in waves of 3, 10 %, 50 % and the rest, or all at once with --at-once. A way back begins whole waves.
-Servers that others changed since stay as they are.`,
-		Args: cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
-		RunE: func(c *cobra.Command, a []string) error {
-			id, err := undone(c.Context(), env, a[0])
-			if err != nil {
-				return err
-			}
-			var how *rolloutv1.Strategy
-			if s.given(c) {
-				how = s.parse()
-			}
-			q := undoRequest(id, how, atOnce)
-			q.Intent.Note = note
-			return propose(c.Context(), env, d, q, "Undo it?")
-		},
+	own := &cobra.Command{}
+	(&asked{}).add(own)
+	for _, name := range flagNames(own) {
+		if name != "message" && c.Flags().Changed(name) {
+			return cli.Usage("--plan and --%s exclude each other: the plan is done exactly as it is", name)
+		}
 	}
-	cli.NoteVar(c.Flags(), &note)
-	c.Flags().BoolVar(&atOnce, "at-once", false, "also more than 100 servers in one wave")
-	s.add(c)
-	d.add(c)
-	groupFlags(c.Flags())
-	return c
+	p, err := load(q.plan)
+	if err == nil {
+		err = q.at.set(p.GetIntent().GetRollout())
+	}
+	if err != nil {
+		return err
+	}
+	if q.note != "" {
+		p.Intent.Note = q.note
+	}
+	d.saved = p.GetTargets()
+	return propose(c.Context(), env, d, &registryv1.PlanRolloutRequest{Intent: p.GetIntent()}, "Start this rollout?")
 }
 
 // undoRequest returns the request for the plan of an undo; without a strategy it has that of the rollout.
@@ -149,25 +110,12 @@ func undoRequest(id string, how *rolloutv1.Strategy, atOnce bool) *registryv1.Pl
 	}
 }
 
-// undone returns the id of the rollout that a reference names, or of the intent when no rollout has it.
-func undone(ctx context.Context, env *cli.Env, reference string) (string, error) {
-	r, err := get(ctx, env, reference)
-	if fault.RefusalOf(err).GetCode() != code.UnknownRollout {
-		return r.GetRollout().GetId(), err
-	}
-	found, missing := fleet.WholeIntent(ctx, env, reference)
-	if missing != nil {
-		return "", err
-	}
-	return found, nil
-}
-
-// given reports whether any flag of the strategy is set.
-func (f *strategyFlags) given(c *cobra.Command) bool {
+// given reports whether any flag of the strategy is set, but for one.
+func (f *strategyFlags) given(c *cobra.Command, but string) bool {
 	own := &cobra.Command{}
 	(&strategyFlags{}).add(own)
 	for _, name := range flagNames(own) {
-		if c.Flags().Changed(name) {
+		if name != but && c.Flags().Changed(name) {
 			return true
 		}
 	}
@@ -200,14 +148,14 @@ func propose(
 	if err := env.Confirm(ctx, d.yes, question); err != nil {
 		return err
 	}
-	id, record, err := env.Decide(ctx, p.GetIntent(), "garrison rollout watch")
+	id, record, err := env.Decide(ctx, p.GetIntent())
 	if err != nil {
 		return err
 	}
 	at, handle := p.GetIntent().GetRollout().GetStartAt(), ident.Handle(id)
 	if at != nil {
 		env.Say("rollout %s begins %s", handle, output.Stamp(at))
-		env.Say("to follow:  garrison rollout watch %s", handle)
+		env.Say("to follow:  garrison watch %s", handle)
 	} else {
 		env.Say("rollout %s began", handle)
 	}

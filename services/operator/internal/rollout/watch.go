@@ -37,19 +37,6 @@ func flagNames(c *cobra.Command) (names []string) {
 	return names
 }
 
-func watchCommand(env *cli.Env) *cobra.Command {
-	var timeout time.Duration
-	c := &cobra.Command{
-		Use: "watch ROLLOUT", Example: "  garrison rollout watch 1a2b3c4d",
-		Short: "Follow a rollout to its end, or until it halts; Ctrl-C leaves the view only.",
-		Args:  cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.Rollouts),
-		RunE: func(c *cobra.Command, a []string) error { return Follow(c.Context(), env, a[0], timeout, false) },
-	}
-	cli.TimeVar(c.Flags(), &timeout, "timeout", longestWatch, 0,
-		"stop watching after this `DURATION`, with exit code 7; the rollout goes on")
-	return c
-}
-
 // watcher follows one rollout. Each poll costs the same, however many servers it has.
 type watcher struct {
 	env    *cli.Env
@@ -137,7 +124,7 @@ func (w *watcher) follow(ctx context.Context, timeout time.Duration, quiet bool)
 	})
 	w.line.End()
 	if err != nil {
-		return env.Left(once, err, "garrison rollout watch "+ident.Handle(id))
+		return cli.LeftRollout(once, env, err, ident.Handle(id))
 	}
 	return w.conclude(ctx)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -157,6 +158,21 @@ func (f *Flags) Selector() (*intentv1.Selector, error) {
 		on.Not = append(on.Not, n)
 	}
 	return on, nil
+}
+
+// Nearest returns the term that a selector of no server most likely means, in place of a label that no server has: one
+// with the name of a field, or of one of the labels that servers have; "" when nothing is near.
+func Nearest(on *intentv1.Selector, labels []string) string {
+	names := append(slices.Collect(maps.Keys(serverFields)), labels...)
+	for _, label := range slices.Sorted(maps.Keys(on.GetLabels())) {
+		if slices.Contains(labels, label) {
+			continue
+		}
+		if near := nearest.Name(label, slices.Values(names)); near != "" {
+			return near + "=" + on.GetLabels()[label]
+		}
+	}
+	return ""
 }
 
 // Filter parses the flags of a list, where both are optional; nil means all servers.

@@ -34,11 +34,12 @@ var cleanListing = output.Listing[*reportv1.Removed]{
 
 // cleanFlags select how a dead server's machine is cleaned.
 type cleanFlags struct {
-	on      selector.Flags
-	host    ssh.Host
-	work    work.Flags
-	receipt string
-	timeout time.Duration
+	on        selector.Flags
+	host      ssh.Host
+	work      work.Flags
+	receipt   string
+	tombstone bool // print it and do nothing
+	timeout   time.Duration
 }
 
 const cleanLong = `Remove what is left of Garrison on the machine of a dead server whose executor is gone: first its
@@ -64,13 +65,24 @@ func cleanCommand(env *cli.Env) *cobra.Command {
 			"  garrison server clean web-1 --ssh ann@10.0.0.7 --sudo --ssh-command 'ssh -p 2222 -i key'\n" +
 			"  garrison server clean web-1 --ssh root@web-1 --upload bin/executor     # where the program is gone " +
 			"too\n\n" +
-			"  garrison server tombstone web-1 > dead                                 # without ssh; there:\n" +
+			"  garrison server clean web-1 --tombstone > dead                         # without ssh; there:\n" +
 			"  executor uninstall --tombstone dead -o json > receipt                  # and here again:\n" +
 			"  garrison server clean web-1 --receipt receipt",
 		RunE: func(c *cobra.Command, a []string) error {
-			if (f.host.To == "") == (f.receipt == "") {
-				return cli.Usage("%s requires exactly one of --ssh and --receipt. Try: %s "+
+			ways := 0
+			for _, way := range []string{"ssh", "receipt", "tombstone"} {
+				if c.Flags().Changed(way) {
+					ways++
+				}
+			}
+			switch {
+			case ways != 1:
+				return cli.Usage("%s requires exactly one of --ssh, --receipt and --tombstone. Try: %s "+
 					"--help", c.CommandPath(), c.CommandPath())
+			case f.tombstone && len(a) != 1:
+				return cli.Usage("--tombstone is for one SERVER. Try: garrison server list --life dead")
+			case f.tombstone:
+				return printTombstone(c.Context(), env, a[0])
 			}
 			if len(a) != 1 {
 				return cleanMany(c.Context(), env, f, a)
@@ -95,6 +107,8 @@ func cleanCommand(env *cli.Env) *cobra.Command {
 	c.Flags().BoolVar(&f.host.Sudo, "sudo", false, "run the program with sudo, which must not prompt")
 	cli.TextVar(c.Flags(), &f.receipt, "receipt", cli.NotEmpty("file"),
 		"only record the output of executor uninstall --tombstone -o json, from a `FILE`, or - for standard input")
+	c.Flags().BoolVar(&f.tombstone, "tombstone", false, "only print the signed proof that the server is dead, for "+
+		"executor uninstall --tombstone FILE there")
 	cli.TimeVar(c.Flags(), &f.timeout, "timeout", 5*time.Minute, time.Hour,
 		"time limit, a `DURATION`; three quarters of it are for stopping agents")
 	c.Flags().BoolVar(&f.work.DryRun, "dry-run", false, "show what would be removed; change and record nothing")
@@ -102,24 +116,17 @@ func cleanCommand(env *cli.Env) *cobra.Command {
 	return c
 }
 
-func tombstoneCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:     "tombstone SERVER",
-		Example: "  garrison server tombstone web-1 > dead",
-		Short:   "Print the signed proof that a server is dead, for executor uninstall --tombstone FILE.",
-		Args:    cli.Exactly("SERVER"),
-		RunE: func(c *cobra.Command, a []string) error {
-			found, err := deadServer(c.Context(), env, a[0])
-			if err != nil {
-				return err
-			}
-			format := output.FormatJSON
-			if env.Output.Format == output.FormatYAML {
-				format = output.FormatYAML
-			}
-			return env.Output.PrintDocument(format, found.GetTombstone())
-		},
+// printTombstone prints the signed proof that a server is dead.
+func printTombstone(ctx context.Context, env *cli.Env, name string) error {
+	found, err := deadServer(ctx, env, name)
+	if err != nil {
+		return err
 	}
+	format := output.FormatJSON
+	if env.Output.Format == output.FormatYAML {
+		format = output.FormatYAML
+	}
+	return env.Output.PrintDocument(format, found.GetTombstone())
 }
 
 // deadServer returns a dead server that has a tombstone.

@@ -4,6 +4,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -27,10 +30,9 @@ import (
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("server", "Manage servers: the machines that run agents.",
 		enrollCommand(env), listCommand(env), showCommand(env), labelCommand(env), moveCommand(env),
-		refreshCommand(env), scanCommand(env), candidatesCommand(env),
+		refreshCommand(env),
 		quarantineCommand(env), releaseCommand(env), revokeCommand(env),
 		renameCommand(env), replaceCommand(env), reinstallCommand(env), decommissionCommand(env),
-		tombstoneCommand(env),
 		cleanCommand(env), forgetCommand(env))
 }
 
@@ -68,23 +70,45 @@ func showCommand(env *cli.Env) *cobra.Command {
 
 func refreshCommand(env *cli.Env) *cobra.Command {
 	var w work.Flags
+	var scan bool
+	q := &serverv1.Scan{}
 	c := &cobra.Command{
 		Use:     "refresh [SERVER]…",
-		Example: "  garrison server refresh web-1 web-2",
-		Short:   "Have servers report their inventory.",
+		Example: "  garrison server refresh web-1 web-2\n  garrison server refresh web-1 --scan",
+		Short:   "Have servers report their inventory, or with --scan what runs there and is not Garrison's.",
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) > 0 {
 				w.Servers.On = append(w.Servers.On, strings.Join(a, ","))
+			}
+			if !scan && (q.GetAll() || len(q.GetDetectors()) > 0) {
+				return cli.Usage("--all and --detector require --scan. Try: --on all, for every server")
 			}
 			on, err := w.Selector()
 			if err != nil {
 				return err
 			}
-			ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: &intentv1.Refresh{On: on}}}
-			return work.Publish(c.Context(), env, w, watch.Order{Verb: topology.VerbRefresh, Intent: ask})
+			refresh := &intentv1.Refresh{On: on}
+			if scan {
+				refresh.Scan = q
+			}
+			ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: refresh}}
+			err = work.Publish(c.Context(), env, w, watch.Order{Verb: topology.VerbRefresh, Intent: ask})
+			if err != nil || !scan || w.DryRun {
+				return err
+			}
+			server := "SERVER"
+			if len(a) == 1 {
+				server = a[0]
+			}
+			env.Say("to read the list: garrison instance adopt %s --list", server)
+			return nil
 		},
 	}
 	w.Add(c, true)
+	c.Flags().BoolVar(&scan, "scan", false, "report what runs there and is not Garrison's, for garrison instance adopt")
+	c.Flags().BoolVar(&q.All, "all", false, "with --scan: also the distribution's base set, and processes that listen "+
+		"on nothing")
+	cli.NamesVar(c.Flags(), &q.Detectors, "detector", cli.Name("detector"), "with --scan: only these `DETECTORS`")
 	return c
 }
 
@@ -120,6 +144,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 					&registryv1.CountServersRequest{Filter: q, By: counts.By, Top: counts.Groups()})
 			}
 			var hold *registryv1.PresenceHeld
+			rows := 0
 			err = cli.List(
 				c.Context(),
 				env,
@@ -128,6 +153,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListServersResponse, error) {
 					q.Page = p
 					r, err := cli.Call[*registryv1.ListServersResponse](ctx, env, q)
+					rows += len(r.GetServers())
 					if held := r.GetPresenceHeld(); held != nil {
 						hold = held
 					}
@@ -136,6 +162,9 @@ func listCommand(env *cli.Env) *cobra.Command {
 			)
 			if hold != nil {
 				env.Say("%s", display.PresenceHeld(env.Output.View(), hold))
+			}
+			if err == nil && rows == 0 && len(q.On.GetLabels()) > 0 && env.Output.IsTable() {
+				sayNearest(c.Context(), env, q.On)
 			}
 			return err
 		},
@@ -150,6 +179,22 @@ func listCommand(env *cli.Env) *cobra.Command {
 		BoolVar(&unknown, "unknown", false, "list senders of beats that are not under management instead, as one "+
 			"registry received them in the last two minutes")
 	return c
+}
+
+// labelsRead is how many servers are looked at for labels that they have.
+const labelsRead = 100
+
+// sayNearest names the term that a selector of no server most likely means. A failure to find one says nothing.
+func sayNearest(ctx context.Context, env *cli.Env, on *intentv1.Selector) {
+	q := &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: labelsRead}}
+	r, _ := cli.Call[*registryv1.ListServersResponse](ctx, env, q)
+	var labels []string
+	for _, s := range r.GetServers() {
+		labels = slices.AppendSeq(labels, maps.Keys(s.GetLabels()))
+	}
+	if near := selector.Nearest(on, labels); near != "" {
+		env.Say("Nearest: --on %s", near)
+	}
 }
 
 // filters adds the flags that select servers by one field.

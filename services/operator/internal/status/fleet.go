@@ -25,6 +25,15 @@ type Fleet struct {
 	Others    int              `json:"otherInstances,omitempty"` // of further agents and versions
 	Attention []AttentionPoint `json:"attention"`
 	Waiting   []AttentionPoint `json:"waiting,omitempty"` // what ends by itself
+	Rollouts  []RolloutLine    `json:"rollouts,omitempty"`
+}
+
+// RolloutLine is a rollout that is under way.
+type RolloutLine struct {
+	Id    string `json:"id"`
+	Title string `json:"title"`
+	State string `json:"state"` // with what it waits for
+	Wave  string `json:"wave"`
 }
 
 // Servers is how many servers are not dead, together and in each state that any is in.
@@ -59,6 +68,7 @@ type AttentionPoint struct {
 // fleetOf summarizes the answers.
 func fleetOf(a answers) Fleet {
 	f := Fleet{Versions: []AgentVersion{}, Attention: []AttentionPoint{}, Holds: len(a.holds.GetHolds())}
+	f.Rollouts = a.underWay()
 	for _, h := range a.holds.GetHolds() {
 		if h.GetAgent() == "" {
 			paused := AttentionPoint{1, "site is paused, " + display.HoldText(h), "garrison unhold --all"}
@@ -146,7 +156,7 @@ const certificateSoon = 14 * 24 * time.Hour
 func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
 	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
-		"servers are silent at once, so presence is held", "garrison bus status")
+		"servers are silent at once, so presence is held", "garrison bus")
 	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
 		"garrison restore status")
 	if a.restored.GetRestored() != nil {
@@ -166,8 +176,8 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(f.Instances.State["drifted"], "instance drifted", "instances drifted", "garrison check")
 	add(int(a.defaults.GetCounts().GetTotal()), "server waits for a default", "servers wait for a default",
 		"garrison env default list")
-	add(len(a.stale.GetExternals()), "external instance is in no recent report",
-		"external instances are in no recent report", "garrison external list --stale")
+	add(len(a.stale.GetInstances()), "external instance is in no recent report",
+		"external instances are in no recent report", "garrison instance list --stale")
 	names := braked(a.environments.GetEnvironments())
 	if len(names) > 0 {
 		add(len(names), "environment heals no drift: "+names[0],
@@ -258,6 +268,26 @@ func (a answers) needing(what rollout.Need) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// rolloutsNamed is how many rollouts a screen names.
+const rolloutsNamed = 5
+
+// underWay returns the rollouts that run or are paused, the newest first.
+func (a answers) underWay() (lines []RolloutLine) {
+	for _, r := range a.rollouts.GetRollouts() {
+		if r.GetState() == rolloutv1.State_STATE_HALTED { // it needs a person, and is named there
+			continue
+		}
+		line := RolloutLine{
+			Id: r.GetId(), Title: display.RolloutTitle(r), State: display.RolloutState(r), Wave: display.RolloutWave(r),
+		}
+		if text := a.rollouts.GetWaits()[r.GetId()].GetText(); text != "" {
+			line.State += ", waits for " + text
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // immovableRollouts returns the ids of the rollouts that run and that a keep budget never lets go on.

@@ -51,7 +51,7 @@ type answers struct {
 	environments           *registryv1.ListRecordsResponse
 	blocks, suspected      *registryv1.ListRecordsResponse   // builds that are blocked, and others that failed
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
-	stale                  *registryv1.ListExternalsResponse // external instances that no report listed in time
+	stale                  *registryv1.ListInstancesResponse // external instances that no report listed in time
 	rollouts               *registryv1.ListRolloutsResponse  // those that are halted, paused or running
 	immovable              []string                          // environments whose keep budget lets no server change
 }
@@ -97,7 +97,7 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"state", "health", "presence"}, Top: 1000,
 	})
-	collect(ctx, g, env, &a.stale, &registryv1.ListExternalsRequest{Stale: true, On: on})
+	collect(ctx, g, env, &a.stale, &registryv1.ListInstancesRequest{Stale: true, WithExternal: true, On: on})
 	collect(ctx, g, env, &a.holds, &registryv1.ListRecordsRequest{Noun: string(ledger.Hold), On: on})
 	collect(ctx, g, env, &a.ahead, &registryv1.GetRestoreStatusRequest{On: on})
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/ident"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
@@ -17,6 +19,9 @@ import (
 
 // versionsShown is how many pairs of an agent and a version a screen shows.
 const versionsShown = 12
+
+// lineWidth is how wide a line with free text is at most.
+const lineWidth = 80
 
 // Command returns the command status.
 func Command(env *cli.Env) *cobra.Command {
@@ -68,6 +73,16 @@ func (f Fleet) text(wide bool) string {
 		}
 		line("tasks", under, words(f.Tasks, "running"))
 	}
+	if len(f.Rollouts) > 0 {
+		line("rollouts", len(f.Rollouts))
+		for _, r := range f.Rollouts[:min(len(f.Rollouts), rolloutsNamed)] {
+			text := fmt.Sprintf("  %s  %s: %s, wave %s", ident.Handle(r.Id), r.Title, r.State, r.Wave)
+			fmt.Fprintln(&b, cut(text))
+		}
+		if more := len(f.Rollouts) - rolloutsNamed; more > 0 {
+			fmt.Fprintf(&b, "  … and %d more: garrison rollout list --state running,paused\n", more)
+		}
+	}
 	line("holds", f.Holds)
 	f.printVersions(&b, wide)
 	printPoints(&b, "ENDS BY ITSELF", f.Waiting)
@@ -76,6 +91,14 @@ func (f Fleet) text(wide bool) string {
 		fmt.Fprintln(&b, "\nNothing needs a person.")
 	}
 	return b.String()
+}
+
+// cut returns a line of at most lineWidth columns.
+func cut(text string) string {
+	if runes := []rune(text); len(runes) > lineWidth {
+		return string(runes[:lineWidth-1]) + "…"
+	}
+	return text
 }
 
 func printPoints(b *strings.Builder, title string, points []AttentionPoint) {

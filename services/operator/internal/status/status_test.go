@@ -55,7 +55,7 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 			{Name: "prod", Braked: &environmentv1.Brake{}}, {Name: "test"},
 		}},
 		immovable: []string{"test"},
-		stale:     &registryv1.ListExternalsResponse{Externals: make([]*registryv1.ExternalRow, 3)},
+		stale:     &registryv1.ListInstancesResponse{Instances: make([]*registryv1.InstanceRow, 3)},
 	})
 	want := `servers        22  13 online, 4 late, 2 offline; 3 invited; 1 quarantined
 instances      13  9 converged, 2 offline, 1 drifted, 1 failed; 10 good, 2 unknown, 1 bad
@@ -85,7 +85,7 @@ NEEDS A PERSON
     40  servers wait for a default
         garrison env default list
      3  external instances are in no recent report
-        garrison external list --stale
+        garrison instance list --stale
      1  environment heals no drift: prod
         garrison env show prod
      1  environment has a keep budget that lets no server change: test
@@ -139,6 +139,10 @@ func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 	}
 	if d := cmp.Diff(want, f.Attention); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
+	}
+	if text := f.text(false); !strings.Contains(text, "rollouts        5\n  r-1  ") ||
+		!strings.Contains(text, ": running, waits for an approval, wave 2/2\n") {
+		t.Errorf("the screen names no rollouts:\n%s", text)
 	}
 }
 

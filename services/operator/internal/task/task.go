@@ -1,13 +1,11 @@
-// Package task builds the commands of garrison task: list, show, wait and cancel.
+// Package task builds the commands of garrison task: list, show and cancel.
 //
 // A task that the dispatcher no longer keeps is read from the ledger by its whole id.
 package task
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,14 +18,13 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 )
 
 // Commands returns the command task with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("task", "Show and cancel tasks: changes of one agent on one "+
 		"server.", listCommand(env), showCommand(env),
-		waitCommand(env), cancelCommand(env))
+		cancelCommand(env))
 }
 
 func showCommand(env *cli.Env) *cobra.Command {
@@ -64,7 +61,7 @@ func refText(r *imagev1.Ref) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s sha256:%x", r.GetId(), r.GetDigest())
+	return fmt.Sprintf("%s sha256:%.6x", r.GetId(), r.GetDigest())
 }
 
 func cancelCommand(env *cli.Env) *cobra.Command {
@@ -87,55 +84,4 @@ func cancelCommand(env *cli.Env) *cobra.Command {
 	}
 	cli.NoteVar(c.Flags(), &reason)
 	return c
-}
-
-// pollEvery is the interval of questions about a task.
-const pollEvery = time.Second
-
-func waitCommand(env *cli.Env) *cobra.Command {
-	var timeout time.Duration
-	c := &cobra.Command{
-		Use:     "wait TASK…",
-		Example: "  garrison task wait 65d947de --timeout 10m",
-		Short:   "Wait until tasks end; exit with 0 if all succeeded, 5 if some did, 1 if none did.",
-		Args: func(c *cobra.Command, a []string) error {
-			if len(a) == 0 {
-				return cli.Usage("garrison task wait: TASK is missing. Try: garrison task list")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, a []string) error { return wait(c.Context(), env, a, timeout) },
-	}
-	cli.TimeVar(c.Flags(), &timeout, "timeout", time.Hour, 0, "stop waiting after this `DURATION`, with exit code 7")
-	return c
-}
-
-func wait(ctx context.Context, env *cli.Env, ids []string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, cli.ErrWaited)
-	defer cancel()
-	var tasks []display.Task
-	answered := false
-	for _, id := range ids {
-		for {
-			t, err := fleet.Task(ctx, env, id)
-			if err == nil {
-				err = fleet.StateKnown(t)
-			}
-			if err != nil && !(answered && fault.Is(err, fault.Unavailable)) {
-				return env.Left(ctx, err, "garrison watch "+ident.Handle(id))
-			}
-			answered = true // from now on a restart of a service or the bus is waited for
-			if err == nil && display.TaskEnded(t) {
-				tasks = append(tasks, t)
-				break
-			}
-			if err := cli.Pause(ctx, pollEvery); err != nil {
-				return env.Left(ctx, err, "garrison watch "+ident.Handle(id))
-			}
-		}
-	}
-	if err := show(ctx, env, &dispatcherv1.ListTasksResponse{}, tasks); err != nil {
-		return err
-	}
-	return cli.Ended(watch.Tally(tasks).Code())
 }

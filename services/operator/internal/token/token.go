@@ -45,35 +45,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		env, "token", "List tokens for many servers.", listing, &registryv1.ListTokensRequest{},
 	)
 	return cli.Group("token", "Manage enrolment tokens for many servers each.",
-		createCommand(env), listCommand, showCommand(env), revokeCommand(env))
-}
-
-func showCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:     "show NAME",
-		Example: "  garrison token show rack-a",
-		Short:   "Show a token, without its secret, and the servers that joined with it.",
-		Args:    cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
-		RunE: func(c *cobra.Command, a []string) error {
-			r, err := cli.Call[*registryv1.ListTokensResponse](c.Context(), env,
-				&registryv1.ListTokensRequest{Name: a[0]})
-			if err != nil {
-				return err
-			}
-			all, err := serversOf(c.Context(), env, a[0])
-			if err != nil {
-				return err
-			}
-			var names []string
-			for _, s := range all {
-				names = append(names, s.GetName())
-			}
-			v := env.Output.View()
-			v.Wide = true
-			return output.ShowOne(env.Output, v, listing, r.GetTokens()[0],
-				[2]string{"SERVERS", strings.Join(names, "\n")})
-		},
-	}
+		createCommand(env), listCommand, revokeCommand(env))
 }
 
 func revokeCommand(env *cli.Env) *cobra.Command {

@@ -31,8 +31,8 @@ func (c *convert) images() {
 		case content == "":
 			c.skip(string(image), name, "UUID "+id+": no content beside "+f.file)
 		case !strings.HasSuffix(content, contentOf[0]):
-			c.skip(string(image), name, content+" is no image of Garrison: garrison image from-triton "+f.file+" "+
-				content+" makes one")
+			c.skip(string(image), name, content+" is no image of Garrison: garrison image build "+content+" --triton "+
+				f.file+" makes one")
 		default:
 			i.File = content
 			c.out.Images = append(c.out.Images, i)

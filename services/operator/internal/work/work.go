@@ -72,7 +72,7 @@ func showRecords(env *cli.Env, orders []watch.Order) error {
 
 // decide publishes an intent and waits for the registry's decision. A refusal is an error.
 func decide(ctx context.Context, env *cli.Env, o *watch.Order) (err error) {
-	o.Id, o.Record, err = env.Decide(ctx, o.Intent, "garrison watch")
+	o.Id, o.Record, err = env.Decide(ctx, o.Intent)
 	if o.Record.GetState() == intentv1.State_STATE_REFUSED {
 		return client.Refused(takenForChannel(o.Intent, o.Record.GetRefusal()))
 	}

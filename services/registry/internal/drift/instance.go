@@ -193,13 +193,13 @@ func (x External) Difference() *registryv1.Difference {
 	d := &registryv1.Difference{
 		Agent: x.Instance.Agent, Observed: cmp.Or(f.GetVersion(), "reported"), Remedy: person,
 		Since: x.Instance.Since, ConfirmedAt: x.Instance.ConfirmedAt,
-		Cure: fmt.Sprintf("garrison external show %s %s", x.Instance.Agent, f.GetName()),
+		Cure: fmt.Sprintf("garrison instance list %s -o wide", x.Instance.Agent),
 	}
 	switch {
 	case x.Missing:
 		d.Cause, d.Wanted, d.Observed = code.StaleReport, x.Wanted, "never reported"
 		d.Reason = fmt.Sprintf("%s: it is wanted, and no report lists it", f.GetName())
-		d.Cure = fmt.Sprintf("garrison external want %s --unset --name %s, unless it should be there", x.Instance.Agent,
+		d.Cure = fmt.Sprintf("garrison agent want %s --unset --name %s, unless it should be there", x.Instance.Agent,
 			f.GetName())
 	case x.Stale:
 		d.Cause, d.Wanted = code.StaleReport, fmt.Sprintf("reported within %v", x.Within)

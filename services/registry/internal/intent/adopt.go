@@ -94,7 +94,7 @@ func checkCandidate(q *intentv1.Adopt) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code:    code.NotAdoptable,
 		Message: fmt.Sprintf("%.64q is neither process/ID-START nor unit/NAME.service", q.GetCandidate()),
-		Try:     fmt.Sprintf("garrison server candidates %s --listening", q.GetServer()),
+		Try:     fmt.Sprintf("garrison instance adopt %s --list --listening", q.GetServer()),
 	}
 }
 

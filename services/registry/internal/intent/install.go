@@ -40,7 +40,7 @@ func (o *outcome) agent(name string) (*agentv1.Agent, *apiv1.Refusal) {
 			Code: code.UnsupportedKind,
 			Message: fmt.Sprintf(
 				"agent %q is of kind external: Garrison tracks it, and does not install or change it", name),
-			Try: "garrison external list " + name,
+			Try: "garrison instance list " + name,
 		}
 	}
 	return a, nil

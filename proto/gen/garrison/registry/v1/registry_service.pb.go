@@ -3636,6 +3636,9 @@ type ListInstancesRequest struct {
 	// True: also the executor of each server under management that was installed on the machine, and not by an intent: as
 	// an instance of the agent executor, of kind self, without an id and with nothing wanted.
 	WithExecutors bool `protobuf:"varint,190,opt,name=with_executors,json=withExecutors,proto3" json:"with_executors,omitempty"`
+	// Only external instances that no report listed within the report_within of their agent; with with_external. They
+	// are listed and not counted.
+	Stale         bool `protobuf:"varint,191,opt,name=stale,proto3" json:"stale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3771,6 +3774,13 @@ func (x *ListInstancesRequest) GetWithExternal() bool {
 func (x *ListInstancesRequest) GetWithExecutors() bool {
 	if x != nil {
 		return x.WithExecutors
+	}
+	return false
+}
+
+func (x *ListInstancesRequest) GetStale() bool {
+	if x != nil {
+		return x.Stale
 	}
 	return false
 }
@@ -5919,179 +5929,6 @@ func (x *LeftOutExternal) GetRefusal() *v11.Refusal {
 	return nil
 }
 
-// ListExternalsRequest asks for instances of agents of kind external. All fields that are set must match.
-type ListExternalsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which part.
-	Page *v11.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Only of this agent.
-	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Only on this server: an id, a prefix of the id that only one has, or a name.
-	Server string `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
-	// Only with this version.
-	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// Only with this health.
-	Health v17.Health `protobuf:"varint,5,opt,name=health,proto3,enum=garrison.instance.v1.Health" json:"health,omitempty"`
-	// Only the instance with this name.
-	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
-	// Only those that no report listed within the agent's report_within.
-	Stale bool `protobuf:"varint,7,opt,name=stale,proto3" json:"stale,omitempty"`
-	// Only on these servers; unset means all, and those on no server.
-	On            *v12.Selector `protobuf:"bytes,8,opt,name=on,proto3" json:"on,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListExternalsRequest) Reset() {
-	*x = ListExternalsRequest{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListExternalsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListExternalsRequest) ProtoMessage() {}
-
-func (x *ListExternalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListExternalsRequest.ProtoReflect.Descriptor instead.
-func (*ListExternalsRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
-}
-
-func (x *ListExternalsRequest) GetPage() *v11.Page {
-	if x != nil {
-		return x.Page
-	}
-	return nil
-}
-
-func (x *ListExternalsRequest) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *ListExternalsRequest) GetServer() string {
-	if x != nil {
-		return x.Server
-	}
-	return ""
-}
-
-func (x *ListExternalsRequest) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *ListExternalsRequest) GetHealth() v17.Health {
-	if x != nil {
-		return x.Health
-	}
-	return v17.Health(0)
-}
-
-func (x *ListExternalsRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *ListExternalsRequest) GetStale() bool {
-	if x != nil {
-		return x.Stale
-	}
-	return false
-}
-
-func (x *ListExternalsRequest) GetOn() *v12.Selector {
-	if x != nil {
-		return x.On
-	}
-	return nil
-}
-
-// ListExternalsResponse is one part of the instances.
-type ListExternalsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The instances, by agent and name.
-	Externals []*ExternalRow `protobuf:"bytes,1,rep,name=externals,proto3" json:"externals,omitempty"`
-	// Where the next part starts; empty at the end.
-	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
-	// The instances that are too large for an answer.
-	LeftOut       []*v11.LeftOut `protobuf:"bytes,3,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListExternalsResponse) Reset() {
-	*x = ListExternalsResponse{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListExternalsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListExternalsResponse) ProtoMessage() {}
-
-func (x *ListExternalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[82]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListExternalsResponse.ProtoReflect.Descriptor instead.
-func (*ListExternalsResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{82}
-}
-
-func (x *ListExternalsResponse) GetExternals() []*ExternalRow {
-	if x != nil {
-		return x.Externals
-	}
-	return nil
-}
-
-func (x *ListExternalsResponse) GetNextCursor() string {
-	if x != nil {
-		return x.NextCursor
-	}
-	return ""
-}
-
-func (x *ListExternalsResponse) GetLeftOut() []*v11.LeftOut {
-	if x != nil {
-		return x.LeftOut
-	}
-	return nil
-}
-
 // ExternalRow is an instance and what the list shows of its server.
 type ExternalRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6109,7 +5946,7 @@ type ExternalRow struct {
 
 func (x *ExternalRow) Reset() {
 	*x = ExternalRow{}
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6121,7 +5958,7 @@ func (x *ExternalRow) String() string {
 func (*ExternalRow) ProtoMessage() {}
 
 func (x *ExternalRow) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[83]
+	mi := &file_garrison_registry_v1_registry_service_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6134,7 +5971,7 @@ func (x *ExternalRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalRow.ProtoReflect.Descriptor instead.
 func (*ExternalRow) Descriptor() ([]byte, []int) {
-	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{83}
+	return file_garrison_registry_v1_registry_service_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ExternalRow) GetExternal() *v112.External {
@@ -6423,7 +6260,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\x14AcceptRestoreRequest\x12:\n" +
 	"\x06losses\x18\x01 \x03(\v2\".garrison.registry.v1.AcceptedLossR\x06losses\"M\n" +
 	"\x15AcceptRestoreResponse\x124\n" +
-	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\xe1\x04\n" +
+	"\aservers\x18\x01 \x03(\v2\x1a.garrison.server.v1.ServerR\aservers\"\xf8\x04\n" +
 	"\x14ListInstancesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x14\n" +
@@ -6439,7 +6276,8 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rnot_at_wanted\x18\x19 \x01(\bR\vnotAtWanted\x12B\n" +
 	"\x0funconfirmed_for\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\x0eunconfirmedFor\x12#\n" +
 	"\rwith_external\x18d \x01(\bR\fwithExternal\x12&\n" +
-	"\x0ewith_executors\x18\xbe\x01 \x01(\bR\rwithExecutors\"y\n" +
+	"\x0ewith_executors\x18\xbe\x01 \x01(\bR\rwithExecutors\x12\x15\n" +
+	"\x05stale\x18\xbf\x01 \x01(\bR\x05stale\"y\n" +
 	"\x13CountServersRequest\x12@\n" +
 	"\x06filter\x18\x01 \x01(\v2(.garrison.registry.v1.ListServersRequestR\x06filter\x12\x0e\n" +
 	"\x02by\x18\x02 \x03(\tR\x02by\x12\x10\n" +
@@ -6606,21 +6444,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\bleft_out\x18\x04 \x03(\v2%.garrison.registry.v1.LeftOutExternalR\aleftOut\"Y\n" +
 	"\x0fLeftOutExternal\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
-	"\arefusal\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\"\x97\x02\n" +
-	"\x14ListExternalsRequest\x12)\n" +
-	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
-	"\x06server\x18\x03 \x01(\tR\x06server\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\x124\n" +
-	"\x06health\x18\x05 \x01(\x0e2\x1c.garrison.instance.v1.HealthR\x06health\x12\x12\n" +
-	"\x04name\x18\x06 \x01(\tR\x04name\x12\x14\n" +
-	"\x05stale\x18\a \x01(\bR\x05stale\x12,\n" +
-	"\x02on\x18\b \x01(\v2\x1c.garrison.intent.v1.SelectorR\x02on\"\xae\x01\n" +
-	"\x15ListExternalsResponse\x12?\n" +
-	"\texternals\x18\x01 \x03(\v2!.garrison.registry.v1.ExternalRowR\texternals\x12\x1f\n" +
-	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\x123\n" +
-	"\bleft_out\x18\x03 \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"\x98\x01\n" +
+	"\arefusal\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\"\x98\x01\n" +
 	"\vExternalRow\x12:\n" +
 	"\bexternal\x18\x01 \x01(\v2\x1e.garrison.external.v1.ExternalR\bexternal\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -6645,7 +6469,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\rREMEDY_REMOVE\x10\x03\x12\x12\n" +
 	"\x0eREMEDY_REFRESH\x10\x04\x12\x11\n" +
 	"\rREMEDY_PERSON\x10\x05\x12\x14\n" +
-	"\x10REMEDY_CONFIGURE\x10\x062\x9f-\n" +
+	"\x10REMEDY_CONFIGURE\x10\x062\xaf,\n" +
 	"\x0fRegistryService\x12h\n" +
 	"\vListServers\x12(.garrison.registry.v1.ListServersRequest\x1a).garrison.registry.v1.ListServersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tGetServer\x12&.garrison.registry.v1.GetServerRequest\x1a'.garrison.registry.v1.GetServerResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -6676,8 +6500,7 @@ const file_garrison_registry_v1_registry_service_proto_rawDesc = "" +
 	"\n" +
 	"CheckFleet\x12'.garrison.registry.v1.CheckFleetRequest\x1a(.garrison.registry.v1.CheckFleetResponse\"\x04\x88\xb5\x18\x01\x12q\n" +
 	"\x0eReportExternal\x12+.garrison.registry.v1.ReportExternalRequest\x1a,.garrison.registry.v1.ReportExternalResponse\"\x04\x88\xb5\x18\x04\x12h\n" +
-	"\vListWriters\x12(.garrison.registry.v1.ListWritersRequest\x1a).garrison.registry.v1.ListWritersResponse\"\x04\x88\xb5\x18\x01\x12n\n" +
-	"\rListExternals\x12*.garrison.registry.v1.ListExternalsRequest\x1a+.garrison.registry.v1.ListExternalsResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
+	"\vListWriters\x12(.garrison.registry.v1.ListWritersRequest\x1a).garrison.registry.v1.ListWritersResponse\"\x04\x88\xb5\x18\x01\x12b\n" +
 	"\tPutRecord\x12&.garrison.registry.v1.PutRecordRequest\x1a'.garrison.registry.v1.PutRecordResponse\"\x04\x88\xb5\x18\x02\x12k\n" +
 	"\fDeleteRecord\x12).garrison.registry.v1.DeleteRecordRequest\x1a*.garrison.registry.v1.DeleteRecordResponse\"\x04\x88\xb5\x18\x02\x12h\n" +
 	"\vListRecords\x12(.garrison.registry.v1.ListRecordsRequest\x1a).garrison.registry.v1.ListRecordsResponse\"\x04\x88\xb5\x18\x01\x12k\n" +
@@ -6719,7 +6542,7 @@ func file_garrison_registry_v1_registry_service_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_registry_v1_registry_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 91)
+var file_garrison_registry_v1_registry_service_proto_msgTypes = make([]protoimpl.MessageInfo, 89)
 var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(LossChange)(0),                    // 0: garrison.registry.v1.LossChange
 	(CheckScope)(0),                    // 1: garrison.registry.v1.CheckScope
@@ -6805,350 +6628,341 @@ var file_garrison_registry_v1_registry_service_proto_goTypes = []any{
 	(*Range)(nil),                      // 81: garrison.registry.v1.Range
 	(*ReportExternalResponse)(nil),     // 82: garrison.registry.v1.ReportExternalResponse
 	(*LeftOutExternal)(nil),            // 83: garrison.registry.v1.LeftOutExternal
-	(*ListExternalsRequest)(nil),       // 84: garrison.registry.v1.ListExternalsRequest
-	(*ListExternalsResponse)(nil),      // 85: garrison.registry.v1.ListExternalsResponse
-	(*ExternalRow)(nil),                // 86: garrison.registry.v1.ExternalRow
-	nil,                                // 87: garrison.registry.v1.ListServersRequest.LabelsEntry
-	nil,                                // 88: garrison.registry.v1.InviteServerRequest.LabelsEntry
-	nil,                                // 89: garrison.registry.v1.CreateTokenRequest.LabelsEntry
-	nil,                                // 90: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	nil,                                // 91: garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	nil,                                // 92: garrison.registry.v1.SealSecretsResponse.SealedEntry
-	nil,                                // 93: garrison.registry.v1.StoredFact.HeadersEntry
-	(*v1.Sysinfo)(nil),                 // 94: garrison.server.v1.Sysinfo
-	(v1.Ownership)(0),                  // 95: garrison.server.v1.Ownership
-	(*v11.Page)(nil),                   // 96: garrison.api.v1.Page
-	(v1.Life)(0),                       // 97: garrison.server.v1.Life
-	(v1.Presence)(0),                   // 98: garrison.server.v1.Presence
-	(*v12.Selector)(nil),               // 99: garrison.intent.v1.Selector
-	(v1.Standing)(0),                   // 100: garrison.server.v1.Standing
-	(v1.ExecutorState)(0),              // 101: garrison.server.v1.ExecutorState
-	(*durationpb.Duration)(nil),        // 102: google.protobuf.Duration
-	(*v1.Server)(nil),                  // 103: garrison.server.v1.Server
-	(*v11.LeftOut)(nil),                // 104: garrison.api.v1.LeftOut
-	(*timestamppb.Timestamp)(nil),      // 105: google.protobuf.Timestamp
-	(*v13.FieldOwner)(nil),             // 106: garrison.owner.v1.FieldOwner
-	(v14.NameFrom)(0),                  // 107: garrison.token.v1.NameFrom
-	(*v14.Token)(nil),                  // 108: garrison.token.v1.Token
-	(*v1.Duty)(nil),                    // 109: garrison.server.v1.Duty
-	(*v15.CleanUpOutcome)(nil),         // 110: garrison.report.v1.CleanUpOutcome
-	(*v1.Detection)(nil),               // 111: garrison.server.v1.Detection
-	(*v1.Candidate)(nil),               // 112: garrison.server.v1.Candidate
-	(*v16.Ref)(nil),                    // 113: garrison.image.v1.Ref
-	(*v1.DocumentPlace)(nil),           // 114: garrison.server.v1.DocumentPlace
-	(v17.State)(0),                     // 115: garrison.instance.v1.State
-	(v18.Kind)(0),                      // 116: garrison.agent.v1.Kind
-	(v17.Health)(0),                    // 117: garrison.instance.v1.Health
-	(*v17.Instance)(nil),               // 118: garrison.instance.v1.Instance
-	(*v19.Hold)(nil),                   // 119: garrison.hold.v1.Hold
-	(*v110.Block)(nil),                 // 120: garrison.block.v1.Block
-	(v111.DriftPolicy)(0),              // 121: garrison.environment.v1.DriftPolicy
-	(*v111.Brake)(nil),                 // 122: garrison.environment.v1.Brake
-	(*v12.Record)(nil),                 // 123: garrison.intent.v1.Record
-	(*v12.Intent)(nil),                 // 124: garrison.intent.v1.Intent
-	(v12.Effect)(0),                    // 125: garrison.intent.v1.Effect
-	(*v12.Plan)(nil),                   // 126: garrison.intent.v1.Plan
-	(*ValueChange)(nil),                // 127: garrison.registry.v1.ValueChange
-	(*v12.Target)(nil),                 // 128: garrison.intent.v1.Target
-	(v12.State)(0),                     // 129: garrison.intent.v1.State
-	(*anypb.Any)(nil),                  // 130: google.protobuf.Any
-	(*v112.Found)(nil),                 // 131: garrison.external.v1.Found
-	(*v11.Refusal)(nil),                // 132: garrison.api.v1.Refusal
-	(*v112.External)(nil),              // 133: garrison.external.v1.External
-	(*ListLobbyRequest)(nil),           // 134: garrison.registry.v1.ListLobbyRequest
-	(*AcceptLobbyRequest)(nil),         // 135: garrison.registry.v1.AcceptLobbyRequest
-	(*RejectLobbyRequest)(nil),         // 136: garrison.registry.v1.RejectLobbyRequest
-	(*ListAvailableRequest)(nil),       // 137: garrison.registry.v1.ListAvailableRequest
-	(*PutRecordRequest)(nil),           // 138: garrison.registry.v1.PutRecordRequest
-	(*DeleteRecordRequest)(nil),        // 139: garrison.registry.v1.DeleteRecordRequest
-	(*ListRecordsRequest)(nil),         // 140: garrison.registry.v1.ListRecordsRequest
-	(*PlanDefaultsRequest)(nil),        // 141: garrison.registry.v1.PlanDefaultsRequest
-	(*SetDefaultRequest)(nil),          // 142: garrison.registry.v1.SetDefaultRequest
-	(*UnsetDefaultRequest)(nil),        // 143: garrison.registry.v1.UnsetDefaultRequest
-	(*ListDefaultsRequest)(nil),        // 144: garrison.registry.v1.ListDefaultsRequest
-	(*MoveServersRequest)(nil),         // 145: garrison.registry.v1.MoveServersRequest
-	(*AddBlocksRequest)(nil),           // 146: garrison.registry.v1.AddBlocksRequest
-	(*PlanRolloutRequest)(nil),         // 147: garrison.registry.v1.PlanRolloutRequest
-	(*GetRolloutRequest)(nil),          // 148: garrison.registry.v1.GetRolloutRequest
-	(*ListRolloutsRequest)(nil),        // 149: garrison.registry.v1.ListRolloutsRequest
-	(*ListRolloutTargetsRequest)(nil),  // 150: garrison.registry.v1.ListRolloutTargetsRequest
-	(*ControlRolloutRequest)(nil),      // 151: garrison.registry.v1.ControlRolloutRequest
-	(*AnswerRolloutRequest)(nil),       // 152: garrison.registry.v1.AnswerRolloutRequest
-	(*ReplayRolloutRequest)(nil),       // 153: garrison.registry.v1.ReplayRolloutRequest
-	(*ForecastRolloutRequest)(nil),     // 154: garrison.registry.v1.ForecastRolloutRequest
-	(*OpenLogRequest)(nil),             // 155: garrison.registry.v1.OpenLogRequest
-	(*ListLobbyResponse)(nil),          // 156: garrison.registry.v1.ListLobbyResponse
-	(*AcceptLobbyResponse)(nil),        // 157: garrison.registry.v1.AcceptLobbyResponse
-	(*RejectLobbyResponse)(nil),        // 158: garrison.registry.v1.RejectLobbyResponse
-	(*ListAvailableResponse)(nil),      // 159: garrison.registry.v1.ListAvailableResponse
-	(*PutRecordResponse)(nil),          // 160: garrison.registry.v1.PutRecordResponse
-	(*DeleteRecordResponse)(nil),       // 161: garrison.registry.v1.DeleteRecordResponse
-	(*ListRecordsResponse)(nil),        // 162: garrison.registry.v1.ListRecordsResponse
-	(*PlanDefaultsResponse)(nil),       // 163: garrison.registry.v1.PlanDefaultsResponse
-	(*SetDefaultResponse)(nil),         // 164: garrison.registry.v1.SetDefaultResponse
-	(*UnsetDefaultResponse)(nil),       // 165: garrison.registry.v1.UnsetDefaultResponse
-	(*ListDefaultsResponse)(nil),       // 166: garrison.registry.v1.ListDefaultsResponse
-	(*MoveServersResponse)(nil),        // 167: garrison.registry.v1.MoveServersResponse
-	(*AddBlocksResponse)(nil),          // 168: garrison.registry.v1.AddBlocksResponse
-	(*PlanRolloutResponse)(nil),        // 169: garrison.registry.v1.PlanRolloutResponse
-	(*GetRolloutResponse)(nil),         // 170: garrison.registry.v1.GetRolloutResponse
-	(*ListRolloutsResponse)(nil),       // 171: garrison.registry.v1.ListRolloutsResponse
-	(*ListRolloutTargetsResponse)(nil), // 172: garrison.registry.v1.ListRolloutTargetsResponse
-	(*ControlRolloutResponse)(nil),     // 173: garrison.registry.v1.ControlRolloutResponse
-	(*AnswerRolloutResponse)(nil),      // 174: garrison.registry.v1.AnswerRolloutResponse
-	(*ReplayRolloutResponse)(nil),      // 175: garrison.registry.v1.ReplayRolloutResponse
-	(*ForecastRolloutResponse)(nil),    // 176: garrison.registry.v1.ForecastRolloutResponse
-	(*OpenLogResponse)(nil),            // 177: garrison.registry.v1.OpenLogResponse
+	(*ExternalRow)(nil),                // 84: garrison.registry.v1.ExternalRow
+	nil,                                // 85: garrison.registry.v1.ListServersRequest.LabelsEntry
+	nil,                                // 86: garrison.registry.v1.InviteServerRequest.LabelsEntry
+	nil,                                // 87: garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	nil,                                // 88: garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	nil,                                // 89: garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	nil,                                // 90: garrison.registry.v1.SealSecretsResponse.SealedEntry
+	nil,                                // 91: garrison.registry.v1.StoredFact.HeadersEntry
+	(*v1.Sysinfo)(nil),                 // 92: garrison.server.v1.Sysinfo
+	(v1.Ownership)(0),                  // 93: garrison.server.v1.Ownership
+	(*v11.Page)(nil),                   // 94: garrison.api.v1.Page
+	(v1.Life)(0),                       // 95: garrison.server.v1.Life
+	(v1.Presence)(0),                   // 96: garrison.server.v1.Presence
+	(*v12.Selector)(nil),               // 97: garrison.intent.v1.Selector
+	(v1.Standing)(0),                   // 98: garrison.server.v1.Standing
+	(v1.ExecutorState)(0),              // 99: garrison.server.v1.ExecutorState
+	(*durationpb.Duration)(nil),        // 100: google.protobuf.Duration
+	(*v1.Server)(nil),                  // 101: garrison.server.v1.Server
+	(*v11.LeftOut)(nil),                // 102: garrison.api.v1.LeftOut
+	(*timestamppb.Timestamp)(nil),      // 103: google.protobuf.Timestamp
+	(*v13.FieldOwner)(nil),             // 104: garrison.owner.v1.FieldOwner
+	(v14.NameFrom)(0),                  // 105: garrison.token.v1.NameFrom
+	(*v14.Token)(nil),                  // 106: garrison.token.v1.Token
+	(*v1.Duty)(nil),                    // 107: garrison.server.v1.Duty
+	(*v15.CleanUpOutcome)(nil),         // 108: garrison.report.v1.CleanUpOutcome
+	(*v1.Detection)(nil),               // 109: garrison.server.v1.Detection
+	(*v1.Candidate)(nil),               // 110: garrison.server.v1.Candidate
+	(*v16.Ref)(nil),                    // 111: garrison.image.v1.Ref
+	(*v1.DocumentPlace)(nil),           // 112: garrison.server.v1.DocumentPlace
+	(v17.State)(0),                     // 113: garrison.instance.v1.State
+	(v18.Kind)(0),                      // 114: garrison.agent.v1.Kind
+	(v17.Health)(0),                    // 115: garrison.instance.v1.Health
+	(*v17.Instance)(nil),               // 116: garrison.instance.v1.Instance
+	(*v19.Hold)(nil),                   // 117: garrison.hold.v1.Hold
+	(*v110.Block)(nil),                 // 118: garrison.block.v1.Block
+	(v111.DriftPolicy)(0),              // 119: garrison.environment.v1.DriftPolicy
+	(*v111.Brake)(nil),                 // 120: garrison.environment.v1.Brake
+	(*v12.Record)(nil),                 // 121: garrison.intent.v1.Record
+	(*v12.Intent)(nil),                 // 122: garrison.intent.v1.Intent
+	(v12.Effect)(0),                    // 123: garrison.intent.v1.Effect
+	(*v12.Plan)(nil),                   // 124: garrison.intent.v1.Plan
+	(*ValueChange)(nil),                // 125: garrison.registry.v1.ValueChange
+	(*v12.Target)(nil),                 // 126: garrison.intent.v1.Target
+	(v12.State)(0),                     // 127: garrison.intent.v1.State
+	(*anypb.Any)(nil),                  // 128: google.protobuf.Any
+	(*v112.Found)(nil),                 // 129: garrison.external.v1.Found
+	(*v11.Refusal)(nil),                // 130: garrison.api.v1.Refusal
+	(*v112.External)(nil),              // 131: garrison.external.v1.External
+	(*ListLobbyRequest)(nil),           // 132: garrison.registry.v1.ListLobbyRequest
+	(*AcceptLobbyRequest)(nil),         // 133: garrison.registry.v1.AcceptLobbyRequest
+	(*RejectLobbyRequest)(nil),         // 134: garrison.registry.v1.RejectLobbyRequest
+	(*ListAvailableRequest)(nil),       // 135: garrison.registry.v1.ListAvailableRequest
+	(*PutRecordRequest)(nil),           // 136: garrison.registry.v1.PutRecordRequest
+	(*DeleteRecordRequest)(nil),        // 137: garrison.registry.v1.DeleteRecordRequest
+	(*ListRecordsRequest)(nil),         // 138: garrison.registry.v1.ListRecordsRequest
+	(*PlanDefaultsRequest)(nil),        // 139: garrison.registry.v1.PlanDefaultsRequest
+	(*SetDefaultRequest)(nil),          // 140: garrison.registry.v1.SetDefaultRequest
+	(*UnsetDefaultRequest)(nil),        // 141: garrison.registry.v1.UnsetDefaultRequest
+	(*ListDefaultsRequest)(nil),        // 142: garrison.registry.v1.ListDefaultsRequest
+	(*MoveServersRequest)(nil),         // 143: garrison.registry.v1.MoveServersRequest
+	(*AddBlocksRequest)(nil),           // 144: garrison.registry.v1.AddBlocksRequest
+	(*PlanRolloutRequest)(nil),         // 145: garrison.registry.v1.PlanRolloutRequest
+	(*GetRolloutRequest)(nil),          // 146: garrison.registry.v1.GetRolloutRequest
+	(*ListRolloutsRequest)(nil),        // 147: garrison.registry.v1.ListRolloutsRequest
+	(*ListRolloutTargetsRequest)(nil),  // 148: garrison.registry.v1.ListRolloutTargetsRequest
+	(*ControlRolloutRequest)(nil),      // 149: garrison.registry.v1.ControlRolloutRequest
+	(*AnswerRolloutRequest)(nil),       // 150: garrison.registry.v1.AnswerRolloutRequest
+	(*ReplayRolloutRequest)(nil),       // 151: garrison.registry.v1.ReplayRolloutRequest
+	(*ForecastRolloutRequest)(nil),     // 152: garrison.registry.v1.ForecastRolloutRequest
+	(*OpenLogRequest)(nil),             // 153: garrison.registry.v1.OpenLogRequest
+	(*ListLobbyResponse)(nil),          // 154: garrison.registry.v1.ListLobbyResponse
+	(*AcceptLobbyResponse)(nil),        // 155: garrison.registry.v1.AcceptLobbyResponse
+	(*RejectLobbyResponse)(nil),        // 156: garrison.registry.v1.RejectLobbyResponse
+	(*ListAvailableResponse)(nil),      // 157: garrison.registry.v1.ListAvailableResponse
+	(*PutRecordResponse)(nil),          // 158: garrison.registry.v1.PutRecordResponse
+	(*DeleteRecordResponse)(nil),       // 159: garrison.registry.v1.DeleteRecordResponse
+	(*ListRecordsResponse)(nil),        // 160: garrison.registry.v1.ListRecordsResponse
+	(*PlanDefaultsResponse)(nil),       // 161: garrison.registry.v1.PlanDefaultsResponse
+	(*SetDefaultResponse)(nil),         // 162: garrison.registry.v1.SetDefaultResponse
+	(*UnsetDefaultResponse)(nil),       // 163: garrison.registry.v1.UnsetDefaultResponse
+	(*ListDefaultsResponse)(nil),       // 164: garrison.registry.v1.ListDefaultsResponse
+	(*MoveServersResponse)(nil),        // 165: garrison.registry.v1.MoveServersResponse
+	(*AddBlocksResponse)(nil),          // 166: garrison.registry.v1.AddBlocksResponse
+	(*PlanRolloutResponse)(nil),        // 167: garrison.registry.v1.PlanRolloutResponse
+	(*GetRolloutResponse)(nil),         // 168: garrison.registry.v1.GetRolloutResponse
+	(*ListRolloutsResponse)(nil),       // 169: garrison.registry.v1.ListRolloutsResponse
+	(*ListRolloutTargetsResponse)(nil), // 170: garrison.registry.v1.ListRolloutTargetsResponse
+	(*ControlRolloutResponse)(nil),     // 171: garrison.registry.v1.ControlRolloutResponse
+	(*AnswerRolloutResponse)(nil),      // 172: garrison.registry.v1.AnswerRolloutResponse
+	(*ReplayRolloutResponse)(nil),      // 173: garrison.registry.v1.ReplayRolloutResponse
+	(*ForecastRolloutResponse)(nil),    // 174: garrison.registry.v1.ForecastRolloutResponse
+	(*OpenLogResponse)(nil),            // 175: garrison.registry.v1.OpenLogResponse
 }
 var file_garrison_registry_v1_registry_service_proto_depIdxs = []int32{
-	94,  // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
-	95,  // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
-	96,  // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
-	87,  // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
-	97,  // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
-	98,  // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
-	99,  // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
-	100, // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
-	101, // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
-	102, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
-	103, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
+	92,  // 0: garrison.registry.v1.EnrolRequest.sysinfo:type_name -> garrison.server.v1.Sysinfo
+	93,  // 1: garrison.registry.v1.EnrolResponse.ownership:type_name -> garrison.server.v1.Ownership
+	94,  // 2: garrison.registry.v1.ListServersRequest.page:type_name -> garrison.api.v1.Page
+	85,  // 3: garrison.registry.v1.ListServersRequest.labels:type_name -> garrison.registry.v1.ListServersRequest.LabelsEntry
+	95,  // 4: garrison.registry.v1.ListServersRequest.life:type_name -> garrison.server.v1.Life
+	96,  // 5: garrison.registry.v1.ListServersRequest.presence:type_name -> garrison.server.v1.Presence
+	97,  // 6: garrison.registry.v1.ListServersRequest.on:type_name -> garrison.intent.v1.Selector
+	98,  // 7: garrison.registry.v1.ListServersRequest.standing:type_name -> garrison.server.v1.Standing
+	99,  // 8: garrison.registry.v1.ListServersRequest.condition:type_name -> garrison.server.v1.ExecutorState
+	100, // 9: garrison.registry.v1.ListServersRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	101, // 10: garrison.registry.v1.ListServersResponse.servers:type_name -> garrison.server.v1.Server
 	9,   // 11: garrison.registry.v1.ListServersResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
-	104, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	105, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
-	105, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
-	103, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
+	102, // 12: garrison.registry.v1.ListServersResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	103, // 13: garrison.registry.v1.PresenceHeld.since:type_name -> google.protobuf.Timestamp
+	103, // 14: garrison.registry.v1.PresenceHeld.until:type_name -> google.protobuf.Timestamp
+	101, // 15: garrison.registry.v1.GetServerResponse.server:type_name -> garrison.server.v1.Server
 	12,  // 16: garrison.registry.v1.GetServerResponse.closed:type_name -> garrison.registry.v1.Closed
-	105, // 17: garrison.registry.v1.Closed.opens_at:type_name -> google.protobuf.Timestamp
-	88,  // 18: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
-	95,  // 19: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
-	102, // 20: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
-	106, // 21: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
-	105, // 22: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	103, // 17: garrison.registry.v1.Closed.opens_at:type_name -> google.protobuf.Timestamp
+	86,  // 18: garrison.registry.v1.InviteServerRequest.labels:type_name -> garrison.registry.v1.InviteServerRequest.LabelsEntry
+	93,  // 19: garrison.registry.v1.InviteServerRequest.ownership:type_name -> garrison.server.v1.Ownership
+	100, // 20: garrison.registry.v1.InviteServerRequest.valid_for:type_name -> google.protobuf.Duration
+	104, // 21: garrison.registry.v1.InviteServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	103, // 22: garrison.registry.v1.InviteServerResponse.expires_at:type_name -> google.protobuf.Timestamp
 	13,  // 23: garrison.registry.v1.InviteServersRequest.servers:type_name -> garrison.registry.v1.InviteServerRequest
-	105, // 24: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
+	103, // 24: garrison.registry.v1.InvitedServer.expires_at:type_name -> google.protobuf.Timestamp
 	16,  // 25: garrison.registry.v1.InviteServersResponse.servers:type_name -> garrison.registry.v1.InvitedServer
-	102, // 26: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
-	89,  // 27: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
-	95,  // 28: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
-	107, // 29: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
-	108, // 30: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
-	96,  // 31: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
-	108, // 32: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
-	104, // 33: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	108, // 34: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
-	90,  // 35: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
-	106, // 36: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
-	103, // 37: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
-	102, // 38: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
-	103, // 39: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
-	105, // 40: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
-	109, // 41: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
-	103, // 42: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
-	103, // 43: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
-	103, // 44: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
-	110, // 45: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
-	103, // 46: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
-	105, // 47: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
-	105, // 48: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
+	100, // 26: garrison.registry.v1.CreateTokenRequest.valid_for:type_name -> google.protobuf.Duration
+	87,  // 27: garrison.registry.v1.CreateTokenRequest.labels:type_name -> garrison.registry.v1.CreateTokenRequest.LabelsEntry
+	93,  // 28: garrison.registry.v1.CreateTokenRequest.ownership:type_name -> garrison.server.v1.Ownership
+	105, // 29: garrison.registry.v1.CreateTokenRequest.name_from:type_name -> garrison.token.v1.NameFrom
+	106, // 30: garrison.registry.v1.CreateTokenResponse.token:type_name -> garrison.token.v1.Token
+	94,  // 31: garrison.registry.v1.ListTokensRequest.page:type_name -> garrison.api.v1.Page
+	106, // 32: garrison.registry.v1.ListTokensResponse.tokens:type_name -> garrison.token.v1.Token
+	102, // 33: garrison.registry.v1.ListTokensResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	106, // 34: garrison.registry.v1.RevokeTokenResponse.token:type_name -> garrison.token.v1.Token
+	88,  // 35: garrison.registry.v1.ChangeServerRequest.set_labels:type_name -> garrison.registry.v1.ChangeServerRequest.SetLabelsEntry
+	104, // 36: garrison.registry.v1.ChangeServerRequest.owner:type_name -> garrison.owner.v1.FieldOwner
+	101, // 37: garrison.registry.v1.ChangeServerResponse.server:type_name -> garrison.server.v1.Server
+	100, // 38: garrison.registry.v1.ReplaceServerRequest.valid_for:type_name -> google.protobuf.Duration
+	101, // 39: garrison.registry.v1.ReplaceServerResponse.server:type_name -> garrison.server.v1.Server
+	103, // 40: garrison.registry.v1.ReplaceServerResponse.expires_at:type_name -> google.protobuf.Timestamp
+	107, // 41: garrison.registry.v1.ForgetServerResponse.leaks:type_name -> garrison.server.v1.Duty
+	101, // 42: garrison.registry.v1.QuarantineServerResponse.server:type_name -> garrison.server.v1.Server
+	101, // 43: garrison.registry.v1.ReleaseServerResponse.server:type_name -> garrison.server.v1.Server
+	101, // 44: garrison.registry.v1.RevokeServerResponse.server:type_name -> garrison.server.v1.Server
+	108, // 45: garrison.registry.v1.RecordCleanUpRequest.outcome:type_name -> garrison.report.v1.CleanUpOutcome
+	101, // 46: garrison.registry.v1.RecordCleanUpResponse.server:type_name -> garrison.server.v1.Server
+	103, // 47: garrison.registry.v1.UnknownServer.since:type_name -> google.protobuf.Timestamp
+	103, // 48: garrison.registry.v1.UnknownServer.heard_at:type_name -> google.protobuf.Timestamp
 	39,  // 49: garrison.registry.v1.ListUnknownServersResponse.servers:type_name -> garrison.registry.v1.UnknownServer
-	96,  // 50: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
-	111, // 51: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
-	112, // 52: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
-	104, // 53: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	105, // 54: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
-	113, // 55: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
-	113, // 56: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
+	94,  // 50: garrison.registry.v1.ListCandidatesRequest.page:type_name -> garrison.api.v1.Page
+	109, // 51: garrison.registry.v1.ListCandidatesResponse.detections:type_name -> garrison.server.v1.Detection
+	110, // 52: garrison.registry.v1.ListCandidatesResponse.candidates:type_name -> garrison.server.v1.Candidate
+	102, // 53: garrison.registry.v1.ListCandidatesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	103, // 54: garrison.registry.v1.ListCandidatesResponse.scanned_at:type_name -> google.protobuf.Timestamp
+	111, // 55: garrison.registry.v1.AgentLoss.wanted:type_name -> garrison.image.v1.Ref
+	111, // 56: garrison.registry.v1.AgentLoss.found:type_name -> garrison.image.v1.Ref
 	0,   // 57: garrison.registry.v1.AgentLoss.change:type_name -> garrison.registry.v1.LossChange
-	105, // 58: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
-	103, // 59: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
+	103, // 58: garrison.registry.v1.AgentLoss.found_since:type_name -> google.protobuf.Timestamp
+	101, // 59: garrison.registry.v1.ServerLoss.server:type_name -> garrison.server.v1.Server
 	43,  // 60: garrison.registry.v1.ServerLoss.agents:type_name -> garrison.registry.v1.AgentLoss
-	96,  // 61: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
-	99,  // 62: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
+	94,  // 61: garrison.registry.v1.GetRestoreStatusRequest.page:type_name -> garrison.api.v1.Page
+	97,  // 62: garrison.registry.v1.GetRestoreStatusRequest.on:type_name -> garrison.intent.v1.Selector
 	44,  // 63: garrison.registry.v1.GetRestoreStatusResponse.losses:type_name -> garrison.registry.v1.ServerLoss
 	39,  // 64: garrison.registry.v1.GetRestoreStatusResponse.unknown:type_name -> garrison.registry.v1.UnknownServer
-	103, // 65: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
-	104, // 66: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	96,  // 67: garrison.registry.v1.ListWritersRequest.page:type_name -> garrison.api.v1.Page
+	101, // 65: garrison.registry.v1.GetRestoreStatusResponse.offline:type_name -> garrison.server.v1.Server
+	102, // 66: garrison.registry.v1.GetRestoreStatusResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	94,  // 67: garrison.registry.v1.ListWritersRequest.page:type_name -> garrison.api.v1.Page
 	47,  // 68: garrison.registry.v1.ListWritersResponse.writers:type_name -> garrison.registry.v1.Writer
-	104, // 69: garrison.registry.v1.ListWritersResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	114, // 70: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
+	102, // 69: garrison.registry.v1.ListWritersResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	112, // 70: garrison.registry.v1.AcceptedLoss.place:type_name -> garrison.server.v1.DocumentPlace
 	50,  // 71: garrison.registry.v1.AcceptRestoreRequest.losses:type_name -> garrison.registry.v1.AcceptedLoss
-	103, // 72: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
-	96,  // 73: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
-	115, // 74: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
-	99,  // 75: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
-	116, // 76: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
-	117, // 77: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
-	102, // 78: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
+	101, // 72: garrison.registry.v1.AcceptRestoreResponse.servers:type_name -> garrison.server.v1.Server
+	94,  // 73: garrison.registry.v1.ListInstancesRequest.page:type_name -> garrison.api.v1.Page
+	113, // 74: garrison.registry.v1.ListInstancesRequest.state:type_name -> garrison.instance.v1.State
+	97,  // 75: garrison.registry.v1.ListInstancesRequest.on:type_name -> garrison.intent.v1.Selector
+	114, // 76: garrison.registry.v1.ListInstancesRequest.kind:type_name -> garrison.agent.v1.Kind
+	115, // 77: garrison.registry.v1.ListInstancesRequest.health:type_name -> garrison.instance.v1.Health
+	100, // 78: garrison.registry.v1.ListInstancesRequest.unconfirmed_for:type_name -> google.protobuf.Duration
 	7,   // 79: garrison.registry.v1.CountServersRequest.filter:type_name -> garrison.registry.v1.ListServersRequest
 	58,  // 80: garrison.registry.v1.CountServersResponse.counts:type_name -> garrison.registry.v1.Counts
 	53,  // 81: garrison.registry.v1.CountInstancesRequest.filter:type_name -> garrison.registry.v1.ListInstancesRequest
 	58,  // 82: garrison.registry.v1.CountInstancesResponse.counts:type_name -> garrison.registry.v1.Counts
 	59,  // 83: garrison.registry.v1.Counts.groups:type_name -> garrison.registry.v1.CountGroup
-	118, // 84: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
-	98,  // 85: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
-	86,  // 86: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
-	119, // 87: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
-	120, // 88: garrison.registry.v1.InstanceRow.block:type_name -> garrison.block.v1.Block
-	105, // 89: garrison.registry.v1.InstanceRow.offline_since:type_name -> google.protobuf.Timestamp
+	116, // 84: garrison.registry.v1.InstanceRow.instance:type_name -> garrison.instance.v1.Instance
+	96,  // 85: garrison.registry.v1.InstanceRow.presence:type_name -> garrison.server.v1.Presence
+	84,  // 86: garrison.registry.v1.InstanceRow.external:type_name -> garrison.registry.v1.ExternalRow
+	117, // 87: garrison.registry.v1.InstanceRow.hold:type_name -> garrison.hold.v1.Hold
+	118, // 88: garrison.registry.v1.InstanceRow.block:type_name -> garrison.block.v1.Block
+	103, // 89: garrison.registry.v1.InstanceRow.offline_since:type_name -> google.protobuf.Timestamp
 	60,  // 90: garrison.registry.v1.ListInstancesResponse.instances:type_name -> garrison.registry.v1.InstanceRow
-	104, // 91: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	96,  // 92: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
-	99,  // 93: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
+	102, // 91: garrison.registry.v1.ListInstancesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	94,  // 92: garrison.registry.v1.CheckFleetRequest.page:type_name -> garrison.api.v1.Page
+	97,  // 93: garrison.registry.v1.CheckFleetRequest.on:type_name -> garrison.intent.v1.Selector
 	1,   // 94: garrison.registry.v1.CheckFleetRequest.scope:type_name -> garrison.registry.v1.CheckScope
-	105, // 95: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
-	105, // 96: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
+	103, // 95: garrison.registry.v1.Difference.since:type_name -> google.protobuf.Timestamp
+	103, // 96: garrison.registry.v1.Difference.confirmed_at:type_name -> google.protobuf.Timestamp
 	2,   // 97: garrison.registry.v1.Difference.remedy:type_name -> garrison.registry.v1.Remedy
-	113, // 98: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
-	105, // 99: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
+	111, // 98: garrison.registry.v1.Difference.image:type_name -> garrison.image.v1.Ref
+	103, // 99: garrison.registry.v1.Difference.next_at:type_name -> google.protobuf.Timestamp
 	64,  // 100: garrison.registry.v1.CheckFleetResponse.causes:type_name -> garrison.registry.v1.CauseCount
 	66,  // 101: garrison.registry.v1.CheckFleetResponse.drift:type_name -> garrison.registry.v1.EnvironmentDrift
 	9,   // 102: garrison.registry.v1.CheckFleetResponse.presence_held:type_name -> garrison.registry.v1.PresenceHeld
 	63,  // 103: garrison.registry.v1.CheckFleetResponse.differences:type_name -> garrison.registry.v1.Difference
-	121, // 104: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
-	122, // 105: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
-	102, // 106: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
-	123, // 107: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	96,  // 108: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
-	124, // 109: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
-	125, // 110: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
-	126, // 111: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
-	127, // 112: garrison.registry.v1.PlanIntentResponse.values:type_name -> garrison.registry.v1.ValueChange
-	128, // 113: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
-	96,  // 114: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
-	129, // 115: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
-	105, // 116: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
-	123, // 117: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
-	104, // 118: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	123, // 119: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
-	91,  // 120: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
-	92,  // 121: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
-	105, // 122: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
+	119, // 104: garrison.registry.v1.EnvironmentDrift.policy:type_name -> garrison.environment.v1.DriftPolicy
+	120, // 105: garrison.registry.v1.EnvironmentDrift.braked:type_name -> garrison.environment.v1.Brake
+	100, // 106: garrison.registry.v1.GetIntentRequest.wait:type_name -> google.protobuf.Duration
+	121, // 107: garrison.registry.v1.GetIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	94,  // 108: garrison.registry.v1.PlanIntentRequest.page:type_name -> garrison.api.v1.Page
+	122, // 109: garrison.registry.v1.PlanIntentRequest.intent:type_name -> garrison.intent.v1.Intent
+	123, // 110: garrison.registry.v1.PlanIntentRequest.effects:type_name -> garrison.intent.v1.Effect
+	124, // 111: garrison.registry.v1.PlanIntentResponse.plans:type_name -> garrison.intent.v1.Plan
+	125, // 112: garrison.registry.v1.PlanIntentResponse.values:type_name -> garrison.registry.v1.ValueChange
+	126, // 113: garrison.registry.v1.PlanIntentResponse.targets:type_name -> garrison.intent.v1.Target
+	94,  // 114: garrison.registry.v1.ListIntentsRequest.page:type_name -> garrison.api.v1.Page
+	127, // 115: garrison.registry.v1.ListIntentsRequest.state:type_name -> garrison.intent.v1.State
+	103, // 116: garrison.registry.v1.ListIntentsRequest.since:type_name -> google.protobuf.Timestamp
+	121, // 117: garrison.registry.v1.ListIntentsResponse.intents:type_name -> garrison.intent.v1.Record
+	102, // 118: garrison.registry.v1.ListIntentsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	121, // 119: garrison.registry.v1.WithdrawIntentResponse.intent:type_name -> garrison.intent.v1.Record
+	89,  // 120: garrison.registry.v1.SealSecretsRequest.values:type_name -> garrison.registry.v1.SealSecretsRequest.ValuesEntry
+	90,  // 121: garrison.registry.v1.SealSecretsResponse.sealed:type_name -> garrison.registry.v1.SealSecretsResponse.SealedEntry
+	103, // 122: garrison.registry.v1.ReadFactsRequest.since:type_name -> google.protobuf.Timestamp
 	79,  // 123: garrison.registry.v1.ReadFactsResponse.facts:type_name -> garrison.registry.v1.StoredFact
-	105, // 124: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
-	93,  // 125: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
-	130, // 126: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
-	131, // 127: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
+	103, // 124: garrison.registry.v1.StoredFact.stored_at:type_name -> google.protobuf.Timestamp
+	91,  // 125: garrison.registry.v1.StoredFact.headers:type_name -> garrison.registry.v1.StoredFact.HeadersEntry
+	128, // 126: garrison.registry.v1.StoredFact.body:type_name -> google.protobuf.Any
+	129, // 127: garrison.registry.v1.ReportExternalRequest.found:type_name -> garrison.external.v1.Found
 	81,  // 128: garrison.registry.v1.ReportExternalRequest.complete:type_name -> garrison.registry.v1.Range
 	83,  // 129: garrison.registry.v1.ReportExternalResponse.left_out:type_name -> garrison.registry.v1.LeftOutExternal
-	132, // 130: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
-	96,  // 131: garrison.registry.v1.ListExternalsRequest.page:type_name -> garrison.api.v1.Page
-	117, // 132: garrison.registry.v1.ListExternalsRequest.health:type_name -> garrison.instance.v1.Health
-	99,  // 133: garrison.registry.v1.ListExternalsRequest.on:type_name -> garrison.intent.v1.Selector
-	86,  // 134: garrison.registry.v1.ListExternalsResponse.externals:type_name -> garrison.registry.v1.ExternalRow
-	104, // 135: garrison.registry.v1.ListExternalsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	133, // 136: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
-	7,   // 137: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
-	10,  // 138: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
-	13,  // 139: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
-	15,  // 140: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
-	134, // 141: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
-	135, // 142: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
-	136, // 143: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
-	18,  // 144: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
-	20,  // 145: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
-	22,  // 146: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
-	24,  // 147: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
-	26,  // 148: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
-	28,  // 149: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
-	30,  // 150: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
-	32,  // 151: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
-	34,  // 152: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
-	54,  // 153: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
-	56,  // 154: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
-	137, // 155: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
-	36,  // 156: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
-	38,  // 157: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
-	41,  // 158: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
-	45,  // 159: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
-	51,  // 160: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
-	53,  // 161: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
-	62,  // 162: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
-	80,  // 163: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
-	48,  // 164: garrison.registry.v1.RegistryService.ListWriters:input_type -> garrison.registry.v1.ListWritersRequest
-	84,  // 165: garrison.registry.v1.RegistryService.ListExternals:input_type -> garrison.registry.v1.ListExternalsRequest
-	138, // 166: garrison.registry.v1.RegistryService.PutRecord:input_type -> garrison.registry.v1.PutRecordRequest
-	139, // 167: garrison.registry.v1.RegistryService.DeleteRecord:input_type -> garrison.registry.v1.DeleteRecordRequest
-	140, // 168: garrison.registry.v1.RegistryService.ListRecords:input_type -> garrison.registry.v1.ListRecordsRequest
-	141, // 169: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
-	142, // 170: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
-	143, // 171: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
-	144, // 172: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
-	145, // 173: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
-	146, // 174: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
-	69,  // 175: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
-	67,  // 176: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
-	71,  // 177: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
-	73,  // 178: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
-	147, // 179: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
-	148, // 180: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
-	149, // 181: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
-	150, // 182: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
-	151, // 183: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
-	152, // 184: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
-	153, // 185: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
-	154, // 186: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
-	75,  // 187: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
-	155, // 188: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
-	77,  // 189: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
-	8,   // 190: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
-	11,  // 191: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
-	14,  // 192: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
-	17,  // 193: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
-	156, // 194: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
-	157, // 195: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
-	158, // 196: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
-	19,  // 197: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
-	21,  // 198: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
-	23,  // 199: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
-	25,  // 200: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
-	27,  // 201: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
-	29,  // 202: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
-	31,  // 203: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
-	33,  // 204: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
-	35,  // 205: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
-	55,  // 206: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
-	57,  // 207: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
-	159, // 208: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
-	37,  // 209: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
-	40,  // 210: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
-	42,  // 211: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
-	46,  // 212: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
-	52,  // 213: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
-	61,  // 214: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
-	65,  // 215: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
-	82,  // 216: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
-	49,  // 217: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
-	85,  // 218: garrison.registry.v1.RegistryService.ListExternals:output_type -> garrison.registry.v1.ListExternalsResponse
-	160, // 219: garrison.registry.v1.RegistryService.PutRecord:output_type -> garrison.registry.v1.PutRecordResponse
-	161, // 220: garrison.registry.v1.RegistryService.DeleteRecord:output_type -> garrison.registry.v1.DeleteRecordResponse
-	162, // 221: garrison.registry.v1.RegistryService.ListRecords:output_type -> garrison.registry.v1.ListRecordsResponse
-	163, // 222: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
-	164, // 223: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
-	165, // 224: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
-	166, // 225: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
-	167, // 226: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
-	168, // 227: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
-	70,  // 228: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
-	68,  // 229: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
-	72,  // 230: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
-	74,  // 231: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
-	169, // 232: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
-	170, // 233: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
-	171, // 234: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
-	172, // 235: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
-	173, // 236: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
-	174, // 237: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
-	175, // 238: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
-	176, // 239: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
-	76,  // 240: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
-	177, // 241: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
-	78,  // 242: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
-	190, // [190:243] is the sub-list for method output_type
-	137, // [137:190] is the sub-list for method input_type
-	137, // [137:137] is the sub-list for extension type_name
-	137, // [137:137] is the sub-list for extension extendee
-	0,   // [0:137] is the sub-list for field type_name
+	130, // 130: garrison.registry.v1.LeftOutExternal.refusal:type_name -> garrison.api.v1.Refusal
+	131, // 131: garrison.registry.v1.ExternalRow.external:type_name -> garrison.external.v1.External
+	7,   // 132: garrison.registry.v1.RegistryService.ListServers:input_type -> garrison.registry.v1.ListServersRequest
+	10,  // 133: garrison.registry.v1.RegistryService.GetServer:input_type -> garrison.registry.v1.GetServerRequest
+	13,  // 134: garrison.registry.v1.RegistryService.InviteServer:input_type -> garrison.registry.v1.InviteServerRequest
+	15,  // 135: garrison.registry.v1.RegistryService.InviteServers:input_type -> garrison.registry.v1.InviteServersRequest
+	132, // 136: garrison.registry.v1.RegistryService.ListLobby:input_type -> garrison.registry.v1.ListLobbyRequest
+	133, // 137: garrison.registry.v1.RegistryService.AcceptLobby:input_type -> garrison.registry.v1.AcceptLobbyRequest
+	134, // 138: garrison.registry.v1.RegistryService.RejectLobby:input_type -> garrison.registry.v1.RejectLobbyRequest
+	18,  // 139: garrison.registry.v1.RegistryService.CreateToken:input_type -> garrison.registry.v1.CreateTokenRequest
+	20,  // 140: garrison.registry.v1.RegistryService.ListTokens:input_type -> garrison.registry.v1.ListTokensRequest
+	22,  // 141: garrison.registry.v1.RegistryService.RevokeToken:input_type -> garrison.registry.v1.RevokeTokenRequest
+	24,  // 142: garrison.registry.v1.RegistryService.ChangeServer:input_type -> garrison.registry.v1.ChangeServerRequest
+	26,  // 143: garrison.registry.v1.RegistryService.ReplaceServer:input_type -> garrison.registry.v1.ReplaceServerRequest
+	28,  // 144: garrison.registry.v1.RegistryService.ForgetServer:input_type -> garrison.registry.v1.ForgetServerRequest
+	30,  // 145: garrison.registry.v1.RegistryService.QuarantineServer:input_type -> garrison.registry.v1.QuarantineServerRequest
+	32,  // 146: garrison.registry.v1.RegistryService.ReleaseServer:input_type -> garrison.registry.v1.ReleaseServerRequest
+	34,  // 147: garrison.registry.v1.RegistryService.RevokeServer:input_type -> garrison.registry.v1.RevokeServerRequest
+	54,  // 148: garrison.registry.v1.RegistryService.CountServers:input_type -> garrison.registry.v1.CountServersRequest
+	56,  // 149: garrison.registry.v1.RegistryService.CountInstances:input_type -> garrison.registry.v1.CountInstancesRequest
+	135, // 150: garrison.registry.v1.RegistryService.ListAvailable:input_type -> garrison.registry.v1.ListAvailableRequest
+	36,  // 151: garrison.registry.v1.RegistryService.RecordCleanUp:input_type -> garrison.registry.v1.RecordCleanUpRequest
+	38,  // 152: garrison.registry.v1.RegistryService.ListUnknownServers:input_type -> garrison.registry.v1.ListUnknownServersRequest
+	41,  // 153: garrison.registry.v1.RegistryService.ListCandidates:input_type -> garrison.registry.v1.ListCandidatesRequest
+	45,  // 154: garrison.registry.v1.RegistryService.GetRestoreStatus:input_type -> garrison.registry.v1.GetRestoreStatusRequest
+	51,  // 155: garrison.registry.v1.RegistryService.AcceptRestore:input_type -> garrison.registry.v1.AcceptRestoreRequest
+	53,  // 156: garrison.registry.v1.RegistryService.ListInstances:input_type -> garrison.registry.v1.ListInstancesRequest
+	62,  // 157: garrison.registry.v1.RegistryService.CheckFleet:input_type -> garrison.registry.v1.CheckFleetRequest
+	80,  // 158: garrison.registry.v1.RegistryService.ReportExternal:input_type -> garrison.registry.v1.ReportExternalRequest
+	48,  // 159: garrison.registry.v1.RegistryService.ListWriters:input_type -> garrison.registry.v1.ListWritersRequest
+	136, // 160: garrison.registry.v1.RegistryService.PutRecord:input_type -> garrison.registry.v1.PutRecordRequest
+	137, // 161: garrison.registry.v1.RegistryService.DeleteRecord:input_type -> garrison.registry.v1.DeleteRecordRequest
+	138, // 162: garrison.registry.v1.RegistryService.ListRecords:input_type -> garrison.registry.v1.ListRecordsRequest
+	139, // 163: garrison.registry.v1.RegistryService.PlanDefaults:input_type -> garrison.registry.v1.PlanDefaultsRequest
+	140, // 164: garrison.registry.v1.RegistryService.SetDefault:input_type -> garrison.registry.v1.SetDefaultRequest
+	141, // 165: garrison.registry.v1.RegistryService.UnsetDefault:input_type -> garrison.registry.v1.UnsetDefaultRequest
+	142, // 166: garrison.registry.v1.RegistryService.ListDefaults:input_type -> garrison.registry.v1.ListDefaultsRequest
+	143, // 167: garrison.registry.v1.RegistryService.MoveServers:input_type -> garrison.registry.v1.MoveServersRequest
+	144, // 168: garrison.registry.v1.RegistryService.AddBlocks:input_type -> garrison.registry.v1.AddBlocksRequest
+	69,  // 169: garrison.registry.v1.RegistryService.PlanIntent:input_type -> garrison.registry.v1.PlanIntentRequest
+	67,  // 170: garrison.registry.v1.RegistryService.GetIntent:input_type -> garrison.registry.v1.GetIntentRequest
+	71,  // 171: garrison.registry.v1.RegistryService.ListIntents:input_type -> garrison.registry.v1.ListIntentsRequest
+	73,  // 172: garrison.registry.v1.RegistryService.WithdrawIntent:input_type -> garrison.registry.v1.WithdrawIntentRequest
+	145, // 173: garrison.registry.v1.RegistryService.PlanRollout:input_type -> garrison.registry.v1.PlanRolloutRequest
+	146, // 174: garrison.registry.v1.RegistryService.GetRollout:input_type -> garrison.registry.v1.GetRolloutRequest
+	147, // 175: garrison.registry.v1.RegistryService.ListRollouts:input_type -> garrison.registry.v1.ListRolloutsRequest
+	148, // 176: garrison.registry.v1.RegistryService.ListRolloutTargets:input_type -> garrison.registry.v1.ListRolloutTargetsRequest
+	149, // 177: garrison.registry.v1.RegistryService.ControlRollout:input_type -> garrison.registry.v1.ControlRolloutRequest
+	150, // 178: garrison.registry.v1.RegistryService.AnswerRollout:input_type -> garrison.registry.v1.AnswerRolloutRequest
+	151, // 179: garrison.registry.v1.RegistryService.ReplayRollout:input_type -> garrison.registry.v1.ReplayRolloutRequest
+	152, // 180: garrison.registry.v1.RegistryService.ForecastRollout:input_type -> garrison.registry.v1.ForecastRolloutRequest
+	75,  // 181: garrison.registry.v1.RegistryService.SealSecrets:input_type -> garrison.registry.v1.SealSecretsRequest
+	153, // 182: garrison.registry.v1.RegistryService.OpenLog:input_type -> garrison.registry.v1.OpenLogRequest
+	77,  // 183: garrison.registry.v1.RegistryService.ReadFacts:input_type -> garrison.registry.v1.ReadFactsRequest
+	8,   // 184: garrison.registry.v1.RegistryService.ListServers:output_type -> garrison.registry.v1.ListServersResponse
+	11,  // 185: garrison.registry.v1.RegistryService.GetServer:output_type -> garrison.registry.v1.GetServerResponse
+	14,  // 186: garrison.registry.v1.RegistryService.InviteServer:output_type -> garrison.registry.v1.InviteServerResponse
+	17,  // 187: garrison.registry.v1.RegistryService.InviteServers:output_type -> garrison.registry.v1.InviteServersResponse
+	154, // 188: garrison.registry.v1.RegistryService.ListLobby:output_type -> garrison.registry.v1.ListLobbyResponse
+	155, // 189: garrison.registry.v1.RegistryService.AcceptLobby:output_type -> garrison.registry.v1.AcceptLobbyResponse
+	156, // 190: garrison.registry.v1.RegistryService.RejectLobby:output_type -> garrison.registry.v1.RejectLobbyResponse
+	19,  // 191: garrison.registry.v1.RegistryService.CreateToken:output_type -> garrison.registry.v1.CreateTokenResponse
+	21,  // 192: garrison.registry.v1.RegistryService.ListTokens:output_type -> garrison.registry.v1.ListTokensResponse
+	23,  // 193: garrison.registry.v1.RegistryService.RevokeToken:output_type -> garrison.registry.v1.RevokeTokenResponse
+	25,  // 194: garrison.registry.v1.RegistryService.ChangeServer:output_type -> garrison.registry.v1.ChangeServerResponse
+	27,  // 195: garrison.registry.v1.RegistryService.ReplaceServer:output_type -> garrison.registry.v1.ReplaceServerResponse
+	29,  // 196: garrison.registry.v1.RegistryService.ForgetServer:output_type -> garrison.registry.v1.ForgetServerResponse
+	31,  // 197: garrison.registry.v1.RegistryService.QuarantineServer:output_type -> garrison.registry.v1.QuarantineServerResponse
+	33,  // 198: garrison.registry.v1.RegistryService.ReleaseServer:output_type -> garrison.registry.v1.ReleaseServerResponse
+	35,  // 199: garrison.registry.v1.RegistryService.RevokeServer:output_type -> garrison.registry.v1.RevokeServerResponse
+	55,  // 200: garrison.registry.v1.RegistryService.CountServers:output_type -> garrison.registry.v1.CountServersResponse
+	57,  // 201: garrison.registry.v1.RegistryService.CountInstances:output_type -> garrison.registry.v1.CountInstancesResponse
+	157, // 202: garrison.registry.v1.RegistryService.ListAvailable:output_type -> garrison.registry.v1.ListAvailableResponse
+	37,  // 203: garrison.registry.v1.RegistryService.RecordCleanUp:output_type -> garrison.registry.v1.RecordCleanUpResponse
+	40,  // 204: garrison.registry.v1.RegistryService.ListUnknownServers:output_type -> garrison.registry.v1.ListUnknownServersResponse
+	42,  // 205: garrison.registry.v1.RegistryService.ListCandidates:output_type -> garrison.registry.v1.ListCandidatesResponse
+	46,  // 206: garrison.registry.v1.RegistryService.GetRestoreStatus:output_type -> garrison.registry.v1.GetRestoreStatusResponse
+	52,  // 207: garrison.registry.v1.RegistryService.AcceptRestore:output_type -> garrison.registry.v1.AcceptRestoreResponse
+	61,  // 208: garrison.registry.v1.RegistryService.ListInstances:output_type -> garrison.registry.v1.ListInstancesResponse
+	65,  // 209: garrison.registry.v1.RegistryService.CheckFleet:output_type -> garrison.registry.v1.CheckFleetResponse
+	82,  // 210: garrison.registry.v1.RegistryService.ReportExternal:output_type -> garrison.registry.v1.ReportExternalResponse
+	49,  // 211: garrison.registry.v1.RegistryService.ListWriters:output_type -> garrison.registry.v1.ListWritersResponse
+	158, // 212: garrison.registry.v1.RegistryService.PutRecord:output_type -> garrison.registry.v1.PutRecordResponse
+	159, // 213: garrison.registry.v1.RegistryService.DeleteRecord:output_type -> garrison.registry.v1.DeleteRecordResponse
+	160, // 214: garrison.registry.v1.RegistryService.ListRecords:output_type -> garrison.registry.v1.ListRecordsResponse
+	161, // 215: garrison.registry.v1.RegistryService.PlanDefaults:output_type -> garrison.registry.v1.PlanDefaultsResponse
+	162, // 216: garrison.registry.v1.RegistryService.SetDefault:output_type -> garrison.registry.v1.SetDefaultResponse
+	163, // 217: garrison.registry.v1.RegistryService.UnsetDefault:output_type -> garrison.registry.v1.UnsetDefaultResponse
+	164, // 218: garrison.registry.v1.RegistryService.ListDefaults:output_type -> garrison.registry.v1.ListDefaultsResponse
+	165, // 219: garrison.registry.v1.RegistryService.MoveServers:output_type -> garrison.registry.v1.MoveServersResponse
+	166, // 220: garrison.registry.v1.RegistryService.AddBlocks:output_type -> garrison.registry.v1.AddBlocksResponse
+	70,  // 221: garrison.registry.v1.RegistryService.PlanIntent:output_type -> garrison.registry.v1.PlanIntentResponse
+	68,  // 222: garrison.registry.v1.RegistryService.GetIntent:output_type -> garrison.registry.v1.GetIntentResponse
+	72,  // 223: garrison.registry.v1.RegistryService.ListIntents:output_type -> garrison.registry.v1.ListIntentsResponse
+	74,  // 224: garrison.registry.v1.RegistryService.WithdrawIntent:output_type -> garrison.registry.v1.WithdrawIntentResponse
+	167, // 225: garrison.registry.v1.RegistryService.PlanRollout:output_type -> garrison.registry.v1.PlanRolloutResponse
+	168, // 226: garrison.registry.v1.RegistryService.GetRollout:output_type -> garrison.registry.v1.GetRolloutResponse
+	169, // 227: garrison.registry.v1.RegistryService.ListRollouts:output_type -> garrison.registry.v1.ListRolloutsResponse
+	170, // 228: garrison.registry.v1.RegistryService.ListRolloutTargets:output_type -> garrison.registry.v1.ListRolloutTargetsResponse
+	171, // 229: garrison.registry.v1.RegistryService.ControlRollout:output_type -> garrison.registry.v1.ControlRolloutResponse
+	172, // 230: garrison.registry.v1.RegistryService.AnswerRollout:output_type -> garrison.registry.v1.AnswerRolloutResponse
+	173, // 231: garrison.registry.v1.RegistryService.ReplayRollout:output_type -> garrison.registry.v1.ReplayRolloutResponse
+	174, // 232: garrison.registry.v1.RegistryService.ForecastRollout:output_type -> garrison.registry.v1.ForecastRolloutResponse
+	76,  // 233: garrison.registry.v1.RegistryService.SealSecrets:output_type -> garrison.registry.v1.SealSecretsResponse
+	175, // 234: garrison.registry.v1.RegistryService.OpenLog:output_type -> garrison.registry.v1.OpenLogResponse
+	78,  // 235: garrison.registry.v1.RegistryService.ReadFacts:output_type -> garrison.registry.v1.ReadFactsResponse
+	184, // [184:236] is the sub-list for method output_type
+	132, // [132:184] is the sub-list for method input_type
+	132, // [132:132] is the sub-list for extension type_name
+	132, // [132:132] is the sub-list for extension extendee
+	0,   // [0:132] is the sub-list for field type_name
 }
 
 func init() { file_garrison_registry_v1_registry_service_proto_init() }
@@ -7170,7 +6984,7 @@ func file_garrison_registry_v1_registry_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_registry_v1_registry_service_proto_rawDesc), len(file_garrison_registry_v1_registry_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   91,
+			NumMessages:   89,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -108,6 +108,9 @@ func checkEnvironment(e *environmentv1.Environment) error {
 		return request.Invalid(code.BadName,
 			"environment %q: the name stands for servers without an environment", e.Name)
 	}
+	if e.Name == "all" {
+		return request.Invalid(code.BadName, "environment %q: the name stands for every server", e.Name)
+	}
 	if _, ok := environmentv1.DriftPolicy_name[int32(e.Drift)]; !ok {
 		return request.Invalid(code.BadDriftPolicy,
 			"environment %q: want one of the drift policies report, heal, hold", e.Name)
@@ -121,7 +124,7 @@ func checkEnvironment(e *environmentv1.Environment) error {
 		if window.CheckBusyLimit(e) != nil {
 			return refusal.Try("garrison env update " + e.Name + " --busy-limit 1h")
 		}
-		return refusal.Try("garrison env window --help")
+		return refusal.Try("garrison env update --help")
 	}
 	if err := keep.Check(e.Keep); err != nil {
 		return request.Invalid(code.BadKeep, "environment %q: %v", e.Name, err)

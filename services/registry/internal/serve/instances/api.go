@@ -68,7 +68,7 @@ func (a *API) List(
 		found := page.Map(a.records.View.Instances(filter, after),
 			func(_ string, i *instancev1.Instance) *registryv1.InstanceRow { return a.row(i, holds) })
 		if q.WithExternal {
-			found = a.externals.behind(found, filter, after, a.presenceOf)
+			found = a.externals.behind(found, filter, after, a.presenceOf, q.Stale)
 		}
 		part := page.Take(found, limit)
 		resp.Instances, resp.NextCursor, resp.LeftOut = part.Rows, page.Cursor(q, part.Next), part.LeftOut
@@ -135,6 +135,9 @@ func (a *API) Count(
 	by, top, err := request.CountBy(q.By, q.Top, q.Filter.GetPage(), true)
 	if err != nil {
 		return nil, err
+	}
+	if q.Filter.GetStale() {
+		return nil, request.Invalid(code.Malformed, "stale instances are listed, and not counted")
 	}
 	resp := &registryv1.CountInstancesResponse{}
 	err = a.records.Decider.Query(ctx, func() error {

@@ -22,18 +22,18 @@ import (
 // which the keys of the others begin, so a cursor says by itself in which part of the list it is.
 const behindInstances = "~"
 
-// behind returns the rows of a list of instances, and then those of the external instances that its filter selects. It
-// must run inside Read.
+// behind returns the rows of a list of instances, and then those of the external instances that its filter selects, or
+// the stale ones alone. An age has no index: those are found by a scan. It must run inside Read.
 func (e *Externals) behind(
 	rows iter.Seq2[string, *registryv1.InstanceRow], q view.InstanceFilter, after string,
-	presenceOf func(*serverv1.Server) serverv1.Presence,
+	presenceOf func(*serverv1.Server) serverv1.Presence, stale bool,
 ) iter.Seq2[string, *registryv1.InstanceRow] {
 	after, external := strings.CutPrefix(after, behindInstances)
 	if !external {
 		after = ""
 	}
 	return func(yield func(string, *registryv1.InstanceRow) bool) {
-		if !external {
+		if !external && !stale {
 			for key, row := range rows {
 				if !yield(key, row) {
 					return
@@ -41,7 +41,8 @@ func (e *Externals) behind(
 			}
 		}
 		for key, x := range e.records.View.ExternalsLike(q, after, e.confirmedAt) {
-			if !yield(behindInstances+key, e.instanceRow(key, x, presenceOf)) {
+			row := e.instanceRow(key, x, presenceOf)
+			if (!stale || row.GetExternal().GetStale()) && !yield(behindInstances+key, row) {
 				return
 			}
 		}

@@ -3,7 +3,6 @@ package instances
 import (
 	"context"
 	"fmt"
-	"iter"
 	"sync"
 	"time"
 
@@ -18,18 +17,14 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/pace"
-	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/external"
-	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
-	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
-	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
 // reportsAnHour is how many reports of one reporter are taken in an hour: 100,000 instances in reports of 500, every
@@ -184,51 +179,6 @@ func (e *Externals) prune() {
 func isGone(x external.Change) bool {
 	_, ok := x.Body.(*externalv1.Gone)
 	return ok
-}
-
-// List answers with one part of the external instances. An age has no index: those that are stale are found by a scan.
-func (e *Externals) List(
-	ctx context.Context, _ bus.Caller, q *registryv1.ListExternalsRequest,
-) (*registryv1.ListExternalsResponse, error) {
-	type row = *registryv1.ExternalRow
-	part, err := records.List(ctx, e.records, q.Page, func(after string) (iter.Seq2[string, row], error) {
-		filter, err := e.filter(q)
-		if err != nil {
-			return nil, err
-		}
-		match, refusal := selector.Matcher(e.records.View, q.On)
-		if refusal != nil {
-			return nil, request.NotFound(refusal)
-		}
-		passes := func(row row) bool {
-			x := row.External
-			s, _ := e.records.View.Server(x.GetFound().GetServer())
-			return (q.Name == "" || x.GetFound().GetName() == q.Name) && (!q.Stale || row.Stale) &&
-				(q.On == nil || s != nil && match(s))
-		}
-		return request.Only(page.Map(e.records.View.Externals(filter, after), e.row), passes), nil
-	})
-	return request.Answer(&registryv1.ListExternalsResponse{
-		Externals: part.Rows, NextCursor: part.Next, LeftOut: part.LeftOut,
-	}, err)
-}
-
-// filter checks that the records that a request names exist. It must run inside Read.
-func (e *Externals) filter(q *registryv1.ListExternalsRequest) (view.ExternalFilter, error) {
-	f := view.ExternalFilter{Agent: q.Agent, Version: q.Version, Health: q.Health}
-	if q.Agent != "" {
-		if _, ok := e.records.View.Agent(q.Agent); !ok {
-			return f, request.NotFound(intent.UnknownAgent(e.records.View, q.Agent))
-		}
-	}
-	if q.Server != "" {
-		s, err := e.records.Find(q.Server)
-		if err != nil {
-			return f, err
-		}
-		f.Server = s.Id
-	}
-	return f, nil
 }
 
 // row returns a copy of an instance with what the list shows beside it. It must run inside Read.

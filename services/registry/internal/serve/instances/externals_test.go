@@ -48,9 +48,10 @@ func (s *site) report(complete *registryv1.Range, found ...*externalv1.Found) st
 }
 
 // listed returns the names that a list shows.
-func (s *site) listed(q *registryv1.ListExternalsRequest) (names []string) {
-	for _, r := range recordstest.Call(s.World, s.api.List, q).Externals {
-		names = append(names, r.External.Found.Name)
+func (s *site) listed(q *registryv1.ListInstancesRequest) (names []string) {
+	q.WithExternal = true
+	for _, r := range recordstest.Call(s.World, NewAPI(s.Records, nil, s.api).List, q).Instances {
+		names = append(names, r.External.External.Found.Name)
 	}
 	return names
 }
@@ -83,7 +84,7 @@ func TestAReportRecordsWhatDiffersAndEndsWhatACompleteOneLacks(t *testing.T) {
 		t.Errorf("an instance that never changed has the facts %v", have)
 	}
 	s.report(nil, bad)
-	if have := s.listed(&registryv1.ListExternalsRequest{Health: instancev1.Health_HEALTH_BAD}); len(have) != 1 {
+	if have := s.listed(&registryv1.ListInstancesRequest{Health: instancev1.Health_HEALTH_BAD}); len(have) != 1 {
 		t.Errorf("%v are bad; want b", have)
 	}
 }
@@ -103,7 +104,7 @@ func TestALongReportIsRecordedInBatchesAndAnInstanceThatNoReportListsIsStale(t *
 	}
 	s.At = s.At.Add(2 * time.Minute)
 	s.report(nil, good("new"))
-	if have := s.listed(&registryv1.ListExternalsRequest{Stale: true}); !slices.Equal(have, []string{"old"}) {
+	if have := s.listed(&registryv1.ListInstancesRequest{Stale: true}); !slices.Equal(have, []string{"old"}) {
 		t.Errorf("%v are stale; want old", have)
 	}
 }

@@ -59,7 +59,7 @@ func (a *Candidates) List(
 	if fault.Is(err, fault.NotFound) {
 		return nil, request.NotFound(&apiv1.Refusal{
 			Code: code.NotScanned, Message: "server " + name + " reported no candidates",
-			Try: "garrison server scan " + name,
+			Try: "garrison server refresh " + name + " --scan",
 		})
 	}
 	if err != nil {
