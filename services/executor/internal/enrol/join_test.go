@@ -286,7 +286,8 @@ func decommissioned(t *testing.T, root layout.Root, server string) {
 		t.Fatal(err)
 	}
 	mark, err := removal.NewMark(identity.Identity{
-		ServerID: server, Cell: "main", PublicKey: "UKEY", Ownership: identity.Manual, TombstoneKey: signer.TombstoneKey(),
+		ServerID: server, Cell: "main", PublicKey: "UKEY", Ownership: identity.Manual,
+		TombstoneKey: signer.TombstoneKey(),
 	}, dead)
 	if err != nil {
 		t.Fatal(err)
