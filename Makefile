@@ -102,7 +102,7 @@ TIMES ?= 1
 .PHONY: cluster-test
 cluster-test: build ## read from a replica that lags; lose each server of the bus under load, beside a bus of one; SERVERS=200, LOSSES=kinds, TIMES=1
 	GARRISON_CLUSTER=1 go test -count=1 -timeout 5m -run 'LagsBehind|FreshRead' \
-	  ./pkg/bus ./services/registry ./services/executor/internal/link
+	  ./pkg/bus ./services/registry/internal/serve/intents ./services/executor/internal/link
 	$(BIN)/rig failover --bin $(BIN) --servers $(or $(SERVERS),200) --rounds $(TIMES) --only '$(LOSSES)'
 
 .PHONY: exporters

@@ -2,6 +2,7 @@ package servers_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
+	"github.com/garrison-fleet/garrison/pkg/topology"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
 // suspended waits until the bus has dropped a server's executor and refuses it, and its agent answers still.
@@ -62,6 +65,69 @@ func TestAQuarantinedServerIsOutUntilItsRelease(t *testing.T) {
 	w.OK("server", "release", "alpha", "--yes")
 	w.Converges("2.0.0")
 	w.shows("alpha", "online")
+}
+
+// untilTask waits until a task of a server to a version of beacon is as the CLI lists it.
+func (w *world) untilTask(what, version, state string) {
+	w.T.Helper()
+	w.Eventually(what, func() error {
+		for _, task := range w.tasks() {
+			if task.To.Version == version && task.State == state {
+				return nil
+			}
+		}
+		return fmt.Errorf("the tasks are %+v", w.tasks())
+	})
+}
+
+// A success that a server reports while it is quarantined, because the bus still takes that, does not count. The server
+// reports it again after its release, so that the change is neither lost nor done a second time.
+func TestASuccessReportedInQuarantineCountsAfterTheRelease(t *testing.T) {
+	t.Parallel()
+	w := &world{scenario.New(t, rig.Options{Apart: true}, "alpha")}
+	w.OK("install", "beacon@1.0.0", "--on", "alpha")
+	w.Converges("1.0.0")
+	alpha, access := w.Servers[0], w.Services[topology.UserAccess]
+	scenario.Must(t, access.Stop()) // without it the bus does not refuse the server
+	scenario.Must(t, alpha.Executor.Pause())
+	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes", "--detach")
+	w.untilTask("its task is assigned", "2.0.0", "STATE_ASSIGNED")
+	w.OK("server", "quarantine", "alpha", "-m", "odd traffic", "--yes")
+	w.OK("server", "refresh", "alpha", "--yes", "--detach")
+	w.Eventually("the dispatcher knows", func() error { return w.says("quarantined", "task", "list") })
+	scenario.Must(t, alpha.Executor.Resume())
+	w.Eventually("the report is a dead letter", func() error {
+		if log := w.Services[topology.UserDispatcher].Log(); !strings.Contains(log, "is shut out; its report on task") {
+			return errors.New("no report was refused")
+		}
+		return nil
+	})
+	w.Answers("2.0.0")
+	process := w.agentIn(alpha.Root)
+	w.untilTask("its task is under way still", "2.0.0", "STATE_ASSIGNED")
+	if rows, err := w.inventory(); err != nil || rows["alpha"].Observed.Version != "1.0.0" {
+		t.Errorf("the registry says %+v, %v", rows["alpha"], err)
+	}
+
+	scenario.Must(t, access.Start())
+	w.suspended(alpha, "2.0.0")
+	w.OK("server", "release", "alpha", "--yes")
+	w.Converges("2.0.0")
+	w.untilTask("its task has ended", "2.0.0", "STATE_SUCCEEDED")
+	if now := w.agentIn(alpha.Root); now != process || process == 0 {
+		t.Errorf("the agent was process %d and is %d", process, now)
+	}
+	ends := map[string]int{}
+	for _, f := range w.Facts() {
+		if _, ok := f.Body.(*taskv1.Succeeded); ok {
+			ends[f.Key]++
+		}
+	}
+	for task, times := range ends {
+		if times != 1 {
+			t.Errorf("task %s succeeded %d times", task, times)
+		}
+	}
 }
 
 func TestARevokedServerComesBackWithANewTokenOnly(t *testing.T) {

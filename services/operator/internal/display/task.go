@@ -80,8 +80,9 @@ func back(t Task) string {
 // TaskReason returns the reason of a task's state, with the failed step and the code if the executor reported them.
 func TaskReason(t Task) string {
 	o := t.GetOutcome()
+	late := t.GetReported() != taskv1.State_STATE_UNSPECIFIED
 	var out []string
-	if t.GetReported() != taskv1.State_STATE_UNSPECIFIED {
+	if late {
 		out = append(out, t.GetReason())
 	}
 	if step := output.Word(o.GetFailedStep()); step != "" {
@@ -92,7 +93,7 @@ func TaskReason(t Task) string {
 	}
 	if o.GetReason() != "" {
 		out = append(out, o.GetReason())
-	} else if t.GetReason() != "" {
+	} else if t.GetReason() != "" && !late {
 		out = append(out, t.GetReason())
 	}
 	return strings.Join(out, ": ")

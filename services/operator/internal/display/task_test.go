@@ -10,6 +10,16 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 )
 
+func TestTheReasonOfALateSuccessIsShownOnce(t *testing.T) {
+	late := &taskv1.Task{
+		State: taskv1.State_STATE_EXPIRED, Reported: taskv1.State_STATE_SUCCEEDED, Outcome: &taskv1.Outcome{},
+		Reason: "its deadline passed; its server said later that it succeeded",
+	}
+	if got := display.TaskReason(late); got != late.Reason {
+		t.Errorf("it shows %q, want %q", got, late.Reason)
+	}
+}
+
 // A failure is followed by what the agent said of it: one line, without what steers a terminal, of a bounded length.
 func TestTheTellingLineOfAFailedAgentIsShort(t *testing.T) {
 	for tail, want := range map[string]string{

@@ -10,6 +10,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
 )
 
 // An intent that the ledger holds is not called unknown because the replica that answers does not have it yet.
@@ -17,7 +19,7 @@ func TestAReplicaThatLagsBehindHidesNoIntent(t *testing.T) {
 	c := bustest.StartClusterWithLag(t)
 	w := c.Dial(t, "registry").NewWriter()
 	bustest.Go(t, w.Run)
-	l := &Lookup{conn: c.HoldBack(t, topology.Ledger, 50*time.Millisecond)}
+	l := NewLookup(recordstest.New(t).Records, c.HoldBack(t, topology.Ledger, 50*time.Millisecond))
 	missed := 0
 	for deadline := time.Now().Add(time.Minute); missed < 3; {
 		if time.Now().After(deadline) {
@@ -25,7 +27,7 @@ func TestAReplicaThatLagsBehindHidesNoIntent(t *testing.T) {
 		}
 		id := ident.New()
 		accepted := ledger.Free(ledger.Fact{
-			ID: ident.New(), Noun: ledger.Intent, Key: id, At: time.Now(), Actor: "test",
+			ID: ident.New(), Noun: ledger.Intent, Key: id, At: time.Now(), Actor: "test", Source: "registry",
 			Body: &intentv1.Accepted{Intent: &intentv1.Intent{}},
 		})
 		last, err := w.Append(t.Context(), accepted)

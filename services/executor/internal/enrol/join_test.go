@@ -1,7 +1,8 @@
-package executor_test
+package enrol_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,8 +25,12 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/internal/enrol"
 	"github.com/garrison-fleet/garrison/services/executor/internal/identity"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
+	"github.com/garrison-fleet/garrison/services/executor/internal/removal"
 	"github.com/garrison-fleet/garrison/services/executor/internal/status"
 )
+
+// here is the server that joins.
+const here = "0197b5a0-0000-7000-8000-000000000001"
 
 // registry answers joins as the registry does: the first key is the server's.
 type registry struct {
@@ -91,7 +96,7 @@ func (r *registry) joinWith(secret, root, server string, imageKeys ...string) (s
 func TestAJoinKeepsKeyAndIdentityForTheOwnerOnly(t *testing.T) {
 	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
-	if id, err := r.join(root, here.Server); err != nil || id != here.Server {
+	if id, err := r.join(root, here); err != nil || id != here {
 		t.Fatalf("joined as %q, %v", id, err)
 	}
 	for _, name := range []string{"key.seed", "identity.json"} {
@@ -100,7 +105,7 @@ func TestAJoinKeepsKeyAndIdentityForTheOwnerOnly(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	if _, err := r.join(root, here.Server); err != nil || len(r.keys) != 1 {
+	if _, err := r.join(root, here); err != nil || len(r.keys) != 1 {
 		t.Errorf("joining again: %v, asked %d times", err, len(r.keys))
 	}
 }
@@ -109,11 +114,11 @@ func TestAJoinWhoseAnswerWasLostIsRepeatedWithTheSameKey(t *testing.T) {
 	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
 	r.down = true
-	if _, err := r.join(root, here.Server); err == nil {
+	if _, err := r.join(root, here); err == nil {
 		t.Fatal("it joined")
 	}
 	r.down = false
-	if _, err := r.join(root, here.Server); err != nil || r.keys[0] != r.keys[1] {
+	if _, err := r.join(root, here); err != nil || r.keys[0] != r.keys[1] {
 		t.Errorf("again: %v, with the same key: %v", err, r.keys[0] == r.keys[1])
 	}
 }
@@ -130,14 +135,14 @@ func key(t *testing.T, root layout.Root) string {
 func TestAVoidKeyIsReplacedWhenTheIdentityIsLost(t *testing.T) {
 	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
-	if _, err := r.join(root, here.Server); err != nil {
+	if _, err := r.join(root, here); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(root, "executor", "identity.json")); err != nil {
 		t.Fatal(err)
 	}
 	r.void = r.keys[0]
-	if _, err := r.joinWith("later", root, here.Server); err != nil || len(r.keys) != 3 || r.keys[2] == r.void {
+	if _, err := r.joinWith("later", root, here); err != nil || len(r.keys) != 3 || r.keys[2] == r.void {
 		t.Errorf("%v, asked with %v", err, r.keys)
 	}
 }
@@ -145,20 +150,20 @@ func TestAVoidKeyIsReplacedWhenTheIdentityIsLost(t *testing.T) {
 func TestALaterTokenJoinsTheServerAgainWithAnotherKey(t *testing.T) {
 	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
-	if _, err := r.join(root, here.Server); err != nil {
+	if _, err := r.join(root, here); err != nil {
 		t.Fatal(err)
 	}
 	r.void = r.keys[0]
-	if _, err := r.join(root, here.Server); err != nil || len(r.keys) != 1 {
+	if _, err := r.join(root, here); err != nil || len(r.keys) != 1 {
 		t.Errorf("with the token that was used: %v, asked %d times", err, len(r.keys))
 	}
 	r.down = true
-	if _, err := r.joinWith("later", root, here.Server); err == nil {
+	if _, err := r.joinWith("later", root, here); err == nil {
 		t.Error("it joined without an answer")
 	}
 	r.down = false
 	for range 2 {
-		if _, err := r.joinWith("later", root, here.Server); err != nil {
+		if _, err := r.joinWith("later", root, here); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +185,7 @@ func TestARefusalReachesThePersonAndLeavesNothing(t *testing.T) {
 	r, dir := newRegistry(t), t.TempDir()
 	r.keys = []string{"another"}
 	for name, root := range map[string]string{"was there": dir, "was made": filepath.Join(dir, "opt", "garrison")} {
-		_, err := r.join(root, here.Server)
+		_, err := r.join(root, here)
 		if got := fault.RefusalOf(err).GetCode(); got != "USED_TOKEN" {
 			t.Errorf("a root that %s: got %v", name, err)
 		}
@@ -193,7 +198,7 @@ func TestARefusalReachesThePersonAndLeavesNothing(t *testing.T) {
 func TestABusThatIsAwayLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	token := trust.Token{URL: "nats://127.0.0.1:1", ServerID: here.Server, Cell: "main", Secret: "s", JWT: "guest"}
+	token := trust.Token{URL: "nats://127.0.0.1:1", ServerID: here, Cell: "main", Secret: "s", JWT: "guest"}
 	_, err := enrol.Join(t.Context(),
 		enrol.Invitation{Root: filepath.Join(dir, "root"), Token: token.String(), Log: zerolog.Nop()})
 	if !fault.Is(err, fault.Unavailable) {
@@ -239,11 +244,11 @@ func TestAServerThatJoinedAndNeverRanSaysSo(t *testing.T) {
 	if _, err := status.Read(root); !fault.Is(err, fault.NotFound) {
 		t.Errorf("before: %v", err)
 	}
-	if _, err := r.join(root, here.Server); err != nil {
+	if _, err := r.join(root, here); err != nil {
 		t.Fatal(err)
 	}
 	s, err := status.Read(root)
-	if err != nil || s.State != status.Joined || s.ServerID != here.Server || s.Cell != "main" ||
+	if err != nil || s.State != status.Joined || s.ServerID != here || s.Cell != "main" ||
 		s.Healthy(time.Now()) == nil {
 		t.Errorf("status %+v, %v", s, err)
 	}
@@ -256,11 +261,64 @@ func TestAServerThatJoinedAndNeverRanSaysSo(t *testing.T) {
 func TestARootOfAnotherServerIsRefused(t *testing.T) {
 	t.Parallel()
 	r, root := newRegistry(t), t.TempDir()
-	if _, err := r.join(root, here.Server); err != nil {
+	if _, err := r.join(root, here); err != nil {
 		t.Fatal(err)
 	}
 	_, err := r.join(root, "0197b5a0-0000-7000-8000-000000000002")
 	if fault.RefusalOf(err).GetCode() != "OTHER_SERVER" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// decommissioned writes into a root what an uninstall leaves in a container: the mark of a server.
+func decommissioned(t *testing.T, root layout.Root, server string) {
+	t.Helper()
+	authority, err := trust.OpenAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := trust.OpenSigner(authority.SignerDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, err := signer.Tombstone(server, "main", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark, err := removal.NewMark(identity.Identity{
+		ServerID: server, Cell: "main", PublicKey: "UKEY", Ownership: identity.Manual,
+		TombstoneKey: signer.TombstoneKey(),
+	}, dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(mark)
+	if err == nil {
+		err = os.Mkdir(root.Home(), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(root.Tombstone(), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAContainerThatWasDecommissionedJoinsWithAnothersTokenOnly(t *testing.T) {
+	t.Parallel()
+	r, root, gone := newRegistry(t), layout.Root(t.TempDir()), ident.New()
+	decommissioned(t, root, gone)
+	if id, err := r.join(string(root), gone); err != nil || id != gone || len(r.keys) > 0 {
+		t.Errorf("its own token: %q, %v, asked with %v", id, err, r.keys)
+	}
+	if _, err := os.Stat(root.Tombstone()); err != nil {
+		t.Errorf("its mark: %v", err)
+	}
+	if id, err := r.join(string(root), here); err != nil || id != here {
+		t.Errorf("another's token: %q, %v", id, err)
+	}
+	left, _ := filepath.Glob(string(root) + "/*/*")
+	if slices.ContainsFunc(left, func(p string) bool { return filepath.Base(p) == "tombstone.json" }) {
+		t.Errorf("the next server finds %v", left)
 	}
 }
