@@ -52,6 +52,11 @@ any flag of waves or gates but --emergency and --override, the way back has only
 			} else {
 				past, err = fleet.Intent(c.Context(), env, a[0], 0)
 			}
+			if fault.Is(err, fault.NotFound) && len(a) > 0 { // the intent of a rollout is perhaps no longer kept
+				if asRollout := waves.Undo(c.Context(), a[0], w); !fault.Is(asRollout, fault.NotFound) {
+					return asRollout
+				}
+			}
 			if err != nil {
 				return err
 			}
