@@ -52,9 +52,11 @@ any flag of waves or gates but --emergency and --override, the way back has only
 			} else {
 				past, err = fleet.Intent(c.Context(), env, a[0], 0)
 			}
-			if fault.Is(err, fault.NotFound) && len(a) > 0 { // the intent of a rollout is perhaps no longer kept
-				if asRollout := waves.Undo(c.Context(), a[0], w); !fault.Is(asRollout, fault.NotFound) {
-					return asRollout
+			if fault.Is(err, fault.NotFound) && len(a) > 0 { // a rollout is kept for longer than its intent
+				r, e := cli.Call[*registryv1.GetRolloutResponse](c.Context(), env,
+					&registryv1.GetRolloutRequest{RolloutId: a[0]})
+				if e == nil {
+					return waves.Undo(c.Context(), r.GetRollout().GetId(), w)
 				}
 			}
 			if err != nil {

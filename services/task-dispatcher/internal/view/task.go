@@ -117,12 +117,12 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	}
 }
 
-// reportedLate takes the entry back of a task that its server rolled back after it had expired: the document would ask
-// for what failed there. It changes nothing when another task was admitted since.
+// reportedLate settles a task whose server reported its end after it had expired: nothing is open that a retry would
+// find out, and of a change that was rolled back the document would ask for what failed there. It changes nothing when
+// another task was admitted since.
 func (v *View) reportedLate(f ledger.Fact, t *taskv1.Task) {
-	rolledBack := t.Reported == taskv1.State_STATE_UNDONE || t.Reported == taskv1.State_STATE_FAILED
 	i, ok := v.instanceFor(t)
-	if !ok || !rolledBack || task.Removes(t.Verb) || !i.Unsettled || i.OpenTaskId != "" ||
+	if !ok || task.Removes(t.Verb) || !i.Unsettled || i.OpenTaskId != "" ||
 		i.PlacedGeneration != t.Generation || i.TaskId != f.Key && i.TaskGeneration == t.Generation {
 		return
 	}
