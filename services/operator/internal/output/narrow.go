@@ -22,7 +22,7 @@ var (
 	whole    = append([]string{"ID", "TIME", "SINCE"}, commands...)
 )
 
-// cutTo returns the columns of a list as they fit into a width with one line for a row. Columns that are empty in all
+// cutTo returns the columns of a list as they fit into a width with one line for a row. Columns that say nothing in all
 // rows are left out, but for the first; then the widest cells are cut; and where that is not enough, the last columns
 // are left out, those with commands at last.
 func cutTo[T any](v View, columns []Column[T], rows []T, headers bool, width int) []Column[T] {
@@ -31,7 +31,7 @@ func cutTo[T any](v View, columns []Column[T], rows []T, headers bool, width int
 	}
 	kept := slices.Clone(columns[:1])
 	for _, c := range columns[1:] {
-		if slices.ContainsFunc(rows, func(r T) bool { return Cell(c.Value(v, r)) != "-" }) {
+		if slices.ContainsFunc(rows, func(r T) bool { return c.says(v, r) }) {
 			kept = append(kept, c)
 		}
 	}
@@ -56,9 +56,7 @@ func cutTo[T any](v View, columns []Column[T], rows []T, headers bool, width int
 func leftOut[T any](v View, columns, kept []Column[T], rows []T) (titles []string) {
 	for _, c := range columns {
 		same := func(k Column[T]) bool { return k.Title == c.Title }
-		if !slices.ContainsFunc(kept, same) && slices.ContainsFunc(rows, func(r T) bool {
-			return Cell(c.Value(v, r)) != "-"
-		}) {
+		if !slices.ContainsFunc(kept, same) && slices.ContainsFunc(rows, func(r T) bool { return c.says(v, r) }) {
 			titles = append(titles, c.Title)
 		}
 	}
@@ -98,6 +96,12 @@ func lastLess[T any](columns []Column[T]) int {
 	return len(columns) - 1
 }
 
+// says reports whether a cell says anything: it is neither empty nor a count of zero.
+func (c Column[T]) says(v View, row T) bool {
+	value := Cell(c.Value(v, row))
+	return value != "-" && !(c.Number && value == "0")
+}
+
 // cell returns the value of a column in a row, cut where it has to fit.
 func (c Column[T]) cell(v View, row T) string {
 	value := Cell(c.Value(v, row))
@@ -107,16 +111,16 @@ func (c Column[T]) cell(v View, row T) string {
 	return value
 }
 
-// fit returns the columns of a table as they fit into a width. Columns that are empty in all rows, but for the first,
-// and then the widest ones are printed below their rows, those behind the second first. Nothing is left out: an empty
-// cell needs no line, and a later part of the list may have a value.
+// fit returns the columns of a table as they fit into a width. Columns that say nothing in all rows, but for the first,
+// and then the widest ones are printed below their rows, those behind the second first. Nothing is left out: a cell that
+// says nothing needs no line, and a later part of the list may have a value.
 func fit[T any](v View, columns []Column[T], rows []T, headers bool, width int) []Column[T] {
 	if width <= 0 || len(rows) == 0 || total(widths(v, columns, rows, headers)) <= width {
 		return columns
 	}
 	kept := slices.Clone(columns)
 	for n, c := range columns {
-		if n > 0 && !slices.ContainsFunc(rows, func(r T) bool { return Cell(c.Value(v, r)) != "-" }) {
+		if n > 0 && !slices.ContainsFunc(rows, func(r T) bool { return c.says(v, r) }) {
 			kept[n].Below = width
 		}
 	}
@@ -165,9 +169,8 @@ func total(widths []int) int {
 func below[T any](v View, columns []Column[T], row T) string {
 	var b strings.Builder
 	for _, c := range columns {
-		value := Cell(c.Value(v, row))
-		if c.Below > 0 && value != "-" && !(c.Number && value == "0") {
-			lines := Wrap(strings.ToLower(c.Title)+": "+value, c.Below, indent)
+		if c.Below > 0 && c.says(v, row) {
+			lines := Wrap(strings.ToLower(c.Title)+": "+Cell(c.Value(v, row)), c.Below, indent)
 			b.WriteString(strings.Repeat(" ", indent) + lines + "\n")
 		}
 	}
