@@ -22,12 +22,10 @@ const (
 	Malformed      = "MALFORMED"
 	UnknownMethod  = "UNKNOWN_METHOD"
 	UnknownField   = "UNKNOWN_FIELD"
-	BadCursor      = "BAD_CURSOR"
 	BadPage        = "BAD_PAGE"
 	BadFilter      = "BAD_FILTER"
 	Busy           = "BUSY"
-	BadWait        = "BAD_WAIT"
-	BadReason      = "BAD_REASON"
+	BadText        = "BAD_TEXT"
 	BadDuration    = "BAD_DURATION"
 	ClockDiffers   = "CLOCK_DIFFERS"
 	AnswerTooLarge = "ANSWER_TOO_LARGE"
@@ -52,7 +50,7 @@ const (
 	BadSelector        = "BAD_SELECTOR"
 	NoServers          = "NO_SERVERS"
 	UnknownServer      = "UNKNOWN_SERVER"
-	AmbiguousServer    = "AMBIGUOUS_SERVER"
+	Ambiguous          = "AMBIGUOUS"
 	UnknownAgent       = "UNKNOWN_AGENT"
 	NoMatch            = "NO_MATCH"
 	NotActive          = "NOT_ACTIVE"
@@ -65,7 +63,6 @@ const (
 	ServerOnline       = "SERVER_ONLINE"
 	NotAlive           = "NOT_ALIVE"
 	UnknownIntent      = "UNKNOWN_INTENT"
-	AmbiguousIntent    = "AMBIGUOUS_INTENT"
 	TooManyServers     = "TOO_MANY_SERVERS"
 	TooManyInstances   = "TOO_MANY_INSTANCES"
 	NothingLeft        = "NOTHING_LEFT"
@@ -87,20 +84,18 @@ const (
 
 // Holds and notes.
 const (
-	Held         = "HELD"
-	NotHeld      = "NOT_HELD"
-	HoldIsWider  = "HOLD_IS_WIDER"
-	TooManyHolds = "TOO_MANY_HOLDS"
-	BadHold      = "BAD_HOLD"
-	BadNote      = "BAD_NOTE"
+	Held        = "HELD"
+	NotHeld     = "NOT_HELD"
+	HoldIsWider = "HOLD_IS_WIDER"
+	TooMany     = "TOO_MANY"
+	BadHold     = "BAD_HOLD"
 )
 
 // Blocks.
 const (
-	Blocked       = "BLOCKED"
-	NotBlocked    = "NOT_BLOCKED"
-	TooManyBlocks = "TOO_MANY_BLOCKS"
-	BadBlock      = "BAD_BLOCK"
+	Blocked    = "BLOCKED"
+	NotBlocked = "NOT_BLOCKED"
+	BadBlock   = "BAD_BLOCK"
 )
 
 // Records.
@@ -112,7 +107,6 @@ const (
 	DriftHeld          = "DRIFT_HELD"
 	UnknownDefault     = "UNKNOWN_DEFAULT"
 	BadReach           = "BAD_REACH"
-	TooManyDefaults    = "TOO_MANY_DEFAULTS"
 	TooWide            = "TOO_WIDE"
 	UnmanagedAgent     = "UNMANAGED_AGENT"
 	BadOwner           = "BAD_OWNER"
@@ -137,7 +131,6 @@ const (
 	NoSecretKey        = "NO_SECRET_KEY"
 	SecretMissing      = "SECRET_MISSING"
 	BadDependency      = "BAD_DEPENDENCY"
-	BadDescription     = "BAD_DESCRIPTION"
 	NotReporter        = "NOT_REPORTER"
 	BadReport          = "BAD_REPORT"
 	BadWanted          = "BAD_WANTED"
@@ -204,7 +197,6 @@ const (
 const (
 	UnknownChannel  = "UNKNOWN_CHANNEL"
 	DefaultChannel  = "DEFAULT_CHANNEL"
-	AmbiguousImage  = "AMBIGUOUS_IMAGE"
 	VersionExists   = "VERSION_EXISTS"
 	StillChecking   = "STILL_CHECKING"
 	Active          = "ACTIVE"
@@ -241,8 +233,6 @@ const (
 // Changes on a server.
 const (
 	UnknownTask         = "UNKNOWN_TASK"
-	AmbiguousTask       = "AMBIGUOUS_TASK"
-	NoTaskNamed         = "NO_TASK_NAMED"
 	NoDocument          = "NO_DOCUMENT"
 	NotCounted          = "NOT_COUNTED"
 	NotQueued           = "NOT_QUEUED"
@@ -269,7 +259,6 @@ const (
 	DuplicateName       = "DUPLICATE_NAME"
 	SpecialMode         = "SPECIAL_MODE"
 	ReservedName        = "RESERVED_NAME"
-	TooManyEntries      = "TOO_MANY_ENTRIES"
 	SetupFailed         = "SETUP_FAILED"
 	NotStarted          = "NOT_STARTED"
 	NotReady            = "NOT_READY"
@@ -288,7 +277,6 @@ const (
 	CrashedExecutor     = "CRASHED_EXECUTOR"
 	ChangeOpen          = "CHANGE_OPEN"
 	CriticalSection     = "CRITICAL_SECTION"
-	TooManySections     = "TOO_MANY_SECTIONS"
 	GivenUp             = "GIVEN_UP"
 	NotWanted           = "NOT_WANTED"
 	CutOff              = "CUT_OFF"
@@ -297,15 +285,14 @@ const (
 
 // Scans and adoptions.
 const (
-	UnknownDetector    = "UNKNOWN_DETECTOR"
-	NotScanned         = "NOT_SCANNED"
-	UnknownCandidate   = "UNKNOWN_CANDIDATE"
-	AmbiguousCandidate = "AMBIGUOUS_CANDIDATE"
-	NotAdoptable       = "NOT_ADOPTABLE"
-	CandidateGone      = "CANDIDATE_GONE"
-	CandidateManaged   = "CANDIDATE_MANAGED"
-	NotAdopted         = "NOT_ADOPTED"
-	NotRestartable     = "NOT_RESTARTABLE"
+	UnknownDetector  = "UNKNOWN_DETECTOR"
+	NotScanned       = "NOT_SCANNED"
+	UnknownCandidate = "UNKNOWN_CANDIDATE"
+	NotAdoptable     = "NOT_ADOPTABLE"
+	CandidateGone    = "CANDIDATE_GONE"
+	CandidateManaged = "CANDIDATE_MANAGED"
+	NotAdopted       = "NOT_ADOPTED"
+	NotRestartable   = "NOT_RESTARTABLE"
 )
 
 // Removals.
@@ -403,15 +390,14 @@ const (
 
 // Requests about rollouts.
 const (
-	UnknownRollout   = "UNKNOWN_ROLLOUT"
-	AmbiguousRollout = "AMBIGUOUS_ROLLOUT"
-	RolloutOverlaps  = "ROLLOUT_OVERLAPS"
-	ImpossibleSet    = "IMPOSSIBLE_SET"
-	RolloutNotFit    = "ROLLOUT_NOT_FIT"
-	StartPassed      = "START_PASSED"
-	ApproverStarted  = "APPROVER_STARTED"
-	WaveRejected     = "WAVE_REJECTED"
-	PlanInterrupted  = "PLAN_INTERRUPTED"
+	UnknownRollout  = "UNKNOWN_ROLLOUT"
+	RolloutOverlaps = "ROLLOUT_OVERLAPS"
+	ImpossibleSet   = "IMPOSSIBLE_SET"
+	RolloutNotFit   = "ROLLOUT_NOT_FIT"
+	StartPassed     = "START_PASSED"
+	ApproverStarted = "APPROVER_STARTED"
+	WaveRejected    = "WAVE_REJECTED"
+	PlanInterrupted = "PLAN_INTERRUPTED"
 )
 
 var entries = []Entry{
@@ -441,34 +427,9 @@ var entries = []Entry{
 		"garrison up AGENT --on SELECTOR",
 	},
 	{
-		AmbiguousCandidate, []string{"garrison"},
-		"Several processes or services of the server's last scan have that name. Use an id.",
-		"garrison instance adopt SERVER --list --listening",
-	},
-	{
-		AmbiguousImage, []string{"registry", "image-catalog"},
-		"The reference matches several images. Use more of the id.",
-		"garrison image list -o wide",
-	},
-	{
-		AmbiguousIntent, []string{"registry"},
-		"The prefix matches the ids of several intents, which the message names. Use a longer prefix: ids are in order of time, and those of one minute begin alike.",
-		"garrison intent list",
-	},
-	{
-		AmbiguousRollout, []string{"registry"},
-		"The prefix matches the ids of several rollouts, which the message names. Use a longer prefix: ids are in order of time, and those of one minute begin alike.",
-		"garrison rollout list",
-	},
-	{
-		AmbiguousServer, []string{"registry"},
-		"The prefix matches the ids of several servers. Use a longer prefix, or the name.",
-		"garrison server list -o wide",
-	},
-	{
-		AmbiguousTask, []string{"task-dispatcher"},
-		"The prefix matches several tasks. Use a longer one.",
-		"garrison task list -o wide",
+		Ambiguous, []string{"registry", "image-catalog", "task-dispatcher", "garrison"},
+		"What was given is the beginning of several ids, or the name of several processes; the message names them. Use a longer prefix, or the name. Ids are in order of time: those of one minute begin alike.",
+		"the same with more of the id, from the list with -o wide",
 	},
 	{
 		AnswerTooLarge, []string{"registry", "image-catalog", "task-dispatcher", "access"},
@@ -516,11 +477,6 @@ var entries = []Entry{
 		"garrison server clean SERVER --receipt FILE, with what executor uninstall --tombstone FILE -o json printed on that machine",
 	},
 	{
-		BadCursor, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"The cursor does not come from an earlier page of this list.",
-		"the list without --cursor",
-	},
-	{
 		BadDeclaration, []string{"garrison"},
 		"A file is not valid: it is no YAML, JSON or INI of the expected form, a key is unknown or is there twice, a value has the wrong form, or it is too large or too deep.",
 		"garrison apply --help; garrison import --help; garrison export shows the form",
@@ -529,11 +485,6 @@ var entries = []Entry{
 		BadDependency, []string{"registry"},
 		"The agent has more dependencies than an agent may have.",
 		"garrison agent update AGENT --needs AGENT",
-	},
-	{
-		BadDescription, []string{"registry", "image-catalog"},
-		"The description is too long or has characters that cannot be printed.",
-		"a shorter --description",
 	},
 	{
 		BadDriftPolicy, []string{"registry"},
@@ -606,29 +557,19 @@ var entries = []Entry{
 		"the name in lower-case letters, digits, inner dashes and underscores",
 	},
 	{
-		BadNote, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"A note or a reason is longer than 500 bytes or has characters that are not printable.",
-		"the same with a shorter text on one line",
-	},
-	{
 		BadOwner, []string{"registry"},
 		"The record of what garrison apply declares is not valid: an owner without a name, or too many owners or fields.",
 		"fewer fields in the file, or one file set for fewer owners",
 	},
 	{
-		BadPage, []string{"registry", "task-dispatcher"},
-		"The page is larger than the service allows.",
-		"the list with a smaller --limit",
+		BadPage, []string{"registry", "image-catalog", "task-dispatcher", "access"},
+		"The page is larger than the service allows, or the cursor does not come from an earlier page of this list.",
+		"the list with a smaller --limit, without --cursor",
 	},
 	{
 		BadReach, []string{"registry"},
 		"A default must say which servers it installs on: new ones only, or all.",
 		"garrison env default set ENVIRONMENT AGENT --reach new, or --reach all",
-	},
-	{
-		BadReason, []string{"registry", "image-catalog", "access"},
-		"The reason is too long, or cannot be printed on one line.",
-		"a shorter -m TEXT",
 	},
 	{
 		BadRecipe, []string{"garrison"},
@@ -676,6 +617,11 @@ var entries = []Entry{
 		"garrison instance show SERVER AGENT, then garrison configure AGENT --set NAME=VALUE --on SERVER, or garrison server label SERVER LABEL=VALUE",
 	},
 	{
+		BadText, []string{"registry", "image-catalog", "task-dispatcher", "access"},
+		"A reason, a note or a description is missing, is too long, or has characters that cannot be printed.",
+		"the same with a shorter text on one line",
+	},
+	{
 		BadTombstone, []string{"executor"},
 		"The tombstone is not valid, or not signed by the server's registry. It is ignored: nothing was changed, and agents keep running.",
 		"executor status there; garrison server clean SERVER --tombstone",
@@ -694,11 +640,6 @@ var entries = []Entry{
 		BadVersion, []string{"garrison", "image-catalog"},
 		"The version is not a semantic version, such as 1.2.3.",
 		"--version 1.2.3",
-	},
-	{
-		BadWait, []string{"registry"},
-		"The requested wait is longer than the service allows.",
-		"the same request with a shorter wait",
 	},
 	{
 		BadWanted, []string{"registry"},
@@ -1531,11 +1472,6 @@ var entries = []Entry{
 		"garrison image verify FILE",
 	},
 	{
-		NoTaskNamed, []string{"task-dispatcher"},
-		"The request names no task.",
-		"garrison task list",
-	},
-	{
 		NoTombstone, []string{"executor"},
 		"A document declares the server dead without the tombstone that its registry signs. It is ignored, and agents keep running.",
 		"garrison server show SERVER; when it is to go: garrison server clean SERVER --tombstone > FILE, then there executor uninstall --tombstone FILE",
@@ -1862,33 +1798,18 @@ var entries = []Entry{
 	},
 	{
 		TooLarge, []string{"garrison", "image-catalog", "executor"},
-		"The image exceeds the size limit.",
+		"The image exceeds the limit of its size or of its files.",
 		"a smaller directory; garrison image build --help",
 	},
 	{
-		TooManyBlocks, []string{"registry"},
-		"There are as many blocks as the registry keeps.",
-		"garrison block list; garrison block remove BLOCK -m WHY",
+		TooMany, []string{"registry", "executor"},
+		"There are as many holds, blocks, defaults of an environment or critical sections of a server as there may be.",
+		"the list of them, and to end one",
 	},
 	{
 		TooManyBroken, []string{"registry"},
 		"The rollout broke more servers than it may, so it halted. Servers that were broken before, and servers that were broken when the rollout was resumed, do not count.",
 		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
-	},
-	{
-		TooManyDefaults, []string{"registry"},
-		"The environment has as many defaults as one environment may.",
-		"garrison env default unset ENVIRONMENT AGENT",
-	},
-	{
-		TooManyEntries, []string{"executor"},
-		"The image has more files than an image may have. Nothing was changed.",
-		"fewer files, such as one archive of them, then garrison image build DIR",
-	},
-	{
-		TooManyHolds, []string{"registry"},
-		"There are as many holds as the registry keeps.",
-		"garrison hold list; garrison unhold AGENT --on SELECTOR",
 	},
 	{
 		TooManyInstances, []string{"registry"},
@@ -1899,11 +1820,6 @@ var entries = []Entry{
 		TooManyReaders, []string{"registry", "executor"},
 		"As many people read output of agents on the server as it allows at a time.",
 		"the same command again, after another one ended",
-	},
-	{
-		TooManySections, []string{"executor"},
-		"The server has as many critical sections as it may have at once.",
-		"executor busy list; executor busy end --name NAME",
 	},
 	{
 		TooManyServers, []string{"registry"},

@@ -54,13 +54,13 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		"too long":       {"BAD_DURATION", create(func(q *c) { q.ValidFor = durationpb.New(401 * 24 * time.Hour) })},
 		"too short":      {"BAD_DURATION", create(func(q *c) { q.ValidFor = durationpb.New(0) })},
 		"an unknown one": {"UNKNOWN_USER", func() error { return w.revoke("zoe", "") }},
-		"a long reason":  {"BAD_REASON", func() error { return w.revoke("ann", strings.Repeat("x", 257)) }},
-		"an odd reason":  {"BAD_REASON", func() error { return w.revoke("ann", "a\x1b[2J") }},
+		"a long reason":  {"BAD_TEXT", func() error { return w.revoke("ann", strings.Repeat("x", 257)) }},
+		"an odd reason":  {"BAD_TEXT", func() error { return w.revoke("ann", "a\x1b[2J") }},
 		"another's key to renew": {"BAD_KEY", func() error {
 			_, err := w.renew(w.admin, taken.public)
 			return err
 		}},
-		"a wrong cursor": {"BAD_CURSOR", func() error {
+		"a wrong cursor": {"BAD_PAGE", func() error {
 			_, err := call[*accessv1.ListUsersResponse](w, w.admin, "ListUsers",
 				&accessv1.ListUsersRequest{Page: &apiv1.Page{Cursor: "A B"}})
 			return err

@@ -50,7 +50,7 @@ var wrongRequests = []struct {
 	method, code string
 	ask          proto.Message
 }{
-	{"CheckFleet", "BAD_CURSOR", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Cursor: "nowhere"}}},
+	{"CheckFleet", "BAD_PAGE", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Cursor: "nowhere"}}},
 	{"CheckFleet", "BAD_PAGE", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Limit: 5000}}},
 	{"CheckFleet", "UNKNOWN_AGENT", &registryv1.CheckFleetRequest{Agent: "ghost"}},
 	{"QuarantineServer", "EMPTY_SELECTOR", &registryv1.QuarantineServerRequest{}},
@@ -58,7 +58,7 @@ var wrongRequests = []struct {
 	{"QuarantineServer", "NOT_ALIVE", &registryv1.QuarantineServerRequest{Server: "later"}},
 	{"ReleaseServer", "NOT_ALIVE", &registryv1.ReleaseServerRequest{Server: "later"}},
 	{"RevokeServer", "NOT_ALIVE", &registryv1.RevokeServerRequest{Server: "later"}},
-	{"RevokeServer", "BAD_REASON", &registryv1.RevokeServerRequest{Server: "one", Reason: "a\nb"}},
+	{"RevokeServer", "BAD_TEXT", &registryv1.RevokeServerRequest{Server: "one", Reason: "a\nb"}},
 	{"RecordCleanUp", "UNKNOWN_SERVER", cleanUp("unknown", 1, nil)},
 	{"CreateToken", "BAD_USES", &registryv1.CreateTokenRequest{Name: "a"}},
 	{"CreateToken", "UNKNOWN_ENVIRONMENT", &registryv1.CreateTokenRequest{Name: "a", Uses: 1, Environment: "none"}},
@@ -212,7 +212,7 @@ var wrongRequests = []struct {
 	{"ListInstances", "UNKNOWN_AGENT", &registryv1.ListInstancesRequest{Agent: "wep"}},
 	{"ListInstances", "UNKNOWN_SERVER", &registryv1.ListInstancesRequest{Server: "ones"}},
 	{
-		"GetIntent", "BAD_WAIT",
+		"GetIntent", "BAD_DURATION",
 		&registryv1.GetIntentRequest{
 			IntentId: "00000000-0000-0000-0000-000000000000", Wait: durationpb.New(time.Minute),
 		},

@@ -189,7 +189,7 @@ func TestAnIntentIsFoundByAPrefixThatNoOtherHas(t *testing.T) {
 		t.Errorf("the start of one id: have %v, %v", r, err)
 	}
 	_, err = ask[*registryv1.GetIntentResponse](s, "GetIntent", &registryv1.GetIntentRequest{IntentId: first[:20]})
-	if text := fmt.Sprint(err); codeOf(err) != code.AmbiguousIntent || !strings.Contains(text, first) ||
+	if text := fmt.Sprint(err); codeOf(err) != code.Ambiguous || !strings.Contains(text, first) ||
 		!strings.Contains(text, second) {
 		t.Errorf("the start of two ids: %v", err)
 	}

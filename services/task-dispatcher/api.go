@@ -69,7 +69,7 @@ func (a *api) listTasks(
 	}
 	if c := q.GetPage().GetCursor(); c != "" {
 		if f.Before, err = strconv.ParseUint(c, 10, 64); err != nil || f.Before == 0 {
-			return nil, fault.Refusef(fault.Invalid, code.BadCursor,
+			return nil, fault.Refusef(fault.Invalid, code.BadPage,
 				"invalid cursor %.80q: pass next_cursor of an answer", c).
 				Try("garrison task list")
 		}
@@ -163,7 +163,7 @@ func (a *api) getTask(
 // find returns the task with an id, or with an id that starts with prefix and no other does.
 func (a *api) find(ctx context.Context, prefix string) (t *taskv1.Task, err error) {
 	if prefix == "" {
-		return nil, fault.Refusef(fault.Invalid, code.NoTaskNamed, "no task was named").Try("garrison task list")
+		return nil, fault.Refusef(fault.Invalid, code.Malformed, "no task was named").Try("garrison task list")
 	}
 	err = a.decider.Query(ctx, func() error {
 		found := a.view.Known(prefix, 2)
@@ -176,7 +176,7 @@ func (a *api) find(ctx context.Context, prefix string) (t *taskv1.Task, err erro
 			a.live.fill(t)
 			return nil
 		}
-		return fault.Refusef(fault.Invalid, code.AmbiguousTask, "several tasks start with %q", prefix).
+		return fault.Refusef(fault.Invalid, code.Ambiguous, "several tasks start with %q", prefix).
 			Near(found[0].Task.Id + ", " + found[1].Task.Id).Try("garrison task list")
 	})
 	return t, err

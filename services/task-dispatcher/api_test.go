@@ -169,7 +169,7 @@ func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
 				&dispatcherv1.GetTaskRequest{Task: known[:8] + "x"})
 			return err
 		},
-		"NO_TASK_NAMED": func() error {
+		"MALFORMED": func() error {
 			_, err := call[*dispatcherv1.GetTaskResponse](w, "GetTask", &dispatcherv1.GetTaskRequest{})
 			return err
 		},
@@ -183,7 +183,7 @@ func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
 				&dispatcherv1.GetDocumentRequest{ServerId: serverID(77)})
 			return err
 		},
-		"BAD_CURSOR": func() error {
+		"BAD_PAGE": func() error {
 			_, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks",
 				&dispatcherv1.ListTasksRequest{Page: &apiv1.Page{Cursor: "x"}})
 			return err

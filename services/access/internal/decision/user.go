@@ -105,7 +105,7 @@ func created(p trust.Person) *userv1.Created {
 func Revoke(v *view.View, name, reason string, at time.Time) ([]ledger.Draft, error) {
 	if len(reason) > maxReason || !utf8.ValidString(reason) ||
 		strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return nil, refuse(fault.Invalid, code.BadReason, "a reason must be printable and have %d bytes at most",
+		return nil, refuse(fault.Invalid, code.BadText, "a reason must be printable and have %d bytes at most",
 			maxReason)
 	}
 	u, err := v.User(name, at)

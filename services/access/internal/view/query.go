@@ -55,7 +55,7 @@ func (v *View) OwnerOf(account, public string) string {
 // Users returns one page of the users, by name, as they are at a time, and the cursor of the next page.
 func (v *View) Users(p *apiv1.Page, at time.Time) ([]*userv1.User, string, error) {
 	if c := p.GetCursor(); c != "" && ident.CheckName("cursor", c) != nil {
-		return nil, "", fault.Refusef(fault.Invalid, code.BadCursor,
+		return nil, "", fault.Refusef(fault.Invalid, code.BadPage,
 			"invalid cursor %.80q: pass next_cursor of an answer", c).From(ledger.Access)
 	}
 	var names []string

@@ -79,7 +79,7 @@ func (s Sections) Begin(ctx context.Context, x Section) (Section, error) {
 		return x, err
 	}
 	if len(last) >= MaxSections && !slices.ContainsFunc(last, func(o Section) bool { return o.Name == x.Name }) {
-		return x, fault.Refusef(fault.Invalid, code.TooManySections,
+		return x, fault.Refusef(fault.Invalid, code.TooMany,
 			"%d critical sections last already; that is the most", len(last)).Try("executor busy list").From("executor")
 	}
 	data, err := json.Marshal(x)

@@ -112,7 +112,7 @@ func (u *unpacker) all() error {
 			continue
 		}
 		if u.entries++; u.entries > u.limits.Entries {
-			return refuse(code.TooManyEntries, "the archive has more than the %d entries that its manifest says",
+			return refuse(code.TooLarge, "the archive has more than the %d entries that its manifest says",
 				u.limits.Entries)
 		}
 		u.limits.Writing(EntryBytes)
@@ -173,7 +173,7 @@ func (u *unpacker) parents(name string) error {
 		return err
 	}
 	if u.made.Len() > 4*int(u.limits.Entries)+1024 {
-		return refuse(code.TooManyEntries, "the archive implies more directories than its entries explain")
+		return refuse(code.TooLarge, "the archive implies more directories than its entries explain")
 	}
 	u.made.Add(dir, tar.TypeDir)
 	return u.wrap(dir, u.root.Mkdir(dir, 0o755))

@@ -95,7 +95,7 @@ var dishonest = map[string]struct {
 	"not UTF-8": {code.BadName, []imagetest.File{file("a\xff")}},
 	"new line":  {code.BadName, []imagetest.File{file("a\nb")}},
 	"too many": {
-		code.TooManyEntries,
+		code.TooLarge,
 		[]imagetest.File{
 			file("1"), file("2"), file("3"), file("4"), file("5"), file("6"), file("7"), file("8"), file("9"),
 			file("10"), file("11"),

@@ -175,7 +175,7 @@ func (v *View) ambiguous(ref string, ids []string) error {
 		i, _ := v.images.Get(id)
 		names = append(names, ident.Short(id)+" ("+Label(i.Manifest)+")")
 	}
-	return refuse(fault.Invalid, code.AmbiguousImage, "%q names more than one image: %s",
+	return refuse(fault.Invalid, code.Ambiguous, "%q names more than one image: %s",
 		ref, strings.Join(names, ", ")).
 		Try("garrison image list")
 }

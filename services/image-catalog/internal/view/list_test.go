@@ -123,7 +123,7 @@ func TestAForeignCursorIsRefused(t *testing.T) {
 	w := newWorld()
 	for _, cursor := range []string{"!", "abc", writeCursor("a", "b")} {
 		_, err := w.List(&catalogv1.ListImagesRequest{Page: &apiv1.Page{Cursor: cursor}})
-		if fault.RefusalOf(err).GetCode() != "BAD_CURSOR" {
+		if fault.RefusalOf(err).GetCode() != "BAD_PAGE" {
 			t.Errorf("%q: %v", cursor, err)
 		}
 	}

@@ -132,7 +132,7 @@ func TestAVersionForTwoPlatformsIsAmbiguous(t *testing.T) {
 	w := newWorld()
 	a, b := w.active(t, manifest("a", "1.0.0", "amd64", "x")), w.active(t, manifest("a", "1.0.0", "arm64", "y"))
 	_, err := w.Resolve("a@1.0.0")
-	if fault.RefusalOf(err).GetCode() != "AMBIGUOUS_IMAGE" || !strings.Contains(err.Error(), a[:8]) ||
+	if fault.RefusalOf(err).GetCode() != "AMBIGUOUS" || !strings.Contains(err.Error(), a[:8]) ||
 		!strings.Contains(err.Error(), b[:8]) {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func findCandidate(ctx context.Context, env *cli.Env, server, text string) (stri
 		Try: "garrison server refresh " + server + " --scan; garrison instance adopt " + server + " --list --listening",
 	}
 	if len(match) > 1 {
-		refusal.Code, refusal.Nearest = code.AmbiguousCandidate, ""
+		refusal.Code, refusal.Nearest = code.Ambiguous, ""
 		refusal.Message = fmt.Sprintf("%q names %d candidates: %s", text, len(match), strings.Join(match, ", "))
 	}
 	return "", cli.Refuse(fault.NotFound, refusal)

@@ -112,8 +112,8 @@ func (c Column[T]) cell(v View, row T) string {
 }
 
 // fit returns the columns of a table as they fit into a width. Columns that say nothing in all rows, but for the first,
-// and then the widest ones are printed below their rows, those behind the second first. Nothing is left out: a cell that
-// says nothing needs no line, and a later part of the list may have a value.
+// and then the widest ones are printed below their rows, those behind the second first. Nothing is left out: a cell
+// that says nothing needs no line, and a later part of the list may have a value.
 func fit[T any](v View, columns []Column[T], rows []T, headers bool, width int) []Column[T] {
 	if width <= 0 || len(rows) == 0 || total(widths(v, columns, rows, headers)) <= width {
 		return columns

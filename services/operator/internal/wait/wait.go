@@ -57,7 +57,7 @@ func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []st
 		switch id, err := fleet.RolloutID(ctx, env, words[0]); {
 		case err == nil:
 			return rollout.Follow(ctx, env, id, timeout, quiet)
-		case !fault.Is(err, fault.NotFound) && fault.RefusalOf(err).GetCode() != code.AmbiguousRollout:
+		case !fault.Is(err, fault.NotFound) && fault.RefusalOf(err).GetCode() != code.Ambiguous:
 			return err // what is no rollout may be an intent or a task
 		}
 	}
@@ -91,7 +91,7 @@ func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []st
 
 // taskOnly reports whether a word that is too short for an intent, or begins several, begins one task.
 func taskOnly(ctx context.Context, env *cli.Env, word string, err error) bool {
-	if !fault.Is(err, fault.Invalid) && fault.RefusalOf(err).GetCode() != code.AmbiguousIntent {
+	if !fault.Is(err, fault.Invalid) && fault.RefusalOf(err).GetCode() != code.Ambiguous {
 		return false
 	}
 	_, none := fleet.Task(ctx, env, word)

@@ -28,7 +28,7 @@ func TestAnInstallKeepsTheOriginsOfItsInstances(t *testing.T) {
 		i.Ask = &intentv1.Intent_Install{Install: &intentv1.Install{
 			Agent: "web", On: &intentv1.Selector{All: true}, Origins: map[string]string{"s": bad},
 		}}
-		if d := w.decide("install", i); d.Refusal.GetCode() != code.BadDescription {
+		if d := w.decide("install", i); d.Refusal.GetCode() != code.BadText {
 			t.Errorf("%q: %v", bad, d.Refusal)
 		}
 	}

@@ -70,7 +70,7 @@ func TestASelectorReturnsLivingServersOrARefusal(t *testing.T) {
 			"labels of one that is only invited",
 			&intentv1.Selector{Labels: map[string]string{"os": "smartos"}}, "NO_SERVERS",
 		},
-		{"a prefix of two", &intentv1.Selector{Servers: []string{"0a"}}, "AMBIGUOUS_SERVER"},
+		{"a prefix of two", &intentv1.Selector{Servers: []string{"0a"}}, "AMBIGUOUS"},
 		{"a prefix of a dead one", &intentv1.Selector{Servers: []string{"0b"}}, "UNKNOWN_SERVER"},
 		{"one that is only invited", &intentv1.Selector{Servers: []string{"next"}}, "NOT_ALIVE"},
 		{

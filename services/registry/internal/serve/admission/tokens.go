@@ -151,7 +151,7 @@ func (a *Tokens) Revoke(
 	ctx context.Context, c bus.Caller, q *registryv1.RevokeTokenRequest,
 ) (*registryv1.RevokeTokenResponse, error) {
 	if !request.Printable(q.Reason, request.MaxDescription) {
-		return nil, request.Invalid(code.BadDescription,
+		return nil, request.Invalid(code.BadText,
 			"a reason must be printable and have %d bytes at most", request.MaxDescription)
 	}
 	r := a.admission.records

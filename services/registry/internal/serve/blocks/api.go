@@ -67,7 +67,7 @@ func (a *API) Add(
 			}
 		}
 		if n := r.View.BlockCount(); len(drafts) > 0 && n+len(drafts) > MostBlocks {
-			return nil, fault.Refusef(fault.Conflict, code.TooManyBlocks, "there are %d blocks; %d are the most", n,
+			return nil, fault.Refusef(fault.Conflict, code.TooMany, "there are %d blocks; %d are the most", n,
 				MostBlocks).Try("garrison block list; garrison block remove BLOCK -m WHY")
 		}
 		return drafts, nil

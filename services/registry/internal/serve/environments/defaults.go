@@ -171,7 +171,7 @@ func (a *Defaults) fits(q *registryv1.SetDefaultRequest) (*environmentv1.Default
 	}
 	have := e.Defaults[q.Agent]
 	if have == nil && len(e.Defaults) >= maxDefaults {
-		return nil, request.Invalid(code.TooManyDefaults, "environment %q has %d defaults; %d are the most", e.Name,
+		return nil, request.Invalid(code.TooMany, "environment %q has %d defaults; %d are the most", e.Name,
 			len(e.Defaults), maxDefaults)
 	}
 	if err := metadata.CheckKeptSecret(have.GetMetadata(), q.Metadata); err != nil {

@@ -102,7 +102,7 @@ func (a holds) put(p table.Put[*holdv1.Hold]) ([]ledger.Draft, error) {
 	body := &holdv1.Hold{Agent: next.Agent, On: next.On, Until: next.Until}
 	drafts := append(a.passed(p.Key), r.ByCaller(p.Caller, ledger.Hold, p.Key, body))
 	if n := r.View.HoldCount() - (len(drafts) - 1); p.Have == nil && next.Agent != "" && n >= mostHolds {
-		return nil, fault.Refusef(fault.Conflict, code.TooManyHolds, "there are %d holds; %d are the most", n,
+		return nil, fault.Refusef(fault.Conflict, code.TooMany, "there are %d holds; %d are the most", n,
 			mostHolds).Try("garrison hold list; garrison unhold AGENT --on SELECTOR")
 	}
 	return drafts, nil

@@ -52,7 +52,7 @@ func (a *API) Get(
 	}
 	wait := q.GetWait().AsDuration()
 	if wait < 0 || wait > longestWait {
-		return nil, request.Invalid(code.BadWait, "a wait of %v; want 0 to %v", wait, longestWait)
+		return nil, request.Invalid(code.BadDuration, "a wait of %v; want 0 to %v", wait, longestWait)
 	}
 	until, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -112,7 +112,7 @@ func (a *API) prefixed(prefix string) (found *intentv1.Record, err error) {
 			more, ids = fmt.Sprintf(" and %d more", n-mostMatches), ids[:mostMatches]
 		}
 		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
-			Code: code.AmbiguousIntent, Try: "a longer prefix, or the whole id",
+			Code: code.Ambiguous, Try: "a longer prefix, or the whole id",
 			Message: fmt.Sprintf("%q matches several intents: %s%s", prefix, strings.Join(ids, ", "), more),
 		})
 	}
@@ -149,7 +149,7 @@ func (a *API) List(
 	}
 	if c := q.Page.GetCursor(); c != "" {
 		if f.Before, err = strconv.ParseUint(c, 10, 64); err != nil || f.Before == 0 {
-			return nil, request.Invalid(code.BadCursor, "cursor %q is not one that a list returned", c)
+			return nil, request.Invalid(code.BadPage, "cursor %q is not one that a list returned", c)
 		}
 	}
 	resp := &registryv1.ListIntentsResponse{}
@@ -179,7 +179,7 @@ func (a *API) Withdraw(
 		return nil, err
 	}
 	if len(q.Reason) > request.MaxReason || !utf8.ValidString(q.Reason) {
-		return nil, request.Invalid(code.BadReason, "a reason is text of at most %d bytes", request.MaxReason)
+		return nil, request.Invalid(code.BadText, "a reason is text of at most %d bytes", request.MaxReason)
 	}
 	var record *intentv1.Record
 	err := a.records.Decider.Retry(ctx, func(ctx context.Context) (err error) {

@@ -91,7 +91,7 @@ func (r *Records) Find(reference string) (*serverv1.Server, error) {
 	if refusal == nil {
 		return s, nil
 	}
-	if refusal.Code == code.AmbiguousServer {
+	if refusal.Code == code.Ambiguous {
 		return nil, fault.Refuse(fault.Conflict, refusal)
 	}
 	return nil, request.NotFound(refusal)

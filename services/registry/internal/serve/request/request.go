@@ -74,7 +74,7 @@ func CheckLabels(labels map[string]string) error {
 // CheckDescription refuses a description that is too long or not printable.
 func CheckDescription(s string) error {
 	if !Printable(s, MaxDescription) {
-		return Invalid(code.BadDescription,
+		return Invalid(code.BadText,
 			"a description must be printable and have %d bytes at most", MaxDescription)
 	}
 	return nil
@@ -185,7 +185,7 @@ func SameOwners(a, b []*ownerv1.FieldOwner) bool {
 // CheckOrigin refuses the name that a record has in another system when it is no line of text.
 func CheckOrigin(origin string) error {
 	if !Printable(origin, maxOrigin) {
-		return Invalid(code.BadDescription, "an origin must be printable and have %d bytes at most", maxOrigin)
+		return Invalid(code.BadText, "an origin must be printable and have %d bytes at most", maxOrigin)
 	}
 	return nil
 }

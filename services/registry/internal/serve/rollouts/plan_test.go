@@ -363,7 +363,7 @@ func TestAWrongRequestAboutARolloutIsRefused(t *testing.T) {
 		"it repairs":       {&plan{Intent: up(nil), Repair: true}, code.Malformed},
 		"steps, and every": {&plan{Intent: up(nil), EveryAgent: true}, code.Malformed},
 		"a page":           {&plan{Intent: up(nil), Page: far}, code.BadPage},
-		"a cursor":         {&plan{Intent: up(nil), Page: &apiv1.Page{Cursor: "x"}}, code.BadCursor},
+		"a cursor":         {&plan{Intent: up(nil), Page: &apiv1.Page{Cursor: "x"}}, code.BadPage},
 	} {
 		if have := recordstest.Code(f.World, f.api.plan, c.q); have != c.want {
 			t.Errorf("a plan, %s: %q; want %s", name, have, c.want)
