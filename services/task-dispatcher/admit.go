@@ -19,8 +19,8 @@ import (
 const (
 	// maxAdmitted is the most tasks that one pass assigns.
 	maxAdmitted = 500
-	// maxOpened is the most tasks that one pass puts into the queue.
-	maxOpened = 2000
+	// maxOpened is the most tasks that one pass puts into the queue: the next pass assigns what became free meanwhile.
+	maxOpened = 250
 )
 
 // work is what one pass of admit records, all of it under one claim.

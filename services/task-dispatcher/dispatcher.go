@@ -79,7 +79,7 @@ type Config struct {
 	TaskDeadline   time.Duration // how long a task may be under way until that is learnt
 	LeastDeadline  time.Duration // and how long at least once it is; TaskDeadline when that is shorter
 	MostDeadline   time.Duration // and at most; TaskDeadline when that is longer
-	TakeOverAfter  time.Duration // how long the leader may be idle while tasks are ready
+	TakeOverAfter  time.Duration // how long the leader may be idle while work is due
 	Debug          *debug.State  // takes what a debug socket shows; may be nil
 	Metrics        *metrics.Set  // takes what is measured; may be nil
 	Log            zerolog.Logger

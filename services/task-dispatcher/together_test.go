@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
@@ -17,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/view"
 )
@@ -49,13 +51,21 @@ func (w *world) replay(concurrency int) (ended map[string]task.State) {
 	w.t.Helper()
 	states, about := map[string]task.State{}, map[string]string{}
 	busy, underWay := map[string]string{}, 0
+	last := map[string]*instancev1.Wanted{} // by server and agent
 	ended = map[string]task.State{}
 	for _, f := range w.ledgerFacts() {
 		what := f.Name()
+		if b, ok := f.Body.(*instancev1.Wanted); ok {
+			last[f.Key] = b
+		}
 		if f.Noun != ledger.Task || what == "claimed" {
 			continue
 		}
 		if q := task.Opened(f.Body); q != nil {
+			wanted := last[ledger.Key(q.ServerId, q.Agent)]
+			if instance.Overtaken(f.Body, wanted.GetInstanceId(), wanted.GetGeneration()) {
+				continue
+			}
 			if states[f.Key] != "" {
 				w.t.Errorf("task %s was opened twice", f.Key)
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	noun "github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
@@ -21,6 +22,7 @@ func Check(facts []ledger.Fact, acknowledged []string) []error {
 	c := &checker{
 		ids:     map[string]uint64{},
 		decided: map[string]int{}, open: map[string]string{}, tasks: map[string]*task{},
+		last:        map[string]decision{},
 		generations: map[string]bool{}, instances: map[string]map[string]bool{}, dead: map[string]bool{},
 	}
 	waves := newRollouts(c.breaks)
@@ -48,12 +50,19 @@ type task struct {
 	last    ledger.Fact
 }
 
+// decision is what was decided last about an instance.
+type decision struct {
+	instance   string
+	generation uint64
+}
+
 type checker struct {
 	ids         map[string]uint64          // the sequence of each fact, by its id
 	decided     map[string]int             // how often an intent was decided
 	open        map[string]string          // the task between assigned and its end, by server and agent
 	tasks       map[string]*task           // by id
-	generations map[string]bool            // instance, generation and attempt for which a task was queued
+	generations map[string]bool            // instance, generation and attempt for which a task was opened
+	last        map[string]decision        // about each instance, by server and agent
 	instances   map[string]map[string]bool // agents wanted, by server
 	dead        map[string]bool
 	broken      []error
@@ -77,8 +86,12 @@ func (c *checker) fold(f ledger.Fact) {
 			c.breaks(f, "intent %s is decided again", f.Key)
 		}
 	case *instancev1.Wanted:
+		c.last[f.Key] = decision{b.InstanceId, b.Generation}
 		c.wanted(f, b)
+	case *instancev1.Unwanted:
+		c.last[f.Key] = decision{b.InstanceId, b.Generation}
 	case *instancev1.Gone:
+		delete(c.last, f.Key)
 		server, agent, _ := cutKey(f.Key)
 		delete(c.instances[server], agent)
 	case *serverv1.Dead:
@@ -125,6 +138,10 @@ func (c *checker) task(f ledger.Fact) {
 		return // about the admission of all tasks, not about one
 	}
 	if q := noun.Opened(f.Body); q != nil {
+		d := c.last[ledger.Key(q.GetServerId(), q.GetAgent())]
+		if instance.Overtaken(f.Body, d.instance, d.generation) {
+			return
+		}
 		c.opened(f, q)
 	}
 	t, ok := c.tasks[f.Key]

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -81,6 +82,15 @@ func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) *inst
 	awaitTask(i, b.RevertedIntentId)
 	settle(i, f.At, reason)
 	return i
+}
+
+// Overtaken reports whether a fact opens and assigns a task for what is no longer wanted: its instance, which has that id
+// and generation, was decided anew before the fact was stored, or is gone. Such a fact changes nothing, and the task does
+// not exist. A task that was queued before ends by a fact instead.
+func Overtaken(body proto.Message, id string, generation uint64) bool {
+	a, ok := body.(*taskv1.Assigned)
+	q := a.GetOpened()
+	return ok && q.GetInstanceId() != "" && (q.InstanceId != id || q.Generation != generation)
 }
 
 // ApplyTask folds the state of a task into the instance that it changes. A task of another

@@ -58,6 +58,10 @@ func (c *Check) breaks(f ledger.Fact, format string, args ...any) {
 func (c *Check) task(f ledger.Fact) {
 	t := c.tasks[f.Key]
 	if q := task.Opened(f.Body); t == nil && q != nil && c.ours(q.GetServerId()) {
+		i := c.instances[ledger.Key(q.GetServerId(), q.GetAgent())]
+		if instance.Overtaken(f.Body, i.GetId(), i.GetGeneration()) {
+			return
+		}
 		t = &taskFacts{server: q.GetServerId(), deadline: q.GetDeadline().AsTime()}
 		c.tasks[f.Key] = t
 	}

@@ -203,6 +203,12 @@ func (v *View) applyTask(f ledger.Fact) bool {
 	}
 	have := row(v.tasks, f.Key)
 	next, fit := task.Apply(have, f)
+	if have == nil && fit {
+		i := row(v.instances, ledger.Key(next.ServerId, next.Agent))
+		if instance.Overtaken(f.Body, i.GetId(), i.GetGeneration()) {
+			return false
+		}
+	}
 	if !fit {
 		return follow(v.tasks, f, next, false)
 	}

@@ -35,7 +35,7 @@ func main() {
 			config.Checked(fs, &c.MostDeadline, "task-deadline-most", dispatcher.DefaultMostDeadline,
 				"how long at most once it did; at least --task-deadline", lasting)
 			config.Checked(fs, &c.TakeOverAfter, "take-over-after", dispatcher.DefaultTakeOverAfter,
-				"how long the leader may be idle while tasks are ready, before this process takes over", lasting)
+				"how long the leader may be idle while work is due, before this process takes over", lasting)
 		},
 		Run: func(ctx context.Context, e process.Env) error {
 			c.Conn, c.Store, c.AcceptLedger, c.Log = e.Conn, e.Store, e.AcceptLedger, e.Log

@@ -2,13 +2,13 @@ package admission
 
 import "time"
 
-// Situation is what a process knows about the leader, the process that moves tasks out of the queue.
+// Situation is what a process knows about the leader, the process that opens tasks and moves them out of the queue.
 type Situation struct {
 	Leads    bool   // this process is the leader, under its own claim
 	Led      bool   // the last claim is this process's own, whether or not it relies on it
 	Claim    uint64 // the sequence of the last claim; 0 before the first one
 	Progress uint64 // the sequence of the last fact with which a leader moved a task, or claimed
-	Work     bool   // a queued task could be moved now
+	Work     bool   // a task could be opened, or a queued one moved, now
 }
 
 // TakeOver decides when a process takes over as the leader: when there is work and the leader was

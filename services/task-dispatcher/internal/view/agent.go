@@ -1,14 +1,25 @@
 package view
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/admission"
 )
+
+func ranksOf(agents *fold.Table[*agentv1.Agent]) admission.Ranks {
+	return admission.NewRanks(func(yield func(string, admission.Agent) bool) {
+		for name, a := range agents.All() {
+			if !yield(name, admission.Agent{Tier: a.GetTier(), Dependencies: a.GetDependencies()}) {
+				return
+			}
+		}
+	})
+}
 
 // applyAgent keeps tiers and dependencies. Entries keep those with which they were admitted, so that
 // a change of an agent rewrites no document.
@@ -33,13 +44,17 @@ func (v *View) applyAgent(f ledger.Fact) bool {
 		v.agents.Forget(f.Key)
 		v.forgetDurations(f.Key)
 	}
-	servers := slices.Collect(maps.Keys(v.openOf))
+	v.ranks = ranksOf(v.agents)
+	servers := map[string]bool{}
+	for server := range v.openOf {
+		servers[server] = true
+	}
 	v.instances.due.Scan(func(_ uint64, key string) bool {
 		server, _, _ := strings.Cut(key, ".")
-		servers = append(servers, server)
+		servers[server] = true
 		return true
 	})
-	for _, server := range servers {
+	for server := range servers {
 		v.reviewTasks(server) // the order on a server may have changed
 	}
 	return true

@@ -126,7 +126,7 @@ func (v *View) reviewTasks(server string) {
 	tasks, records := v.forAdmission(server, due)
 	reasons := admission.Decide(v.serverForAdmission(server), tasks, v.agentForAdmission)
 	for n, i := range due {
-		if reasons[len(records)+n] == "" {
+		if reasons[len(records)+n] == "" && !v.ranks.MayWait(i.Agent, i.Unwanted) {
 			v.ready.add(dueTask(i, v.opening(i)))
 		}
 	}
@@ -143,7 +143,11 @@ func (v *View) reviewTasks(server string) {
 			delete(v.outdated, r.Task.Id)
 		}
 		if reasons[n] == "" {
-			v.ready.add(candidate{record: r})
+			i, ok := v.instanceFor(r.Task)
+			if !ok {
+				i = nil
+			}
+			v.ready.add(queuedTask(r, i))
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/opening"
 )
@@ -31,6 +33,13 @@ func (n *instances) change(i *dispatcherv1.InstanceRecord, change func()) {
 	n.index(i)
 	n.review(i)
 	n.images.sweep()
+}
+
+// overtaken reports whether a fact assigns at once what another decision took the place of meanwhile.
+func (n *instances) overtaken(f ledger.Fact) bool {
+	q := task.Opened(f.Body)
+	i, _ := n.table.Get(ledger.Key(q.GetServerId(), q.GetAgent()))
+	return instance.Overtaken(f.Body, i.GetInstanceId(), i.GetGeneration())
 }
 
 // settle records how a task that was under way left its instance.

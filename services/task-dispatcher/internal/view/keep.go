@@ -76,7 +76,10 @@ func (v *View) observed(i *dispatcherv1.InstanceRecord, b *instancev1.Observed) 
 // unspent returns the ready tasks, in the order of the queue, without those that a keep budget holds back.
 func (v *View) unspent(yield func(candidate) bool) {
 	spending := keep.NewSpending(v.kept)
-	v.ready.Scan(func(_ uint64, c candidate) bool {
+	v.ready.Scan(func(c candidate) bool {
+		if c.opening != nil && v.withdrawn(c.record.Task) != nil { // it is queued, and then ended
+			return true
+		}
 		if t := c.record.Task; !v.kept.Empty() && disturbs(t) {
 			if _, ok := spending.Take(t.ServerId, v.budgets(t.ServerId)); !ok {
 				return true

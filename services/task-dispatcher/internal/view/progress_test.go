@@ -78,9 +78,9 @@ type factory struct {
 	last uint64
 }
 
-func (l *factory) fold(noun ledger.Noun, key string, body proto.Message) {
+func (l *factory) fold(noun ledger.Noun, key string, body proto.Message) (fits bool) {
 	l.last++
-	l.view.Apply(
+	return l.view.Apply(
 		ledger.Fact{Noun: noun, Key: key, Body: body, At: time.Unix(int64(l.last), 0), Sequence: l.last, Actor: "ann"})
 }
 

@@ -83,7 +83,7 @@ const placesCounted = 1000
 // Place returns the place, from 1 on, of a queued task among those that may be assigned, in the order in which they
 // will be; exact is false, and the place the last one counted, for a task behind that.
 func (v *View) Place(id string) (place int, exact bool) {
-	v.ready.Scan(func(_ uint64, c candidate) bool {
+	v.ready.Scan(func(c candidate) bool {
 		if place == placesCounted {
 			return false
 		}

@@ -19,7 +19,7 @@ func (v *View) applyTask(f ledger.Fact) bool {
 	}
 	r, _ := v.tasks.Get(f.Key)
 	v.tasks.Touch(f.Key, f.Sequence)
-	if !task.Fits(r.GetTask(), f) {
+	if !task.Fits(r.GetTask(), f) || r == nil && v.instances.overtaken(f) {
 		return false
 	}
 	switch b := f.Body.(type) {

@@ -31,6 +31,8 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+
+	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/admission"
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
@@ -69,6 +71,7 @@ type View struct {
 type indexes struct {
 	outdated  map[string]bool                                // task ids
 	ready     *readyTasks                                    // what may be assigned when a slot is free
+	ranks     admission.Ranks                                // of the agents
 	underWay  int                                            // how many tasks are assigned or running, and do not wait
 	waiting   int                                            // how many are deferred, or assigned to a server offline
 	ahead     int                                            // how many tasks that are under way fetch ahead
@@ -107,6 +110,7 @@ func New(onDocument func(server string)) *View {
 // resetIndexes empties everything that is derived from the tables.
 func (v *View) resetIndexes() {
 	v.indexes = newIndexes()
+	v.ranks = ranksOf(v.agents)
 	v.lists = newTaskLists(v.tasks)
 	v.instances.byServer = map[string]map[string]*dispatcherv1.InstanceRecord{}
 	v.instances.due = btree.Map[uint64, string]{}
@@ -118,7 +122,7 @@ func (v *View) resetIndexes() {
 
 func newIndexes() indexes {
 	return indexes{
-		outdated: map[string]bool{}, ready: &readyTasks{of: map[string][]uint64{}},
+		outdated: map[string]bool{}, ready: newReadyTasks(),
 		deadlines: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}), due: map[string]deadline{},
 		openOf: map[string]map[string]*dispatcherv1.TaskRecord{}, kept: keep.NewTally(),
 	}

@@ -153,7 +153,7 @@ func (v *View) Admissions(at time.Time, concurrency, most int) (tasks []Admissio
 		a := Admission{ID: t.Id, Intent: t.IntentId, Cause: v.tasks.Sequence(t.Id), task: t}
 		a.Refused = room.take(c.record)
 		if c.opening != nil {
-			if a.Refused != nil || v.withdrawn(t) != nil {
+			if a.Refused != nil {
 				continue
 			}
 			a.Opened, a.Cause = c.opening.Body, c.opening.Cause

@@ -34,7 +34,7 @@ type TaskRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	Task *v1.Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// The sequence of the fact queued, which is its place in the queue.
+	// The sequence of the fact that opened it.
 	QueuedSequence uint64 `protobuf:"varint,2,opt,name=queued_sequence,json=queuedSequence,proto3" json:"queued_sequence,omitempty"`
 	// The sequence of the fact that ended it; 0 while it is open. Ended tasks leave the view in this order.
 	EndedSequence uint64 `protobuf:"varint,3,opt,name=ended_sequence,json=endedSequence,proto3" json:"ended_sequence,omitempty"`
@@ -890,7 +890,7 @@ type AdmissionRecord struct {
 	ProcessId string `protobuf:"bytes,2,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
 	// The sequence of that claim; 0 when there was none.
 	ClaimedSequence uint64 `protobuf:"varint,3,opt,name=claimed_sequence,json=claimedSequence,proto3" json:"claimed_sequence,omitempty"`
-	// The sequence of the last fact with which a task left the queue; 0 when none did.
+	// The sequence of the last fact that opened a task or moved it out of the queue; 0 when none did.
 	MovedSequence uint64 `protobuf:"varint,4,opt,name=moved_sequence,json=movedSequence,proto3" json:"moved_sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

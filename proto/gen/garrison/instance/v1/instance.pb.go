@@ -723,7 +723,7 @@ type Instance struct {
 	IntentId string `protobuf:"bytes,12,opt,name=intent_id,json=intentId,proto3" json:"intent_id,omitempty"`
 	// When it was last observed to differ.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
-	// Where that task is, or how it ended; unspecified until a task of the present generation is queued.
+	// Where that task is, or how it ended; unspecified until a task of the present generation is opened.
 	TaskState v12.State `protobuf:"varint,14,opt,name=task_state,json=taskState,proto3,enum=garrison.task.v1.State" json:"task_state,omitempty"`
 	// The configuration that is wanted; unset means none.
 	Configuration *Configuration `protobuf:"bytes,15,opt,name=configuration,proto3" json:"configuration,omitempty"`
