@@ -84,9 +84,9 @@ func unwant(i *instancev1.Instance, f ledger.Fact, b *instancev1.Unwanted) *inst
 	return i
 }
 
-// Overtaken reports whether a fact opens and assigns a task for what is no longer wanted: its instance, which has that id
-// and generation, was decided anew before the fact was stored, or is gone. Such a fact changes nothing, and the task does
-// not exist. A task that was queued before ends by a fact instead.
+// Overtaken reports whether a fact opens and assigns a task for what is no longer wanted: its instance, which has that
+// id and generation, was decided anew before the fact was stored, or is gone. Such a fact changes nothing, and the task
+// does not exist. A task that was queued before ends by a fact instead.
 func Overtaken(body proto.Message, id string, generation uint64) bool {
 	a, ok := body.(*taskv1.Assigned)
 	q := a.GetOpened()

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Ranks tell which changes of an agent may have to wait for one of another agent on the same server. Such a change waits
-// in the queue until the decisions of its intent are all known: two that depend on each other are never seen at once.
+// Ranks tell which changes of an agent may have to wait for one of another agent on the same server. Such a change is
+// queued first: of the decisions of one intent the first is seen before the others.
 type Ranks struct {
 	agents  map[string]Agent
 	needed  map[string]bool // the agents that another one needs

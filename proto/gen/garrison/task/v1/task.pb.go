@@ -574,8 +574,8 @@ func (x *Outcome) GetShown() *Shown {
 	return nil
 }
 
-// Queued: a change is due, and waits for something: its server, another task, a free slot; or a refresh is. A change that
-// waits for nothing has no such fact: Assigned says what it is.
+// Queued: a change is due, and waits for something: its server, another task, a free slot; or a refresh is due. A change
+// that waits for nothing has no such fact: Assigned says what it is.
 type Queued struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to do.
@@ -736,8 +736,8 @@ type Assigned struct {
 	// The task ends as expired if it has not ended then, by the clock of the bus. It leaves the time that the image's own
 	// limits need. The rest is learnt from changes of the same kind that succeeded, once there were enough.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// What the task is, when it did not wait in the queue: this fact then is its first one. Its deadline is unset. The fact
-	// is void, and the task does not exist, when the instance was decided anew before the fact was stored, or is gone.
+	// What the task is, when it did not wait in the queue: this fact then is its first one. Its deadline is unset. The
+	// fact is void, and the task does not exist, when the instance was decided anew before it was stored, or is gone.
 	Opened        *Queued `protobuf:"bytes,2,opt,name=opened,proto3" json:"opened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
