@@ -574,8 +574,8 @@ func (x *Outcome) GetShown() *Shown {
 	return nil
 }
 
-// Queued: a change is due, and waits for something: its server, another task, a free slot; or a refresh is due. A change
-// that waits for nothing has no such fact: Assigned says what it is.
+// Queued: a change is due, and waits for something: its server, another task, a free slot; or a refresh is due. Of a
+// change that waits for nothing there is no such fact: Assigned says what it is.
 type Queued struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to do.
