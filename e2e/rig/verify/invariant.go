@@ -134,24 +134,29 @@ var (
 )
 
 func (c *checker) task(f ledger.Fact) {
-	if f.Name() == "claimed" {
-		return // about the admission of all tasks, not about one
+	if f.Name() == "claimed" || c.overtaken(f) {
+		return // it is about the admission of all tasks, or opens none
 	}
 	if q := noun.Opened(f.Body); q != nil {
-		d := c.last[ledger.Key(q.GetServerId(), q.GetAgent())]
-		if instance.Overtaken(f.Body, d.instance, d.generation) {
-			return
-		}
 		c.opened(f, q)
 	}
-	t, ok := c.tasks[f.Key]
-	switch {
+	switch t, ok := c.tasks[f.Key]; {
 	case !ok:
 		c.breaks(f, "task %s was %s before it was opened", f.Key, f.Name())
-		return
-	case f.Name() == "queued":
-		return
+	case f.Name() != "queued":
+		c.moved(f, t)
 	}
+}
+
+// overtaken reports whether a fact assigns at once what another decision took the place of meanwhile.
+func (c *checker) overtaken(f ledger.Fact) bool {
+	q := noun.Opened(f.Body)
+	d := c.last[ledger.Key(q.GetServerId(), q.GetAgent())]
+	return instance.Overtaken(f.Body, d.instance, d.generation)
+}
+
+// moved checks a fact about a task that is open.
+func (c *checker) moved(f ledger.Fact, t *task) {
 	if f.Name() == "reported-late" && t.last.Name() == "expired" {
 		t.last = f // once: it completes the record, and is no second end
 		return
