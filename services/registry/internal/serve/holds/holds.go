@@ -91,6 +91,9 @@ func (a holds) put(p table.Put[*holdv1.Hold]) ([]ledger.Draft, error) {
 	r, next, reason := a.records, p.Next, p.Caller.Note
 	if holdnoun.InEffect(p.Have, r.Now()) {
 		reason = cmp.Or(reason, p.Have.Reason)
+		if next.Until == nil { // as the reason, an end stays until another is given
+			next.Until = p.Have.Until
+		}
 	}
 	if next.Agent == "" && (next.Until == nil || reason == "") {
 		return nil, request.Invalid(code.BadHold, "a pause of the site needs an end and a reason").

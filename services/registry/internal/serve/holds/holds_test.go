@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -143,6 +144,23 @@ func TestAPauseOfTheSiteLastsForAMonthAtMost(t *testing.T) {
 		if have := recordstest.Code(s.World, s.noted("a move"), record.Set(h)); have != c.want {
 			t.Errorf("%q for %s: %q, want %q", c.agent, c.lasts, have, c.want)
 		}
+	}
+}
+
+func TestAHoldKeepsItsEndUntilAnotherIsGiven(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	day, hour := timestamppb.New(s.At.Add(24*time.Hour)), timestamppb.New(s.At.Add(time.Hour))
+	for _, c := range []struct{ given, want *timestamppb.Timestamp }{{day, day}, {nil, day}, {hour, hour}, {nil, hour}} {
+		h := &holdv1.Hold{Agent: "web", On: recordstest.On("web-1"), Until: c.given}
+		if have := recordstest.Call(s.World, s.noted("why"), record.Set(h)).Record.GetHold().GetUntil(); !proto.Equal(
+			have, c.want) {
+			t.Errorf("with the end %v it is held until %v; want %v", c.given, have, c.want)
+		}
+	}
+	s.At = s.At.Add(2 * time.Hour)
+	if h := s.hold(recordstest.On("web-1")); h.GetUntil() != nil {
+		t.Errorf("a hold that ended keeps its end %v", h.GetUntil())
 	}
 }
 
