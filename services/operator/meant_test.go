@@ -94,7 +94,7 @@ func TestAnUnexpectedArgumentNamesTheCommandLineThatHasAPlaceForIt(t *testing.T)
 		"install beacon 1.0.0":  "garrison install beacon@1.0.0",
 		"apply fleet.yaml":      "garrison apply -f fleet.yaml",
 		"server show web-1 web": "garrison server show --help",
-		"block beacon@1.0.0":    "garrison block add beacon@1.0.0",
+		"block beacon@1.0.0":    "garrison block add beacon@1.0.0 -m WHY",
 	} {
 		if said := refused(t, line); !strings.HasSuffix(said, ". Try: "+want+"\n") {
 			t.Errorf("%s: have %q, want to try %q", line, said, want)

@@ -78,7 +78,8 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 	}
 	add, _, err := c.Find([]string{"add"})
 	if c.HasParent() && err == nil && add != c && strings.Contains(args[0], "@") {
-		return Usage("%s. Try: %s %s", text, add.CommandPath(), output.Quote(args[0])) // the object of block add
+		try := add.CommandPath() + " " + output.Quote(args[0]) + " -m WHY" // the object of block add
+		return Usage("%s. Try: %s", text, fault.Hint(try))
 	}
 	if near := meant(c, args); near != nil {
 		help = near.CommandPath()

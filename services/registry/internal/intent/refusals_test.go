@@ -152,6 +152,17 @@ func TestEveryRefusalHasItsCodeAndWhatComesNearest(t *testing.T) {
 	}
 }
 
+func TestWhatIsInstalledSuggestsTheUpgradeThatWasMeant(t *testing.T) {
+	t.Parallel()
+	w := site(t)
+	in := installed("cn-agent", recordstest.Version("1.2.0"), one())
+	d := intent.Plan(w.View, intent.Ask{ID: ident.New(), Actor: "alice", Verb: "install", At: w.At, Intent: in})
+	want := "garrison up cn-agent@1.2.0 --on one"
+	if have := d.Refusal.GetTry(); d.Refusal.GetCode() != code.AlreadyInstalled || have != want {
+		t.Errorf("it suggests %q (%s); want %q", have, d.Refusal.GetCode(), want)
+	}
+}
+
 // More than intent.MostAtOnce servers change only when the intent says so.
 func TestAChangeOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 	t.Parallel()
