@@ -12,6 +12,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	holdnoun "github.com/garrison-fleet/garrison/pkg/noun/hold"
 	"github.com/garrison-fleet/garrison/pkg/record"
@@ -161,6 +162,15 @@ func TestAHoldKeepsItsEndUntilAnotherIsGiven(t *testing.T) {
 	s.At = s.At.Add(2 * time.Hour)
 	if h := s.hold(recordstest.On("web-1")); h.GetUntil() != nil {
 		t.Errorf("a hold that ended keeps its end %v", h.GetUntil())
+	}
+}
+
+func TestTheEndOfAPauseThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	_, err := s.api.Delete(t.Context(), bus.Caller{}, record.Delete(ledger.Hold, holdnoun.ID("", holdnoun.Site()), 0))
+	if r := fault.RefusalOf(err); r.GetCode() != code.NotHeld || r.GetMessage() != "the site is not paused" {
+		t.Errorf("have %v", err)
 	}
 }
 
