@@ -13,7 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // held refuses to change an instance that drifted in an environment that holds such instances, or returns nil. What was

@@ -15,7 +15,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // namedServers is how many servers an answer names. namedRefreshed is the limit for a refresh, for

@@ -7,7 +7,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // Cost is what a plan moves, and what keeps it from beginning everywhere at once.

@@ -21,7 +21,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // Running is the view that the engine's decisions rest on.

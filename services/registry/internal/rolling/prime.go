@@ -14,7 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 const (

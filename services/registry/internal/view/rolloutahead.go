@@ -13,7 +13,7 @@ import (
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // Servers that may not be changed yet fetch ahead what a rollout brings them. That moves no target.

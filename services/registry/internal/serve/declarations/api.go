@@ -28,7 +28,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // maxDependencies bounds what one agent depends on.

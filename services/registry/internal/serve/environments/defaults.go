@@ -31,7 +31,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // maxDefaults bounds the defaults of one environment.

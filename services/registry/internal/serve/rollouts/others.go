@@ -11,7 +11,7 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout/forecast"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // takeOthers adds to a world what holds its rollout up beside its own strategy: keep budgets, windows and freezes of

@@ -32,7 +32,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // API answers requests about servers.
