@@ -11,9 +11,9 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/window"
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
-	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
 // held refuses to change an instance that drifted in an environment that holds such instances, or returns nil. What was
