@@ -230,7 +230,9 @@ func TestAFreezeRefusesIntentsUnlessTheyOverrideIt(t *testing.T) {
 	for verb, in := range map[string]*intentv1.Intent{
 		"install": recordstest.Install("base", one()), "remove": removing("cn-agent", one()),
 	} {
-		if d := w.Decide(verb, in); d.Refusal.GetCode() != code.Frozen {
+		agent := in.GetInstall().GetAgent() + in.GetRemove().GetAgent()
+		try := "garrison rollout start --" + verb + " " + agent + " --on one --canaries 1, which waits; "
+		if d := w.Decide(verb, in); d.Refusal.GetCode() != code.Frozen || !strings.HasPrefix(d.Refusal.Try, try) {
 			t.Errorf("%s: %v", verb, d.Refusal)
 		}
 		in.Override = true
