@@ -143,7 +143,7 @@ var wrongValues = map[string]string{
 	"block add web@1.0.0":                            "say why. Try: garrison block add web@1.0.0 -m WHY",
 	"server list --trouble NOPE":                     "there is no code \"NOPE\"",
 	"server list --trouble held":                     "Nearest: HELD",
-	"logs beacon":                                    "Try: garrison logs SERVER beacon, or garrison logs beacon --on SELECTOR",
+	"logs beacon":                                    "Try: garrison logs SERVER beacon, or garrison logs beacon --on",
 	"block remove 1a2b3c4d":                          "say why",
 	"block add web --image x -m y":                   "is not the id of an image",
 	"unhold --id x":                                  "is not the id of a hold",

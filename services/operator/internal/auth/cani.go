@@ -42,7 +42,9 @@ const All = "all"
 func Can(ctx context.Context, env *cli.Env, who trust.Context, role topology.Role, words []string) error {
 	all := decided(role, who.Actor)
 	if slices.Equal(words, []string{All}) {
-		once := slices.CompactFunc(all, func(a, b action) bool { return a.name() == b.name() && a.Service == b.Service })
+		once := slices.CompactFunc(all, func(a, b action) bool {
+			return a.name() == b.name() && a.Service == b.Service
+		})
 		return output.Show(env.Output, listing, once, once)
 	}
 	if len(words) == 0 || len(words) > 2 {
@@ -103,7 +105,9 @@ func one(env *cli.Env, v verdict, words []string, all []action) error {
 func meant(verb, noun string, all []action) []action {
 	for _, words := range [][2]string{{verb, noun}, {noun, verb}} {
 		if names := commands[strings.TrimSpace(words[0]+" "+words[1])]; len(names) > 0 {
-			return slices.DeleteFunc(slices.Clone(all), func(a action) bool { return !slices.Contains(names, a.name()) })
+			return slices.DeleteFunc(slices.Clone(all), func(a action) bool {
+				return !slices.Contains(names, a.name())
+			})
 		}
 	}
 	for _, words := range [][2]string{{verb, noun}, {noun, verb}} {
@@ -129,8 +133,8 @@ func (a action) name() string { return strings.TrimSpace(a.Verb + " " + a.Noun) 
 // synonyms are other words for verbs.
 var synonyms = map[string]string{
 	"up": "upgrade", "restart": "upgrade", "get": "show", "enrol": "enroll", "invite": "enroll", "change": "update",
-	"label": "update", "rollback": "undo", "uninstall": "remove", "rm": "delete", "start": "rollout", "pause": "control",
-	"resume": "control", "abort": "control", "approve": "answer", "reject": "answer",
+	"label": "update", "rollback": "undo", "uninstall": "remove", "rm": "delete", "start": "rollout",
+	"pause": "control", "resume": "control", "abort": "control", "approve": "answer", "reject": "answer",
 }
 
 func sameVerb(have, asked string) bool { return have == asked || have == synonyms[asked] }

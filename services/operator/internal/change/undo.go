@@ -111,8 +111,8 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 	}
 	n := slices.IndexFunc(r.GetIntents(), changesAgents)
 	if n < 0 {
-		return nil, cli.Usage("no change of yours can be undone: %s changed nothing yet. Try: garrison undo --list, or "+
-			"garrison intent list", c.Actor())
+		return nil, cli.Usage("no change of yours can be undone: %s changed nothing yet. Try: garrison undo --list, "+
+			"or garrison intent list", c.Actor())
 	}
 	past := r.GetIntents()[n]
 	why := whyNoUndo(past)

@@ -70,7 +70,8 @@ func (o *outcome) closed(s *serverv1.Server) *apiv1.Refusal {
 	}
 	return &apiv1.Refusal{
 		Code: code.Frozen, Message: message,
-		Try: waiting(o.ask.Intent) + ", which waits; --override to change it now; garrison env show " + s.GetEnvironment(),
+		Try: waiting(o.ask.Intent) + ", which waits; --override to change it now; garrison env show " +
+			s.GetEnvironment(),
 	}
 }
 

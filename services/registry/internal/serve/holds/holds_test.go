@@ -152,7 +152,9 @@ func TestAHoldKeepsItsEndUntilAnotherIsGiven(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	day, hour := timestamppb.New(s.At.Add(24*time.Hour)), timestamppb.New(s.At.Add(time.Hour))
-	for _, c := range []struct{ given, want *timestamppb.Timestamp }{{day, day}, {nil, day}, {hour, hour}, {nil, hour}} {
+	for _, c := range []struct{ given, want *timestamppb.Timestamp }{
+		{day, day}, {nil, day}, {hour, hour}, {nil, hour},
+	} {
 		h := &holdv1.Hold{Agent: "web", On: recordstest.On("web-1"), Until: c.given}
 		if have := recordstest.Call(s.World, s.noted("why"), record.Set(h)).Record.GetHold().GetUntil(); !proto.Equal(
 			have, c.want) {
