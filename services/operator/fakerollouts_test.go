@@ -36,6 +36,8 @@ const (
 	toApprove = "06a70000-0000-7000-8000-00000000000a"
 	stepped   = "06a70000-0000-7000-8000-00000000000b"
 	paused    = "06a70000-0000-7000-8000-00000000000c"
+	halted    = "06a70000-0000-7000-8000-0000000000a0" // in no list
+	aborted   = "06a70000-0000-7000-8000-0000000000a1" // in no list
 )
 
 // rollouts returns rollouts that wait for a person: an approval, a resume after a wave, and the end of a pause.
@@ -65,6 +67,12 @@ func (f *fakes) rollouts(t testing.TB, s *bus.Service) {
 			if r.GetId() == id {
 				return r, nil
 			}
+		}
+		if n := slices.Index([]string{halted, aborted}, id); n >= 0 {
+			r := rollouts()[1]
+			r.Id, r.State = id, []rolloutv1.State{rolloutv1.State_STATE_HALTED, rolloutv1.State_STATE_ABORTED}[n]
+			r.Reason = &apiv1.Refusal{Code: "MAX_FAILED", Message: "too many servers are broken"}
+			return r, nil
 		}
 		if in := f.intent(id); in.GetIntent().GetRollout() != nil { // one that was started never ends
 			r := rollouts()[1]

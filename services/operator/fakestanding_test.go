@@ -20,6 +20,9 @@ import (
 
 // standings answers what shuts servers out. web-2 is revoked already.
 func (f *fakes) standings(t testing.TB, s *bus.Service) {
+	handle(t, f, s, "ListLobby", func(*registryv1.ListLobbyRequest) (*registryv1.ListLobbyResponse, error) {
+		return &registryv1.ListLobbyResponse{Open: true}, nil
+	})
 	handle(t, f, s, "GetRestoreStatus",
 		func(*registryv1.GetRestoreStatusRequest) (*registryv1.GetRestoreStatusResponse, error) {
 			return &registryv1.GetRestoreStatusResponse{Losses: f.losses}, nil

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -37,6 +39,12 @@ func fitHelp(env *cli.Env, root *cobra.Command) {
 	h := helper{env: env, root: root}
 	root.SetUsageFunc(h.usage)
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if line := cli.RenamedTo(c, c.Flags().Args()); line != "" && len(c.Flags().Args()) > 0 { // a word and --help
+			env.Say("%s %s is gone. Try: %s", c.CommandPath(), c.Flags().Arg(0), fault.Hint(line))
+			if now, _, err := root.Find(strings.Fields(line)[1:]); err == nil && now != root {
+				c = now
+			}
+		}
 		c.Long = output.Reflow(cmp.Or(c.Long, c.Short), h.width())
 		switch {
 		case c == root:

@@ -94,7 +94,7 @@ func TestAnUnexpectedArgumentNamesTheCommandLineThatHasAPlaceForIt(t *testing.T)
 		"install beacon 1.0.0":  "garrison install beacon@1.0.0",
 		"apply fleet.yaml":      "garrison apply -f fleet.yaml",
 		"server show web-1 web": "garrison server show --help",
-		"block beacon@1.0.0":    "garrison block add beacon@1.0.0",
+		"block beacon@1.0.0":    "garrison block add beacon@1.0.0 -m WHY",
 	} {
 		if said := refused(t, line); !strings.HasSuffix(said, ". Try: "+want+"\n") {
 			t.Errorf("%s: have %q, want to try %q", line, said, want)
@@ -125,6 +125,34 @@ func TestARenamedCommandNamesWhatTookItsPlace(t *testing.T) {
 				t.Errorf("garrison %s leads to garrison %s: %v", old, line, err)
 			}
 		}
+	}
+}
+
+func TestARenamedCommandKeepsItsArguments(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"rollout undo 1a2b3c4d":          "undo 1a2b3c4d",
+		"rollout undo 1a2b3c4d --yes":    "undo 1a2b3c4d",
+		"auth can-i up":                  "whoami --can up",
+		"auth can-i restart instance":    "whoami --can 'restart instance'",
+		"external want beacon 1.0.0":     "agent want beacon 1.0.0",
+		"external want beacon":           "agent want beacon VERSION",
+		"env fetch prod":                 "env update prod --fetch WHEN",
+		"task wait 1a2b3c4d 2b3c4d5e":    "watch 1a2b3c4d 2b3c4d5e",
+		"wait 1a2b3c4d":                  "watch 1a2b3c4d",
+		"intent withdraw 1a2b3c4d":       "intent cancel 1a2b3c4d",
+		"rollout step 1a2b3c4d -m lunch": "rollout resume 1a2b3c4d --until-wave next",
+	} {
+		if said := refused(t, line); !strings.HasSuffix(said, ". Try: garrison "+want+"\n") {
+			t.Errorf("garrison %s says %q, want garrison %s", line, said, want)
+		}
+	}
+	var said strings.Builder
+	s := cli.NewEnv(strings.NewReader(""), &said, &said, func(string) string { return "" })
+	if code := run(context.Background(), s, []string{"rollout", "undo", "1a2b3c4d", "--help"}); code != cli.ExitOK ||
+		!strings.Contains(said.String(), "garrison rollout undo is gone. Try: garrison undo 1a2b3c4d\n") ||
+		!strings.Contains(said.String(), "Usage:\n  garrison undo ") {
+		t.Errorf("the help of what is gone: exit code %d, %s", code, said.String())
 	}
 }
 

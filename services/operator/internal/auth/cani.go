@@ -16,7 +16,7 @@ import (
 )
 
 var listing = output.Listing[action]{
-	Name: func(a action) string { return strings.TrimSpace(a.Verb + " " + a.Noun) },
+	Name: action.name,
 	Columns: []output.Column[action]{
 		output.Col("VERB", func(a action) string { return a.Verb }),
 		output.Col("NOUN", func(a action) string { return a.Noun }),
@@ -42,7 +42,10 @@ const All = "all"
 func Can(ctx context.Context, env *cli.Env, who trust.Context, role topology.Role, words []string) error {
 	all := decided(role, who.Actor)
 	if slices.Equal(words, []string{All}) {
-		return output.Show(env.Output, listing, all, all)
+		once := slices.CompactFunc(all, func(a, b action) bool {
+			return a.name() == b.name() && a.Service == b.Service
+		})
+		return output.Show(env.Output, listing, once, once)
 	}
 	if len(words) == 0 || len(words) > 2 {
 		return cli.Usage("--can takes a verb, a verb and a noun, or all. Try: garrison whoami --can all")
@@ -77,19 +80,14 @@ type verdict struct {
 func one(env *cli.Env, v verdict, words []string, all []action) error {
 	words = append(words, "")
 	verb, noun := strings.ToLower(words[0]), singular(strings.ToLower(words[1]))
-	var found []action
-	for _, a := range all {
-		if sameVerb(a.Verb, verb) && (noun == "" || a.Noun == noun || a.Method == "" && noun == intentNoun(a.Verb)) {
-			found = append(found, a)
-		}
-	}
+	found := meant(verb, noun, all)
 	if len(found) == 0 {
 		return unknown(verb, noun, all)
 	}
 	refused := []string{}
 	for _, a := range found {
-		if name := strings.TrimSpace(a.Verb + " " + a.Noun); !a.Allowed && !slices.Contains(refused, name) {
-			refused = append(refused, name)
+		if !a.Allowed && !slices.Contains(refused, a.name()) {
+			refused = append(refused, a.name())
 		}
 	}
 	v.Verb, v.Noun, v.Allowed, v.Refused = verb, noun, len(refused) == 0, refused
@@ -102,12 +100,41 @@ func one(env *cli.Env, v verdict, words []string, all []action) error {
 	}
 }
 
+// meant returns the actions that a verb, with a noun or alone, stands for: the words of a command, of an action, or of
+// either in the other order, as in token create.
+func meant(verb, noun string, all []action) []action {
+	for _, words := range [][2]string{{verb, noun}, {noun, verb}} {
+		if names := commands[strings.TrimSpace(words[0]+" "+words[1])]; len(names) > 0 {
+			return slices.DeleteFunc(slices.Clone(all), func(a action) bool {
+				return !slices.Contains(names, a.name())
+			})
+		}
+	}
+	for _, words := range [][2]string{{verb, noun}, {noun, verb}} {
+		if found := named(words[0], singular(words[1]), all); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// named returns the actions with a verb and a noun, or with any noun for "".
+func named(verb, noun string, all []action) (found []action) {
+	for _, a := range all {
+		if sameVerb(a.Verb, verb) && (noun == "" || a.Noun == noun || a.Method == "" && noun == intentNoun(a.Verb)) {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+func (a action) name() string { return strings.TrimSpace(a.Verb + " " + a.Noun) }
+
 // synonyms are other words for verbs.
 var synonyms = map[string]string{
-	"up": "upgrade", "get": "show", "enrol": "enroll", "invite": "enroll", "change": "update", "label": "update",
-	"rollback": "undo", "uninstall": "remove", "logs": "read", "rm": "delete", "hold": "set", "unhold": "unset",
-	"start": "rollout", "pause": "control", "resume": "control", "abort": "control", "approve": "answer",
-	"reject": "answer",
+	"up": "upgrade", "restart": "upgrade", "get": "show", "enrol": "enroll", "invite": "enroll", "change": "update",
+	"label": "update", "rollback": "undo", "uninstall": "remove", "rm": "delete", "start": "rollout",
+	"pause": "control", "resume": "control", "abort": "control", "approve": "answer", "reject": "answer",
 }
 
 func sameVerb(have, asked string) bool { return have == asked || have == synonyms[asked] }
@@ -115,7 +142,7 @@ func sameVerb(have, asked string) bool { return have == asked || have == synonym
 func unknown(verb, noun string, all []action) error {
 	var names []string
 	for _, a := range all {
-		names = append(names, strings.TrimSpace(a.Verb+" "+a.Noun))
+		names = append(names, a.name())
 	}
 	text := fmt.Sprintf("nothing is called %q", strings.TrimSpace(verb+" "+noun))
 	if near := nearest.Name(strings.TrimSpace(verb+" "+noun), slices.Values(names)); near != "" {

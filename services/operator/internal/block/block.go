@@ -65,13 +65,13 @@ func addCommand(env *cli.Env) *cobra.Command {
 				return cli.Usage("%v", err)
 			}
 			if q.Reason == "" {
-				return cli.Usage("say why. Try: the same with -m WHY")
+				return cli.Usage("say why. Try: garrison block add %s -m WHY", a[0])
 			}
 			r, err := cli.Call[*registryv1.AddBlocksResponse](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
-			env.Say("%s of %s blocked", output.Plural(len(r.GetBlocks()), "build"), q.GetAgent())
+			env.Say("%s", addedText(r, q.GetAgent()))
 			for _, b := range r.GetBlocks() {
 				env.Say("to lift it: garrison block remove %s -m WHY", ident.Short(b.GetId()))
 			}
@@ -84,6 +84,19 @@ func addCommand(env *cli.Env) *cobra.Command {
 		"block the configuration with this `DIGEST`")
 	cli.NoteVar(c.Flags(), &q.Reason)
 	return c
+}
+
+// addedText returns what a request to block builds of an agent did. A block that was there keeps its reason.
+func addedText(r *registryv1.AddBlocksResponse, agent string) string {
+	already := int(r.GetAlready())
+	text := output.Plural(len(r.GetBlocks())-already, "build") + " of " + agent + " blocked"
+	if already == len(r.GetBlocks()) && already > 0 {
+		text = "nothing changed"
+	}
+	if already > 0 {
+		text += "; " + output.Plural(already, "build") + " of " + agent + " blocked before, for the reason given then"
+	}
+	return text
 }
 
 func removeCommand(env *cli.Env) *cobra.Command {

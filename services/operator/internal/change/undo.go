@@ -2,6 +2,7 @@ package change
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,7 @@ func UndoCommand(env *cli.Env, waves Waves) *cobra.Command {
 		Short:      "Restore what was before a change; without an id, your last one.",
 		SuggestFor: []string{"rollback", "revert"},
 		Long: `Go back to what was there before an intent or a rollout, on every server that it changed. Without an id
-it is your last change that can be undone.
+it is your last change; one of which nothing is left to undo is refused.
 
 An agent that came goes again, one that went comes back, and a version and a configuration become what they
 were. Servers that another intent changed since are left out and named. A rollout goes back as it came: in waves,
@@ -92,14 +93,11 @@ func undoOf(id string) *intentv1.Intent {
 	return &intentv1.Intent{Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: id}}}
 }
 
-const (
-	// mostLooked is how many of the caller's last intents are looked at for one that can be undone.
-	mostLooked = 20
-	// mostAsked is how many of them the registry is asked about. Each costs it a plan.
-	mostAsked = 5
-)
+// mostLooked is how many of the caller's last intents are looked at for one that changes agents.
+const mostLooked = 20
 
-// lastChange returns the last change of the caller that can be undone, and says which it is.
+// lastChange returns the last change of the caller, and says which it is. One of which nothing is left to undo is
+// refused: the change before it is not what the caller means.
 func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 	c, err := env.Client(ctx)
 	if err != nil {
@@ -111,64 +109,91 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked := 0
-	for _, past := range r.GetIntents() {
-		if !undoes(past) {
-			continue
-		}
-		if asked++; asked > mostAsked {
-			break
-		}
-		can, err := undoable(ctx, env, past)
-		if err != nil {
+	n := slices.IndexFunc(r.GetIntents(), changesAgents)
+	if n < 0 {
+		return nil, cli.Usage("no change of yours can be undone: %s changed nothing yet. Try: garrison undo --list, "+
+			"or garrison intent list", c.Actor())
+	}
+	past := r.GetIntents()[n]
+	why := whyNoUndo(past)
+	if why == "" {
+		if why, err = nothingLeft(ctx, env, past); err != nil {
 			return nil, err
 		}
-		if can {
-			env.Say("your last change: %s, %s, %s", display.BriefText(past.GetIntent()),
-				output.Stamp(past.GetDecidedAt()), output.ShortID(env.Output.View(), past.GetId()))
-			return past, nil
-		}
 	}
-	of := c.Actor() + " changed nothing yet"
-	if asked > 0 {
-		of = "not one of the last " + output.Plural(min(asked, mostAsked), "change") + " of " + c.Actor()
+	id := output.ShortID(env.Output.View(), past.GetId())
+	what, at := display.BriefText(past.GetIntent()), output.Stamp(past.GetDecidedAt())
+	if why != "" {
+		return nil, cli.Usage("your last change has nothing to undo: %s, %s, %s: %s; no older change was looked for. "+
+			"Try: garrison undo --list, or garrison undo INTENT with one of garrison intent list", what, at, id, why)
 	}
-	return nil, cli.Usage("no change of yours can be undone: %s. Try: garrison undo --list, or garrison intent list",
-		of)
+	env.Say("your last change: %s, %s, %s", what, at, id)
+	return past, nil
 }
 
-// undoes reports whether there is an undo of what an intent did, as the list of intents alone knows it.
-func undoes(past display.Record) bool {
+// changesAgents reports whether an intent is a change of agents that its actor asked for, so that people mean it by
+// their last change.
+func changesAgents(past display.Record) bool {
 	in := past.GetIntent()
-	if past.GetChanged() == 0 || in.GetDryRun() || in.GetSource() != nil || in.GetRollout().GetUndoOf() != "" {
+	if in.GetDryRun() || in.GetSource() != nil {
 		return false
 	}
-	return in.GetRollout() != nil || in.GetInstall() != nil || in.GetConfigure() != nil || in.GetRemove() != nil ||
-		in.GetUpgrade() != nil && !display.Restarts(in.GetUpgrade())
+	switch in.GetAsk().(type) {
+	case *intentv1.Intent_Install, *intentv1.Intent_Configure, *intentv1.Intent_Remove, *intentv1.Intent_Upgrade,
+		*intentv1.Intent_Undo, *intentv1.Intent_Rollout:
+		return true
+	}
+	return false
 }
 
-// undoable reports whether an undo of an intent would change a server.
-func undoable(ctx context.Context, env *cli.Env, past display.Record) (bool, error) {
+// whyNoUndo returns why an intent has nothing to undo, as the list of intents alone knows it; "" when it may have.
+func whyNoUndo(past display.Record) string {
+	switch in := past.GetIntent(); {
+	case in.GetUndo() != nil || in.GetRollout().GetUndoOf() != "":
+		return "it is an undo"
+	case display.Restarts(in.GetUpgrade()):
+		return "a restart leaves nothing to go back to"
+	case in.GetRollout() == nil && past.GetChanged() == 0:
+		return "it changed no server"
+	}
+	return ""
+}
+
+// nothingLeft returns why an undo of an intent would change no server; "" when it would.
+func nothingLeft(ctx context.Context, env *cli.Env, past display.Record) (string, error) {
 	if past.GetIntent().GetRollout() != nil {
-		return undoableRollout(ctx, env, past)
+		return nothingLeftOf(ctx, env, past)
 	}
 	r, err := cli.Call[*registryv1.PlanIntentResponse](ctx, env, &registryv1.PlanIntentRequest{
 		Intent: undoOf(past.GetId()), Page: &apiv1.Page{Limit: 1},
 	})
-	if err != nil || len(r.GetPlans()) == 0 {
-		return false, err
+	if err != nil {
+		return "", err
 	}
-	plan := r.GetPlans()[0]
-	return plan.GetChanged() > 0 && (plan.GetRefusal() == nil || plan.GetRefusal().Code == code.TooWide), nil
+	for _, plan := range r.GetPlans() {
+		if why := plan.GetRefusal(); why != nil && why.GetCode() != code.TooWide {
+			return fault.Line(why), nil
+		}
+		if plan.GetChanged() > 0 {
+			return "", nil
+		}
+	}
+	return "its servers have what was there before it, or another change came after it", nil
 }
 
-// undoableRollout reports whether a rollout changed servers and was not undone.
-func undoableRollout(ctx context.Context, env *cli.Env, past display.Record) (bool, error) {
+// nothingLeftOf returns why there is nothing to undo of a rollout; "" when there is.
+func nothingLeftOf(ctx context.Context, env *cli.Env, past display.Record) (string, error) {
 	q := &registryv1.GetRolloutRequest{RolloutId: past.GetId()}
 	r, err := cli.Call[*registryv1.GetRolloutResponse](ctx, env, q)
-	if fault.Is(err, fault.NotFound) {
-		return false, nil
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return "the rollout is no longer kept", nil
+	case err != nil:
+		return "", err
+	case r.GetRollout().GetState() == rolloutv1.State_STATE_UNDONE:
+		return "the rollout is undone already", nil
+	case rollout.Changed(r.GetRollout()) == 0:
+		return "the rollout changed no server", nil
 	}
-	undone := r.GetRollout().GetState() == rolloutv1.State_STATE_UNDONE
-	return err == nil && !undone && rollout.Changed(r.GetRollout()) > 0, err
+	return "", nil
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
@@ -57,6 +58,26 @@ func NotEmpty(what string) check {
 		}
 		return nil
 	}
+}
+
+// Code checks a code of a refusal or a trouble.
+func Code(text string) error {
+	if e, ok := code.Lookup(text); ok && e.Code == text {
+		return nil
+	} else if ok {
+		return fmt.Errorf("there is no code %q. Nearest: %s", text, e.Code)
+	}
+	near := nearest.Name(strings.ToUpper(text), func(yield func(string) bool) {
+		for _, e := range code.All() {
+			if !yield(e.Code) {
+				return
+			}
+		}
+	})
+	if near != "" {
+		near = ". Nearest: " + near
+	}
+	return fmt.Errorf("there is no code %q%s", text, near)
 }
 
 // OneOf returns a check that accepts the values of all.

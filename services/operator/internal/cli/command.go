@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -71,12 +73,13 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 		return c.Help()
 	}
 	text, help := "unknown command "+c.CommandPath()+" "+args[0], c.CommandPath()
-	if line := renamedTo(c, args); line != "" {
-		return Usage("%s. Try: %s", text, line)
+	if line := RenamedTo(c, args); line != "" {
+		return Usage("%s. Try: %s", text, fault.Hint(line))
 	}
 	add, _, err := c.Find([]string{"add"})
 	if c.HasParent() && err == nil && add != c && strings.Contains(args[0], "@") {
-		return Usage("%s. Try: %s %s", text, add.CommandPath(), output.Quote(args[0])) // the object of block add
+		try := add.CommandPath() + " " + output.Quote(args[0]) + " -m WHY" // the object of block add
+		return Usage("%s. Try: %s", text, fault.Hint(try))
 	}
 	if near := meant(c, args); near != nil {
 		help = near.CommandPath()

@@ -124,8 +124,8 @@ func flagMeant(c *cobra.Command, name string) string {
 
 // unexpected refuses the arguments behind the first few, and names the command line that has a place for the next one.
 func unexpected(c *cobra.Command, args []string, few int) error {
-	if line := renamedTo(c, args); line != "" {
-		return Usage("%s: unexpected argument %q. Try: %s", c.CommandPath(), args[few], line)
+	if line := RenamedTo(c, args); line != "" {
+		return Usage("%s: unexpected argument %q. Try: %s", c.CommandPath(), args[few], fault.Hint(line))
 	}
 	path := c.CommandPath()
 	for _, a := range args[:few] {

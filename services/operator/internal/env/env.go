@@ -16,6 +16,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	envnoun "github.com/garrison-fleet/garrison/pkg/noun/environment"
+	"github.com/garrison-fleet/garrison/pkg/window"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -32,6 +33,7 @@ var listing = output.Listing[environment]{
 	Name: func(e environment) string { return e.GetName() },
 	Columns: append([]output.Column[environment]{
 		output.Col("NAME", environment.GetName),
+		{Title: "STATE", Value: func(v output.View, e environment) string { return window.At(e, v.At).Word() }},
 		output.Col("CHANNEL", environment.GetChannel),
 		output.Col("METADATA", func(e environment) string { return output.Pairs(e.GetMetadata()) }),
 		output.Col("DESCRIPTION", environment.GetDescription),

@@ -74,7 +74,24 @@ func thawCommand(env *cli.Env, find find) *cobra.Command {
 		Example: "  garrison env thaw prod",
 		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
-			return edit(c.Context(), env, find, a[0], "is not frozen", func(e environment) { e.Freezes = nil })
+			ended := 0
+			err := edit(c.Context(), env, find, a[0], "is not frozen", func(e environment) {
+				for _, f := range e.Freezes {
+					if f.GetUntil().AsTime().After(env.Now()) {
+						ended++
+					}
+				}
+				e.Freezes = nil
+			})
+			if err != nil {
+				return err
+			}
+			if ended == 0 {
+				env.Say("nothing ended: it was not frozen, and was not to be")
+				return nil
+			}
+			env.Say("%s ended", output.Plural(ended, "freeze"))
+			return nil
 		},
 	}
 }

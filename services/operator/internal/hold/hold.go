@@ -72,7 +72,7 @@ before an undo. garrison status shows it.`,
 	servers.Add(c)
 	c.Flags().Var(cli.ValueOf(&until, cli.UntilReader(env.Now), func(time.Time) string { return "" }), "until",
 		"end it at this `TIME`: a duration such as 8h or 2d, a day such as 2026-12-27, or RFC 3339; without it, the "+
-			"hold lasts until garrison unhold")
+			"hold lasts until garrison unhold; one that has an end keeps it")
 	c.Flags().BoolVar(&all, "all", false, "every agent on every server: pause the site")
 	c.AddCommand(listCommand(env))
 	return c

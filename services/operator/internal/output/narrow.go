@@ -1,6 +1,7 @@
 package output
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -195,24 +196,51 @@ func Wrap(s string, width, spaces int) string {
 	return strings.Join(append(lines, line), "\n"+strings.Repeat(" ", spaces))
 }
 
-// Reflow breaks the paragraphs of a text between words, if a line of them is wider than a terminal. Lines that begin
-// with a space stay as they are: they are examples and tables.
+// Reflow breaks the paragraphs of a text between words, if a line of them is wider than a terminal, and so the meanings
+// in a list of terms. Other lines that begin with a space stay as they are: they are examples.
 func Reflow(s string, width int) string {
 	var out, paragraph []string
+	column := 0 // in which the meaning of a term begins; 0 in a paragraph
 	flush := func() {
 		if slices.ContainsFunc(paragraph, func(line string) bool { return text.StringWidth(line) > width }) {
-			paragraph = []string{Wrap(strings.Join(paragraph, " "), width, 0)}
+			term := paragraph[0][:column]
+			paragraph[0] = paragraph[0][column:]
+			paragraph = []string{term + Wrap(strings.Join(paragraph, " "), width, column)}
 		}
-		out, paragraph = append(out, paragraph...), nil
+		out, paragraph, column = append(out, paragraph...), nil, 0
 	}
 	for line := range strings.SplitSeq(s, "\n") {
-		if line != "" && line[0] != ' ' {
+		begins := meaningOf(line)
+		switch {
+		case line != "" && line[0] != ' ':
+			if column > 0 {
+				flush()
+			}
 			paragraph = append(paragraph, line)
-			continue
+		case begins > 0:
+			flush()
+			paragraph, column = []string{line}, begins
+		case column > 0 && indented(line) == column:
+			paragraph = append(paragraph, line)
+		default:
+			flush()
+			out = append(out, line)
 		}
-		flush()
-		out = append(out, line)
 	}
 	flush()
 	return strings.Join(out, "\n")
 }
+
+// terms are lines of a list: a term without a colon, and behind two spaces or more what it means, which is no comment.
+var terms = regexp.MustCompile(`^  [\w][^ :]*(?: [^ :]+)* {2,}[^ #]`)
+
+// meaningOf returns the column in which the meaning of a term begins, in a line of a list of terms; 0 for another line.
+func meaningOf(line string) int {
+	if found := terms.FindString(line); found != "" {
+		return len(found) - 1
+	}
+	return 0
+}
+
+// indented returns with how many spaces a line begins.
+func indented(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

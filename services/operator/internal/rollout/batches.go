@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,9 @@ func (b *batches) Add(c *cobra.Command) {
 		"than 1% are")
 	cli.TimeVar(c.Flags(), &b.soak, "soak", 0, longest,
 		"after each wave, wait this `TIME`, in which its servers must stay healthy")
+	if f := c.Flags().Lookup("at-once"); f != nil {
+		f.Usage = fmt.Sprintf("change all servers at once, also more than %d; excludes --batch", work.Handful)
+	}
 }
 
 // Given implements change.Waves.
@@ -60,6 +64,9 @@ func (b *batches) Given(c *cobra.Command) bool {
 func (b *batches) Carry(
 	ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags, wide *work.Planned,
 ) error {
+	if b.batch != nil && w.AtOnce {
+		return cli.Usage("--batch and --at-once exclude each other: waves, or all at once")
+	}
 	s := &rolloutv1.Strategy{Soak: cli.Within(b.soak), Override: w.Override}
 	if b.stopAfter > 0 {
 		s.MaxBroken = &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: b.stopAfter - 1}}

@@ -90,8 +90,10 @@ func resumeCommand(env *cli.Env) *cobra.Command {
 			q.Control = registryv1.RolloutControl_ROLLOUT_CONTROL_STEP
 			return nil
 		}
-		q.UntilWave, err = cli.ReadCount(text)
-		return err
+		if q.UntilWave, err = cli.ReadCount(text); err != nil || q.UntilWave == 0 {
+			return fmt.Errorf("%q is neither next nor the number of a wave, from 1", text)
+		}
+		return nil
 	}}, "until-wave", "stop again after this `WAVE`, or next: after the one that is open, or else the next one")
 	c.Flags().BoolVar(&q.Override, "override", false, "from now on, change servers also while their environment is "+
 		"frozen or outside its windows; also for a rollout that waits for a window; it is recorded")

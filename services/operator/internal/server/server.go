@@ -213,7 +213,7 @@ func filters(c *cobra.Command, q *registryv1.ListServersRequest) {
 	cli.WordVar(c.Flags(), &q.Presence, "presence", "only servers with this `PRESENCE`")
 	cli.WordVar(c.Flags(), &q.Standing, "standing", "only servers of this `STANDING`")
 	cli.WordVar(c.Flags(), &q.Condition, "condition", "only servers whose executor is in this `CONDITION`")
-	cli.TextVar(c.Flags(), &q.Trouble, "trouble", cli.NotEmpty("trouble"),
+	cli.TextVar(c.Flags(), &q.Trouble, "trouble", cli.Code,
 		"only servers with this trouble, the `CODE` that status and check name")
 }
 

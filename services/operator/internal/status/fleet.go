@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	"github.com/garrison-fleet/garrison/pkg/window"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 )
@@ -119,6 +121,7 @@ func fleetOf(a answers) Fleet {
 	}
 	f.attention(a, troubles)
 	f.waiting(int(a.busy.GetCounts().GetTotal()), int(a.slow.GetTotal()))
+	f.closed(a.environments.GetEnvironments(), a.at)
 	return f
 }
 
@@ -306,6 +309,24 @@ func oneOr(ids []string, one, several string) string {
 		return one + ids[0]
 	}
 	return several
+}
+
+// closed lists the environments that are frozen or outside their windows; one alone with when it may open.
+func (f *Fleet) closed(environments []*environmentv1.Environment, at time.Time) {
+	var names []string
+	one := ""
+	for _, e := range environments {
+		s := window.At(e, at)
+		if s.Open {
+			continue
+		}
+		names = append(names, e.GetName())
+		if one = s.Why; !s.Until.IsZero() {
+			one += ", until " + s.Until.UTC().Format(time.RFC3339)
+		}
+	}
+	f.Waiting = appendPoint(f.Waiting, len(names), one, "environments are frozen or outside their windows: "+
+		strings.Join(names, ", "), "garrison env list")
 }
 
 // waiting lists what ends by itself, at a limit at the latest.

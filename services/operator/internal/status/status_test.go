@@ -29,6 +29,31 @@ func group(n uint64, values ...string) *registryv1.CountGroup {
 	return &registryv1.CountGroup{Values: values, Count: n}
 }
 
+func TestEnvironmentsThatAreClosedAreShown(t *testing.T) {
+	at := time.Date(2026, 12, 24, 12, 0, 0, 0, time.UTC)
+	frozen := &environmentv1.Environment{Name: "prod", Freezes: []*environmentv1.Freeze{{
+		Until: timestamppb.New(at.Add(time.Hour)), Reason: "feast",
+	}}}
+	night := &environmentv1.Environment{Name: "lab", Windows: []*environmentv1.Window{{FromMinute: 60, Minutes: 60}}}
+	for _, c := range []struct {
+		all  []*environmentv1.Environment
+		want []AttentionPoint
+	}{
+		{[]*environmentv1.Environment{{Name: "open"}}, nil},
+		{[]*environmentv1.Environment{frozen}, []AttentionPoint{
+			{1, "environment prod is frozen: feast, until 2026-12-24T13:00:00Z", "garrison env list"},
+		}},
+		{[]*environmentv1.Environment{frozen, {Name: "open"}, night}, []AttentionPoint{
+			{2, "environments are frozen or outside their windows: prod, lab", "garrison env list"},
+		}},
+	} {
+		f := fleetOf(answers{at: at, environments: &registryv1.ListRecordsResponse{Environments: c.all}})
+		if d := cmp.Diff(c.want, f.Waiting); d != "" {
+			t.Errorf("(-want +have):\n%s", d)
+		}
+	}
+}
+
 func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 	f := fleetOf(answers{
 		servers: &registryv1.CountServersResponse{Counts: counted(

@@ -3,6 +3,7 @@ package wait
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,12 +28,13 @@ func Command(env *cli.Env) *cobra.Command {
 	var timeout time.Duration
 	var quiet bool
 	c := &cobra.Command{
-		Use:   "watch INTENT|TASK…|ROLLOUT",
-		Short: "Watch intents, tasks or a rollout to their end: servers, steps, failures and the outcome.",
-		Long: `Watch intents, tasks or a rollout until they end. An intent is named by its whole id, a task or a
+		Use:   "watch INTENT|TASK|ROLLOUT…",
+		Short: "Watch intents, tasks and rollouts to their end: servers, steps, failures and the outcome.",
+		Long: `Watch intents, tasks and rollouts until they end. An intent is named by its whole id, a task or a
 rollout by its id or the beginning of it. Ctrl-C leaves the view; the work continues. The exit code is 0 if
 all succeeded, 5 if some did or a rollout left servers of its plan out, 1 if none did, 6 when a rollout halted,
-and 7 after the time-out. With --quiet it prints nothing but the outcome, as scripts need it.`,
+and 7 after the time-out; of several, the worst: 6, then 1, then 5. With --quiet it prints nothing but the
+outcome, as scripts need it.`,
 		Example: "  garrison watch 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11\n" +
 			"  garrison watch 65d947de --quiet --timeout 10m",
 		PreRunE: cli.Prints(env, display.Tasks), SuggestFor: []string{"follow", "attach", "wait"},
@@ -51,36 +53,72 @@ and 7 after the time-out. With --quiet it prints nothing but the outcome, as scr
 	return c
 }
 
-// follow follows what the words name: intents, tasks, or one rollout.
+// followed is what words name.
+type followed struct {
+	rollouts []string // ids
+	orders   []watch.Order
+	tasks    []string
+}
+
+// read adds what a word names: a rollout, an intent or a task.
+func (f *followed) read(ctx context.Context, env *cli.Env, word string) error {
+	switch id, err := fleet.RolloutID(ctx, env, word); {
+	case err == nil:
+		f.rollouts = append(f.rollouts, id)
+		return nil
+	case !fault.Is(err, fault.NotFound) && fault.RefusalOf(err).GetCode() != code.Ambiguous:
+		return err // what is no rollout may be an intent or a task
+	}
+	switch o, other, err := orderOf(ctx, env, word); {
+	case err != nil:
+		return err
+	case other:
+		f.tasks = append(f.tasks, word)
+	default:
+		f.orders = append(f.orders, o)
+	}
+	return nil
+}
+
+// follow follows what the words name: the rollouts one after the other, and then the intents and the tasks. What ended
+// badly does not keep the rest from being shown.
 func follow(ctx context.Context, env *cli.Env, timeout time.Duration, words []string, quiet bool) error {
-	if len(words) == 1 {
-		switch id, err := fleet.RolloutID(ctx, env, words[0]); {
-		case err == nil:
-			return rollout.Follow(ctx, env, id, timeout, quiet)
-		case !fault.Is(err, fault.NotFound) && fault.RefusalOf(err).GetCode() != code.Ambiguous:
-			return err // what is no rollout may be an intent or a task
-		}
-	}
-	var orders []watch.Order
-	var tasks []string
+	var f followed
 	for _, word := range words {
-		o, other, err := orderOf(ctx, env, word)
-		switch {
-		case err != nil:
+		if err := f.read(ctx, env, word); err != nil {
 			return err
-		case other:
-			tasks = append(tasks, word)
-		default:
-			orders = append(orders, o)
 		}
 	}
-	if len(orders) > 0 && len(tasks) > 0 {
-		return cli.Usage("%s is an intent and %s is not: watch intents or tasks, not both at once", orders[0].Id,
-			tasks[0])
+	var views []func(left time.Duration) error
+	for _, id := range f.rollouts {
+		views = append(views, func(left time.Duration) error { return rollout.Follow(ctx, env, id, left, quiet) })
 	}
-	if len(tasks) > 0 {
-		return watch.FollowTasks(ctx, env, timeout, tasks, quiet)
+	if len(f.orders) > 0 {
+		views = append(views, func(left time.Duration) error { return followOrders(ctx, env, left, f.orders, quiet) })
 	}
+	if len(f.tasks) > 0 {
+		views = append(views, func(left time.Duration) error {
+			return watch.FollowTasks(ctx, env, left, f.tasks, quiet)
+		})
+	}
+	end, worst := time.Now().Add(timeout), cli.ExitOK
+	for _, view := range views {
+		err := view(time.Until(end))
+		n := cli.CodeOf(err)
+		if e, ok := err.(cli.Exit); err != nil && (!ok || !e.Quiet || !slices.Contains(badness, n)) {
+			return err // an error, a time-out or Ctrl-C
+		}
+		worst = badness[max(slices.Index(badness, worst), slices.Index(badness, n))]
+	}
+	return cli.Ended(worst)
+}
+
+// badness are the exit codes of work that ended or halted, the worst last: a halt waits for a person.
+var badness = []int{cli.ExitOK, cli.ExitPartly, cli.ExitError, cli.ExitHalted}
+
+func followOrders(
+	ctx context.Context, env *cli.Env, timeout time.Duration, orders []watch.Order, quiet bool,
+) error {
 	err := watch.Follow(ctx, env, watch.Options{Timeout: timeout, Quiet: quiet}, orders)
 	if fault.RefusalOf(err).GetCode() == code.NotCounted {
 		id := ident.Handle(orders[0].Id)

@@ -8,14 +8,17 @@ import (
 	"strings"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
+	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 )
 
 // By is the fields by which instances are counted for List, in the order of the values of its groups: those that decide
@@ -27,6 +30,7 @@ type Reader interface {
 	image.Reader
 	Agent(name string) (*agentv1.Agent, bool)
 	Environment(name string) (*environmentv1.Environment, bool)
+	Block(id string) (*blockv1.Block, bool)
 }
 
 // List returns a row for each agent, environment and platform of groups, in the order of Key. An instance that is being
@@ -48,6 +52,7 @@ func List(r Reader, groups []*registryv1.CountGroup) []*registryv1.Available {
 	}
 	list := make([]*registryv1.Available, 0, len(rows))
 	for _, row := range rows {
+		heedBlock(r, row)
 		slices.SortFunc(row.Versions, func(a, b *registryv1.AvailableVersion) int {
 			return cmp.Or(version.Compare(a.Version, b.Version), cmp.Compare(a.Version, b.Version))
 		})
@@ -93,6 +98,18 @@ func newest(r Reader, agent, env, platform string) *registryv1.Available {
 		row.BuiltAt = found.Manifest.PublishedAt
 	}
 	return row
+}
+
+// heedBlock makes the block of the newest image the refusal of a row: no upgrade brings it.
+func heedBlock(r Reader, row *registryv1.Available) {
+	i, ok := r.Image(row.ImageId)
+	if !ok || row.Behind == 0 {
+		return
+	}
+	build := block.OfImage(row.Agent, image.Ref(i.Manifest), row.Platform)
+	if b, ok := r.Block(block.ID(build)); ok {
+		row.Refusal, row.Behind = intent.Blocked(b), 0
+	}
 }
 
 // channelName returns the channel that an environment follows: its own, else the default one; empty without both.

@@ -9,13 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
+	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	"github.com/garrison-fleet/garrison/services/registry/internal/available"
+	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 )
 
 // world has the agent web: 1.1.0 in the default channel, and 2.0.0 also in dev; prod follows the default, lab dev, and
@@ -31,23 +34,32 @@ func build(id, version, arch string) *imagev1.Image {
 
 var images = map[string]*imagev1.Image{
 	"old": build("old", "1.0.0", "amd64"), "new": build("new", "1.1.0", "amd64"), "dev": build("dev", "2.0.0", "amd64"),
+	"bad": build("bad", "3.0.0", "amd64"),
 }
+
+// bad is the build that is blocked.
+var bad = block.OfImage("web", image.Ref(images["bad"].Manifest), images["bad"].Manifest.Platform)
 
 var channels = map[string]*channelv1.Channel{
 	"release": {Name: "release", Default: true, ImageIds: []string{"old", "new"}},
 	"dev":     {Name: "dev", ImageIds: []string{"old", "dev"}},
+	"bad":     {Name: "bad", ImageIds: []string{"old", "bad"}},
 }
 
 func (world) Image(id string) (*imagev1.Image, bool)         { i, ok := images[id]; return i, ok }
 func (world) Channel(name string) (*channelv1.Channel, bool) { c, ok := channels[name]; return c, ok }
 func (world) Channels() iter.Seq[*channelv1.Channel]         { return maps.Values(channels) }
 func (world) ImagesNamed(_, _, _ string) []*imagev1.Image    { return nil }
+func (world) Block(id string) (*blockv1.Block, bool) {
+	return &blockv1.Block{Id: id, Build: bad, SetBy: "ann", Reason: "it leaks"}, id == block.ID(bad)
+}
 func (world) Agent(name string) (*agentv1.Agent, bool) {
 	return &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON}, true
 }
 func (world) Environment(n string) (*environmentv1.Environment, bool) {
 	e := map[string]*environmentv1.Environment{
 		"prod": {Name: "prod"}, "lab": {Name: "lab", Channel: "dev"}, "lost": {Name: "lost", Channel: "gone"},
+		"bad": {Name: "bad", Channel: "bad"},
 	}[n]
 	return e, e != nil
 }
@@ -65,6 +77,7 @@ func TestTheNewestImageIsThatOfTheEnvironmentsChannelAndPlatform(t *testing.T) {
 		group(1, "web", "none", "linux/amd64", "3.0.0"), // newer than the channel
 		group(4, "web", "prod", "linux/arm64", "1.0.0"),
 		group(5, "web", "lost", "linux/amd64", "1.0.0"),
+		group(6, "web", "bad", "linux/amd64", "2.0.0"),
 	})
 	type row struct {
 		Key, Channel, Version, Code string
@@ -81,6 +94,7 @@ func TestTheNewestImageIsThatOfTheEnvironmentsChannelAndPlatform(t *testing.T) {
 	}
 	want := []row{
 		{"web//linux/amd64", "release", "1.1.0", "", 1, 0, []string{"3.0.0"}},
+		{"web/bad/linux/amd64", "bad", "3.0.0", "BLOCKED", 6, 0, []string{"2.0.0"}},
 		{"web/lab/linux/amd64", "dev", "2.0.0", "", 2, 2, []string{"1.1.0"}},
 		{"web/lost/linux/amd64", "gone", "", "UNKNOWN_CHANNEL", 5, 0, []string{"1.0.0"}},
 		{"web/prod/linux/amd64", "release", "1.1.0", "", 10, 3, []string{"1.0.0", "1.1.0"}},

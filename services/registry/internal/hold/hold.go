@@ -156,7 +156,10 @@ func Named(r Reader, reference string) (*holdv1.Hold, *apiv1.Refusal) {
 		return found[0], nil
 	}
 	message := fmt.Sprintf("no hold has the id %q, or an id with that prefix", reference)
-	if len(found) > 1 {
+	switch {
+	case reference == hold.ID("", hold.Site()):
+		message = "the site is not paused"
+	case len(found) > 1:
 		message = fmt.Sprintf("%d holds have an id that starts with %q", len(found), reference)
 	}
 	return nil, &apiv1.Refusal{Code: code.NotHeld, Message: message, Try: "garrison hold list -o wide"}

@@ -9,11 +9,13 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/window"
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
 // held refuses to change an instance that drifted in an environment that holds such instances, or returns nil. What was
@@ -68,6 +70,27 @@ func (o *outcome) closed(s *serverv1.Server) *apiv1.Refusal {
 	}
 	return &apiv1.Refusal{
 		Code: code.Frozen, Message: message,
-		Try: "a rollout, which waits; --override to change it now; garrison env show " + s.GetEnvironment(),
+		Try: waiting(o.ask.Intent) + ", which waits; --override to change it now; garrison env show " +
+			s.GetEnvironment(),
 	}
+}
+
+// waiting returns the command that makes a rollout of an intent, with one server first, so that it reaches any number.
+func waiting(in *intentv1.Intent) string {
+	var change string
+	var on *intentv1.Selector
+	switch q := in.Ask.(type) {
+	case *intentv1.Intent_Install:
+		change, on = "--install "+Chosen(q.Install.Agent, q.Install.Image), q.Install.On
+	case *intentv1.Intent_Upgrade:
+		if q.Upgrade.Again {
+			return "the same command with --batch 10%"
+		}
+		change, on = Chosen(q.Upgrade.Agent, q.Upgrade.Image), q.Upgrade.On
+	case *intentv1.Intent_Remove:
+		change, on = "--remove "+q.Remove.Agent, q.Remove.On
+	default:
+		return "a rollout"
+	}
+	return "garrison rollout start " + change + " " + selector.Flags(on) + " --canaries 1"
 }

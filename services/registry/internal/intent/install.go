@@ -103,7 +103,7 @@ func install(o *outcome, q *intentv1.Install) *apiv1.Refusal {
 		return refusal
 	}
 	choose, merge := o.chooser(agent, q.Image), merger(o, agent)
-	upgrade, other := upgrader(o, agent, &intentv1.Upgrade{Image: q.Image}), alreadyInstalled(agent.Name)
+	upgrade, other := upgrader(o, agent, &intentv1.Upgrade{Image: q.Image}), alreadyInstalled(q)
 	return o.each(agent.Name, q.GetOn(), func(s *serverv1.Server, have *instancev1.Instance) {
 		if q.AlsoUpgrade && have.GetWanted() != nil {
 			upgrade(s, have)

@@ -14,8 +14,8 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/window"
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
 // namedServers is how many servers an answer names. namedRefreshed is the limit for a refresh, for

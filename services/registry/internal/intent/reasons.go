@@ -9,9 +9,12 @@ import (
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+
+	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
 func lacksAgent(agent string) *apiv1.Refusal {
@@ -21,10 +24,10 @@ func lacksAgent(agent string) *apiv1.Refusal {
 	}
 }
 
-func alreadyInstalled(agent string) *apiv1.Refusal {
+func alreadyInstalled(q *intentv1.Install) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: code.AlreadyInstalled, Message: fmt.Sprintf("agent %q is wanted there at another image", agent),
-		Try: "garrison up " + agent + " --on SELECTOR",
+		Code: code.AlreadyInstalled, Message: fmt.Sprintf("agent %q is wanted there at another image", q.GetAgent()),
+		Try: "garrison up " + Chosen(q.GetAgent(), q.GetImage()) + " " + selector.Flags(q.GetOn()),
 	}
 }
 

@@ -152,6 +152,17 @@ func TestEveryRefusalHasItsCodeAndWhatComesNearest(t *testing.T) {
 	}
 }
 
+func TestWhatIsInstalledSuggestsTheUpgradeThatWasMeant(t *testing.T) {
+	t.Parallel()
+	w := site(t)
+	in := installed("cn-agent", recordstest.Version("1.2.0"), one())
+	d := intent.Plan(w.View, intent.Ask{ID: ident.New(), Actor: "alice", Verb: "install", At: w.At, Intent: in})
+	want := "garrison up cn-agent@1.2.0 --on one"
+	if have := d.Refusal.GetTry(); d.Refusal.GetCode() != code.AlreadyInstalled || have != want {
+		t.Errorf("it suggests %q (%s); want %q", have, d.Refusal.GetCode(), want)
+	}
+}
+
 // More than intent.MostAtOnce servers change only when the intent says so.
 func TestAChangeOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 	t.Parallel()
@@ -219,7 +230,9 @@ func TestAFreezeRefusesIntentsUnlessTheyOverrideIt(t *testing.T) {
 	for verb, in := range map[string]*intentv1.Intent{
 		"install": recordstest.Install("base", one()), "remove": removing("cn-agent", one()),
 	} {
-		if d := w.Decide(verb, in); d.Refusal.GetCode() != code.Frozen {
+		agent := in.GetInstall().GetAgent() + in.GetRemove().GetAgent()
+		try := "garrison rollout start --" + verb + " " + agent + " --on one --canaries 1, which waits; "
+		if d := w.Decide(verb, in); d.Refusal.GetCode() != code.Frozen || !strings.HasPrefix(d.Refusal.Try, try) {
 			t.Errorf("%s: %v", verb, d.Refusal)
 		}
 		in.Override = true

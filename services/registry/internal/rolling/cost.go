@@ -5,9 +5,9 @@ import (
 
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/window"
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
 // Cost is what a plan moves, and what keeps it from beginning everywhere at once.

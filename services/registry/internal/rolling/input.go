@@ -16,12 +16,12 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/window"
 	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
 // Running is the view that the engine's decisions rest on.

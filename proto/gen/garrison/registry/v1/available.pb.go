@@ -173,7 +173,7 @@ type Available struct {
 	Platform *v11.Platform `protobuf:"bytes,3,opt,name=platform,proto3" json:"platform,omitempty"`
 	// The channel that decides what is newest for them; empty without a default one.
 	Channel string `protobuf:"bytes,4,opt,name=channel,proto3" json:"channel,omitempty"`
-	// The version of the newest image of the channel; empty with a refusal.
+	// The version of the newest image of the channel; empty without one.
 	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	// The id of that image.
 	ImageId string `protobuf:"bytes,6,opt,name=image_id,json=imageId,proto3" json:"image_id,omitempty"`
@@ -185,7 +185,7 @@ type Available struct {
 	Behind uint64 `protobuf:"varint,9,opt,name=behind,proto3" json:"behind,omitempty"`
 	// The wanted versions, the lowest first.
 	Versions []*AvailableVersion `protobuf:"bytes,10,rep,name=versions,proto3" json:"versions,omitempty"`
-	// Why there is no newest image for them.
+	// Why there is no newest image for them, or why no upgrade brings it: it is blocked.
 	Refusal       *v1.Refusal `protobuf:"bytes,11,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

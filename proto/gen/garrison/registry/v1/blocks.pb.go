@@ -108,7 +108,9 @@ func (x *AddBlocksRequest) GetReason() string {
 type AddBlocksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The blocks; one that was there before is as it was.
-	Blocks        []*v1.Block `protobuf:"bytes,1,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	Blocks []*v1.Block `protobuf:"bytes,1,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	// How many of them were there before.
+	Already       uint32 `protobuf:"varint,2,opt,name=already,proto3" json:"already,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,6 +152,13 @@ func (x *AddBlocksResponse) GetBlocks() []*v1.Block {
 	return nil
 }
 
+func (x *AddBlocksResponse) GetAlready() uint32 {
+	if x != nil {
+		return x.Already
+	}
+	return 0
+}
+
 var File_garrison_registry_v1_blocks_proto protoreflect.FileDescriptor
 
 const file_garrison_registry_v1_blocks_proto_rawDesc = "" +
@@ -160,9 +169,10 @@ const file_garrison_registry_v1_blocks_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x19\n" +
 	"\bimage_id\x18\x03 \x01(\tR\aimageId\x121\n" +
 	"\x14configuration_digest\x18\x04 \x01(\tR\x13configurationDigest\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"E\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"_\n" +
 	"\x11AddBlocksResponse\x120\n" +
-	"\x06blocks\x18\x01 \x03(\v2\x18.garrison.block.v1.BlockR\x06blocksBNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
+	"\x06blocks\x18\x01 \x03(\v2\x18.garrison.block.v1.BlockR\x06blocks\x12\x18\n" +
+	"\aalready\x18\x02 \x01(\rR\aalreadyBNZLgithub.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1;registryv1b\x06proto3"
 
 var (
 	file_garrison_registry_v1_blocks_proto_rawDescOnce sync.Once

@@ -56,6 +56,7 @@ func (a *API) Add(
 	}
 	r := a.records
 	var builds []*blockv1.Build
+	added := 0
 	err := r.Change(ctx, func() (drafts []ledger.Draft, err error) {
 		if builds, err = a.builds(q); err != nil {
 			return nil, err
@@ -70,13 +71,14 @@ func (a *API) Add(
 			return nil, fault.Refusef(fault.Conflict, code.TooMany, "there are %d blocks; %d are the most", n,
 				MostBlocks).Try("garrison block list; garrison block remove BLOCK -m WHY")
 		}
+		added = len(drafts)
 		return drafts, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.log.Info().Str(logs.Agent, q.Agent).Str(logs.Actor, c.Actor).Int(logs.Count, len(builds)).Msg("builds blocked")
-	resp := &registryv1.AddBlocksResponse{}
+	a.log.Info().Str(logs.Agent, q.Agent).Str(logs.Actor, c.Actor).Int(logs.Count, added).Msg("builds blocked")
+	resp := &registryv1.AddBlocksResponse{Already: uint32(len(builds) - added)}
 	r.Follower.Read(func() {
 		for _, b := range builds {
 			if have, ok := r.View.Block(blocknoun.ID(b)); ok {

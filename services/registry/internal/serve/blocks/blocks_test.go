@@ -130,7 +130,12 @@ func TestABuildThatFailedOnOneServerIsSuspectedUntilItIsBlockedOrNotActive(t *te
 		t.Fatalf("after one server: %v", all)
 	}
 	add := &registryv1.AddBlocksRequest{Agent: "web", Version: "1.1.0", Reason: "it fails"}
-	recordstest.Call(s.World, s.api.Add, add)
+	for already := range uint32(2) {
+		r := recordstest.Call(s.World, s.api.Add, add)
+		if len(r.Blocks) != 1 || r.Already != already {
+			t.Errorf("request %d blocks %v, of which %d were blocked", already, r.Blocks, r.Already)
+		}
+	}
 	if all := suspected(); len(all) != 0 {
 		t.Errorf("blocked and still suspected: %v", all)
 	}

@@ -19,6 +19,7 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/window"
 	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/external"
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
@@ -28,7 +29,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/table"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
 // maxDependencies bounds what one agent depends on.

@@ -52,7 +52,7 @@ func (a holds) check(next *holdv1.Hold) error {
 	if next.Until != nil && (!next.Until.IsValid() || !next.Until.AsTime().After(a.records.Now())) {
 		return request.Invalid(code.BadHold, "the hold would end at %s, which is not in the future",
 			next.Until.AsTime().UTC().Format(time.RFC3339)).
-			Try("garrison hold " + cmp.Or(next.Agent, "--all") + " --until 24h")
+			Try("garrison hold " + cmp.Or(next.Agent, "--all") + " --until 24h -m WHY")
 	}
 	if last := a.records.Now().Add(holdnoun.LongestPause); next.Agent == "" && next.Until.AsTime().After(last) {
 		return request.Invalid(code.BadHold, "the site would be paused until %s; a pause lasts for %d days at most",
@@ -91,6 +91,9 @@ func (a holds) put(p table.Put[*holdv1.Hold]) ([]ledger.Draft, error) {
 	r, next, reason := a.records, p.Next, p.Caller.Note
 	if holdnoun.InEffect(p.Have, r.Now()) {
 		reason = cmp.Or(reason, p.Have.Reason)
+		if next.Until == nil { // as the reason, an end stays until another is given
+			next.Until = p.Have.Until
+		}
 	}
 	if next.Agent == "" && (next.Until == nil || reason == "") {
 		return nil, request.Invalid(code.BadHold, "a pause of the site needs an end and a reason").

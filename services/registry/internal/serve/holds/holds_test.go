@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	holdnoun "github.com/garrison-fleet/garrison/pkg/noun/hold"
 	"github.com/garrison-fleet/garrison/pkg/record"
@@ -143,6 +145,34 @@ func TestAPauseOfTheSiteLastsForAMonthAtMost(t *testing.T) {
 		if have := recordstest.Code(s.World, s.noted("a move"), record.Set(h)); have != c.want {
 			t.Errorf("%q for %s: %q, want %q", c.agent, c.lasts, have, c.want)
 		}
+	}
+}
+
+func TestAHoldKeepsItsEndUntilAnotherIsGiven(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	day, hour := timestamppb.New(s.At.Add(24*time.Hour)), timestamppb.New(s.At.Add(time.Hour))
+	for _, c := range []struct{ given, want *timestamppb.Timestamp }{
+		{day, day}, {nil, day}, {hour, hour}, {nil, hour},
+	} {
+		h := &holdv1.Hold{Agent: "web", On: recordstest.On("web-1"), Until: c.given}
+		if have := recordstest.Call(s.World, s.noted("why"), record.Set(h)).Record.GetHold().GetUntil(); !proto.Equal(
+			have, c.want) {
+			t.Errorf("with the end %v it is held until %v; want %v", c.given, have, c.want)
+		}
+	}
+	s.At = s.At.Add(2 * time.Hour)
+	if h := s.hold(recordstest.On("web-1")); h.GetUntil() != nil {
+		t.Errorf("a hold that ended keeps its end %v", h.GetUntil())
+	}
+}
+
+func TestTheEndOfAPauseThatIsNoneIsRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	_, err := s.api.Delete(t.Context(), bus.Caller{}, record.Delete(ledger.Hold, holdnoun.ID("", holdnoun.Site()), 0))
+	if r := fault.RefusalOf(err); r.GetCode() != code.NotHeld || r.GetMessage() != "the site is not paused" {
+		t.Errorf("have %v", err)
 	}
 }
 

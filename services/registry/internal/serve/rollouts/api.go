@@ -367,6 +367,16 @@ func noWave(r *rolloutv1.Rollout, wave uint32) error {
 		Try("garrison rollout show " + r.Id)
 }
 
+// wavePassed refuses to stop after a wave that has passed, and names those that are left.
+func wavePassed(r *rolloutv1.Rollout, wave, next uint32) error {
+	left := fmt.Sprintf("only wave %d is left", next)
+	if n := uint32(len(r.Waves)); next < n {
+		left = fmt.Sprintf("waves %d to %d are left", next, n)
+	}
+	return fault.Refusef(fault.Invalid, code.BadStrategy, "wave %d of rollout %s has passed; %s", wave, r.Id, left).
+		Try(fmt.Sprintf("garrison rollout resume %s --until-wave %d", r.Id, next))
+}
+
 // notFit refuses to do something to a rollout in its state.
 func notFit(r *rolloutv1.Rollout, what string) error {
 	return notFitTry(r, what, "garrison rollout show "+r.Id)

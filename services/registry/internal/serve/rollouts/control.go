@@ -106,6 +106,9 @@ func resumed(r *rolloutv1.Rollout, q *registryv1.ControlRolloutRequest) (proto.M
 	if q.UntilWave > uint32(len(r.Waves)) {
 		return nil, noWave(r, q.UntilWave)
 	}
+	if next := rollouts.Current(r); q.UntilWave > 0 && q.UntilWave < next {
+		return nil, wavePassed(r, q.UntilWave, next)
+	}
 	if running && overrides {
 		return &rolloutv1.Resumed{
 			Reason: q.Reason, UntilWave: cmp.Or(q.UntilWave, r.UntilWave), Override: true,

@@ -144,8 +144,9 @@ func TestARequestToSteerLeadsToOneFactOrToNone(t *testing.T) {
 		"resume until": {
 			paused, &ask{Control: resume, UntilWave: 2}, &rolloutv1.Resumed{UntilWave: 2}, "",
 		},
-		"resume to nowhere": {paused, &ask{Control: resume, UntilWave: 9}, nil, code.BadStrategy},
-		"resume again":      {gated(nil, ""), &ask{Control: resume}, nil, ""},
+		"resume to nowhere":         {paused, &ask{Control: resume, UntilWave: 9}, nil, code.BadStrategy},
+		"resume to what has passed": {paused, &ask{Control: resume, UntilWave: 1}, nil, code.BadStrategy},
+		"resume again":              {gated(nil, ""), &ask{Control: resume}, nil, ""},
 		"override": {
 			until, &ask{Control: resume, Override: true}, &rolloutv1.Resumed{UntilWave: 2, Override: true}, "",
 		},

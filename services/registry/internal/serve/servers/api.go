@@ -25,6 +25,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/window"
 	"github.com/garrison-fleet/garrison/services/registry/internal/leak"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/admission"
@@ -32,7 +33,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
-	"github.com/garrison-fleet/garrison/services/registry/internal/window"
 )
 
 // API answers requests about servers.

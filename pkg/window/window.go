@@ -38,6 +38,20 @@ type State struct {
 	Why   string    // why it is closed, such as "outside its windows"
 }
 
+// Word returns a state in a word or two: open, frozen, or outside windows.
+func (s State) Word() string {
+	switch {
+	case s.Open:
+		return "open"
+	case strings.HasSuffix(s.Why, outside):
+		return "outside windows"
+	}
+	return "frozen"
+}
+
+// outside ends the reason of an environment that no freeze closes.
+const outside = " is outside its windows"
+
 // At returns whether the servers of an environment may be changed at a time.
 func At(e *environmentv1.Environment, now time.Time) State {
 	s := State{Open: true}
@@ -67,7 +81,7 @@ func closed(e *environmentv1.Environment, at time.Time) (string, time.Time) {
 	if open || len(e.GetWindows()) == 0 {
 		return "", time.Time{}
 	}
-	return fmt.Sprintf("environment %s is outside its windows", e.Name), next
+	return "environment " + e.Name + outside, next
 }
 
 // anyOf reports whether one of several windows is open at a time, and when the first of them begins next.

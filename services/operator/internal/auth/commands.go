@@ -1,0 +1,27 @@
+package auth
+
+// records are what is kept as a record: their commands put, delete and list records.
+var records = []string{"agent", "app", "env", "labelrule", "hold"}
+
+// commands are the commands that no action is called like, with the actions that they ask for.
+var commands = commandActions()
+
+func commandActions() map[string][]string {
+	out := map[string][]string{
+		"apply": {"put record"}, "block": {"add block"}, "block remove": {"delete record"},
+		"block list": {"list record"}, "bus": {"show bus"}, "diff": {"list record"}, "env default": {"set default"},
+		"events": {"read fact"}, "explain": {"show server"}, "export": {"list record"}, "hold": {"put record"},
+		"image export": {"show image", "show chunk"}, "image import": {"create image", "put chunk"},
+		"instance list": {"list instance"}, "instance report": {"report external"}, "logs": {"read log"},
+		"lobby list": {"list lobby"}, "purge-undo": {"refresh"}, "rollout start": {"rollout"},
+		"restore status": {"show restore-status"}, "server clean": {"record clean-up"}, "status": {"count server"},
+		"task show": {"show task"}, "unhold": {"delete record"}, "versions": {"list writer"},
+		"watch": {"show intent-progress"}, "intent cancel": {"withdraw intent"}, "env diff": {"list default"},
+	}
+	for _, noun := range records {
+		out[noun+" create"], out[noun+" update"] = []string{"put record"}, []string{"put record"}
+		out[noun+" delete"] = []string{"delete record"}
+		out[noun+" list"], out[noun+" show"] = []string{"list record"}, []string{"list record"}
+	}
+	return out
+}
