@@ -31,7 +31,7 @@ func UndoCommand(env *cli.Env, waves Waves) *cobra.Command {
 		Short:      "Restore what was before a change; without an id, your last one.",
 		SuggestFor: []string{"rollback", "revert"},
 		Long: `Go back to what was there before an intent or a rollout, on every server that it changed. Without an id
-it is your last change; one of which nothing is left to undo is refused.
+it is your last change, which is refused when nothing is left to undo.
 
 An agent that came goes again, one that went comes back, and a version and a configuration become what they
 were. Servers that another intent changed since are left out and named. A rollout goes back as it came: in waves,
@@ -96,8 +96,8 @@ func undoOf(id string) *intentv1.Intent {
 // mostLooked is how many of the caller's last intents are looked at for one that changes agents.
 const mostLooked = 20
 
-// lastChange returns the last change of the caller, and says which it is. One of which nothing is left to undo is
-// refused: the change before it is not what the caller means.
+// lastChange returns the last change of the caller, and says which it is. It refuses a change that left nothing to
+// undo: the caller does not mean the one before it.
 func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 	c, err := env.Client(ctx)
 	if err != nil {

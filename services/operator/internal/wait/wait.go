@@ -30,11 +30,10 @@ func Command(env *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch INTENT|TASK|ROLLOUT…",
 		Short: "Watch intents, tasks and rollouts to their end: servers, steps, failures and the outcome.",
-		Long: `Watch intents, tasks and rollouts until they end. An intent is named by its whole id, a task or a
-rollout by its id or the beginning of it. Ctrl-C leaves the view; the work continues. The exit code is 0 if
-all succeeded, 5 if some did or a rollout left servers of its plan out, 1 if none did, 6 when a rollout halted,
-and 7 after the time-out; of several, the worst: 6, then 1, then 5. With --quiet it prints nothing but the
-outcome, as scripts need it.`,
+		Long: `Watch intents, tasks and rollouts until they end. Each is named by its id or the beginning of it.
+Ctrl-C leaves the view; the work continues. The exit code is 0 if all succeeded, 5 if some did or a rollout
+left servers of its plan out, 1 if none did, 6 when a rollout halted, and 7 after the time-out; of several,
+the worst: 6, then 1, then 5. With --quiet it prints nothing but the outcome, as scripts need it.`,
 		Example: "  garrison watch 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11\n" +
 			"  garrison watch 65d947de --quiet --timeout 10m",
 		PreRunE: cli.Prints(env, display.Tasks), SuggestFor: []string{"follow", "attach", "wait"},

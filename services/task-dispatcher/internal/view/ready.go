@@ -21,9 +21,8 @@ type candidate struct {
 // dueTask returns the candidate of a change that has no task yet.
 func dueTask(i *dispatcherv1.InstanceRecord, o Opening) candidate {
 	t, _ := task.Apply(nil, ledger.Fact{Noun: ledger.Task, Key: o.ID, Body: o.Body})
-	return candidate{place: o.Cause, opening: &o, record: &dispatcherv1.TaskRecord{
-		Task: t, Configuration: i.Configuration, QueuedSequence: i.DecidedSequence,
-	}}
+	record := &dispatcherv1.TaskRecord{Task: t, Configuration: i.Configuration}
+	return candidate{place: o.Cause, opening: &o, record: record}
 }
 
 // queuedTask returns the candidate of a task that is queued; its instance is nil for a refresh. A change keeps the

@@ -30,9 +30,9 @@ func (v *View) applyTask(f ledger.Fact) bool {
 		v.reportedLate(f, r.Task)
 	default:
 		if r == nil { // it is assigned without a wait in the queue
-			opened := f
-			opened.Body = task.Opened(f.Body)
-			r = v.queued(opened, task.Opened(f.Body))
+			q, opened := task.Opened(f.Body), f
+			opened.Body = q
+			r = v.queued(opened, q)
 		}
 		v.moved(f, r)
 	}
