@@ -57,7 +57,7 @@ func rawBatches(b *testing.B, w *world, n int) float64 {
 	msgs := make([]*nats.Msg, n)
 	for i := range msgs {
 		f := wanted(ident.New(), 1)
-		header, data, err := ledger.Encode(f)
+		header, data, err := ledger.Encode(f, 1)
 		check(b, err)
 		header[nats.MsgIdHdr] = []string{f.ID}
 		header["Nats-Expected-Last-Subject-Sequence"] = []string{"0"}

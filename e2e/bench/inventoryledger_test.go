@@ -49,7 +49,7 @@ func (k *book) write(noun ledger.Noun, key string, body proto.Message) {
 		Noun: noun, Key: key, Body: body, ID: ident.New(), At: k.at, Source: noun.Writer(), Actor: "bench",
 		Request: key, Cause: ledger.CausedByClock,
 	}
-	header, data, err := ledger.Encode(f)
+	header, data, err := ledger.Encode(f, 1)
 	check(k.b, err)
 	check(k.b, k.to.add(k.b.Context(), &nats.Msg{Subject: f.Subject(), Header: header, Data: data}))
 }

@@ -94,12 +94,13 @@ func TestAServiceThatCannotReadAFactSaysSoAndDecidesNothingOnIt(t *testing.T) {
 	w.Eventually("versions --check names the service and the fact", func() error {
 		_, err := w.CLI(t.Context(), "versions", "--check")
 		e, ok := errors.AsType[*rig.CLIError](err)
-		if !ok || e.Code != 3 || !strings.Contains(e.Stderr, "registry: cannot decode 1 environment.frozen from fact") {
+		const named = "registry: cannot decode all of 1 environment.frozen from fact"
+		if !ok || e.Code != 3 || !strings.Contains(e.Stderr, named) {
 			return fmt.Errorf("%v, want exit code 3 and the fact named", err)
 		}
 		return nil
 	})
-	w.Fails(1, "SERVICE_TOO_OLD: the ledger holds 1 facts environment.frozen", "env", "create", "test")
+	w.Fails(1, "SERVICE_TOO_OLD: 1 facts environment.frozen in the ledger", "env", "create", "test")
 	w.OK("env", "list")
 	w.OK("app", "create", "shop") // which does not rest on environments
 }

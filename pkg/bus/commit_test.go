@@ -35,7 +35,7 @@ func TestAConflictAfterTheWindowLeavesTheOutcomeOpen(t *testing.T) {
 		u, err := newUnit(t.Context(), []ledger.Draft{ledger.Free(ledger.Fact{
 			Noun: ledger.Task, Key: "a", Body: &taskv1.Queued{}, ID: "one", At: time.Now(),
 			Source: ledger.Dispatcher, Actor: "test",
-		})})
+		})}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -157,7 +157,7 @@ func TestABusThatWasStartedAnewRefusesTheRestOfABatch(t *testing.T) {
 	}
 	defer nc.Close()
 	part := func(key, n string) *nats.Msg {
-		header, data, err := ledger.Encode(queued(key))
+		header, data, err := ledger.Encode(queued(key), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@ import (
 // Stream is what a fold must know of a stream.
 type Stream struct {
 	LastSequence uint64
-	Messages     uint64    // fewer than LastSequence when some are missing
+	Messages     uint64 // fewer than LastSequence when some are missing
+	Numbers      topology.Numbers
 	Created      time.Time // tells two streams of one name apart; a move to another bus does not change it
 	SyncsAlways  bool      // what is stored is on the disk; false when that is not known
 	Now          time.Time // the time at the bus when it answered; zero when it did not say
@@ -35,6 +36,7 @@ func (r *streamReader) Stream(ctx context.Context, stream string) (Stream, error
 	}
 	return Stream{
 		LastSequence: info.State.LastSequence, Messages: info.State.Messages,
+		Numbers:     topology.NumbersOf(info.Config.Metadata),
 		Created:     topology.Origin(info.Config.Metadata, info.Created),
 		SyncsAlways: info.Config.Metadata[topology.MetadataSync] == topology.SyncAlways, Now: info.Now,
 	}, nil

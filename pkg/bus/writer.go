@@ -27,12 +27,27 @@ const (
 // one goroutine, Run, commits for all of them.
 type Writer struct {
 	stream  recorder
-	admit   func(ledger.Noun) error // refuses facts about a noun; nil admits all
+	gate    Gate
 	queue   chan *unit
 	stopped chan struct{} // closed when Run has returned
 	several func() bool   // whether the bus has several servers; nil means one
 	metrics *metrics.Set  // or nil
 }
+
+// Gate decides what a writer may record.
+type Gate interface {
+	// MayDecide refuses facts about a noun.
+	MayDecide(about ledger.Noun) error
+	// Contract is the contract in force, beyond which nothing is recorded; see ledger.Encode.
+	Contract() uint32
+}
+
+// openGate admits everything of the first contract.
+type openGate struct{}
+
+func (openGate) MayDecide(ledger.Noun) error { return nil }
+
+func (openGate) Contract() uint32 { return 1 }
 
 // unit is the facts of one Append: all or none.
 type unit struct {
@@ -56,13 +71,13 @@ func (c *Conn) NewWriter() *Writer {
 }
 
 func newWriter(stream recorder) *Writer {
-	return &Writer{stream: stream, queue: make(chan *unit, queuedUnits), stopped: make(chan struct{})}
+	return &Writer{stream: stream, gate: openGate{}, queue: make(chan *unit, queuedUnits), stopped: make(chan struct{})}
 }
 
-// NewAdmittingWriter makes a writer whose Append asks admit about the noun of each fact.
-func (c *Conn) NewAdmittingWriter(admit func(ledger.Noun) error) *Writer {
+// NewGatedWriter makes a writer that records what a gate lets through.
+func (c *Conn) NewGatedWriter(gate Gate) *Writer {
 	w := c.NewWriter()
-	w.admit = admit
+	w.gate = gate
 	return w
 }
 
@@ -98,16 +113,13 @@ func (w *Writer) append(ctx context.Context, drafts []ledger.Draft) (uint64, err
 		return 0, fault.New(fault.Internal, "append %d facts: want 1 to %d", len(drafts), topology.MaxBatch)
 	}
 	for _, d := range drafts {
-		if w.admit == nil {
-			break
-		}
-		if err := w.admit(d.Noun); err != nil {
+		if err := w.gate.MayDecide(d.Noun); err != nil {
 			return 0, err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, appendWithin)
 	defer cancel()
-	u, err := newUnit(ctx, drafts)
+	u, err := newUnit(ctx, drafts, w.gate.Contract())
 	if err != nil {
 		return 0, err
 	}
@@ -136,7 +148,7 @@ func (u *unit) answered() (uint64, error) {
 	}
 }
 
-func newUnit(ctx context.Context, drafts []ledger.Draft) (*unit, error) {
+func newUnit(ctx context.Context, drafts []ledger.Draft, contract uint32) (*unit, error) {
 	u := &unit{ctx: ctx, born: time.Now().Round(0), done: make(chan result, 1)}
 	ids := make(map[string]bool, len(drafts))
 	for _, d := range drafts {
@@ -144,7 +156,7 @@ func newUnit(ctx context.Context, drafts []ledger.Draft) (*unit, error) {
 			return nil, fault.New(fault.Internal, "two facts of one append have the id %s", d.ID)
 		}
 		ids[d.ID] = true
-		header, data, err := ledger.Encode(d.Fact)
+		header, data, err := ledger.Encode(d.Fact, contract)
 		if err != nil {
 			return nil, err
 		}

@@ -47,6 +47,31 @@ func (b *Bus) PublishRequest(t testing.TB, subject, reply string) {
 	}
 }
 
+// Store stores a message in its stream as another version would, and returns its sequence there.
+func (b *Bus) Store(t testing.TB, subject string, header map[string][]string, data []byte) uint64 {
+	t.Helper()
+	stored, err := b.jetstream(t).PublishMsg(t.Context(), &nats.Msg{Subject: subject, Header: header, Data: data})
+	if err != nil {
+		t.Fatalf("store %s: %v", subject, err)
+	}
+	return stored.Sequence
+}
+
+// SetLedgerMetadata changes one entry of the metadata of the ledger, as another version would.
+func (b *Bus) SetLedgerMetadata(t testing.TB, key, value string) {
+	t.Helper()
+	js := b.jetstream(t)
+	s, err := js.Stream(t.Context(), topology.Ledger)
+	if err != nil {
+		t.Fatalf("find the ledger: %v", err)
+	}
+	config := s.CachedInfo().Config
+	config.Metadata[key] = value
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatalf("change the ledger: %v", err)
+	}
+}
+
 func (b *Bus) raw(t testing.TB) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect("", nats.InProcessServer(b))

@@ -19,7 +19,7 @@ type Event struct {
 
 	Subject  string    // garrison.ledger.NOUN.KEY.FACT
 	StoredAt time.Time // when the ledger stored it
-	Unread   error     // why the fact has no body: this program does not know its kind, or cannot read it
+	Unread   error     // what of the fact this program does not know; its body holds the rest, and is nil without any
 }
 
 // Position is a place in the ledger: behind the fact with this sequence and id. Without an id it is behind whatever
@@ -45,9 +45,9 @@ func eventOf(f *registryv1.StoredFact) Event {
 	e := Event{Subject: f.GetSubject(), StoredAt: f.GetStoredAt().AsTime()}
 	e.Fact, e.Unread = ledger.Decode(f.GetSubject(), header, data, f.GetSequence())
 	if n := f.GetLeftOutBytes(); n > 0 {
-		e.Unread = fault.New(fault.Invalid, "its body of %d bytes does not fit into an answer", n)
+		e.Body, e.Unread = nil, fault.New(fault.Invalid, "its body of %d bytes does not fit into an answer", n)
 	}
-	if e.Unread != nil {
+	if e.Body == nil {
 		noun, key, ok := ledger.KeyOf(f.GetSubject())
 		if !ok {
 			key = f.GetSubject()

@@ -1718,7 +1718,7 @@ var entries = []Entry{
 	},
 	{
 		ServiceTooOld, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"The ledger holds facts of a newer version that this service cannot read. The service answers reads, and makes no decision that depends on them, until it is upgraded.",
+		"The ledger holds facts, or parts of facts, of a newer version that this service does not know. The service answers reads, and makes no decision that depends on them, until it is upgraded.",
 		"garrison versions --check",
 	},
 	{
@@ -1837,7 +1837,7 @@ var entries = []Entry{
 		"garrisond provision --dry-run",
 	},
 	{
-		TopologyTooNew, []string{"garrisond"},
+		TopologyTooNew, []string{"garrisond", "registry", "image-catalog", "task-dispatcher", "access"},
 		"A newer program set up the bus or its keys, and this program must not use them. Nothing was changed.",
 		"garrisond --version; the version that set the bus up, or a newer one",
 	},

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"time"
@@ -15,7 +16,14 @@ type chunk struct {
 	facts  []ledger.Fact
 	last   uint64            // the sequence of the last message
 	stored time.Time         // when the last message was stored
-	unread map[uint64]string // the names of the facts that cannot be read, by sequence
+	unread map[uint64]unread // the facts that cannot be read, or only in part, by sequence
+}
+
+// unread is a fact that this program does not know, as a whole or in part.
+type unread struct {
+	kind    string
+	unknown string // what of it is not known
+	writer  string // the version that recorded it, if it says so
 }
 
 // pipeline decodes chunks of messages side by side and applies them in order.
@@ -109,22 +117,32 @@ func unreadable(m *bus.Message) ledger.Fact {
 	return ledger.Fact{Noun: noun, Key: strings.Clone(key), Sequence: m.Sequence}
 }
 
-// decode reads the facts of a chunk that the view folds. An unreadable message keeps its position: a fact of
-// a newer version must not stop an older service.
+// decode reads the facts of a chunk that the view folds. An unreadable message keeps its position: a fact of a newer
+// version must not stop an older service. A noun that this program does not know may be one that the view should fold.
 func decode(msgs []bus.Message, hears map[ledger.Noun]bool) chunk {
-	c := chunk{facts: make([]ledger.Fact, 0, len(msgs)), unread: map[uint64]string{}}
+	c := chunk{facts: make([]ledger.Fact, 0, len(msgs)), unread: map[uint64]unread{}}
 	for i := range msgs {
 		m := &msgs[i]
 		c.last, c.stored = m.Sequence, m.Time
-		if hears != nil && !hears[ledger.NounOf(m.Subject)] {
+		if noun := ledger.NounOf(m.Subject); hears != nil && !hears[noun] && noun.Known() {
 			continue
 		}
 		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
 		if err != nil {
-			f = unreadable(m)
-			c.unread[m.Sequence] = ledger.NameOf(m.Subject)
+			c.unread[m.Sequence] = unreadOf(m, err)
+			if f.Body == nil {
+				f = unreadable(m)
+			}
 		}
 		c.facts = append(c.facts, f)
 	}
 	return c
+}
+
+func unreadOf(m *bus.Message, err error) unread {
+	u := unread{kind: strings.Clone(ledger.NameOf(m.Subject)), unknown: err.Error()}
+	if newer := (*ledger.Newer)(nil); errors.As(err, &newer) {
+		u.unknown, u.writer = newer.What, newer.Writer
+	}
+	return u
 }

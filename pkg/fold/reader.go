@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"sync"
@@ -78,10 +79,11 @@ func (r *Reader) fold(c chunk) {
 	r.mu.Lock()
 	for i := range c.facts {
 		fact := c.facts[i]
-		switch fit := r.applyOne(fact); {
-		case fact.Body == nil:
-			r.unread.add(fact.Noun, c.unread[fact.Sequence], fact.Sequence)
-		case !fit:
+		fit := r.applyOne(fact)
+		if u, newer := c.unread[fact.Sequence]; newer {
+			n := r.unread.add(fact.Noun, u.kind, fact.Sequence)
+			n.Unknown, n.Writer = cmp.Or(n.Unknown, u.unknown), cmp.Or(n.Writer, u.writer)
+		} else if !fit {
 			r.unfit.add(fact.Noun, fact.Name(), fact.Sequence)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/version"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
 )
@@ -29,14 +30,14 @@ const rollCall = 500 * time.Millisecond
 // Serve answers requests until ctx is done: those whose methods handle registers, then About, ListProcesses and View,
 // and refuses every other.
 func (f *Follower) Serve(
-	ctx context.Context, version string, api protoreflect.ServiceDescriptor, handle func(*bus.Service) error,
+	ctx context.Context, built string, api protoreflect.ServiceDescriptor, handle func(*bus.Service) error,
 ) error {
-	s, err := f.source.conn.NewService(f.opts.Service, version, api)
+	s, err := f.source.conn.NewService(f.opts.Service, built, api)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := errors.Join(handle(s), serveView(s, f, version), s.RefuseUnknown()); err != nil {
+	if err := errors.Join(handle(s), serveView(s, f, built), s.RefuseUnknown()); err != nil {
 		return err
 	}
 	f.opts.Log.Info().Uint64(logs.Sequence, f.Position()).Msg("serving requests")
@@ -49,13 +50,13 @@ func (f *Follower) Serve(
 func (f *Follower) Serving() <-chan struct{} { return f.serving }
 
 // serveView answers About, ListProcesses and View.
-func serveView(s *bus.Service, f *Follower, version string) error {
+func serveView(s *bus.Service, f *Follower, built string) error {
 	started, process := timestamppb.New(time.Now()), ident.New()
 	about := func() *apiv1.AboutResponse {
 		return &apiv1.AboutResponse{
-			Service: f.opts.Service, Version: version, Position: f.Position(),
+			Service: f.opts.Service, Version: built, Position: f.Position(),
 			Misfits: f.Misfits(), StartedAt: started, ProcessId: process,
-			Unread: f.Unread(), Unfit: f.Unfit(),
+			Unread: f.Unread(), Unfit: f.Unfit(), Contract: version.Contract,
 		}
 	}
 	err := bus.Handle(s, "About", func(context.Context, bus.Caller, *apiv1.AboutRequest) (*apiv1.AboutResponse, error) {

@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -17,19 +18,25 @@ type source struct {
 	conn *bus.Conn
 	opts Options
 
-	created  time.Time // which ledger it is
-	accepted uint64    // how many facts it may lack
-	durable  bool      // whether the bus acknowledges only what is on its disk
-	marked   mark      // the mark that is kept
+	created  time.Time     // which ledger it is
+	accepted uint64        // how many facts it may lack
+	durable  bool          // whether the bus acknowledges only what is on its disk
+	marked   mark          // the mark that is kept
+	contract atomic.Uint32 // in force; 0 before the ledger was found
 }
 
-// endOfLedger returns where the ledger ends, for a service that has read up to a sequence.
+// endOfLedger returns where the ledger ends, for a service that has read up to a sequence. It refuses a bus that only
+// newer programs may use.
 func (s *source) endOfLedger(ctx context.Context, read uint64) (end bus.Stream, err error) {
 	err = s.askWithin(ctx, bus.LeaderSettles+bus.DefaultTimeout, func(ctx context.Context) (e error) {
 		end, e = s.conn.StreamFrom(ctx, topology.Ledger, read)
 		return e
 	})
-	return end, err
+	if err != nil {
+		return end, err
+	}
+	s.contract.Store(end.Numbers.Contract)
+	return end, end.Numbers.Check("the bus")
 }
 
 // ask asks the bus until it answers.

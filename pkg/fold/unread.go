@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
 
@@ -22,7 +24,8 @@ const maxCounted = 256
 // counts counts facts by noun and kind.
 type counts map[[2]string]*viewv1.FactCount
 
-func (c counts) add(noun ledger.Noun, kind string, sequence uint64) {
+// add counts a fact, and returns the count of its kind.
+func (c counts) add(noun ledger.Noun, kind string, sequence uint64) *viewv1.FactCount {
 	key := [2]string{string(noun), kind}
 	if _, there := c[key]; !there && len(c) >= maxCounted {
 		key[1] = "other"
@@ -33,6 +36,7 @@ func (c counts) add(noun ledger.Noun, kind string, sequence uint64) {
 		c[key] = n
 	}
 	n.Count, n.Last = n.Count+1, sequence
+	return n
 }
 
 func (c counts) load(list []*viewv1.FactCount) {
@@ -45,7 +49,7 @@ func (c counts) load(list []*viewv1.FactCount) {
 func (c counts) list() []*viewv1.FactCount {
 	var out []*viewv1.FactCount
 	for _, n := range c {
-		out = append(out, &viewv1.FactCount{Noun: n.Noun, Kind: n.Kind, Count: n.Count, First: n.First, Last: n.Last})
+		out = append(out, proto.CloneOf(n))
 	}
 	slices.SortFunc(out, func(a, b *viewv1.FactCount) int {
 		return cmp.Or(strings.Compare(a.Noun, b.Noun), strings.Compare(a.Kind, b.Kind))
@@ -67,7 +71,7 @@ func (r *Reader) Misfits() uint64 {
 	return r.unread.total() + r.unfit.total()
 }
 
-// Unread lists the facts that this program cannot read: facts of a newer version.
+// Unread lists the facts that this program cannot read, or only in part: facts of a newer version.
 func (r *Reader) Unread() []*viewv1.FactCount {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -82,32 +86,38 @@ func (r *Reader) Unfit() []*viewv1.FactCount {
 }
 
 // NewWriter makes a writer that records no fact that MayDecide refuses.
-func (f *Follower) NewWriter() *bus.Writer { return f.source.conn.NewAdmittingWriter(f.MayDecide) }
+func (f *Follower) NewWriter() *bus.Writer { return f.source.conn.NewGatedWriter(f) }
 
-// MayDecide refuses decisions about a noun while the view lacks facts for them because this program cannot
-// read those facts. The error is Unavailable: a replica of a newer
-// version decides, or this one after its upgrade.
+// Contract returns the contract in force on the bus when it was last connected; 1 before that.
+func (f *Follower) Contract() uint32 { return max(f.source.contract.Load(), 1) }
+
+// MayDecide refuses decisions about a noun while the view lacks facts, or parts of facts, for them because this program
+// cannot read those. A noun that it does not know may bear on every decision. The error is Unavailable: a replica of a
+// newer version decides, or this one after its upgrade.
 func (r *Reader) MayDecide(about ledger.Noun) error {
 	unread := r.Unread()
 	if len(unread) == 0 {
 		return nil
 	}
-	for _, on := range about.RestsOn() {
-		for _, n := range unread {
-			if n.Noun == string(on) {
-				return fault.Refuse(fault.Unavailable, r.tooOld(about, n))
-			}
+	rests := about.RestsOn()
+	for _, n := range unread {
+		if noun := ledger.Noun(n.Noun); !noun.Known() || slices.Contains(rests, noun) {
+			return fault.Refuse(fault.Unavailable, r.tooOld(about, n))
 		}
 	}
 	return nil
 }
 
 func (r *Reader) tooOld(about ledger.Noun, n *viewv1.FactCount) *apiv1.Refusal {
+	writer := "a newer version"
+	if n.Writer != "" {
+		writer = "version " + n.Writer
+	}
 	return &apiv1.Refusal{
 		Code: code.ServiceTooOld, Component: r.service,
-		Message: fmt.Sprintf("the ledger holds %d facts %s.%s (the first is fact %d) that %s version %s cannot read; "+
-			"it decides nothing about the noun %s until it is upgraded",
-			n.Count, n.Noun, n.Kind, n.First, r.service, version.Version, about),
+		Message: fmt.Sprintf("%d facts %s.%s in the ledger (the first is fact %d, of %s) hold what %s version %s does "+
+			"not know: %s; it decides nothing about the noun %s until it is upgraded",
+			n.Count, n.Noun, n.Kind, n.First, writer, r.service, version.Version, n.Unknown, about),
 		Try: "garrison versions --check",
 	}
 }

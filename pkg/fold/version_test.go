@@ -2,15 +2,18 @@ package fold_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	viewv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/view/v1"
@@ -20,6 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // snapshotOf50 keeps a snapshot of 50 tasks, written as if by the program that change describes.
@@ -161,4 +165,66 @@ func TestWhoCannotReadAFactDecidesNothingThatRestsOnIt(t *testing.T) {
 		t.Fatalf("from a snapshot (%v): cannot read %v, want one fact, at %d", v.loaded, f.Unread(), end)
 	}
 	refused(writerOf(t, f))
+}
+
+// A fact of which only a part is known is folded as far as it is known, and so is one of a noun that is not known at
+// all: it may bear on everything.
+func TestWhoKnowsAFactInPartDecidesNothingThatRestsOnIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		noun    ledger.Noun
+		named   string
+		refused []ledger.Noun
+		free    []ledger.Noun
+	}{
+		"a field": {
+			ledger.Task, "unknown field 900", []ledger.Noun{ledger.Task, ledger.Instance}, []ledger.Noun{ledger.User},
+		},
+		"a noun": {"site", "no fact site.queued", []ledger.Noun{ledger.Task, ledger.User}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bustest.Start(t)
+			conn := b.Dial(t, "test")
+			h := &harness{t, conn, b.Writer(t, conn)}
+			v := newCounting()
+			f, _ := h.follow(v, fold.Options{Nouns: []ledger.Noun{ledger.Task}})
+			newer := h.fact("a0", &taskv1.Queued{})
+			header, data, err := ledger.Encode(newer, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			header[ledger.HeaderContract] = []string{"2 v7.8.9"}
+			data = protowire.AppendVarint(protowire.AppendTag(data, 900, protowire.VarintType), 1)
+			h.wait(f, b.Store(t, ledger.FactSubject(c.noun, "a0", "queued"), header, data))
+			for _, n := range c.refused {
+				message := fault.RefusalOf(f.MayDecide(n)).GetMessage()
+				if !strings.Contains(message, c.named) || !strings.Contains(message, "version v7.8.9") {
+					t.Errorf("about the noun %s: %q, want it refused, with %q and the version", n, message, c.named)
+				}
+			}
+			for _, n := range c.free {
+				if err := f.MayDecide(n); err != nil {
+					t.Errorf("about the noun %s: %v", n, err)
+				}
+			}
+			f.Read(func() {
+				if _, there := v.tasks.Get("a0"); there != (c.noun == ledger.Task) {
+					t.Errorf("what is known of the fact is folded: %v", there)
+				}
+			})
+		})
+	}
+}
+
+// A service does not even start on a bus that a newer program finished.
+func TestABusWithANewerContractInForceIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	b.SetLedgerMetadata(t, topology.MetadataContract, "2")
+	f := fold.New(b.Dial(t, "test"), newCounting(), fold.Options{Service: "test", Log: zerolog.Nop()})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := f.Run(ctx); fault.RefusalOf(err).GetCode() != "TOPOLOGY_TOO_NEW" {
+		t.Errorf("%v, want TOPOLOGY_TOO_NEW", err)
+	}
 }

@@ -14,14 +14,17 @@
 //	Garrison-Actor      who asked, or the service when it acted by itself
 //	Garrison-Request    the id of the request or intent that all of it began with
 //	Garrison-Cause      what led to this very fact: intent/ID, report/SERVER/N, fact/SEQUENCE or request/ID
+//	Garrison-Contract   the contract that a reader must know, and the writer's version, if that is not the first one
 //	Garrison-Note       why, in the words of who asked, where the body has no place for that
 //	traceparent         the W3C trace context of the cause, if it had one
 //
 // Guarantees:
 //
-//  1. Kinds lists every fact there is. A message that is not in it does not decode.
+//  1. Kinds lists every fact there is. A message that is not in it does not decode, nor does one that has a field or a
+//     value that this program does not know: Decode names it (Newer).
 //  2. Decode(Encode(f)) returns f.
 //  3. A kind that was ever written is never renamed or removed.
+//  4. Nothing is encoded that a reader of the contract in force does not know.
 package ledger
 
 import (
@@ -39,6 +42,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/strict"
+	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
 // Fact is something that the control plane has decided.
@@ -158,8 +163,9 @@ const (
 	HeaderNote    = "Garrison-Note"
 )
 
-// Encode returns the fact's headers and data.
-func Encode(f Fact) (header map[string][]string, data []byte, err error) {
+// Encode returns the fact's headers and data. It refuses a fact that needs a higher contract than the one in force,
+// which is the highest that each reader of the ledger knows.
+func Encode(f Fact, inForce uint32) (header map[string][]string, data []byte, err error) {
 	name := typeName(f.Body)
 	k, ok := byType[name]
 	if !ok || k.Noun != f.Noun {
@@ -167,6 +173,11 @@ func Encode(f Fact) (header map[string][]string, data []byte, err error) {
 	}
 	if f.ID == "" || f.Key == "" || f.At.IsZero() || f.Actor == "" || f.Source == "" {
 		return nil, nil, fault.New(fault.Internal, "fact %s.%s lacks id, key, time, actor or source", f.Noun, k.Name)
+	}
+	needs := Contract(f.Body)
+	if needs > inForce {
+		return nil, nil, fault.New(fault.Internal, "fact %s.%s needs contract %d, and contract %d is in force",
+			f.Noun, k.Name, needs, inForce)
 	}
 	data, err = proto.Marshal(f.Body)
 	if err != nil {
@@ -181,6 +192,9 @@ func Encode(f Fact) (header map[string][]string, data []byte, err error) {
 		headerTime:    {f.At.UTC().Format(time.RFC3339Nano)},
 		HeaderActor:   {f.Actor},
 	}
+	if needs > 1 {
+		header[HeaderContract] = []string{contractHeader(needs)}
+	}
 	for name, v := range map[string]string{
 		HeaderRequest: f.Request, HeaderCause: f.Cause, HeaderTrace: f.Trace, HeaderNote: f.Note,
 	} {
@@ -192,15 +206,16 @@ func Encode(f Fact) (header map[string][]string, data []byte, err error) {
 }
 
 // Decode reads a fact from a message at a place in the ledger. The fact shares no memory with the message. An error is
-// Invalid.
+// Invalid, or a *Newer; a fact of which a part is not known is returned beside that error, with what is known of it.
 func Decode(subject string, header map[string][]string, data []byte, sequence uint64) (Fact, error) {
 	noun, key, name, ok := split(subject)
 	if !ok {
 		return Fact{}, fault.New(fault.Invalid, "subject %q is not a fact's", subject)
 	}
+	contract, writer := readContract(first(header, HeaderContract))
 	k, ok := bySubject[[2]string{noun, name}]
 	if !ok {
-		return Fact{}, fault.New(fault.Invalid, "there is no fact %s.%s", noun, name)
+		return Fact{}, newer(writer, "there is no fact %s.%s", noun, name)
 	}
 	body := k.Body.ProtoReflect().New().Interface()
 	if err := proto.Unmarshal(data, body); err != nil {
@@ -217,7 +232,19 @@ func Decode(subject string, header map[string][]string, data []byte, sequence ui
 		Note: strings.Clone(first(header, HeaderNote)),
 	}
 	f.ID, f.Request, f.Cause = own(first(header, headerID), first(header, HeaderRequest), first(header, HeaderCause))
+	if !strict.Knows(data, body.ProtoReflect().Descriptor()) {
+		if err := strict.Check(body); err != nil {
+			return f, newer(writer, "%v", err)
+		}
+	}
+	if contract > version.Contract {
+		return f, newer(writer, "it needs contract %d, and this program knows %d", contract, version.Contract)
+	}
 	return f, nil
+}
+
+func newer(writer, format string, args ...any) error {
+	return fault.New(fault.Invalid, "%w", &Newer{What: fmt.Sprintf(format, args...), Writer: strings.Clone(writer)})
 }
 
 // own returns copies of texts. A text of a header is a part of the whole header block, which a record that keeps the

@@ -210,19 +210,33 @@ func init() {
 
 func typeName(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) }
 
-// rests lists, for each noun, the nouns that its facts are decided from. A service that
-// does not know all of one of them cannot decide about the noun.
+// rests lists, for each noun, the nouns that its facts are decided from. A service that does not know all of one of
+// them cannot decide about the noun. Every noun is here, and what bears on a change bears on instances and tasks.
 var rests = map[Noun][]Noun{
 	Application: {Agent, Instance},
-	Environment: {Server},
-	Agent:       {Application, Instance},
-	Server:      {Environment, Instance, Task},
-	Instance:    {Server, Agent, Application, Environment, Image, Channel, Task},
-	Intent:      {Instance, Server, Agent, Application, Environment, Image, Channel, Task},
-	Image:       {Channel, Instance},
-	Channel:     {Image, Environment},
-	Task:        {Instance, Server, Image},
+	Environment: {Server, Agent, Image, Channel, Instance, Block, LabelRule, Lobby, Rollout, Token},
+	Agent:       {Application, Environment, Instance},
+	Server:      {Environment, Instance, Task, Hold, LabelRule, Lobby, Token},
+	Instance:    {Server, Agent, Application, Environment, Image, Channel, Task, Intent, Rollout, Hold, Block},
+	External:    {Server},
+	Intent:      {Instance, Server, Agent, Application, Environment, Image, Channel, Task, Rollout, Hold, Block},
+	Image:       {Channel, Rollout},
+	Channel:     {Image, Rollout},
+	Task:        {Instance, Server, Image, Agent, Environment, Intent, Hold},
+	User:        {},
+	Token:       {Environment, Server},
+	LabelRule:   {Environment, Server},
+	Lobby:       {Environment, LabelRule, Server, Token},
+	Rollout:     {Instance, Server, Agent, Application, Environment, Image, Channel, Task, Intent, Hold, Block},
+	Hold:        {Agent, Server, Environment},
+	Block:       {Agent, Image, Instance, Task, Rollout},
 }
 
 // RestsOn returns the nouns that facts about n are decided from, n itself first.
 func (n Noun) RestsOn() []Noun { return append([]Noun{n}, rests[n]...) }
+
+// Known reports whether this program knows the noun.
+func (n Noun) Known() bool {
+	_, known := rests[n]
+	return known
+}

@@ -23,7 +23,7 @@ func TestEveryKindOfFactDecodesToWhatWasEncoded(t *testing.T) {
 			Source: k.Noun.Writer(), Actor: "alice",
 			Request: "r", Cause: ledger.CausedByFact(7), Trace: "00-a-b-01", Note: "OPS-8: größer", Sequence: 42,
 		}
-		header, data, err := ledger.Encode(want)
+		header, data, err := ledger.Encode(want, 1)
 		if err != nil {
 			t.Errorf("encode %s.%s: %v", k.Noun, k.Name, err)
 			continue
@@ -75,7 +75,7 @@ func TestAFactCarriesTheAttributesOfCloudEvents(t *testing.T) {
 	header, _, err := ledger.Encode(ledger.Fact{
 		Noun: ledger.Task, Key: "t1", Body: &taskv1.Queued{}, ID: "i", At: time.Unix(0, 0),
 		Source: ledger.Dispatcher, Actor: "alice",
-	})
+	}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAFactThatIsNotWholeIsNotEncoded(t *testing.T) {
 	} {
 		f := whole
 		edit(&f)
-		if _, _, err := ledger.Encode(f); err == nil {
+		if _, _, err := ledger.Encode(f, 1); err == nil {
 			t.Errorf("%s: encoded", name)
 		}
 	}
@@ -210,7 +210,7 @@ func ExampleOnKey() {
 	fmt.Println(draft.Subject())
 	fmt.Println(draft.Guard.Subject, draft.Guard.Sequence)
 
-	header, _, err := ledger.Encode(draft.Fact)
+	header, _, err := ledger.Encode(draft.Fact, 1)
 	fmt.Println(header["ce-type"], header["ce-subject"], err)
 	// Output:
 	// garrison.ledger.task.t1.assigned

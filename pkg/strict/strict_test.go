@@ -42,7 +42,20 @@ func TestWhatThisProgramKnowsIsAccepted(t *testing.T) {
 		if err := strict.Check(m); err != nil {
 			t.Errorf("%v: %v, want nil", m, err)
 		}
+		if m != nil && !knows(t, m) {
+			t.Errorf("of the encoding of %v something is not known", m)
+		}
 	}
+}
+
+// knows reports whether all of a message is known by its encoding.
+func knows(t *testing.T, m proto.Message) bool {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strict.Knows(data, m.ProtoReflect().Descriptor())
 }
 
 func TestWhatThisProgramDoesNotKnowIsNamedByItsPath(t *testing.T) {
@@ -72,6 +85,9 @@ func TestWhatThisProgramDoesNotKnowIsNamedByItsPath(t *testing.T) {
 		err := strict.Check(c.m)
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if knows(t, c.m) {
+			t.Errorf("%s: all of its encoding is known", name)
 		}
 	}
 }
@@ -108,6 +124,9 @@ func FuzzUnknownFieldsAreFoundExactlyWhenThereAreSome(f *testing.F) {
 		}
 		fields := proto.Size(&all) != proto.Size(&known)
 		err := strict.Check(&all)
+		if err != nil && strict.Knows(raw, all.ProtoReflect().Descriptor()) {
+			t.Fatalf("%x is known, and %v", raw, err)
+		}
 		if fields && err == nil {
 			t.Fatalf("%x has unknown fields, and none was found", raw)
 		}

@@ -24,7 +24,7 @@ type Bus struct {
 
 // Plan is what brings a bus to this topology. Nothing is changed before Apply.
 type Plan struct {
-	From    Numbers  // of the bus; zero for a new one and for one from before there were numbers
+	From    Numbers  // of the bus; 0 for a new one and for one from before there were numbers, with contract 1
 	New     bool     // the bus has no streams yet
 	Steps   []Step   // the named steps to this topology
 	Changes []Change // in this order; the ledger's comes last, because it carries the number
@@ -63,7 +63,7 @@ func look(ctx context.Context, js jetstream.JetStream, b Bus, streams []jetstrea
 		}
 	}
 	if l := have[Ledger]; l != nil {
-		p.From = numbersOf(*l)
+		p.From = NumbersOf(l.Metadata)
 	}
 	if err := p.From.Check("the bus"); err != nil || p.From.Newer() {
 		return p, err
@@ -88,7 +88,7 @@ func (p *Plan) compareStreams(have map[string]*jetstream.StreamConfig, streams [
 	for _, want := range streams {
 		is := have[want.Name]
 		if want.Name == Ledger {
-			want.Metadata = metadata(metadataOf(is), b.SyncsAlways)
+			want.Metadata = metadata(metadataOf(is), is == nil, b.SyncsAlways)
 		} else {
 			want.Metadata = metadataOf(is)
 		}
@@ -251,7 +251,7 @@ func Drift(have, want jetstream.StreamConfig) []Difference {
 	if want.Duplicates != 0 {
 		check("duplicate_window", have.Duplicates, want.Duplicates, false)
 	}
-	for _, key := range []string{MetadataNumber, MetadataFloor, MetadataSync} {
+	for _, key := range []string{MetadataNumber, MetadataFloor, MetadataContract, MetadataSync} {
 		check(key, have.Metadata[key], want.Metadata[key], false)
 	}
 	return out

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"strconv"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -17,10 +15,11 @@ import (
 // Number is the number of the topology that this package describes: streams, consumers,
 // exports and permissions. It is raised with each change of them, and Steps names the
 // change. A bus from before there were numbers has number 0.
-const Number = 12
+const Number = 13
 
-// Floor is the oldest number whose programs may use a bus of this topology. It is raised
-// when an older program would lose or misread something.
+// Floor is the oldest number whose programs may use a bus of this topology. It is raised when a step takes from older
+// programs what they use. A step that only adds does not raise it: a program decides nothing from facts that it cannot
+// read, and reads none that need a contract beyond the one in force.
 const Floor = 3
 
 // Step is one change of the topology, which brings a bus to its number.
@@ -52,6 +51,7 @@ var Steps = []Step{
 	{10, "stream-chunk-requests", "requests for chunks leave the account of servers as a stream, without a reply"},
 	{11, "refuse-beats", "the registry tells a server why its beats do not count"},
 	{12, "close-logs-to-viewers", "only operators and admins send requests for the output of agents"},
+	{13, "record-the-contract", "the stream LEDGER carries the contract in force, the highest that facts may need"},
 }
 
 // The metadata of the stream LEDGER. It is written last, so a bus that has a number has
@@ -60,6 +60,9 @@ const (
 	MetadataNumber = "garrison.topology"
 	MetadataFloor  = "garrison.topology_floor"
 	MetadataSync   = "garrison.sync"
+	// MetadataContract is the contract in force: no fact needs a higher one (package ledger). A new bus has its
+	// program's. Who brings a bus forward leaves it, since the program before must be able to read what is recorded.
+	MetadataContract = "garrison.contract"
 )
 
 // The values of MetadataSync.
@@ -68,41 +71,55 @@ const (
 	SyncLazy   = "lazy"
 )
 
-// Numbers are the two numbers that a bus or an authority carries.
-type Numbers struct{ Number, Floor uint32 }
+// Numbers are the numbers that a bus or an authority carries.
+type Numbers struct {
+	Number, Floor uint32
+	Contract      uint32 // in force on the bus; 0 for an authority
+}
 
 // Own returns the numbers of this program.
-func Own() Numbers { return Numbers{Number, Floor} }
+func Own() Numbers { return Numbers{Number: Number, Floor: Floor} }
 
 // Newer reports whether a newer program set it up, so that this one changes nothing.
 func (n Numbers) Newer() bool { return n.Number > Number }
 
 // Check refuses what, which a newer program set up in a way that this one must not use.
 func (n Numbers) Check(what string) error {
-	if n.Floor <= Number {
+	var needs string
+	switch {
+	case n.Floor > Number:
+		needs = fmt.Sprintf("%s has topology %d, which needs a program that knows topology %d; "+
+			"this one is version %s and knows topology %d", what, n.Number, n.Floor, version.Version, Number)
+	case n.Contract > version.Contract:
+		needs = fmt.Sprintf("%s has contract %d in force; this program is version %s and knows contract %d",
+			what, n.Contract, version.Version, version.Contract)
+	default:
 		return nil
 	}
 	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-		Code: code.TopologyTooNew, Component: "topology",
-		Message: fmt.Sprintf("%s has topology %d, which needs a program that knows topology %d; "+
-			"this one is version %s and knows topology %d",
-			what, n.Number, n.Floor, version.Version, Number),
+		Code: code.TopologyTooNew, Component: "topology", Message: needs,
 		Try: "the version that set it up, or a newer one",
 	})
 }
 
-// numbersOf reads the numbers of a bus from the configuration of its ledger.
-func numbersOf(ledger jetstream.StreamConfig) Numbers {
-	number, _ := strconv.ParseUint(ledger.Metadata[MetadataNumber], 10, 32) // a bus without one has number 0
-	floor, _ := strconv.ParseUint(ledger.Metadata[MetadataFloor], 10, 32)
-	return Numbers{uint32(number), uint32(floor)}
+// NumbersOf reads the numbers of a bus from the metadata of its ledger.
+func NumbersOf(metadata map[string]string) Numbers {
+	read := func(key string) uint32 {
+		n, _ := strconv.ParseUint(metadata[key], 10, 32) // a bus without one has number 0
+		return uint32(n)
+	}
+	return Numbers{read(MetadataNumber), read(MetadataFloor), max(read(MetadataContract), 1)}
 }
 
-// metadata returns a ledger's metadata with this topology's own in it.
-func metadata(have map[string]string, syncAlways bool) map[string]string {
+// metadata returns the metadata of a ledger, which may be new, with this topology's own in it.
+func metadata(have map[string]string, isNew, syncAlways bool) map[string]string {
 	out := maps.Clone(have)
 	if out == nil {
 		out = map[string]string{}
+	}
+	out[MetadataContract] = strconv.Itoa(int(NumbersOf(have).Contract))
+	if isNew {
+		out[MetadataContract] = strconv.Itoa(version.Contract)
 	}
 	out[MetadataNumber], out[MetadataFloor] = strconv.Itoa(Number), strconv.Itoa(Floor)
 	out[MetadataSync] = SyncLazy

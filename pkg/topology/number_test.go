@@ -1,7 +1,6 @@
 package topology_test
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
 // oldBus returns a bus whose streams change has had its way with, with a message in INTENTS.
@@ -58,7 +58,8 @@ var always = topology.Bus{Replicas: 1, SyncsAlways: true}
 func TestABusFromBeforeThereWereNumbersIsBroughtForward(t *testing.T) {
 	js := oldBus(t, func(*jetstream.StreamConfig) {})
 	plan, err := topology.Look(t.Context(), js, always)
-	if err != nil || plan.From != (topology.Numbers{}) || plan.New || len(plan.Steps) != len(topology.Steps) {
+	unnumbered := plan.From == (topology.Numbers{Contract: 1})
+	if err != nil || !unnumbered || plan.New || len(plan.Steps) != len(topology.Steps) {
 		t.Fatalf("planned %+v (%v), want every step from number 0", plan, err)
 	}
 	if c, _ := config(t, js, topology.Ledger); c.Metadata[topology.MetadataNumber] != "" {
@@ -205,52 +206,145 @@ func TestABusThatANewerProgramSetUpIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The number is raised, and a step is named, with each change of the topology.
-func TestTheNumberIsRaisedWithTheTopology(t *testing.T) {
+// The number is raised, and a step is named, with each change of the topology. The floor is raised with a change that
+// takes from older programs what they use: a subject, a consumer, an export or a permission. New nouns and kinds of
+// facts do not raise it, since a program refuses decisions that rest on facts that it cannot read.
+func TestTheNumberAndTheFloorAreRaisedWithTheTopology(t *testing.T) {
 	if last := topology.Steps[len(topology.Steps)-1]; last.To != topology.Number {
 		t.Errorf("the last step leads to %d, want %d", last.To, topology.Number)
 	}
-	have := fmt.Sprintf("%d %x\n", topology.Number, digest(t))
-	golden := filepath.Join("testdata", "number.golden")
+	golden := filepath.Join("testdata", "released.golden")
 	if *update {
-		if err := os.WriteFile(golden, []byte(have), 0o600); err != nil {
+		text := fmt.Sprintf("%d\n%s\n", topology.Number, strings.Join(listing(t), "\n"))
+		if err := os.WriteFile(golden, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want, err := os.ReadFile(golden); err != nil || string(want) != have {
-		t.Errorf(
-			"the topology is not what number %d stood for (%v): raise topology.Number and add to Steps what changed, "+
-				"unless no program with this number was released; then run the test with -update",
-			topology.Number,
-			err,
-		)
-	}
-}
-
-// digest returns a digest of what the number stands for.
-func digest(t *testing.T) [sha256.Size]byte {
-	t.Helper()
-	permissions := map[string]topology.Permissions{
-		"server": topology.NodePermissions,
-		"guest":  topology.GuestPermissions,
-	}
-	for _, r := range topology.Roles {
-		permissions["role "+string(r)] = topology.RolePermissions(r)
-	}
-	for _, s := range topology.Users {
-		permissions["service "+s] = topology.ServicePermissions(s)
-	}
-	streams := topology.Streams(1)
-	for i := range streams {
-		streams[i].Description = ""
-	}
-	var consumers []jetstream.ConsumerConfig
-	for _, c := range topology.AllConsumers {
-		consumers = append(consumers, c.Config())
-	}
-	data, err := json.Marshal([]any{streams, consumers, topology.Exports, permissions})
+	kept, err := os.ReadFile(golden)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sha256.Sum256(data)
+	first, rest, _ := strings.Cut(string(kept), "\n")
+	released, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range unraised(released, strings.Split(strings.TrimSpace(rest), "\n"),
+		topology.Number, topology.Floor, listing(t)) {
+		t.Errorf("%s; while no program with number %d was released, run the test with -update", broken, topology.Number)
+	}
+}
+
+// unraised returns what is wrong with a number and a floor, given the listing of the last release.
+func unraised(released int, was []string, number, floor int, is []string) (wrong []string) {
+	if !slices.Equal(was, is) && number <= released {
+		wrong = append(wrong, fmt.Sprintf("the topology is not what number %d stood for: raise Number, and add what "+
+			"changed to Steps", released))
+	}
+	for _, line := range was {
+		if !strings.HasPrefix(line, "setting ") && !slices.Contains(is, line) && floor <= released {
+			wrong = append(wrong,
+				fmt.Sprintf("programs of number %d lose %q: raise Floor to %d", released, line, number))
+		}
+	}
+	return wrong
+}
+
+func TestWhatOlderProgramsLoseRaisesTheFloor(t *testing.T) {
+	was := []string{"setting stream A {}", "subject A a.>", "publish registry b.*"}
+	for name, c := range map[string]struct {
+		number, floor int
+		is            []string
+		wrong         int
+	}{
+		"nothing changed":         {13, 3, was, 0},
+		"more, and the number":    {14, 3, append([]string{"subject A c"}, was...), 0},
+		"more, and no number":     {13, 3, append([]string{"subject A c"}, was...), 1},
+		"a setting":               {14, 3, append([]string{"setting stream A {1}"}, was[1:]...), 0},
+		"less, and no floor":      {14, 3, was[:2], 1},
+		"less, and the floor":     {14, 14, was[:2], 0},
+		"less, nothing is raised": {13, 3, was[:2], 2},
+	} {
+		if wrong := unraised(13, was, c.number, c.floor, c.is); len(wrong) != c.wrong {
+			t.Errorf("%s: %q, want %d", name, wrong, c.wrong)
+		}
+	}
+}
+
+// listing returns what the number stands for: a line for each thing that a program may use, and for each setting.
+func listing(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	add := func(kind, name string, values ...string) {
+		for _, v := range values {
+			out = append(out, kind+" "+name+" "+v)
+		}
+	}
+	text := func(v any) string {
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for _, s := range topology.Streams(1) {
+		add("subject", s.Name, s.Subjects...)
+		s.Description, s.Subjects = "", nil
+		add("setting", "stream "+s.Name, text(s))
+	}
+	for _, c := range topology.AllConsumers {
+		add("consumer", c.Stream, c.Durable)
+		add("setting", "consumer "+c.Durable, text(c.Config()))
+	}
+	for _, e := range topology.Exports {
+		add("export", e.From, text(e))
+	}
+	permit := func(who string, p topology.Permissions) {
+		add("publish", who, p.Publish...)
+		add("subscribe", who, p.Subscribe...)
+		add("setting", who, fmt.Sprintf("payload %d, answers %v", p.Payload, p.Answers))
+	}
+	permit("server", topology.NodePermissions)
+	permit("guest", topology.GuestPermissions)
+	for _, r := range topology.Roles {
+		permit("role "+string(r), topology.RolePermissions(r))
+	}
+	for _, s := range topology.Users {
+		permit("service "+s, topology.ServicePermissions(s))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// A bus whose contract in force this program does not know was finished by a newer one.
+func TestABusWithANewerContractInForceIsRefused(t *testing.T) {
+	js := oldBus(t, func(s *jetstream.StreamConfig) {
+		if s.Name == topology.Ledger {
+			s.Metadata = map[string]string{topology.MetadataContract: strconv.Itoa(version.Contract + 1)}
+		}
+	})
+	_, err := topology.Ensure(t.Context(), js, always)
+	if fault.RefusalOf(err).GetCode() != "TOPOLOGY_TOO_NEW" || !strings.Contains(err.Error(), "contract 2 in force") {
+		t.Errorf("%v, want TOPOLOGY_TOO_NEW that names the contract", err)
+	}
+}
+
+// A bus that is brought forward keeps the contract in force: the program before must be able to read its facts.
+func TestOnlyANewBusHasTheContractOfItsProgram(t *testing.T) {
+	for name, change := range map[string]func(*jetstream.StreamConfig){
+		"of before there was one": func(*jetstream.StreamConfig) {},
+		"of contract 1": func(s *jetstream.StreamConfig) {
+			if s.Name == topology.Ledger {
+				s.Metadata = map[string]string{topology.MetadataContract: "1"}
+			}
+		},
+	} {
+		js := oldBus(t, change)
+		if _, err := topology.Ensure(t.Context(), js, always); err != nil {
+			t.Fatal(err)
+		}
+		if c, _ := config(t, js, topology.Ledger); topology.NumbersOf(c.Metadata).Contract != 1 {
+			t.Errorf("%s: %v, want contract 1", name, c.Metadata)
+		}
+	}
 }

@@ -11,6 +11,10 @@ import (
 // Version is set with -ldflags "-X …/pkg/version.Version=v1.2.3". A binary built without it says so.
 var Version = "unstamped"
 
+// Contract is the number of the contract that this program knows: the messages of proto/ as they were when a release
+// first had that number. It is raised when the contract gets a field, a value or a kind of fact after a release.
+const Contract = 1
+
 // described is what git describe adds to the version before: so many commits later.
 var described = regexp.MustCompile(`-\d+-g[0-9a-f]+(-dirty)?$|-dirty$`)
 

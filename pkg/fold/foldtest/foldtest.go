@@ -29,6 +29,18 @@ import (
 // facts is how many facts the fixed history has.
 const facts = 20_000
 
+// RestsAreHeard fails when a service decides from facts that its view does not fold.
+func RestsAreHeard(t *testing.T, service string, nouns []ledger.Noun) {
+	t.Helper()
+	for _, k := range ledger.Kinds {
+		for _, on := range k.Noun.RestsOn() {
+			if k.Noun.Writer() == service && !slices.Contains(nouns, on) {
+				t.Errorf("%s decides about the noun %s from %s, which its view does not fold", service, k.Noun, on)
+			}
+		}
+	}
+}
+
 // Golden compares the fold of the fixed history with a golden file. With -update it writes
 // the file anew, unless the fold changed and its digest did not.
 func Golden(t *testing.T, v fold.View, layout uint32, nouns []ledger.Noun, file string) {

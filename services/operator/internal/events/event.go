@@ -14,7 +14,7 @@ import (
 )
 
 // eventOf returns a fact as it is printed. A fact that this binary cannot decode keeps its sequence, time, noun and
-// subject.
+// subject; of one that it knows in part, the rest is named.
 func eventOf(f client.Event) event {
 	e := event{
 		Sequence: f.Sequence, ID: f.ID, Time: f.At.UTC().Format(time.RFC3339Nano),
@@ -22,12 +22,18 @@ func eventOf(f client.Event) event {
 		Request: f.Request, Cause: f.Cause, Trace: f.Trace, Body: json.RawMessage("null"),
 	}
 	if f.Unread != nil {
-		e.Key, e.Fact, e.detail = f.Subject, "?", f.Unread.Error()
+		e.Unknown = f.Unread.Error()
+	}
+	if f.Body == nil {
+		e.Key, e.Fact, e.detail = f.Subject, "?", e.Unknown
 		return e
 	}
 	e.detail, e.Note = detailOf(f.Fact), f.Note
 	if f.Note != "" {
 		e.detail = strings.TrimSpace(e.detail + " -m " + output.Quote(f.Note))
+	}
+	if e.Unknown != "" {
+		e.detail += " (not all of it is known here: " + e.Unknown + ")"
 	}
 	if body, err := output.Encode(f.Body); err == nil {
 		e.Body = body
@@ -50,6 +56,7 @@ type event struct {
 	Trace    string          `json:"traceparent,omitempty"`
 	Note     string          `json:"note,omitempty"`
 	Body     json.RawMessage `json:"body"`
+	Unknown  string          `json:"unknown,omitempty"` // what of the fact this binary does not know
 	detail   string
 }
 

@@ -169,9 +169,12 @@ func processVersions(ctx context.Context, env *cli.Env, name string) ([]row, err
 func misfitting(r *apiv1.AboutResponse) string {
 	var out []string
 	for _, n := range r.GetUnread() {
-		out = append(out, fmt.Sprintf("cannot decode %d %s.%s from fact %d on, so it refuses decisions that depend "+
-			"on %s",
-			n.Count, n.Noun, n.Kind, n.First, n.Noun))
+		writer := ""
+		if n.Writer != "" {
+			writer = ", recorded by version " + n.Writer
+		}
+		out = append(out, fmt.Sprintf("cannot decode all of %d %s.%s from fact %d on (%s%s), so it refuses decisions "+
+			"that depend on %s", n.Count, n.Noun, n.Kind, n.First, n.Unknown, writer, n.Noun))
 	}
 	for _, n := range r.GetUnfit() {
 		out = append(out, fmt.Sprintf("%d %s.%s did not fit, the last is fact %d", n.Count, n.Noun, n.Kind, n.Last))

@@ -350,7 +350,9 @@ type AboutResponse struct {
 	// nothing that rests on their nouns.
 	Unread []*v1.FactCount `protobuf:"bytes,10,rep,name=unread,proto3" json:"unread,omitempty"`
 	// The facts that the service read and that did not fit its view.
-	Unfit         []*v1.FactCount `protobuf:"bytes,11,rep,name=unfit,proto3" json:"unfit,omitempty"`
+	Unfit []*v1.FactCount `protobuf:"bytes,11,rep,name=unfit,proto3" json:"unfit,omitempty"`
+	// The number of the contract that its code knows.
+	Contract      uint32 `protobuf:"varint,12,opt,name=contract,proto3" json:"contract,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,6 +441,13 @@ func (x *AboutResponse) GetUnfit() []*v1.FactCount {
 		return x.Unfit
 	}
 	return nil
+}
+
+func (x *AboutResponse) GetContract() uint32 {
+	if x != nil {
+		return x.Contract
+	}
+	return 0
 }
 
 // ListProcessesRequest asks for the processes of a service.
@@ -643,6 +652,30 @@ var file_garrison_api_v1_api_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50001,opt,name=access,enum=garrison.api.v1.Access",
 		Filename:      "garrison/api/v1/api.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*uint32)(nil),
+		Field:         50002,
+		Name:          "garrison.api.v1.since",
+		Tag:           "varint,50002,opt,name=since",
+		Filename:      "garrison/api/v1/api.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.EnumValueOptions)(nil),
+		ExtensionType: (*uint32)(nil),
+		Field:         50002,
+		Name:          "garrison.api.v1.value_since",
+		Tag:           "varint,50002,opt,name=value_since",
+		Filename:      "garrison/api/v1/api.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
+		ExtensionType: (*uint32)(nil),
+		Field:         50002,
+		Name:          "garrison.api.v1.message_since",
+		Tag:           "varint,50002,opt,name=message_since",
+		Filename:      "garrison/api/v1/api.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -651,6 +684,30 @@ var (
 	//
 	// optional garrison.api.v1.Access access = 50001;
 	E_Access = &file_garrison_api_v1_api_proto_extTypes[0]
+)
+
+// Extension fields to descriptorpb.FieldOptions.
+var (
+	// The number of the contract that added the field, when it came after the first release.
+	//
+	// optional uint32 since = 50002;
+	E_Since = &file_garrison_api_v1_api_proto_extTypes[1]
+)
+
+// Extension fields to descriptorpb.EnumValueOptions.
+var (
+	// The number of the contract that added the value, when it came after the first release.
+	//
+	// optional uint32 value_since = 50002;
+	E_ValueSince = &file_garrison_api_v1_api_proto_extTypes[2]
+)
+
+// Extension fields to descriptorpb.MessageOptions.
+var (
+	// The number of the contract that added the kind of fact, when it came after the first release.
+	//
+	// optional uint32 message_since = 50002;
+	E_MessageSince = &file_garrison_api_v1_api_proto_extTypes[3]
 )
 
 var File_garrison_api_v1_api_proto protoreflect.FileDescriptor
@@ -672,7 +729,7 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\anearest\x18\x04 \x01(\tR\anearest\x12\x10\n" +
 	"\x03try\x18\x05 \x01(\tR\x03try\x12$\n" +
 	"\x0eretry_after_ms\x18\x06 \x01(\rR\fretryAfterMs\"\x0e\n" +
-	"\fAboutRequest\"\xbb\x02\n" +
+	"\fAboutRequest\"\xd7\x02\n" +
 	"\rAboutResponse\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -684,7 +741,8 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"process_id\x18\x06 \x01(\tR\tprocessId\x123\n" +
 	"\x06unread\x18\n" +
 	" \x03(\v2\x1b.garrison.view.v1.FactCountR\x06unread\x121\n" +
-	"\x05unfit\x18\v \x03(\v2\x1b.garrison.view.v1.FactCountR\x05unfit\"\x16\n" +
+	"\x05unfit\x18\v \x03(\v2\x1b.garrison.view.v1.FactCountR\x05unfit\x12\x1a\n" +
+	"\bcontract\x18\f \x01(\rR\bcontract\"\x16\n" +
 	"\x14ListProcessesRequest\"U\n" +
 	"\x15ListProcessesResponse\x12<\n" +
 	"\tprocesses\x18\x01 \x03(\v2\x1e.garrison.api.v1.AboutResponseR\tprocesses\"\r\n" +
@@ -706,7 +764,11 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\x05About\x12\x1d.garrison.api.v1.AboutRequest\x1a\x1e.garrison.api.v1.AboutResponse\"\x04\x88\xb5\x18\x01\x12d\n" +
 	"\rListProcesses\x12%.garrison.api.v1.ListProcessesRequest\x1a&.garrison.api.v1.ListProcessesResponse\"\x04\x88\xb5\x18\x01\x12I\n" +
 	"\x04View\x12\x1c.garrison.api.v1.ViewRequest\x1a\x1d.garrison.api.v1.ViewResponse\"\x04\x88\xb5\x18\x03:Q\n" +
-	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\x0e2\x17.garrison.api.v1.AccessR\x06accessBDZBgithub.com/garrison-fleet/garrison/proto/gen/garrison/api/v1;apiv1b\x06proto3"
+	"\x06access\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\x0e2\x17.garrison.api.v1.AccessR\x06access:5\n" +
+	"\x05since\x12\x1d.google.protobuf.FieldOptions\x18҆\x03 \x01(\rR\x05since:D\n" +
+	"\vvalue_since\x12!.google.protobuf.EnumValueOptions\x18҆\x03 \x01(\rR\n" +
+	"valueSince:F\n" +
+	"\rmessage_since\x12\x1f.google.protobuf.MessageOptions\x18҆\x03 \x01(\rR\fmessageSinceBDZBgithub.com/garrison-fleet/garrison/proto/gen/garrison/api/v1;apiv1b\x06proto3"
 
 var (
 	file_garrison_api_v1_api_proto_rawDescOnce sync.Once
@@ -723,19 +785,22 @@ func file_garrison_api_v1_api_proto_rawDescGZIP() []byte {
 var file_garrison_api_v1_api_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_garrison_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_garrison_api_v1_api_proto_goTypes = []any{
-	(Access)(0),                        // 0: garrison.api.v1.Access
-	(*Page)(nil),                       // 1: garrison.api.v1.Page
-	(*LeftOut)(nil),                    // 2: garrison.api.v1.LeftOut
-	(*Refusal)(nil),                    // 3: garrison.api.v1.Refusal
-	(*AboutRequest)(nil),               // 4: garrison.api.v1.AboutRequest
-	(*AboutResponse)(nil),              // 5: garrison.api.v1.AboutResponse
-	(*ListProcessesRequest)(nil),       // 6: garrison.api.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),      // 7: garrison.api.v1.ListProcessesResponse
-	(*ViewRequest)(nil),                // 8: garrison.api.v1.ViewRequest
-	(*ViewResponse)(nil),               // 9: garrison.api.v1.ViewResponse
-	(*timestamppb.Timestamp)(nil),      // 10: google.protobuf.Timestamp
-	(*v1.FactCount)(nil),               // 11: garrison.view.v1.FactCount
-	(*descriptorpb.MethodOptions)(nil), // 12: google.protobuf.MethodOptions
+	(Access)(0),                           // 0: garrison.api.v1.Access
+	(*Page)(nil),                          // 1: garrison.api.v1.Page
+	(*LeftOut)(nil),                       // 2: garrison.api.v1.LeftOut
+	(*Refusal)(nil),                       // 3: garrison.api.v1.Refusal
+	(*AboutRequest)(nil),                  // 4: garrison.api.v1.AboutRequest
+	(*AboutResponse)(nil),                 // 5: garrison.api.v1.AboutResponse
+	(*ListProcessesRequest)(nil),          // 6: garrison.api.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),         // 7: garrison.api.v1.ListProcessesResponse
+	(*ViewRequest)(nil),                   // 8: garrison.api.v1.ViewRequest
+	(*ViewResponse)(nil),                  // 9: garrison.api.v1.ViewResponse
+	(*timestamppb.Timestamp)(nil),         // 10: google.protobuf.Timestamp
+	(*v1.FactCount)(nil),                  // 11: garrison.view.v1.FactCount
+	(*descriptorpb.MethodOptions)(nil),    // 12: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),     // 13: google.protobuf.FieldOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 14: google.protobuf.EnumValueOptions
+	(*descriptorpb.MessageOptions)(nil),   // 15: google.protobuf.MessageOptions
 }
 var file_garrison_api_v1_api_proto_depIdxs = []int32{
 	10, // 0: garrison.api.v1.AboutResponse.started_at:type_name -> google.protobuf.Timestamp
@@ -743,17 +808,20 @@ var file_garrison_api_v1_api_proto_depIdxs = []int32{
 	11, // 2: garrison.api.v1.AboutResponse.unfit:type_name -> garrison.view.v1.FactCount
 	5,  // 3: garrison.api.v1.ListProcessesResponse.processes:type_name -> garrison.api.v1.AboutResponse
 	12, // 4: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
-	0,  // 5: garrison.api.v1.access:type_name -> garrison.api.v1.Access
-	4,  // 6: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
-	6,  // 7: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
-	8,  // 8: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
-	5,  // 9: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
-	7,  // 10: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
-	9,  // 11: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
-	9,  // [9:12] is the sub-list for method output_type
-	6,  // [6:9] is the sub-list for method input_type
-	5,  // [5:6] is the sub-list for extension type_name
-	4,  // [4:5] is the sub-list for extension extendee
+	13, // 5: garrison.api.v1.since:extendee -> google.protobuf.FieldOptions
+	14, // 6: garrison.api.v1.value_since:extendee -> google.protobuf.EnumValueOptions
+	15, // 7: garrison.api.v1.message_since:extendee -> google.protobuf.MessageOptions
+	0,  // 8: garrison.api.v1.access:type_name -> garrison.api.v1.Access
+	4,  // 9: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
+	6,  // 10: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
+	8,  // 11: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
+	5,  // 12: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
+	7,  // 13: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
+	9,  // 14: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
+	12, // [12:15] is the sub-list for method output_type
+	9,  // [9:12] is the sub-list for method input_type
+	8,  // [8:9] is the sub-list for extension type_name
+	4,  // [4:8] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
 }
 
@@ -769,7 +837,7 @@ func file_garrison_api_v1_api_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_api_v1_api_proto_rawDesc), len(file_garrison_api_v1_api_proto_rawDesc)),
 			NumEnums:      1,
 			NumMessages:   9,
-			NumExtensions: 1,
+			NumExtensions: 4,
 			NumServices:   1,
 		},
 		GoTypes:           file_garrison_api_v1_api_proto_goTypes,

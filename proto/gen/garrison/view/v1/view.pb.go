@@ -174,7 +174,11 @@ type FactCount struct {
 	// The sequence of the first.
 	First uint64 `protobuf:"varint,4,opt,name=first,proto3" json:"first,omitempty"`
 	// The sequence of the last.
-	Last          uint64 `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
+	Last uint64 `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
+	// What of the first the reader does not know; empty for facts that did not fit.
+	Unknown string `protobuf:"bytes,6,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// The version that recorded the first, if the fact names it.
+	Writer        string `protobuf:"bytes,7,opt,name=writer,proto3" json:"writer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,6 +246,20 @@ func (x *FactCount) GetLast() uint64 {
 		return x.Last
 	}
 	return 0
+}
+
+func (x *FactCount) GetUnknown() string {
+	if x != nil {
+		return x.Unknown
+	}
+	return ""
+}
+
+func (x *FactCount) GetWriter() string {
+	if x != nil {
+		return x.Writer
+	}
+	return ""
 }
 
 // Row is one record of one table.
@@ -335,13 +353,15 @@ const file_garrison_view_v1_view_proto_rawDesc = "" +
 	"foldDigest\x123\n" +
 	"\x06unread\x18\n" +
 	" \x03(\v2\x1b.garrison.view.v1.FactCountR\x06unread\x125\n" +
-	"\amisfits\x18\v \x03(\v2\x1b.garrison.view.v1.FactCountR\amisfits\"s\n" +
+	"\amisfits\x18\v \x03(\v2\x1b.garrison.view.v1.FactCountR\amisfits\"\xa5\x01\n" +
 	"\tFactCount\x12\x12\n" +
 	"\x04noun\x18\x01 \x01(\tR\x04noun\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x14\n" +
 	"\x05first\x18\x04 \x01(\x04R\x05first\x12\x12\n" +
-	"\x04last\x18\x05 \x01(\x04R\x04last\"_\n" +
+	"\x04last\x18\x05 \x01(\x04R\x04last\x12\x18\n" +
+	"\aunknown\x18\x06 \x01(\tR\aunknown\x12\x16\n" +
+	"\x06writer\x18\a \x01(\tR\x06writer\"_\n" +
 	"\x03Row\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x1a\n" +
