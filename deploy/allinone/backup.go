@@ -82,8 +82,7 @@ func WriteBackup(ctx context.Context, b Backup) (err error) {
 	if err := ownsKeys(b.Data); err != nil {
 		return err
 	}
-	a, err := trust.OpenAuthority(filepath.Join(b.Data, "trust"))
-	if err != nil {
+	if _, err := trust.OpenAuthority(filepath.Join(b.Data, "trust")); err != nil {
 		return err
 	}
 	out, err := renameio.NewPendingFile(b.File, renameio.WithPermissions(0o600))
@@ -94,7 +93,7 @@ func WriteBackup(ctx context.Context, b Backup) (err error) {
 	digest := sha256.New()
 	archive := tar.NewWriter(io.MultiWriter(out, digest))
 	p := Provisioning{Data: b.Data, URL: b.URL, AllowPlain: b.AllowPlain}
-	err = p.as(ctx, a, topology.UserProvision, func(c *bus.Conn) error {
+	err = p.as(ctx, topology.UserProvision, func(c *bus.Conn) error {
 		return b.write(ctx, bus.NewStreams(c), archive)
 	})
 	if err != nil {

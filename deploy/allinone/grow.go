@@ -45,15 +45,14 @@ func Grow(ctx context.Context, g Growing) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, growWithin)
 	defer cancel()
-	a, err := trust.OpenAuthority(filepath.Join(g.Data, "trust"))
-	if err != nil {
+	if _, err := trust.OpenAuthority(filepath.Join(g.Data, "trust")); err != nil {
 		return err
 	}
 	old := Provisioning{Data: g.Data, URL: g.URL, Replicas: 1, Lazy: true, AllowPlain: g.AllowPlain, Log: g.Log}
 	cluster := old
 	cluster.URL, cluster.Replicas, cluster.Lazy = g.To, g.Replicas, g.Lazy
 	want := topology.Bus{Replicas: g.Replicas}
-	err = cluster.as(ctx, a, topology.UserSystem, func(c *bus.Conn) error {
+	err := cluster.as(ctx, topology.UserSystem, func(c *bus.Conn) error {
 		return cluster.onceReady(ctx, func(ctx context.Context) (err error) {
 			want.SyncsAlways, err = checkSync(ctx, bus.NewSystem(c), cluster)
 			return err
@@ -62,8 +61,8 @@ func Grow(ctx context.Context, g Growing) error {
 	if err != nil {
 		return err
 	}
-	return old.as(ctx, a, topology.UserProvision, func(oldConn *bus.Conn) error {
-		return cluster.as(ctx, a, topology.UserProvision, func(newConn *bus.Conn) error {
+	return old.as(ctx, topology.UserProvision, func(oldConn *bus.Conn) error {
+		return cluster.as(ctx, topology.UserProvision, func(newConn *bus.Conn) error {
 			from, to := bus.NewStreams(oldConn), bus.NewStreams(newConn)
 			err := cluster.onceReady(ctx, func(ctx context.Context) error { return to.Leads(ctx) })
 			if err != nil {

@@ -39,12 +39,11 @@ func Provision(ctx context.Context, p Provisioning) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	a, err := trust.OpenAuthority(filepath.Join(p.Data, "trust"))
-	if err != nil {
+	if _, err := trust.OpenAuthority(filepath.Join(p.Data, "trust")); err != nil {
 		return err
 	}
 	want := topology.Bus{Replicas: p.Replicas}
-	err = p.as(ctx, a, topology.UserSystem, func(c *bus.Conn) error {
+	err := p.as(ctx, topology.UserSystem, func(c *bus.Conn) error {
 		return p.onceReady(ctx, func(ctx context.Context) (err error) {
 			want.SyncsAlways, err = checkSync(ctx, bus.NewSystem(c), p)
 			return err
@@ -53,7 +52,7 @@ func Provision(ctx context.Context, p Provisioning) error {
 	if err != nil {
 		return err
 	}
-	return p.as(ctx, a, topology.UserProvision, func(c *bus.Conn) error {
+	return p.as(ctx, topology.UserProvision, func(c *bus.Conn) error {
 		s := bus.NewStreams(c)
 		var plan topology.Plan
 		err := p.onceReady(ctx, func(ctx context.Context) (err error) {
@@ -123,7 +122,7 @@ func printPlan(w io.Writer, p topology.Plan) {
 }
 
 // as connects as one of the authority's users for as long as do takes.
-func (p Provisioning) as(ctx context.Context, a *trust.Authority, user string, do func(*bus.Conn) error) error {
+func (p Provisioning) as(ctx context.Context, user string, do func(*bus.Conn) error) error {
 	file := filepath.Join(p.Data, "trust", "tls", "ca.pem")
 	known := bus.TLS{Source: file, Renew: "garrisond keys --data DIR --url URL", AllowPlain: p.AllowPlain}
 	if _, err := os.Stat(file); err == nil {
@@ -131,7 +130,8 @@ func (p Provisioning) as(ctx context.Context, a *trust.Authority, user string, d
 	}
 	c, err := bus.Dial(bus.Options{
 		URL: p.URL, Name: user, TLS: known, Log: zerolog.Nop(), Persist: true,
-		Credentials: trust.ReadCredentials(a.ServiceCredentials(user)), API: topology.APIOf(user),
+		Credentials: trust.ReadCredentials(trust.ServiceCredentials(filepath.Join(p.Data, "trust"), user)),
+		API:         topology.APIOf(user),
 	})
 	if err != nil {
 		return err

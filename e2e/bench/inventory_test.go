@@ -65,7 +65,8 @@ func (w *stocked) rebuilds() []figure {
 	check(w.b, w.Services[topology.UserRegistry].Stop())
 	fromSnapshot, cpuSnapshot := w.timed()
 	live, resident := w.settled()
-	size := must(os.Stat(filepath.Join(w.ViewsDir(), topology.UserRegistry, topology.UserRegistry+".view")))(w.b)
+	kept := must(filepath.Glob(filepath.Join(w.ViewsDir(), topology.UserRegistry, "registry-*.view")))(w.b)
+	size := must(os.Stat(kept[0]))(w.b)
 	each := func(kb float64) string { return fmt.Sprintf("%.2f", (kb-empty)/w.instances()) }
 	return []figure{
 		{fmt.Sprintf("registry with %.0f instances, resident KB for each", w.instances()), each(resident),

@@ -101,12 +101,13 @@ func RebuildTo(ctx context.Context, conn *bus.Conn, view View, o Options, positi
 	if position == 0 {
 		return 0, nil
 	}
-	return position, f.rebuild(ctx, position)
+	return position, f.rebuild(ctx, 1, position)
 }
 
 var errThere = errors.New("there")
 
-func (f *Follower) rebuild(outer context.Context, position uint64) error {
+// rebuild folds the facts from one sequence to another.
+func (f *Follower) rebuild(outer context.Context, from, position uint64) error {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
 	p := newPipeline(ctx, cancel, f.hears, func(c chunk) error {
@@ -115,7 +116,7 @@ func (f *Follower) rebuild(outer context.Context, position uint64) error {
 		}
 		return errThere
 	})
-	err := f.source.replay(ctx, 1, func(msgs []bus.Message) error {
+	err := f.source.replay(ctx, from, func(msgs []bus.Message) error {
 		beyond := func(m bus.Message) bool { return m.Sequence > position }
 		if i := slices.IndexFunc(msgs, beyond); i >= 0 {
 			msgs = msgs[:i]

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -233,32 +232,26 @@ func TestASnapshotThatIsNotWholeIsPassedOver(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	dir := t.TempDir()
-	file := filepath.Join(dir, "test.view")
 	f, stop := h.follow(newCounting(), fold.Options{Store: dir})
 	h.wait(f, h.queue("a", 50))
 	stop()
+	file := snapshotIn(t, dir)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1
-	for name, o := range map[string]struct {
-		data   []byte
-		layout uint32
-	}{
-		"cut short":         {whole[:len(whole)/2], 0},
-		"a flipped bit":     {flipped, 0},
-		"empty":             {nil, 0},
-		"of another layout": {whole, 7},
+	for name, data := range map[string][]byte{
+		"cut short": whole[:len(whole)/2], "a flipped bit": flipped, "empty": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			h.t = t
-			if err := os.WriteFile(file, o.data, 0o600); err != nil {
+			if err := os.WriteFile(file, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			v := newCounting()
-			_, stop := h.follow(v, fold.Options{Store: dir, Layout: o.layout})
+			_, stop := h.follow(v, fold.Options{Store: dir})
 			defer stop()
 			if v.loaded || v.tasks.Len() != 50 {
 				t.Errorf("snapshot used: %v; %d tasks, want 50", v.loaded, v.tasks.Len())

@@ -41,6 +41,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/heap"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -80,8 +81,6 @@ type Follower struct {
 	source source
 	opts   Options
 
-	keepOut error // why the existing snapshot may not be overwritten
-
 	back     chan struct{} // wakes when the bus is connected again
 	ready    chan struct{}
 	serving  chan struct{}
@@ -103,7 +102,8 @@ func New(conn *bus.Conn, view View, o Options) *Follower {
 func (f *Follower) Ready() <-chan struct{} { return f.ready }
 
 // Run reads the last snapshot, replays the facts after it, and follows until ctx is done. While the bus is
-// unreachable it waits. It ends with a Conflict, LEDGER_SHORT or LEDGER_GAP, when the ledger lost facts.
+// unreachable it waits. It ends with a Conflict, LEDGER_SHORT or LEDGER_GAP, when the ledger lost facts, and with
+// TOPOLOGY_TOO_NEW when only newer programs may use the bus.
 func (f *Follower) Run(ctx context.Context) error {
 	f.source.conn.OnBack(func() { ring(f.back) })
 	if err := f.begin(ctx); err != nil {
@@ -116,7 +116,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if fault.Is(err, fault.Conflict) {
+		if fault.Is(err, fault.Conflict) || fault.RefusalOf(err).GetCode() == code.TopologyTooNew {
 			return err
 		}
 		if err == nil {

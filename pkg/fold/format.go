@@ -99,12 +99,11 @@ func (d descriptors) write(w io.Writer) {
 	}
 }
 
-// usable returns the reason not to use an intact snapshot, or nil. A tooNew error means that a newer program
-// wrote the snapshot.
+// usable returns the reason not to use an intact snapshot, or nil.
 func (f *Follower) usable(h *viewv1.Header) error {
 	have := format.Stamp{Format: h.Format, Floor: h.FormatFloor}
 	if err := snapshotFormat.Check(f.snapshotFile(), have); err != nil {
-		return tooNew{err}
+		return err
 	}
 	if h.Service != f.opts.Service || h.LedgerCreatedNs != f.source.created.UnixNano() {
 		return fault.New(fault.Conflict, "snapshot is of another ledger or service")
@@ -122,11 +121,6 @@ func (f *Follower) usable(h *viewv1.Header) error {
 	}
 	return nil
 }
-
-// tooNew marks a snapshot that only a newer program may write over.
-type tooNew struct{ error }
-
-func (t tooNew) Unwrap() error { return t.error }
 
 // differ returns the elements that only the first list has, and those that only the second has.
 func differ(a, b []string) (onlyA, onlyB []string) {

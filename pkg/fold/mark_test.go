@@ -68,7 +68,7 @@ func TestALedgerThatLostItsEndWhileNobodyLookedStopsTheService(t *testing.T) {
 	f, stop := r.follow(newCounting(), fold.Options{Store: store})
 	r.wait(f, r.queue("a", 50))
 	stop()
-	if err := os.Remove(filepath.Join(store, "test.view")); err != nil { // as after a kill before the first snapshot
+	if err := os.Remove(snapshotIn(t, store)); err != nil { // as after a kill before the first snapshot
 		t.Fatal(err)
 	}
 	r.bus.Restart(t, func(dir string) { flip(t, dir, 0.8) })

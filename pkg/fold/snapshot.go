@@ -25,12 +25,16 @@ import (
 // A snapshot file is a length-delimited viewv1.Header, the canonical encoding, and the
 // sha256 of both.
 
-func (f *Follower) snapshotFile() string { return filepath.Join(f.opts.Store, f.opts.Service+".view") }
+// snapshotFile returns the snapshot's path. A version that folds otherwise has a file of its own, so that one that is
+// gone back to finds its snapshot, and one that is prepared writes its own beside it.
+func (f *Follower) snapshotFile() string {
+	digest := foldDigest(f.view, f.opts.Layout, f.hears)
+	return filepath.Join(f.opts.Store, fmt.Sprintf("%s-%d-%x.view", f.opts.Service, snapshotFormat.Now, digest[:6]))
+}
 
 // save writes a snapshot, whole or not at all, when the view has changed since the last.
-// It never overwrites the snapshot of a newer program, which continues from it.
 func (f *Follower) save() error {
-	if f.opts.Store == "" || f.position == f.saved || f.keepOut != nil {
+	if f.opts.Store == "" || f.position == f.saved {
 		return nil
 	}
 	var position uint64
@@ -42,6 +46,32 @@ func (f *Follower) save() error {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	f.saved = position
+	return f.prune()
+}
+
+// prune deletes the snapshots of other versions, but for the newest: that of the version before or of the next one.
+func (f *Follower) prune() error {
+	all, err := filepath.Glob(filepath.Join(f.opts.Store, f.opts.Service+"-*.view"))
+	if err != nil {
+		return err
+	}
+	var newest string
+	var at time.Time
+	for _, path := range all {
+		if path == f.snapshotFile() {
+			continue
+		}
+		older, info := path, fs.FileInfo(nil)
+		if info, err = os.Stat(path); err == nil && info.ModTime().After(at) {
+			older, newest, at = newest, path, info.ModTime()
+		}
+		if older != "" {
+			err = os.Remove(older)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("delete the snapshot of an older version: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -95,7 +125,7 @@ func (f *Follower) writeSnapshot(file io.Writer) (uint64, error) {
 }
 
 // load reads the snapshot into the view. It does not use a snapshot that is missing, damaged, of another
-// ledger, or folded differently. It also keeps the file of a newer program in place.
+// ledger, or folded differently.
 func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	if f.opts.Store == "" {
 		return nil
@@ -112,15 +142,6 @@ func (f *Follower) load(ctx context.Context, end bus.Stream) error {
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
-	}
-	if newer, ok := errors.AsType[tooNew](err); ok {
-		f.keepOut = newer
-		f.opts.Log.Warn().Err(err).Str(logs.Path, f.snapshotFile()).
-			Msg(
-				"snapshot of a newer program not used; replaying from the start, and saving none: delete the " +
-					"file to save one",
-			)
-		return nil
 	}
 	if err != nil {
 		f.opts.Log.Warn().Err(err).Str(logs.Path, f.snapshotFile()).Msg("snapshot not used; replaying from the start")

@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
@@ -33,7 +34,7 @@ func snapshotOf50(t *testing.T, h *harness, change func(*viewv1.Header)) (dir st
 	f, stop := h.follow(newCounting(), fold.Options{Store: dir})
 	h.wait(f, h.queue("a", 50))
 	stop()
-	file := filepath.Join(dir, "test.view")
+	file := snapshotIn(t, dir)
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +72,7 @@ func TestASnapshotOfAProgramThatKnewOtherFactsIsNotUsed(t *testing.T) {
 		"it named no facts": func(h *viewv1.Header) {
 			h.Format, h.FormatFloor, h.Kinds, h.FoldDigest = 0, 0, nil, nil
 		},
+		"its format is newer":  func(h *viewv1.Header) { h.Format, h.FormatFloor = 9, 8 },
 		"it had another store": func(h *viewv1.Header) { h.LedgerCreatedNs++ },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,33 +85,47 @@ func TestASnapshotOfAProgramThatKnewOtherFactsIsNotUsed(t *testing.T) {
 			}
 			h.wait(f, h.queue("b", 1))
 			stop()
-			if now, err := os.ReadFile(filepath.Join(dir, "test.view")); err != nil || bytes.Equal(now, written) {
+			if now, err := os.ReadFile(snapshotIn(t, dir)); err != nil || bytes.Equal(now, written) {
 				t.Errorf("the snapshot was not replaced by one of this program (%v)", err)
 			}
 		})
 	}
 }
 
-func TestASnapshotOfANewerFormatIsRefusedByNumberAndLeftAlone(t *testing.T) {
+// A version that folds otherwise keeps its snapshot beside that of the version before, which finds it again. Of the
+// versions before that, none is kept.
+func TestAVersionThatIsGoneBackToFindsItsSnapshot(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	dir, written := snapshotOf50(t, h, func(h *viewv1.Header) { h.Format, h.FormatFloor = 9, 8 })
-	var says bytes.Buffer
-	v := newCounting()
-	f := fold.New(h.conn, v, fold.Options{Service: "test", Store: dir, Log: zerolog.New(&says)})
-	stop := bustest.Go(t, f.Run)
-	h.wait(f, h.queue("b", 5))
-	if v.loaded || v.tasks.Len() != 55 {
-		t.Errorf("snapshot used: %v; %d tasks, want 55 from a replay", v.loaded, v.tasks.Len())
+	dir := t.TempDir()
+	run := func(layout uint32) (loaded bool) {
+		v := newCounting()
+		f, stop := h.follow(v, fold.Options{Store: dir, Layout: layout})
+		h.wait(f, h.queue(ident.New(), 10))
+		stop()
+		return v.loaded
 	}
-	stop()
-	if now, err := os.ReadFile(filepath.Join(dir, "test.view")); err != nil || !bytes.Equal(now, written) {
-		t.Errorf("the newer program's snapshot was written over (%v)", err)
+	for _, c := range []struct {
+		layout uint32
+		found  bool
+	}{{1, false}, {2, false}, {1, true}, {2, true}, {3, false}, {2, true}, {1, false}} {
+		if found := run(c.layout); found != c.found {
+			t.Errorf("layout %d: its snapshot was found: %v, want %v", c.layout, found, c.found)
+		}
 	}
-	want := "has format 9, which needs a program that knows format 8"
-	if !strings.Contains(says.String(), "FORMAT_TOO_NEW") || !strings.Contains(says.String(), want) {
-		t.Errorf("logged %s, want the format named", says.String())
+	if all, err := filepath.Glob(filepath.Join(dir, "*.view")); err != nil || len(all) != 2 {
+		t.Errorf("snapshots of %d versions (%v), want 2", len(all), err)
 	}
+}
+
+// snapshotIn returns the path of the one snapshot in a directory.
+func snapshotIn(t *testing.T, dir string) string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, "*.view"))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("snapshots %v (%v), want one", all, err)
+	}
+	return all[0]
 }
 
 func writerOf(t *testing.T, f *fold.Follower) *bus.Writer {

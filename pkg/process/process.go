@@ -29,7 +29,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/heap"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
@@ -43,12 +42,9 @@ import (
 
 // Spec says what a service's main is.
 type Spec struct {
-	Name   string                                 // the service's and its user's name
-	Flags  func(*flag.FlagSet)                    // the flags of its own, or nil
-	View   func() fold.View                       // an empty view
-	Layout uint32                                 // the layout of its view
-	Nouns  []ledger.Noun                          // the nouns it hears; nil means all
-	Run    func(ctx context.Context, e Env) error // runs the service until ctx is done
+	View  fold.Spec                              // its service is the service's and its user's name
+	Flags func(*flag.FlagSet)                    // the flags of its own, or nil
+	Run   func(ctx context.Context, e Env) error // runs the service until ctx is done
 }
 
 // Env is what a service is given to run with.
@@ -87,12 +83,12 @@ func Main(s Spec) {
 }
 
 func run(ctx context.Context, s Spec, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	command, args, err := config.Command(s.Name, args, stderr, "run", "view", "health")
+	command, args, err := config.Command(s.View.Service, args, stderr, "run", "view", "health")
 	if err != nil {
 		return config.ExitCode(err)
 	}
 	var f flags
-	fs := flag.NewFlagSet(s.Name, flag.ContinueOnError)
+	fs := flag.NewFlagSet(s.View.Service, flag.ContinueOnError)
 	config.Checked(fs, &f.url, "bus", "nats://127.0.0.1:4222", "`URL` of the bus, several with commas", config.BusURL)
 	fs.StringVar(&f.credentials, "credentials", "", "credentials `FILE` of the service")
 	config.Checked(fs, &f.ca, "bus-ca", "", "`FILE` with the CAs that may sign the bus's certificate, read again at "+
@@ -120,21 +116,21 @@ func run(ctx context.Context, s Spec, args []string, getenv func(string) string,
 		return config.ExitCode(err)
 	}
 	if f.showVersion {
-		fmt.Fprintln(stdout, s.Name, version.Version)
+		fmt.Fprintln(stdout, s.View.Service, version.Version)
 		return 0
 	}
 	if getenv("GOGC") == "" {
 		go heap.Keep(ctx)
 	}
 	if err := dispatch(ctx, s, command, f, stdout, stderr); err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", s.Name, err)
+		fmt.Fprintf(stderr, "%s: %v\n", s.View.Service, err)
 		return 1
 	}
 	return 0
 }
 
 func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stderr io.Writer) error {
-	log, err := logs.New(stderr, s.Name, f.level)
+	log, err := logs.New(stderr, s.View.Service, f.level)
 	if err != nil {
 		return err
 	}
@@ -147,9 +143,9 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 	if f.ca != "" {
 		trusted.CA = trust.ReadBundle(f.ca)
 	}
-	o := bus.Options{URL: f.url, Name: s.Name, TLS: trusted, Log: log, Persist: command == "run"}
+	o := bus.Options{URL: f.url, Name: s.View.Service, TLS: trusted, Log: log, Persist: command == "run"}
 	if f.credentials != "" {
-		o.Credentials, o.API = trust.ReadCredentials(f.credentials), topology.APIOf(s.Name)
+		o.Credentials, o.API = trust.ReadCredentials(f.credentials), topology.APIOf(s.View.Service)
 	}
 	conn, err := bus.Dial(o)
 	if err != nil {
@@ -163,7 +159,7 @@ func dispatch(ctx context.Context, s Spec, command string, f flags, stdout, stde
 		if err := conn.WaitConnected(ctx); err != nil {
 			return err
 		}
-		return about(ctx, conn, s.Name)
+		return about(ctx, conn, s.View.Service)
 	}
 	return serve(ctx, s, f, o, conn)
 }
@@ -189,10 +185,10 @@ func serve(ctx context.Context, s Spec, f flags, o bus.Options, conn *bus.Conn) 
 		return map[string]any{"login": a.Login.String(), "reason": a.Reason, "since": a.Since}
 	})
 	defer debug.Start(ctx, f.debugSocket, state, log)()
-	defer notifyReady(ctx, conn, s.Name, log)()
+	defer notifyReady(ctx, conn, s.View.Service, log)()
 	err = stopped(ctx, s.Run(ctx, Env{
 		Conn: conn, Dial: dialAs(o), CA: o.TLS.CA, Store: f.store, AcceptLedger: f.acceptLedger, Debug: state,
-		Metrics: measured.Under(s.Name), Log: log,
+		Metrics: measured.Under(s.View.Service), Log: log,
 	}))
 	log.Info().Err(err).Msg("service stopped")
 	return err
@@ -243,10 +239,8 @@ func stopped(ctx context.Context, err error) error {
 func view(ctx context.Context, conn *bus.Conn, s Spec, f flags, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	v := s.View()
-	o := fold.Options{
-		Service: s.Name, Layout: s.Layout, Nouns: s.Nouns, AcceptLedger: f.acceptLedger, Log: zerolog.Nop(),
-	}
+	v, o := s.View.New(), s.View.Options()
+	o.AcceptLedger = f.acceptLedger
 	position, err := fold.RebuildTo(ctx, conn, v, o, f.at)
 	if err != nil {
 		return fmt.Errorf("rebuild the view: %w", err)

@@ -39,13 +39,14 @@ const (
 	UserAccessSystem = "access-system" // the service access in SYS: changes accounts, watches and ends connections
 	UserProvision    = "provision"     // declares the streams, at start; in CORE
 	UserSystem       = "system"        // asks the bus how it is set up, at start; in SYS
+	UserRehearsal    = "rehearsal"     // reads the ledger for a version that does not run yet; in CORE
 )
 
 // Services lists the services. Each has an account of its own.
 var Services = []string{UserRegistry, UserCatalog, UserDispatcher, UserAccess}
 
 // Users lists every user that is not a server or a person.
-var Users = append(slices.Clone(Services), UserAccessSystem, UserProvision, UserSystem)
+var Users = append(slices.Clone(Services), UserAccessSystem, UserProvision, UserSystem, UserRehearsal)
 
 // AccountOf returns the account of a service, or of another user of Users.
 func AccountOf(user string) string {
@@ -58,7 +59,7 @@ func AccountOf(user string) string {
 		return AccountDispatcher
 	case UserAccess:
 		return AccountAccess
-	case UserProvision:
+	case UserProvision, UserRehearsal:
 		return AccountCore
 	}
 	return AccountSystem

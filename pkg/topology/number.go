@@ -51,6 +51,7 @@ var Steps = []Step{
 	{10, "stream-chunk-requests", "requests for chunks leave the account of servers as a stream, without a reply"},
 	{11, "refuse-beats", "the registry tells a server why its beats do not count"},
 	{12, "close-logs-to-viewers", "only operators and admins send requests for the output of agents"},
+	{13, "rehearse-versions", "a user that may only read the ledger folds it with a version that does not run yet"},
 	{13, "record-the-contract", "the stream LEDGER carries the contract in force, the highest that facts may need"},
 }
 

@@ -111,6 +111,13 @@ func ServicePermissions(user string) Permissions {
 		p.Publish = []string{CoreAPI + ".>", SnapshotSubjects, MovedSubjects}
 		p.Subscribe = append(p.Subscribe, TailSubject)
 		return p
+	case UserRehearsal: // it may read, and nothing else
+		p.Publish = []string{
+			CoreAPI + ".STREAM.INFO.*", CoreAPI + ".CONSUMER.INFO.*.*", CoreAPI + ".DIRECT.GET." + Ledger,
+			CoreAPI + ".DIRECT.GET." + Ledger + ".>",
+		}
+		p.Subscribe = append(p.Subscribe, TailSubject)
+		return p
 	case UserSystem:
 		p.Publish = []string{SystemSettings}
 		return p

@@ -71,11 +71,10 @@ func OpenAuthority(dir string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed := topology.Numbers{Number: kept.Topology, Floor: kept.TopologyFloor}
-	if err := signed.Check("the authority in " + dir); err != nil {
+	if err := kept.check(dir); err != nil {
 		return nil, err
 	}
-	if signed.Newer() {
+	if kept.signed().Newer() {
 		a.Public = kept
 		return a, nil
 	}
@@ -100,6 +99,22 @@ func OpenAuthority(dir string) (*Authority, error) {
 	}
 	return a, writeFile(a.path("authority.json"), data)
 }
+
+// CheckAuthority refuses an authority that this program could not open. It writes nothing.
+func CheckAuthority(dir string) error {
+	kept, err := (&Authority{dir: dir}).readPublic()
+	if err != nil {
+		return err
+	}
+	return kept.check(dir)
+}
+
+// signed returns the numbers of the topology whose permissions are signed.
+func (p Public) signed() topology.Numbers {
+	return topology.Numbers{Number: p.Topology, Floor: p.TopologyFloor}
+}
+
+func (p Public) check(dir string) error { return p.signed().Check("the authority in " + dir) }
 
 // readPublic reads authority.json; the result is empty if there is no authority yet.
 func (a *Authority) readPublic() (p Public, err error) {
@@ -164,7 +179,10 @@ func (a *Authority) make(kept Public) error {
 }
 
 // ServiceCredentials returns the file with a service's credentials.
-func (a *Authority) ServiceCredentials(user string) string { return a.path("services", user+".creds") }
+func (a *Authority) ServiceCredentials(user string) string { return ServiceCredentials(a.dir, user) }
+
+// ServiceCredentials returns the file with the credentials of a user of topology.Users, of the authority in dir.
+func ServiceCredentials(dir, user string) string { return filepath.Join(dir, "services", user+".creds") }
 
 // SignerDir returns the directory of the registry's signer.
 func (a *Authority) SignerDir() string { return a.path("signer") }

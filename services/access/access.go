@@ -35,14 +35,10 @@ import (
 	"github.com/garrison-fleet/garrison/services/access/internal/view"
 )
 
-// Layout is the version of the view's tables and fold.
-const Layout = view.Layout
-
-// Nouns are the nouns that the view folds.
-var Nouns = view.Nouns
-
-// NewView returns an empty view, to be folded afresh.
-func NewView() fold.View { return view.New() }
+// View describes the service's view.
+var View = fold.Spec{
+	Service: ledger.Access, Layout: view.Layout, Nouns: view.Nouns, New: func() fold.View { return view.New() },
+}
 
 // Config configures the service. Conn, System and Issuer are required.
 type Config struct {

@@ -46,6 +46,11 @@ import (
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
 )
 
+// View describes the service's view.
+var View = fold.Spec{
+	Service: ledger.Catalog, Layout: view.Layout, Nouns: view.Nouns, New: func() fold.View { return view.New() },
+}
+
 // Config configures a catalog. Only Conn is required.
 type Config struct {
 	Conn         *bus.Conn

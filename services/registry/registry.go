@@ -61,6 +61,11 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
+// View describes the service's view.
+var View = fold.Spec{
+	Service: ledger.Registry, Layout: view.Layout, Nouns: view.Nouns, New: func() fold.View { return view.New() },
+}
+
 // DefaultBeatInterval is how often servers beat when nothing else is configured.
 const DefaultBeatInterval = 5 * time.Second
 

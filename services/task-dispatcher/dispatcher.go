@@ -59,14 +59,10 @@ const (
 	DefaultTakeOverAfter  = time.Second
 )
 
-// Layout is the version of the view's tables and fold.
-const Layout = view.Layout
-
-// Nouns are the nouns that the view folds.
-var Nouns = view.Nouns
-
-// NewView returns an empty view, to be folded afresh.
-func NewView() fold.View { return view.New(nil) }
+// View describes the service's view.
+var View = fold.Spec{
+	Service: ledger.Dispatcher, Layout: view.Layout, Nouns: view.Nouns, New: func() fold.View { return view.New(nil) },
+}
 
 // Config configures a dispatcher. Only Conn is required; zero values mean the defaults.
 type Config struct {
@@ -157,7 +153,7 @@ func New(cfg Config) (*Dispatcher, error) {
 	documents := newQueue()
 	d.view = view.New(documents.add)
 	d.follower = fold.New(cfg.Conn, d.view, fold.Options{
-		Service: ledger.Dispatcher, Layout: Layout, Store: cfg.Store, Nouns: Nouns,
+		Service: ledger.Dispatcher, Layout: view.Layout, Store: cfg.Store, Nouns: view.Nouns,
 		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: func(facts []ledger.Fact) {
 			d.lanes.wake()
 			measureEnds(cfg.Metrics, facts)

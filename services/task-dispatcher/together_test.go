@@ -110,7 +110,7 @@ func (w *world) sameAsFolded(d *Dispatcher, servers ...string) {
 		w.t.Fatal(err)
 	}
 	fresh := view.New(nil)
-	options := fold.Options{Service: ledger.Dispatcher, Layout: Layout, Nouns: Nouns, Log: zerolog.Nop()}
+	options := View.Options()
 	if _, err := fold.RebuildTo(context.Background(), w.conn, fresh, options, position); err != nil {
 		w.t.Fatal(err)
 	}

@@ -14,6 +14,8 @@
 //	garrisond restore FILE --data DIR         makes a data directory of a backup
 //	garrisond export-keys FILE --data DIR     writes the keys into a file, for the other members of a cluster
 //	garrisond import-keys FILE --data DIR     makes a data directory with the keys of that file
+//	garrisond rehearse --data DIR             shows whether this version can take over from the one that runs, and
+//	                                          makes its views ready; takes the flags that garrisond runs with
 //	garrisond health --url URL                exits with 0 when a bus listens there
 //	garrisond health --data DIR               exits with 0 when the garrisond of DIR serves clients
 //	garrisond completion SHELL                prints the completion script of bash, zsh or fish
@@ -133,6 +135,9 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 	switch command {
 	case "run":
 		f.defineRun(fs)
+	case "rehearse":
+		f.defineRun(fs)
+		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus; default: the garrisond of --data", config.BusURL)
 	case "health":
 		config.Checked(fs, &f.url, "url", "", "the `URL` of a bus, instead of --data", config.BusURL)
 	case "backup":
@@ -210,38 +215,6 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"how long at most once it did; at least --task-deadline", config.Lasting(time.Millisecond))
 }
 
-// ownTLS defines how clients know the bus in this process.
-func (f *flags) ownTLS(fs *flag.FlagSet) {
-	config.Checked(fs, &f.advertise, "advertise", "",
-		"the `HOST` or HOST:PORT that servers on other hosts connect to; default: that of --listen", config.Text)
-	config.Checked(fs, &f.tls.Cert, "tls-cert", "", "a `FILE` with the bus's own certificate and chain, followed "+
-		"while it runs; default: one by a CA in the data directory", config.File)
-	config.Checked(fs, &f.tls.Key, "tls-key", "", "the `FILE` with the key of --tls-cert", config.File)
-	config.Checked(fs, &f.tls.CA, "tls-ca", "", "the `FILE` with the CA that signed --tls-cert; default: clients "+
-		"trust the CAs of their operating system", config.File)
-	fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, "let clients on other hosts connect without TLS: anybody on "+
-		"the way can read and change everything")
-	f.tlsNames(fs)
-}
-
-// otherTLS defines how clients know a bus in another process.
-func (f *flags) otherTLS(fs *flag.FlagSet, command string) {
-	fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, process.AllowPlainUsage)
-	if command == "keys" {
-		fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join; the registry needs --lobby too")
-		config.Checked(fs, &f.changeCA, "change-ca", "", "a `STEP` to another CA: begin or end",
-			config.OneOf("begin", "end"))
-		config.Checked(fs, &f.handOut, "hand-out", "", "a `DIRECTORY` that gets one for the bus, each service, "+
-			"provision and the operator, with the files that each needs and no others", config.Text)
-		f.tlsNames(fs)
-	}
-}
-
-func (f *flags) tlsNames(fs *flag.FlagSet) {
-	fs.Func("tls-name", "a host `NAME` or address of the bus for its certificate, besides those it knows; repeatable",
-		func(name string) error { f.tls.Names = append(f.tls.Names, name); return nil })
-}
-
 // complete refuses a command that lacks a flag it needs.
 func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if command == "health" && f.url != "" {
@@ -253,7 +226,7 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if takesFile(command) {
 		return f.completeBackup(fs)
 	}
-	if command != "run" && command != "health" && f.url == "" {
+	if !slices.Contains([]string{"run", "rehearse", "health"}, command) && f.url == "" {
 		return config.Missing(fs, "url")
 	}
 	if command == "grow" && f.to == "" {
@@ -314,6 +287,11 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	case "restore":
 		return allinone.Restore(ctx, allinone.Restoring{
 			File: f.file, Data: f.data, Keys: f.keys, Present: f.present, Log: stdout,
+		})
+	case "rehearse":
+		return allinone.Rehearse(ctx, allinone.Rehearsal{
+			Data: f.data, URL: f.url, AllowPlain: f.tls.AllowPlain, Log: stdout,
+			Bus: topology.Bus{Replicas: max(1, len(f.cluster)), SyncsAlways: !f.lazy},
 		})
 	case "export-keys":
 		return allinone.ExportKeys(allinone.Sharing{Data: f.data, File: f.file, Log: stdout})

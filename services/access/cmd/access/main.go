@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/process"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -18,7 +17,7 @@ import (
 func main() {
 	var dir, system string
 	process.Main(process.Spec{
-		Name: ledger.Access, View: access.NewView, Layout: access.Layout, Nouns: access.Nouns,
+		View: access.View,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&dir, "trust", "", "the `DIRECTORY` of the authority, whose keys sign users and accounts")
 			fs.StringVar(&system, "system-credentials", "", "credentials `FILE` of "+topology.UserAccessSystem)

@@ -8,17 +8,14 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/budget"
 	"github.com/garrison-fleet/garrison/pkg/config"
-	"github.com/garrison-fleet/garrison/pkg/fold"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/process"
 	catalog "github.com/garrison-fleet/garrison/services/image-catalog"
-	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
 )
 
 func main() {
 	var cfg catalog.Config
 	process.Main(process.Spec{
-		Name: ledger.Catalog, View: func() fold.View { return view.New() }, Layout: view.Layout, Nouns: view.Nouns,
+		View: catalog.View,
 		Flags: func(fs *flag.FlagSet) {
 			fs.Var(&cfg.Keys, "image-key",
 				"accept only images signed by the public `KEY` (repeatable: by one of them; "+

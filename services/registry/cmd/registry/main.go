@@ -7,22 +7,18 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/config"
-	"github.com/garrison-fleet/garrison/pkg/fold"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/process"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
 	"github.com/garrison-fleet/garrison/services/registry"
-	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
 
 func main() {
 	var c registry.Config
 	var signer, secrets string
 	process.Main(process.Spec{
-		Name: ledger.Registry, Layout: view.Layout, Nouns: view.Nouns,
-		View: func() fold.View { return view.New() },
+		View: registry.View,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&signer, "signer", "",
 				"`DIRECTORY` of the keys that admit servers; without it none can be invited or enrolled")

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/config"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/process"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
@@ -19,7 +18,7 @@ func main() {
 	var c dispatcher.Config
 	var secrets string
 	process.Main(process.Spec{
-		Name: ledger.Dispatcher, View: dispatcher.NewView, Layout: dispatcher.Layout, Nouns: dispatcher.Nouns,
+		View: dispatcher.View,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&secrets, "secrets", "",
 				"`FILE` with the key that opens the secrets of metadata; without it no agent with a secret is changed")

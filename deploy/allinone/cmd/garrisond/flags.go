@@ -1,0 +1,54 @@
+package main
+
+import (
+	"flag"
+
+	"github.com/garrison-fleet/garrison/pkg/config"
+	"github.com/garrison-fleet/garrison/pkg/process"
+	"github.com/garrison-fleet/garrison/services/registry"
+)
+
+// budgets defines the flags that bound what each writer may have recorded.
+func (f *flags) budgets(fs *flag.FlagSet) {
+	config.Checked(fs, &f.tuning.ServerBudget, "server-budget", registry.DefaultServerBudget,
+		"how many `BYTES` of facts one server may cause in a day; beyond, it is quarantined",
+		config.From[uint64](registry.LeastServerBudget))
+	config.Checked(fs, &f.tuning.UserBudgets.User, "user-budget", registry.DefaultUserBudget,
+		"how many `BYTES` of facts one user may cause in a day; beyond, requests and intents are refused",
+		config.From[uint64](registry.LeastServerBudget))
+	config.Checked(fs, &f.tuning.UserBudgets.Reporter, "reporter-budget", registry.DefaultReporterBudget,
+		"how many `BYTES` of facts one reporter of external instances may cause in a day",
+		config.From[uint64](registry.LeastServerBudget))
+}
+
+// ownTLS defines how clients know the bus in this process.
+func (f *flags) ownTLS(fs *flag.FlagSet) {
+	config.Checked(fs, &f.advertise, "advertise", "",
+		"the `HOST` or HOST:PORT that servers on other hosts connect to; default: that of --listen", config.Text)
+	config.Checked(fs, &f.tls.Cert, "tls-cert", "", "a `FILE` with the bus's own certificate and chain, followed "+
+		"while it runs; default: one by a CA in the data directory", config.File)
+	config.Checked(fs, &f.tls.Key, "tls-key", "", "the `FILE` with the key of --tls-cert", config.File)
+	config.Checked(fs, &f.tls.CA, "tls-ca", "", "the `FILE` with the CA that signed --tls-cert; default: clients "+
+		"trust the CAs of their operating system", config.File)
+	fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, "let clients on other hosts connect without TLS: anybody on "+
+		"the way can read and change everything")
+	f.tlsNames(fs)
+}
+
+// otherTLS defines how clients know a bus in another process.
+func (f *flags) otherTLS(fs *flag.FlagSet, command string) {
+	fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, process.AllowPlainUsage)
+	if command == "keys" {
+		fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join; the registry needs --lobby too")
+		config.Checked(fs, &f.changeCA, "change-ca", "", "a `STEP` to another CA: begin or end",
+			config.OneOf("begin", "end"))
+		config.Checked(fs, &f.handOut, "hand-out", "", "a `DIRECTORY` that gets one for the bus, each service, "+
+			"provision and the operator, with the files that each needs and no others", config.Text)
+		f.tlsNames(fs)
+	}
+}
+
+func (f *flags) tlsNames(fs *flag.FlagSet) {
+	fs.Func("tls-name", "a host `NAME` or address of the bus for its certificate, besides those it knows; repeatable",
+		func(name string) error { f.tls.Names = append(f.tls.Names, name); return nil })
+}
