@@ -120,7 +120,7 @@ func TestARehearsalSaysWhatItLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Close()
-	if _, err := rehearsed(t, data); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := rehearsed(t, data); err == nil || !strings.Contains(err.Error(), "it is not running") {
 		t.Errorf("nothing runs: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(data, "format"), []byte(`{"format":9,"format_floor":9}`), 0o600); err != nil {

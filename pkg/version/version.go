@@ -35,6 +35,13 @@ func Before(version, least string) bool {
 	return err != nil || have.LessThan(need)
 }
 
+// Newer reports whether a version is of a newer release than another one. Builds without a version are not compared.
+func Newer(version, than string) bool {
+	a, err := release(version)
+	b, other := release(than)
+	return err == nil && other == nil && a.GreaterThan(b)
+}
+
 // release returns the version that a build is of, or comes after.
 func release(version string) (*semver.Version, error) {
 	return semver.StrictNewVersion(described.ReplaceAllString(strings.TrimPrefix(version, "v"), ""))

@@ -11,6 +11,7 @@ import (
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
@@ -18,7 +19,7 @@ import (
 )
 
 // versionChecks are the checks of --check. Each returns a sentence per difference.
-var versionChecks = []func([]row) []string{servicesDiffer, clientDiffers, misfits, unlikeWanted}
+var versionChecks = []func([]row) []string{servicesDiffer, clientDiffers, executorsAhead, misfits, unlikeWanted}
 
 // versionDifferences returns every difference that --check reports.
 func versionDifferences(rows []row) []string {
@@ -61,6 +62,20 @@ func clientDiffers(rows []row) []string {
 		if r.Kind == kindClient && len(of) > 0 && of[r.Version] == nil {
 			out = append(out, fmt.Sprintf("this client is %s, and services run %s",
 				r.Version, strings.Join(slices.Sorted(maps.Keys(of)), " and ")))
+		}
+	}
+	return out
+}
+
+// executorsAhead returns the executors that are newer than every service: they may report what no service knows.
+func executorsAhead(rows []row) []string {
+	of := slices.Sorted(maps.Keys(serviceVersions(rows)))
+	var out []string
+	for _, r := range rows {
+		notNewer := func(service string) bool { return !version.Newer(r.Version, service) }
+		if r.Kind == kindExecutor && len(of) > 0 && !slices.ContainsFunc(of, notNewer) {
+			out = append(out, fmt.Sprintf("%s with executor %s, newer than the services (%s): upgrade the services first",
+				output.Plural(r.Count, "server"), r.Version, strings.Join(of, " and ")))
 		}
 	}
 	return out

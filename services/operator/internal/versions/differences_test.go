@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,5 +65,21 @@ func TestProcessesOfOneServiceWithTwoVersionsDiffer(t *testing.T) {
 	}
 	if got := versionDifferences(rows[:2]); len(got) > 0 {
 		t.Errorf("alike, and %v", got)
+	}
+}
+
+func TestAnExecutorThatIsNewerThanTheServicesIsNamed(t *testing.T) {
+	for executor, ahead := range map[string]bool{
+		"v0.2.0": false, "0.1.0": false, "v0.3.0": true, "v0.2.0-7-gabcdef0": false, "v0.2.1-7-gabcdef0": true,
+		"unstamped": false,
+	} {
+		rows := []row{
+			{Kind: kindService, Name: "registry", Version: "v0.2.0"},
+			{Kind: kindExecutor, Name: "executor", Version: executor, Count: 3},
+		}
+		got := versionDifferences(rows)
+		if named := len(got) == 1 && strings.HasPrefix(got[0], "3 servers with executor "+executor); named != ahead {
+			t.Errorf("executor %s beside services v0.2.0: %q", executor, got)
+		}
 	}
 }

@@ -89,8 +89,8 @@ func Command(env *cli.Env) *cobra.Command {
 	c.Flags().BoolVar(&server, "server", false, "only executors and services, with a row for each process")
 	c.Flags().BoolVar(&agents, "agents", false, "only agents")
 	c.Flags().BoolVar(&check, "check", false,
-		"exit with 3 if services or this client differ, a service has misfits, or a server does not run the wanted "+
-			"version")
+		"exit with 3 if services or this client differ, an executor is newer, a service has misfits, or a server does "+
+			"not run the wanted version")
 	return c
 }
 
