@@ -34,6 +34,13 @@ func (p *Process) AddArgs(args ...string) {
 	p.args = append(p.args, args...)
 }
 
+// Use makes it run another program, from the next start on.
+func (p *Process) Use(program string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bin = program
+}
+
 // Start starts the program, which appends its output to its log.
 func (p *Process) Start() error {
 	p.mu.Lock()

@@ -74,7 +74,7 @@ func executorsAhead(rows []row) []string {
 	for _, r := range rows {
 		notNewer := func(service string) bool { return !version.Newer(r.Version, service) }
 		if r.Kind == kindExecutor && len(of) > 0 && !slices.ContainsFunc(of, notNewer) {
-			out = append(out, fmt.Sprintf("%s with executor %s, newer than the services (%s): upgrade the services first",
+			out = append(out, fmt.Sprintf("%s with executor %s, newer than the services (%s): upgrade these first",
 				output.Plural(r.Count, "server"), r.Version, strings.Join(of, " and ")))
 		}
 	}
