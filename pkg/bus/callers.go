@@ -83,7 +83,9 @@ func (s *Service) take(r micro.Request, answer func(micro.Request)) {
 		s.busy(r, actor)
 		return
 	}
+	s.open.Add(1)
 	go func() {
+		defer s.open.Add(-1)
 		defer s.callers.leave(actor, bytes)
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -53,6 +54,7 @@ type Service struct {
 	methods map[string]protoreflect.MethodDescriptor
 	slots   chan struct{}
 	callers *callers
+	open    atomic.Int64 // requests that were taken and are not answered yet
 
 	mu      sync.Mutex
 	handled map[string]bool // the subjects of the methods with a handler, without the actor
@@ -83,12 +85,29 @@ func (c *Conn) NewService(name, version string, services ...protoreflect.Service
 	return s, nil
 }
 
-// Close stops answering.
+const (
+	// finishWithin is how long a service that stops has for the requests that it has taken.
+	finishWithin = 10 * time.Second
+	// quietFor is how long none must be open: what arrived just before the stop is taken within that.
+	quietFor = 20 * time.Millisecond
+)
+
+// Close takes no more requests, so that the bus answers at once that there is no receiver and callers repeat them, and
+// waits until those that it has taken are answered.
 func (s *Service) Close() {
 	for _, f := range s.onClose {
 		f()
 	}
 	_ = s.micro.Stop()
+	_ = s.conn.nc.FlushTimeout(drainWithin) // what came before the bus knew is here now
+	until := time.Now().Add(finishWithin)
+	for quiet := time.Now(); time.Now().Before(until); time.Sleep(quietFor / 4) {
+		if s.open.Load() > 0 {
+			quiet = time.Now()
+		} else if time.Since(quiet) >= quietFor {
+			return
+		}
+	}
 }
 
 // OnClose calls f when the service is closed. It is not safe for concurrent use with Close.

@@ -251,3 +251,47 @@ func TestJSONIsReadWhenTheContentTypeSaysSo(t *testing.T) {
 		t.Errorf("an unknown field: %v, want invalid", err)
 	}
 }
+
+// A service that stops answers what it has taken. What comes later is answered at once, as not taken.
+func TestAServiceThatStopsFinishesWhatItHasTaken(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	s, err := b.Dial(t, "registry").NewService("registry", "v1.2.3", registryService)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, finish := make(chan struct{}, 100), make(chan struct{})
+	err = bus.Handle(s, "GetServer", func(
+		context.Context, bus.Caller, *registryv1.GetServerRequest,
+	) (*registryv1.GetServerResponse, error) {
+		taken <- struct{}{}
+		<-finish
+		return &registryv1.GetServerResponse{}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := b.Dial(t, "alice")
+	ask := func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		_, err := bus.Call[*registryv1.GetServerResponse](ctx, c, "registry", getServer,
+			&registryv1.GetServerRequest{Server: "web-1"})
+		return err
+	}
+	answered, closed := make(chan error, 1), make(chan struct{})
+	go func() { answered <- ask(time.Minute) }()
+	<-taken
+	go func() { s.Close(); close(closed) }()
+	polltest.Eventually(t, "it takes no more requests", func() bool { return bus.NotSent(ask(100 * time.Millisecond)) })
+	select {
+	case <-closed:
+		t.Fatal("it stopped before it answered what it had taken")
+	default:
+	}
+	close(finish)
+	if err := <-answered; err != nil {
+		t.Errorf("what it had taken: %v", err)
+	}
+	<-closed
+}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -24,17 +25,34 @@ import (
 type Part struct {
 	Name string
 	Run  func(ctx context.Context) error
+	Base bool // the other parts need it to finish what they have begun, so it is stopped once they have returned
 }
 
 // ErrDone is returned by a part whose work is complete and that ends the group without an error.
 var ErrDone = errors.New("done")
 
 // Run runs the parts until ctx is done or one of them returns, then stops the others and
-// waits for them. It returns the first error that is neither a cancellation nor ErrDone.
+// waits for them, for those of the base last. It returns the first error that is neither a cancellation nor ErrDone.
 func Run(ctx context.Context, parts ...Part) error {
+	base, stopBase := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBase()
 	g, ctx := errgroup.WithContext(ctx)
+	var others sync.WaitGroup
 	for _, p := range parts {
+		if !p.Base {
+			others.Add(1)
+		}
+	}
+	go func() { others.Wait(); <-ctx.Done(); stopBase() }()
+	for _, p := range parts {
+		ctx := ctx
+		if p.Base {
+			ctx = base
+		}
 		g.Go(func() error {
+			if !p.Base {
+				defer others.Done()
+			}
 			err := p.Run(ctx)
 			switch {
 			case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):

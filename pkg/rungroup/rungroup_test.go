@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 )
@@ -63,5 +64,42 @@ func TestCancellationIsNoError(t *testing.T) {
 	stopped := 0
 	if err := rungroup.Run(ctx, waits(&stopped), returns(nil)); err != nil {
 		t.Error(err)
+	}
+}
+
+// A part of the base runs until the others have returned: they finish with its help what they have begun.
+func TestTheBaseIsStoppedLast(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	finish, served := make(chan struct{}), make(chan struct{})
+	baseEnded, inTime := false, true
+	base := rungroup.Part{Name: "writer", Base: true, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		select {
+		case <-served:
+		default:
+			inTime = false
+		}
+		baseEnded = true
+		return nil
+	}}
+	service := rungroup.Part{Name: "service", Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		<-finish
+		close(served)
+		return nil
+	}}
+	cancel()
+	time.AfterFunc(20*time.Millisecond, func() { close(finish) })
+	if err := rungroup.Run(ctx, base, service); err != nil || !baseEnded || !inTime {
+		t.Errorf("%v; the base ended: %v, behind the service: %v", err, baseEnded, inTime)
+	}
+}
+
+// A part of the base that fails stops the others too.
+func TestAFailureOfTheBaseEndsTheGroup(t *testing.T) {
+	stopped, broken := 0, returns(errors.New("broken"))
+	broken.Base = true
+	if err := rungroup.Run(t.Context(), waits(&stopped), broken); err == nil || stopped != 1 {
+		t.Errorf("%v, %d others stopped", err, stopped)
 	}
 }

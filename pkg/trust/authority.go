@@ -182,7 +182,9 @@ func (a *Authority) make(kept Public) error {
 func (a *Authority) ServiceCredentials(user string) string { return ServiceCredentials(a.dir, user) }
 
 // ServiceCredentials returns the file with the credentials of a user of topology.Users, of the authority in dir.
-func ServiceCredentials(dir, user string) string { return filepath.Join(dir, "services", user+".creds") }
+func ServiceCredentials(dir, user string) string {
+	return filepath.Join(dir, "services", user+".creds")
+}
 
 // SignerDir returns the directory of the registry's signer.
 func (a *Authority) SignerDir() string { return a.path("signer") }

@@ -109,8 +109,8 @@ func New(cfg Config) (*Access, error) {
 // Run serves until ctx is done or a part fails.
 func (a *Access) Run(ctx context.Context) error {
 	return rungroup.Run(ctx,
-		rungroup.Part{Name: "writer", Run: a.writer.Run},
-		rungroup.Part{Name: "view", Run: a.follower.Run},
+		rungroup.Part{Name: "writer", Run: a.writer.Run, Base: true},
+		rungroup.Part{Name: "view", Run: a.follower.Run, Base: true},
 		rungroup.Part{Name: "accounts", Run: a.follower.WhenReady(a.pusher.run)},
 		rungroup.Part{Name: "connections", Run: a.connections.run},
 		rungroup.Part{Name: "floods", Run: a.floods.run},

@@ -122,8 +122,8 @@ func (c *Catalog) queues() map[string]int { return map[string]int{"appends": c.w
 // Run serves until ctx is done or a part fails.
 func (c *Catalog) Run(ctx context.Context) error {
 	return rungroup.Run(ctx,
-		rungroup.Part{Name: "writer", Run: c.writer.Run},
-		rungroup.Part{Name: "view", Run: c.follower.Run},
+		rungroup.Part{Name: "writer", Run: c.writer.Run, Base: true},
+		rungroup.Part{Name: "view", Run: c.follower.Run, Base: true},
 		rungroup.Part{Name: "content checks", Run: c.content.checks.run},
 		rungroup.Part{Name: "downloads", Run: c.follower.WhenReady(c.download.run)},
 		rungroup.Part{Name: "promotions", Run: c.follower.WhenReady(c.promote.run)},
@@ -135,6 +135,11 @@ func (c *Catalog) Run(ctx context.Context) error {
 func (c *Catalog) serve(ctx context.Context) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
+	}
+	select {
+	case <-c.download.serving: // who is answered may download
+	case <-ctx.Done():
+		return nil
 	}
 	return c.follower.Serve(ctx, version.Version,
 		catalogv1.File_garrison_catalog_v1_catalog_service_proto.Services().ByName("CatalogService"), c.handle)

@@ -50,7 +50,8 @@ type downloads struct {
 	queue     *turns[topology.ChunkAddress]
 	cache     *lru.Cache[chunkKey, []byte]
 	reading   singleflight.Group
-	busy      *pace.Pace // answers that say so, by server
+	busy      *pace.Pace    // answers that say so, by server
+	serving   chan struct{} // closed once requests are taken: one before that gets no answer
 
 	malformedLog, busyLog, deniedLog *logs.Pacer
 	answered, refused, dropped       atomic.Uint64
@@ -66,7 +67,7 @@ func newDownloads(conn *bus.Conn, c *content, log zerolog.Logger) *downloads {
 	return &downloads{
 		conn: conn, log: log, content: c, documents: newDocuments(conn),
 		queue: newTurns[topology.ChunkAddress](downloadLimits), cache: lru.New[chunkKey, []byte](cachedBytes),
-		busy:         pace.New(busyAnswers, time.Second),
+		busy: pace.New(busyAnswers, time.Second), serving: make(chan struct{}),
 		malformedLog: logs.NewPacer(), busyLog: logs.NewPacer(), deniedLog: logs.NewPacer(),
 	}
 }
@@ -85,6 +86,7 @@ func (d *downloads) run(ctx context.Context) error {
 		return fmt.Errorf("answer requests for chunks: %w", err)
 	}
 	defer d.leave(stop)
+	close(d.serving)
 	g, ctx := errgroup.WithContext(ctx)
 	for range downloadWorkers {
 		g.Go(func() error {

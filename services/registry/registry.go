@@ -233,8 +233,8 @@ func (r *Registry) compose(v *view.View) {
 // Run serves until ctx is done or a part fails; a restart then recovers.
 func (r *Registry) Run(ctx context.Context) error {
 	return rungroup.Run(ctx,
-		rungroup.Part{Name: "writer", Run: r.writer.Run},
-		rungroup.Part{Name: "view", Run: r.follower.Run},
+		rungroup.Part{Name: "writer", Run: r.writer.Run, Base: true},
+		rungroup.Part{Name: "view", Run: r.follower.Run, Base: true},
 		rungroup.Part{Name: "service", Run: r.follower.WhenReady(r.serve)},
 		rungroup.Part{Name: "intents", Run: r.consume(topology.RegistryIntents, r.intents.Handle)},
 		rungroup.Part{Name: "agents reports", Run: r.consume(topology.RegistryAgents, r.reports.HandleAgents)},

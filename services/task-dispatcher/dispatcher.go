@@ -189,8 +189,8 @@ func (d *Dispatcher) show(s *debug.State, documents *queue) {
 // Run dispatches until ctx is done or a part fails.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	return rungroup.Run(ctx,
-		rungroup.Part{Name: "writer", Run: d.writer.Run},
-		rungroup.Part{Name: "view", Run: d.follower.Run},
+		rungroup.Part{Name: "writer", Run: d.writer.Run, Base: true},
+		rungroup.Part{Name: "view", Run: d.follower.Run, Base: true},
 		d.lanes.part("lead", d.leader.newTakeOver()),
 		d.lanes.part("admit", d.admit),
 		d.lanes.part("clear", d.clear),
