@@ -1,4 +1,4 @@
-// Package seal signs the manifests of images, and tells whether they are to be trusted.
+// Package seal signs the manifests of images and the checksums of releases, and tells whether they are to be trusted.
 //
 //	public, seed, err := seal.NewKey()
 //	err = seal.Sign(manifest, seed)
@@ -59,18 +59,11 @@ func CheckKey(public string) error {
 
 // Sign adds a signature to a manifest, in the place of one by the same key.
 func Sign(m *imagev1.Manifest, seed []byte) error {
-	pair, err := nkeys.FromSeed(bytes.TrimSpace(seed))
+	pair, public, err := open(seed)
 	if err != nil {
-		return refuse(code.BadImageKey, "the key cannot be read: %v (want what garrison image key writes)", err)
+		return err
 	}
 	defer pair.Wipe()
-	public, err := pair.PublicKey()
-	if err != nil {
-		return err
-	}
-	if err := CheckKey(public); err != nil {
-		return err
-	}
 	statement, err := proto.MarshalOptions{Deterministic: true}.Marshal(bare(m))
 	if err != nil {
 		return err

@@ -99,7 +99,7 @@ func newRoot(env *cli.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "garrison",
 		Short:         "Install, upgrade, watch and remove agents on a fleet of servers.",
-		Version:       version.Version,
+		Version:       version.Full(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // RefuseUnknown refuses them and names the nearest

@@ -114,7 +114,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return config.ExitCode(err)
 	}
 	if f.showVersion {
-		fmt.Fprintln(stdout, "garrisond", version.Version)
+		fmt.Fprintln(stdout, "garrisond", version.Full())
 		return 0
 	}
 	if err := f.complete(fs, command); err != nil {

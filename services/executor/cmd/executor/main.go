@@ -86,7 +86,7 @@ var commands = []command{
 		(*flags).wantsShell,
 	},
 	{"version", "print the version", nil, func(*flags, context.Context) error {
-		_, err := fmt.Fprintln(stdout(), version.Version)
+		_, err := fmt.Fprintln(stdout(), version.Full())
 		return err
 	}},
 }
