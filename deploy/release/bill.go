@@ -31,7 +31,7 @@ func (m *maker) bills(arch string) error {
 		name := fmt.Sprintf("%s-%s-linux-%s.cdx.json", p.name, m.Version, arch)
 		if err := m.create(name, func(w io.Writer) error {
 			e := cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON)
-			return e.SetPretty(true).Encode(m.bill(p.name, sha256.Sum256(program), info))
+			return e.SetPretty(true).EncodeVersion(m.bill(p.name, sha256.Sum256(program), info), cdx.SpecVersion1_6)
 		}); err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ var packages = []kit{
 // entry is one file of a package. Everything belongs to root.
 type entry struct {
 	path   string // where it is installed
-	from   string // the file that holds it
+	from   string // the file that holds it; empty for a directory
 	mode   fs.FileMode
 	config bool // an administrator may change it, and no program does
 }
@@ -89,6 +89,15 @@ func (m *maker) entries(k kit, arch string) (all []entry, err error) {
 	}
 	if k.cli && err == nil {
 		err = m.addDocuments(add, write)
+	}
+	for _, dir := range []string{"/usr/lib/garrison", "/usr/share/garrison", "/usr/share/garrison/release-keys",
+		"/usr/share/doc/" + k.name} { // a removal leaves none of them
+		if slices.ContainsFunc(all, func(e entry) bool { return strings.HasPrefix(e.path, dir+"/") }) {
+			add(dir, "", 0o755)
+		}
+	}
+	if k.users != "" {
+		add("/etc/garrison", "", 0o755) // for settings
 	}
 	slices.SortFunc(all, func(a, b entry) int { return strings.Compare(a.path, b.path) })
 	return all, err

@@ -55,7 +55,10 @@ func (m *maker) info(k kit, arch string, entries []entry) (*nfpm.Info, error) {
 			Source: e.from, Destination: e.path,
 			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: e.mode, MTime: m.at()},
 		}
-		if e.config {
+		switch {
+		case e.from == "":
+			c.Type = files.TypeDir
+		case e.config:
 			c.Type = files.TypeConfigNoReplace
 		}
 		info.Contents = append(info.Contents, c)
@@ -78,6 +81,9 @@ func (m *maker) archive(w io.Writer, entries []entry) error {
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
 	for _, e := range entries {
+		if e.from == "" {
+			continue
+		}
 		data, err := os.ReadFile(e.from)
 		if err != nil {
 			return err
