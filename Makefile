@@ -318,6 +318,18 @@ systemd-check: ## systemd-test of what names a supervisor, where this machine ca
 	  $(MAKE) --no-print-directory systemd-test ENGINE='$(SUPERVISED)'; \
 	else echo "SKIPPED: make systemd-test: this machine does not allow namespaces"; fi
 
+LOCAL ?=
+KEYS ?=
+
+.PHONY: release
+release: ## make the release VERSION=1.2.3 in bin/release; KEY=FILE signs it, KEYS=FILE: the two public keys; LOCAL=1: a build to try
+	@go run ./deploy/release/cmd/release --version '$(VERSION)' --out $(BIN)/release $(if $(LOCAL),--local) \
+	  $(if $(KEYS),--keys '$(KEYS)') $(if $(KEY),--key '$(KEY)')
+
+.PHONY: release-test
+release-test: build ## install and upgrade packages under a real systemd, and make a release twice; needs root, systemd; QUICK=1: once
+	@RUN='$(RUN)' QUICK='$(QUICK)' deploy/release/release-test.sh $(BIN)
+
 .PHONY: images
 images: build ## build the container images, from scratch and our own static binaries
 	$(BUILD) -o $(BIN)/nats-server github.com/nats-io/nats-server/v2

@@ -4,7 +4,8 @@
 #
 #   systemd-test.sh WITHIN_SECONDS COMMAND...     WITHIN bounds the whole run
 #
-# A shell runs COMMAND there, with the working directory of this script's caller as /bench.
+# A shell runs COMMAND there, with the working directory of this script's caller as /bench. With INSTALLS=1 packages can
+# be installed there: /usr takes writes, in memory, and dpkg knows the packages of this machine.
 set -euo pipefail
 
 boot() { # in the new namespaces
@@ -13,7 +14,13 @@ boot() { # in the new namespaces
   mount -t tmpfs -o mode=755 tmpfs "$root"
   cd "$root"
   mkdir -p usr etc/systemd/system var/log var/lib run proc sys dev tmp root home bench old
-  mount --bind /usr usr && mount -o remount,bind,ro usr
+  if [ -n "${INSTALLS:-}" ]; then
+    mkdir -p upper work etc/apt/apt.conf.d etc/dpkg var/lib/apt/lists/partial var/cache/apt/archives/partial var/log/apt
+    mount -t overlay overlay -o "lowerdir=/usr,upperdir=$root/upper,workdir=$root/work" usr
+    cp -a /var/lib/dpkg var/lib/ && : >var/lib/dpkg/statoverride # it names groups that are not here
+  else
+    mount --bind /usr usr && mount -o remount,bind,ro usr
+  fi
   for l in bin sbin lib lib64 lib32 libx32; do [ -e "/usr/$l" ] && ln -s "usr/$l" "$l"; done
   mount --bind "$bench" bench
   mount -t proc proc proc
@@ -24,6 +31,7 @@ boot() { # in the new namespaces
     touch "dev/$d" && mount --bind "/dev/$d" "dev/$d"
   done
   mkdir dev/pts dev/shm && ln -s /proc/self/fd dev/fd
+  if [ -n "${INSTALLS:-}" ]; then mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts && ln -s pts/ptmx dev/ptmx; fi
   printf '%s\n' >etc/passwd root:x:0:0::/root:/bin/sh messagebus:x:100:100::/:/bin/false \
     agent:x:4242:4242::/:/bin/false nobody:x:65534:65534::/:/bin/false
   printf '%s\n' >etc/group root:x:0: messagebus:x:100: agent:x:4242: more:x:4243:agent nogroup:x:65534:
