@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
-# Builds a container image for each program, from scratch, with the static binaries in directory $1.
+# images.sh BIN [RELEASE]: builds a container image for each program, from scratch, with the static binaries in BIN, or in
+# the archives of the directory RELEASE and nats-server of BIN.
 set -euo pipefail
 bin=$1
+if [ -n "${2:-}" ]; then
+  bin=$(mktemp -d)
+  trap 'rm -rf "$bin"' EXIT
+  cp "$1/nats-server" "$bin/"
+  for a in "$2"/*-linux-"$(go env GOARCH)".tar.gz; do tar -xzf "$a" -C "$bin" --transform 's:.*/::'; done
+fi
 here=$(cd "$(dirname "$0")" && pwd)
 
 # image NAME PROGRAM [OTHER …]: PROGRAM is the entry point; the others are beside it.

@@ -162,7 +162,7 @@ func TestInstalledPackagesLeaveUnitsToTheOperator(t *testing.T) {
 			t.Errorf("%s is %s by the presets", name, got)
 		}
 	}
-	matches := m.sh(`perl -e 'our %nrconf; for (glob "/etc/needrestart/conf.d/garrison*") { do $_ or die $_ }
+	matches := m.sh(`perl -e 'our %nrconf; for (glob "/etc/needrestart/conf.d/garrison*") { do $_; die $@ if $@ }
 		for $unit (@ARGV) { for (keys %{$nrconf{override_rc}}) {
 			print "$unit\n" if $unit =~ /$_/ && !$nrconf{override_rc}{$_} } }' \
 		garrisond.service garrison@registry.service garrison-executor.service garrison-0123-beacon-4567.service ssh.service`)

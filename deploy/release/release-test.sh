@@ -28,11 +28,14 @@ done
   "TMPDIR=/tmp GARRISON_TEST_BENCH=/bench ./release.test -test.v -test.timeout 14m -test.run '${RUN:-^TestInstalled}'")
 [ -z "${QUICK:-}" ] || exit 0
 
-# What is committed, twice: here and in a clone with another path, umask, zone and host name.
-git clone -q . "$bench/else where"
-"$bench/release" --version 0.3.0 --keys "$bench/keys-3" --key "$bench/b.key" --out "$bench/whole-1" --local
-(umask 077 && cd "$bench/else where" && TZ=Asia/Tokyo unshare --uts sh -c 'hostname elsewhere && exec "$@"' - \
-  "$bench/release" --version 0.3.0 --keys "$bench/keys-3" --key "$bench/b.key" --out "$bench/whole-2" --local)
+# What is committed, twice: in clones with another path, umask, zone and host name.
+git clone -q . "$bench/here" && git clone -q . "$bench/else where"
+make_one() { "$bench/release" --version 0.3.0 --keys "$bench/keys-3" --key "$bench/b.key" --out "$1"; }
+(cd "$bench/here" && make_one "$bench/whole-1")
+export -f make_one
+export bench
+(umask 077 && cd "$bench/else where" &&
+  TZ=Asia/Tokyo unshare --uts bash -ec 'hostname elsewhere && make_one "$bench/whole-2"')
 diff -r "$bench"/whole-1 "$bench"/whole-2
 "$bench/release" verify --keys "$bench/keys-2" "$bench"/whole-2/*
 echo "the same bytes in $(find "$bench/whole-2" -type f | wc -l) files"
