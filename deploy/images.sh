@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# images.sh BIN [RELEASE]: builds a container image for each program, from scratch, with the static binaries in BIN, or in
-# the archives of the directory RELEASE and nats-server of BIN.
+# images.sh BIN [RELEASE]: builds a container image for each program, from scratch, with the static binaries in BIN, or
+# in the archives of the directory RELEASE and nats-server of BIN.
 set -euo pipefail
 bin=$1
 if [ -n "${2:-}" ]; then
   bin=$(mktemp -d)
   trap 'rm -rf "$bin"' EXIT
   cp "$1/nats-server" "$bin/"
-  for a in "$2"/*-linux-"$(go env GOARCH)".tar.gz; do tar -xzf "$a" -C "$bin" --transform 's:.*/::'; done
+  for a in "$2"/*-linux-"$(go env GOARCH)".tar.gz; do
+    tar -xzf "$a" -C "$bin" --exclude usr/share --transform 's:.*/::'
+  done
 fi
 here=$(cd "$(dirname "$0")" && pwd)
 

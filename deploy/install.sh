@@ -1,6 +1,6 @@
 #!/bin/sh
-# Verifies and installs packages of a release of Garrison, as deb, rpm or archive, whichever this machine takes. Enables,
-# starts and restarts nothing.
+# Verifies and installs packages of a release of Garrison, as deb, rpm or archive, whichever this machine takes.
+# Enables, starts and restarts nothing.
 set -eu
 umask 022
 

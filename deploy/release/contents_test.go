@@ -80,7 +80,8 @@ func unpack(t *testing.T, archive string) map[string]string {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		want := map[bool]int64{true: 0o755, false: 0o644}[path.Dir(h.Name) == "usr/bin" || path.Dir(h.Name) == "usr/lib/garrison"]
+		dir := path.Dir(h.Name)
+		want := map[bool]int64{true: 0o755, false: 0o644}[dir == "usr/bin" || dir == "usr/lib/garrison"]
 		if h.Uid != 0 || h.Gid != 0 || h.Uname != "root" || h.Mode != want {
 			t.Errorf("%s belongs to %s with the mode %o", h.Name, h.Uname, h.Mode)
 		}

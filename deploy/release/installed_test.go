@@ -165,12 +165,14 @@ func TestInstalledPackagesLeaveUnitsToTheOperator(t *testing.T) {
 	matches := m.sh(`perl -e 'our %nrconf; for (glob "/etc/needrestart/conf.d/garrison*") { do $_; die $@ if $@ }
 		for $unit (@ARGV) { for (keys %{$nrconf{override_rc}}) {
 			print "$unit\n" if $unit =~ /$_/ && !$nrconf{override_rc}{$_} } }' \
-		garrisond.service garrison@registry.service garrison-executor.service garrison-0123-beacon-4567.service ssh.service`)
+		garrisond.service garrison@registry.service garrison-executor.service garrison-0123-beacon-4567.service \
+		ssh.service`)
 	if got := len(strings.Fields(matches)); got != 4 || strings.Contains(matches, "ssh") {
 		t.Errorf("needrestart leaves alone: %s", matches)
 	}
-	if owned := m.sh(`dpkg -L garrisond garrison-executor | sort -u | xargs stat -c '%U:%G' | sort -u`); owned != "root:root" {
-		t.Errorf("files belong to %s", owned)
+	owners := m.sh(`dpkg -L garrisond garrison-executor | sort -u | xargs stat -c '%U:%G' | sort -u`)
+	if owners != "root:root" {
+		t.Errorf("files belong to %s", owners)
 	}
 	m.sh("echo '# mine' >> /etc/needrestart/conf.d/garrisond.conf")
 	m.install("2", "garrisond") // asks nothing

@@ -39,7 +39,7 @@ func newMachine(t *testing.T, format string) *machine {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, _ := m.try("journalctl --no-pager -n 50; systemctl status --no-pager 'garrison*'; ls -l /etc/systemd/system")
+			out, _ := m.try("journalctl --no-pager -n 50; systemctl status --no-pager 'garrison*'")
 			t.Logf("%s", out)
 		}
 		m.remove(true, packages...)
@@ -54,8 +54,8 @@ func (m *machine) try(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-ec", script)
-	cmd.Env = append(os.Environ(), "GARRISON_CONTEXT=/var/lib/garrisond/operator.json", "DEBIAN_FRONTEND=noninteractive",
-		"HOME=/root", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+	cmd.Env = append(os.Environ(), "GARRISON_CONTEXT=/var/lib/garrisond/operator.json",
+		"DEBIAN_FRONTEND=noninteractive", "HOME=/root", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -87,7 +87,10 @@ func (m *machine) install(release string, names ...string) string {
 	for _, name := range names {
 		files = append(files, m.file(release, name))
 	}
-	command := map[string]string{"deb": "apt-get install -y -q ", "rpm": "rpm -U --nodeps "}[m.format] // no shell is an rpm
+	command := "apt-get install -y -q "
+	if m.format == "rpm" {
+		command = "rpm -U --nodeps " // the shell of this machine is not of an rpm
+	}
 	return m.sh(command + strings.Join(files, " "))
 }
 
@@ -132,5 +135,7 @@ func (m *machine) eventually(script string) {
 func (m *machine) left() []string {
 	m.t.Helper()
 	out := m.sh(`find /etc /usr -xdev -name '*garrison*' -not -path '/usr/local/*' -not -path '/usr/src/*'`)
-	return slices.DeleteFunc(strings.Fields(out), func(path string) bool { return strings.HasPrefix(path, "/etc/garrison/") || path == "/etc/garrison" })
+	return slices.DeleteFunc(strings.Fields(out), func(path string) bool {
+		return path == "/etc/garrison" || strings.HasPrefix(path, "/etc/garrison/")
+	})
 }

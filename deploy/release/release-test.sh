@@ -29,12 +29,14 @@ done
 [ -z "${QUICK:-}" ] || exit 0
 
 # What is committed, twice: in clones with another path, umask, zone and host name.
-git clone -q . "$bench/here" && git clone -q . "$bench/else where"
+clones=$(mktemp -d) # outside of this tree, where they would count as a part of it
+trap 'rm -rf "$clones"' EXIT
+git clone -q . "$clones/here" && git clone -q . "$clones/else where"
 make_one() { "$bench/release" --version 0.3.0 --keys "$bench/keys-3" --key "$bench/b.key" --out "$1"; }
-(cd "$bench/here" && make_one "$bench/whole-1")
+(cd "$clones/here" && make_one "$bench/whole-1")
 export -f make_one
 export bench
-(umask 077 && cd "$bench/else where" &&
+(umask 077 && cd "$clones/else where" &&
   TZ=Asia/Tokyo unshare --uts bash -ec 'hostname elsewhere && make_one "$bench/whole-2"')
 diff -r "$bench"/whole-1 "$bench"/whole-2
 "$bench/release" verify --keys "$bench/keys-2" "$bench"/whole-2/*

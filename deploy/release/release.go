@@ -32,7 +32,7 @@ type maker struct {
 	out   string
 }
 
-// Make makes a release, and returns its directory. On any error there is none.
+// Make makes a release, and returns its directory. An error leaves nothing behind.
 func Make(ctx context.Context, o Options) (dir string, err error) {
 	if len(o.Archs) == 0 {
 		o.Archs = []string{"amd64", "arm64"}

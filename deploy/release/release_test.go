@@ -52,7 +52,7 @@ func another(t *testing.T, o release.Options) {
 		args = append([]string{"unshare", "--uts"}, args...)
 	}
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), againVariable+"="+options, "TZ=Asia/Tokyo", "LC_ALL=C", "USER=other", "LOGNAME=other",
+	cmd.Env = append(os.Environ(), againVariable+"="+options, "TZ=Asia/Tokyo", "LC_ALL=C", "USER=other",
 		"SOURCE_DATE_EPOCH=1", "GOFLAGS=-mod=mod", "GOAMD64=v3", "CGO_ENABLED=1")
 	if out := run(t, cmd); !strings.Contains(out, "--- PASS: TestMakesTheReleaseOfAnotherProcess") {
 		t.Fatalf("it made no release: %s", out)
@@ -102,7 +102,8 @@ func TestTheSameCommitMakesTheSameBytes(t *testing.T) {
 	t.Run("Bill", func(t *testing.T) { checkBill(t, one["garrison-1.2.3-rc.1-linux-"+runtime.GOARCH+".cdx.json"]) })
 	t.Run("Archive", func(t *testing.T) { checkArchive(t, one) })
 	t.Run("Verify", func(t *testing.T) { checkVerify(t, dir, spare, public) })
-	if _, err := release.Make(t.Context(), release.Options{Root: root, Out: filepath.Dir(dir), Version: "1.2.3-rc.1"}); err == nil {
+	o.Root, o.Out = root, filepath.Dir(dir)
+	if _, err := release.Make(t.Context(), o); err == nil {
 		t.Error("a release was overwritten")
 	}
 }
@@ -173,8 +174,8 @@ func TestAReleaseOfChangesThatAreNotCommittedIsRefused(t *testing.T) {
 	}
 	program := filepath.Join(t.TempDir(), "garrisond")
 	archive := filepath.Join(dir, "garrisond-"+name+"-linux-"+runtime.GOARCH+".tar.gz")
-	run(t, exec.CommandContext(t.Context(), "sh", "-c", `tar -xzOf "$0" usr/bin/garrisond >"$1"; chmod +x "$1"`, archive,
-		program))
+	script := `tar -xzOf "$0" usr/bin/garrisond >"$1"; chmod +x "$1"`
+	run(t, exec.CommandContext(t.Context(), "sh", "-c", script, archive, program))
 	if printed := run(t, exec.CommandContext(t.Context(), program)); !strings.HasPrefix(printed, name+" ") {
 		t.Errorf("the program prints %q", printed)
 	}

@@ -27,7 +27,7 @@ func CheckSums(sums, signature []byte, keys []string) error {
 			return nil
 		}
 	}
-	return refuse(code.UnknownSigner, "the checksums are not signed by one of the %d keys that are trusted here", len(keys))
+	return refuse(code.UnknownSigner, "none of the %d trusted keys signed the checksums", len(keys))
 }
 
 // signedSums returns the text that is signed. Its prefix keeps a signature of an image from counting as a release's.
@@ -36,7 +36,8 @@ func signedSums(sums []byte) []byte { return append([]byte("garrison release v1\
 // open reads the secret half of a key. The caller wipes the pair.
 func open(seed []byte) (pair nkeys.KeyPair, public string, err error) {
 	if pair, err = nkeys.FromSeed(bytes.TrimSpace(seed)); err != nil {
-		return nil, "", refuse(code.BadImageKey, "the key cannot be read: %v (want what garrison image key writes)", err)
+		return nil, "", refuse(code.BadImageKey, "the key cannot be read: %v (want what garrison image key writes)",
+			err)
 	}
 	if public, err = pair.PublicKey(); err == nil {
 		err = CheckKey(public)

@@ -31,7 +31,9 @@ boot() { # in the new namespaces
     touch "dev/$d" && mount --bind "/dev/$d" "dev/$d"
   done
   mkdir dev/pts dev/shm && ln -s /proc/self/fd dev/fd
-  if [ -n "${INSTALLS:-}" ]; then mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts && ln -s pts/ptmx dev/ptmx; fi
+  if [ -n "${INSTALLS:-}" ]; then
+    mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts && ln -s pts/ptmx dev/ptmx
+  fi
   printf '%s\n' >etc/passwd root:x:0:0::/root:/bin/sh messagebus:x:100:100::/:/bin/false \
     agent:x:4242:4242::/:/bin/false nobody:x:65534:65534::/:/bin/false
   printf '%s\n' >etc/group root:x:0: messagebus:x:100: agent:x:4242: more:x:4243:agent nogroup:x:65534:

@@ -146,7 +146,7 @@ func manCommand(env *cli.Env) *cobra.Command {
 			root := c.Root()
 			root.DisableAutoGenTag = true
 			plainBrackets(root)
-			header := &doc.GenManHeader{Section: "1", Source: "Garrison", Manual: "Garrison"} // SOURCE_DATE_EPOCH or now
+			header := &doc.GenManHeader{Section: "1", Source: "Garrison", Manual: "Garrison"} // dated SOURCE_DATE_EPOCH
 			if dir != "" {
 				if err := os.MkdirAll(dir, 0o755); err != nil {
 					return err

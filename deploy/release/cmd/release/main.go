@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		fs.StringVar(&o.Out, "out", "bin/release", "the `DIRECTORY` below which the release appears")
 		fs.StringVar(&key, "key", "", "sign with the secret half of a release key in this `FILE`")
 		fs.StringVar(&archs, "arch", "amd64,arm64", "the `ARCHITECTURES`")
-		fs.BoolVar(&o.Local, "local", false, "a build to try, also of changes that are not committed; its version says so")
+		fs.BoolVar(&o.Local, "local", false, "a build to try, also of what is not committed; its version says so")
 	}
 	if err := fs.Parse(args); err != nil {
 		return err
