@@ -53,7 +53,7 @@ func another(t *testing.T, o release.Options) {
 	}
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), againVariable+"="+options, "TZ=Asia/Tokyo", "LC_ALL=C", "USER=other",
-		"SOURCE_DATE_EPOCH=1", "GOFLAGS=-mod=mod", "GOAMD64=v3", "CGO_ENABLED=1")
+		"SOURCE_DATE_EPOCH=1", "GOFLAGS=-mod=mod", "GOAMD64=v3", "CGO_ENABLED=1", "GOMAXPROCS=1")
 	if out := run(t, cmd); !strings.Contains(out, "--- PASS: TestMakesTheReleaseOfAnotherProcess") {
 		t.Fatalf("it made no release: %s", out)
 	}
