@@ -24,6 +24,7 @@ part times times
 part chaos make --no-print-directory chaos ROUNDS=20
 part crash make --no-print-directory crash WITHIN=20m
 part systemd make --no-print-directory systemd-test
+part release make --no-print-directory release-test
 part attack make --no-print-directory attack
 part cluster make --no-print-directory cluster-test
 part fuzz make --no-print-directory fuzz

@@ -50,7 +50,8 @@ type entry struct {
 	path   string // where it is installed
 	from   string // the file that holds it; empty for a directory
 	mode   fs.FileMode
-	config bool // an administrator may change it, and no program does
+	config bool   // an administrator may change it, and no program does
+	only   string // deb or rpm; empty for both
 }
 
 // entries returns the files of a package. It writes those that have no file yet below the stage.
@@ -89,6 +90,10 @@ func (m *maker) entries(k kit, arch string) (all []entry, err error) {
 	}
 	if k.cli && err == nil {
 		err = m.addDocuments(add, write)
+		zsh := filepath.Join(m.stage, "completion.zsh")
+		all = append(all,
+			entry{path: "/usr/share/zsh/vendor-completions/_garrison", from: zsh, mode: 0o644, only: "deb"},
+			entry{path: "/usr/share/zsh/site-functions/_garrison", from: zsh, mode: 0o644, only: "rpm"})
 	}
 	for _, dir := range []string{"/usr/lib/garrison", "/usr/share/garrison", "/usr/share/garrison/release-keys",
 		"/usr/share/doc/" + k.name} { // a removal leaves none of them
@@ -126,7 +131,6 @@ func (m *maker) addDocuments(add func(path, from string, mode fs.FileMode), writ
 	}
 	add("/usr/share/bash-completion/completions/garrison", filepath.Join(m.stage, "completion.bash"), 0o644)
 	add("/usr/share/fish/vendor_completions.d/garrison.fish", filepath.Join(m.stage, "completion.fish"), 0o644)
-	add("/usr/share/zsh/site-functions/_garrison", filepath.Join(m.stage, "completion.zsh"), 0o644)
 	return nil
 }
 

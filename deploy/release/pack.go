@@ -52,7 +52,7 @@ func (m *maker) info(k kit, arch string, entries []entry) (*nfpm.Info, error) {
 	info.RPM.BuildHost, info.RPM.Summary = "localhost", k.summary
 	for _, e := range entries {
 		c := &files.Content{
-			Source: e.from, Destination: e.path,
+			Source: e.from, Destination: e.path, Packager: e.only,
 			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: e.mode, MTime: m.at()},
 		}
 		switch {

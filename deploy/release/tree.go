@@ -78,8 +78,8 @@ func readTree(ctx context.Context, root string) (t tree, err error) {
 func (t tree) version(o Options) (string, error) {
 	if !o.Local {
 		if len(t.dirty) > 0 {
-			return "", fmt.Errorf("%d files are not committed, such as %s; commit them, or make a local build with "+
-				"--local (make release LOCAL=1)", len(t.dirty), t.dirty[0])
+			return "", fmt.Errorf("%s is not committed (%d in all); commit first, or make a local build with "+
+				"--local (make release LOCAL=1)", t.dirty[0], len(t.dirty))
 		}
 		return o.Version, nil
 	}

@@ -27,7 +27,7 @@ func CheckSums(sums, signature []byte, keys []string) error {
 			return nil
 		}
 	}
-	return refuse(code.UnknownSigner, "none of the %d trusted keys signed the checksums", len(keys))
+	return refuse(code.UnknownSigner, "none of the trusted keys (%d) signed the checksums", len(keys))
 }
 
 // signedSums returns the text that is signed. Its prefix keeps a signature of an image from counting as a release's.
