@@ -104,11 +104,19 @@ for package in "$@"; do
   [ "$(echo "$file" | wc -w)" = 1 ] || fail "$source has no $kind of $package for $(uname -m)"
   get "$file" || fail "cannot fetch $file from $source"
   (cd "$work" && grep -F "  $file" SHA256SUMS | sha256sum -c --status) || fail "$file is damaged: SHA256SUMS differs"
+  if [ $kind = deb ]; then
+    new=${file#*_} && new=${new%_*}
+    have=$(dpkg-query -W -f '${db:Status-Status} ${Version}' "$package" 2>/dev/null) || have=''
+    case $have in "installed "*)
+      ! dpkg --compare-versions "${have#* }" gt "$new" ||
+        fail "$package ${have#* } is newer than $new; to go back all the same, give the file to dpkg -i" ;;
+    esac
+  fi
   mkdir -p "$work/$kind" && mv "$work/$file" "$work/$kind/"
 done
 
 case $kind in
-deb) dpkg --refuse-downgrade --force-confold -i "$work"/deb/* </dev/null ;;
+deb) dpkg --force-confold -i "$work"/deb/* </dev/null ;;
 rpm) rpm -U --replacepkgs "$work"/rpm/* </dev/null ;;
 archive)
   mkdir "$work/tree"

@@ -221,10 +221,13 @@ func TestInstalledByTheInstaller(t *testing.T) {
 	bad(unsigned+" garrison", "is not signed") // the installed package brought the keys
 	good(m.bench+"/2/ garrison garrisond", " 0.2.0-local")
 	good(m.bench+"/3 garrison garrisond", " 0.3.0-local")
-	install(m.bench + "/1 garrison") // signed by the key that release 3 no longer brings
+	bad(m.bench+"/1 garrison", "no key in") // signed by the key that release 3 no longer brings
+	bad(m.bench+"/2 garrison", "is newer than 0.2.0")
 	if out := m.sh("garrison --version"); !strings.Contains(out, " 0.3.0") {
 		t.Errorf("went back to %s", out)
 	}
+	m.remove(false, "garrison")
+	good(m.bench+"/2 garrison", " 0.2.0-local")
 	m.remove(true, packages...)
 	m.sh("mv /usr/bin/dpkg-query /usr/bin/rpm /root/ || true") // a machine without both
 	good(keys+m.bench+"/1 garrison garrisond", " 0.1.0-local")
