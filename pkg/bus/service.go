@@ -220,10 +220,17 @@ func (s *Service) unreadable(code, what string) error {
 	})
 }
 
+// asked is what is known of a request when it is answered.
+type asked interface {
+	Subject() string
+	Reply() string
+	Headers() micro.Headers
+}
+
 // answer sends an answer by itself. The request's own methods note the error in the
 // request for the package micro's statistics, which reads it as soon as the handler has
 // returned; here the handler goes on in a goroutine, so that would be a data race.
-func (s *Service) answer(r micro.Request, header nats.Header, data []byte) error {
+func (s *Service) answer(r asked, header nats.Header, data []byte) error {
 	return s.conn.nc.PublishMsg(&nats.Msg{Subject: r.Reply(), Header: header, Data: data})
 }
 
@@ -245,7 +252,7 @@ func codeOf(kind fault.Kind) string {
 }
 
 // refuse answers with the error's kind as code, its text, and its refusal as body.
-func (s *Service) refuse(r micro.Request, err error) {
+func (s *Service) refuse(r asked, err error) {
 	kind := fault.KindOf(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		kind = fault.Unavailable

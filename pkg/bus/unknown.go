@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -28,13 +29,16 @@ const (
 
 // RefuseUnknown answers requests for methods that nothing handles with the code
 // UNKNOWN_METHOD and the version of this service. Call it after the last Handle: a method
-// that is handled later would be refused until then.
+// that is handled later would be refused until then. A service that stops ends this before its methods: a request that
+// came only here would get no answer at all.
 func (s *Service) RefuseUnknown() error {
 	waiting := make(chan struct{}, unknownAtOnce)
-	refuse := micro.HandlerFunc(func(r micro.Request) {
-		if s.handles(r.Subject()) {
+	everything := topology.APISubject(s.name, "*", "*", "*")
+	sub, err := s.conn.nc.QueueSubscribe(everything, unknownGroup, func(m *nats.Msg) {
+		if s.handles(m.Subject) {
 			return
 		}
+		r := message{m}
 		select {
 		case waiting <- struct{}{}:
 			time.AfterFunc(unknownAfter, func() {
@@ -45,11 +49,22 @@ func (s *Service) RefuseUnknown() error {
 			s.refuse(r, s.unknownMethod(r.Subject()))
 		}
 	})
-	everything := micro.WithEndpointSubject(topology.APISubject(s.name, "*", "*", "*"))
-	err := s.micro.AddEndpoint("unknown", refuse, everything, micro.WithEndpointQueueGroup(unknownGroup))
+	if err != nil {
+		return fault.New(fault.Unavailable, "subscribe to %s: %w", everything, err)
+	}
 	s.conn.settleSubscription()
-	return err
+	s.OnClose(func() { drain(sub) })
+	return nil
 }
+
+// message is a request that came outside of package micro.
+type message struct{ *nats.Msg }
+
+func (m message) Subject() string { return m.Msg.Subject }
+
+func (m message) Reply() string { return m.Msg.Reply }
+
+func (m message) Headers() micro.Headers { return micro.Headers(m.Header) }
 
 // handles reports whether an endpoint of its own answers requests on the subject.
 func (s *Service) handles(subject string) bool {
