@@ -34,6 +34,9 @@ func exchange[R proto.Message](
 	if id+why != "" {
 		ask.Header = nats.Header{ledger.HeaderRequest: {id}, ledger.HeaderNote: {why}}
 	}
+	if IsDryRun(ctx) {
+		ask.Header = nats.Header{headerDryRun: {"1"}}
+	}
 	m, err := c.nc.RequestMsgWithContext(ctx, ask)
 	if err != nil {
 		return zero, unanswered(err)
@@ -44,6 +47,9 @@ func exchange[R proto.Message](
 	r := zero.ProtoReflect().New().Interface().(R)
 	if err := proto.Unmarshal(m.Data, r); err != nil {
 		return zero, fault.New(fault.Internal, "read answer on %s: %w", subject, err)
+	}
+	if m.Header.Get(headerDryRun) != "" {
+		return r, ErrDryRun
 	}
 	return r, nil
 }

@@ -40,6 +40,9 @@ type Durable struct {
 // A message has no message id: the bus knows ids by the stream, so any publisher to the stream
 // could have this one's message thrown away as a duplicate.
 func (c *Conn) PublishDurable(ctx context.Context, d Durable) (uint64, error) {
+	if err := CheckStores(ctx); err != nil {
+		return 0, err
+	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	m := &nats.Msg{Subject: d.Subject, Header: nats.Header{}, Data: d.Data}

@@ -150,7 +150,14 @@ func serve[Q, R proto.Message](
 		s.refuse(r, err)
 		return
 	}
+	var marked nats.Header
+	if get(header, headerDryRun) != "" {
+		ctx = WithDryRun(ctx)
+	}
 	resp, err := f(ctx, caller, q)
+	if errors.Is(err, ErrDryRun) {
+		err, marked = nil, nats.Header{headerDryRun: {"1"}}
+	}
 	if err != nil {
 		s.refuse(r, err)
 		return
@@ -168,7 +175,7 @@ func serve[Q, R proto.Message](
 		return
 	}
 	*room = data // the connection copies it
-	if err := s.conn.tooLarge(s.answer(r, nil, data), len(data)); err != nil {
+	if err := s.conn.tooLarge(s.answer(r, marked, data), len(data)); err != nil {
 		s.refuse(r, err)
 	}
 }

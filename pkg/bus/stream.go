@@ -163,6 +163,9 @@ func (r *streamReader) Subjects(ctx context.Context, stream, filter string) ([]s
 
 // Purge deletes every message on the subjects that match filter.
 func (r *streamReader) Purge(ctx context.Context, stream, filter string) error {
+	if err := CheckStores(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	body, err := json.Marshal(map[string]string{"filter": filter})

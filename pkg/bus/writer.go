@@ -90,6 +90,9 @@ func (w *Writer) Measure(m *metrics.Set) { w.metrics = m }
 // Append records facts, all or none, and returns the sequence of the last. At most
 // topology.MaxBatch facts; see the package's guarantees for its errors.
 func (w *Writer) Append(ctx context.Context, drafts ...ledger.Draft) (uint64, error) {
+	if err := CheckStores(ctx); err != nil {
+		return 0, err
+	}
 	begun := time.Now()
 	last, err := w.append(ctx, drafts)
 	result := "stored"

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -46,7 +47,8 @@ func (c *Client) Import(ctx context.Context, path string, report func(Transfer))
 		return nil, err
 	}
 	m := f.Manifest()
-	if _, err := Call[*catalogv1.CreateImageResponse](ctx, c, &catalogv1.CreateImageRequest{Manifest: m}); err != nil {
+	_, err = Call[*catalogv1.CreateImageResponse](ctx, c, &catalogv1.CreateImageRequest{Manifest: m})
+	if err != nil && !errors.Is(err, ErrUnchanged) {
 		return nil, err
 	}
 	missing, err := Call[*catalogv1.MissingChunksResponse](ctx, c, &catalogv1.MissingChunksRequest{ImageId: m.GetId()})

@@ -82,10 +82,14 @@ func startFakes(t testing.TB, b *bustest.Bus) *fakes {
 
 func handle[Q, R proto.Message](t testing.TB, f *fakes, s *bus.Service, method string, answer func(Q) (R, error)) {
 	t.Helper()
-	err := bus.Handle(s, method, func(_ context.Context, _ bus.Caller, q Q) (R, error) {
+	changes := !readsOnly.MatchString(method)
+	err := bus.Handle(s, method, func(ctx context.Context, _ bus.Caller, q Q) (R, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.asked[method]++
+		if bus.IsDryRun(ctx) && changes {
+			return dryAnswer[R](q)
+		}
 		return answer(q)
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 
 func (f *fakes) catalog(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, client.Services[ledger.Catalog], "v1.0.0")
+	f.dryCatalog(t, s)
 	handle(t, f, s, "ListChannels", func(*catalogv1.ListChannelsRequest) (*catalogv1.ListChannelsResponse, error) {
 		return &catalogv1.ListChannelsResponse{Channels: []*channelv1.Channel{{Name: "release", Default: true}}}, nil
 	})

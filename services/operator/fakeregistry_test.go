@@ -42,6 +42,7 @@ var secrets = func() *secret.Key {
 func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, client.Services[ledger.Registry], "v1.0.0")
 	f.check(t, s)
+	f.dryRegistry(t, s)
 	f.servers(t, s)
 	f.invitations(t, s)
 	f.instances(t, s)
@@ -201,9 +202,7 @@ func (f *fakes) records(t testing.TB, s *bus.Service) {
 			return f.putEnvironment(next, create)
 		case *labelrulev1.LabelRule: // each matches two servers
 			next.Revision, next.Matches, next.Owners = 7, 2, nil
-			if !q.GetDryRun() {
-				f.rules = []*labelrulev1.LabelRule{next}
-			}
+			f.rules = []*labelrulev1.LabelRule{next}
 			return &registryv1.PutRecordResponse{Record: q.GetRecord()}, nil
 		}
 		return nil, unknown("MALFORMED", "noun", "", "")

@@ -28,6 +28,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/agent"
@@ -82,7 +83,11 @@ func run(ctx context.Context, env *cli.Env, args []string) int {
 	root := newRoot(env)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil || errors.Is(err, cli.ErrDryRun) {
+	if errors.Is(err, client.ErrDryRun) {
+		cli.SayDry(env, err)
+		return cli.ExitOK
+	}
+	if err == nil {
 		return cli.ExitOK
 	}
 	if !env.Began && cli.CodeOf(err) == cli.ExitError {

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +63,7 @@ func under(claim uint64, f ledger.Fact) ledger.Draft {
 // doubt stops relying on a claim after an error that leaves open whether a fact was recorded under it.
 // The next claim settles that: nothing is recorded under the old one after it.
 func (l *leader) doubt(claim uint64, err error) {
-	if err != nil && !fault.Is(err, fault.Conflict) {
+	if err != nil && !fault.Is(err, fault.Conflict) && !errors.Is(err, bus.ErrDryRun) {
 		raise(&l.doubted, claim)
 	}
 }

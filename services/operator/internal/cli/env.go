@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -38,12 +39,13 @@ type Env struct {
 	Patience time.Duration // timeout of one request; 0 means bus.DefaultTimeout
 	SayEvery time.Duration // interval of progress lines without a terminal; 0 means 30 s
 
-	Began       bool   // the command line was parsed
-	DryRun      bool   // --dry-run
-	question    string // what is asked before something is destroyed
-	empty       string // what a list says that has no rows
-	ContextName string // --context
-	Color       string // --color
+	Began       bool                    // the command line was parsed
+	DryRun      bool                    // --dry-run
+	would       *atomic.Pointer[string] // what the dry run would do
+	question    string                  // what is asked before something is destroyed
+	empty       string                  // what a list says that has no rows
+	ContextName string                  // --context
+	Color       string                  // --color
 	Output      *output.Printer
 	Conn        *bus.Conn // the connection of a test; nil means one to the bus of the context
 	client      *client.Client
@@ -52,7 +54,8 @@ type Env struct {
 
 // NewEnv returns an environment without a connection.
 func NewEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *Env {
-	env := &Env{In: stdin, Out: stdout, Err: stderr, Getenv: getenv, Now: time.Now, Dial: bus.Dial}
+	env := &Env{In: stdin, Out: stdout, Err: stderr, Getenv: getenv, Now: time.Now, Dial: bus.Dial,
+		would: &atomic.Pointer[string]{}}
 	env.Output = &output.Printer{Out: stdout, Now: func() time.Time { return env.Now() }}
 	env.Output.Width = func() int {
 		if !IsTerminal(stdout) {

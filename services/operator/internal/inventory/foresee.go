@@ -2,11 +2,13 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -65,9 +67,10 @@ func Foresee(ctx context.Context, env *cli.Env, plan *declare.Plan, atOnce bool)
 // foreseeRule notes how many servers meet the conditions of a rule.
 func foreseeRule(ctx context.Context, env *cli.Env, c *declare.Change, rule *labelrulev1.LabelRule, visible int) error {
 	q := ruleRequest(*c, rule)
-	q.DryRun, q.Record.GetLabelRule().Owners = true, nil
-	set, _, err := cli.Put[*labelrulev1.LabelRule](ctx, env, q)
+	q.Record.GetLabelRule().Owners = nil
+	set, _, err := cli.Put[*labelrulev1.LabelRule](client.WithDryRun(ctx), env, q)
 	switch {
+	case errors.Is(err, client.ErrDryRun):
 	case fault.Is(err, fault.NotFound) && visible > 1, fault.Is(err, fault.Invalid) && visible > 1:
 		return nil // its environment, or the room for it, comes with the same plan; otherwise the registry refuses it
 	case err != nil:

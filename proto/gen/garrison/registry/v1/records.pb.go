@@ -245,9 +245,7 @@ type PutRecordRequest struct {
 	// one; 0 checks nothing.
 	Record *Record `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
 	// Whether it must exist.
-	Expect Expect `protobuf:"varint,2,opt,name=expect,proto3,enum=garrison.registry.v1.Expect" json:"expect,omitempty"`
-	// True: the record is checked, and nothing is recorded.
-	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	Expect        Expect `protobuf:"varint,2,opt,name=expect,proto3,enum=garrison.registry.v1.Expect" json:"expect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -296,17 +294,10 @@ func (x *PutRecordRequest) GetExpect() Expect {
 	return Expect_EXPECT_UNSPECIFIED
 }
 
-func (x *PutRecordRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
 // PutRecordResponse is the record as recorded.
 type PutRecordResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The record; in a dry run as it was requested.
+	// The record. To a call of a dry run it is as requested.
 	Record *Record `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
 	// The instances whose metadata, merged now, differs from what they have, by agent. Not after a dry run.
 	Outdated      []*Outdated `protobuf:"bytes,2,rep,name=outdated,proto3" json:"outdated,omitempty"`
@@ -775,11 +766,10 @@ const file_garrison_registry_v1_records_proto_rawDesc = "" +
 	"label_rule\x18\x04 \x01(\v2 .garrison.labelrule.v1.LabelRuleH\x00R\tlabelRule\x12,\n" +
 	"\x04hold\x18\x05 \x01(\v2\x16.garrison.hold.v1.HoldH\x00R\x04hold\x120\n" +
 	"\x05block\x18\x06 \x01(\v2\x18.garrison.block.v1.BlockH\x00R\x05blockB\x06\n" +
-	"\x04body\"\x97\x01\n" +
+	"\x04body\"~\n" +
 	"\x10PutRecordRequest\x124\n" +
 	"\x06record\x18\x01 \x01(\v2\x1c.garrison.registry.v1.RecordR\x06record\x124\n" +
-	"\x06expect\x18\x02 \x01(\x0e2\x1c.garrison.registry.v1.ExpectR\x06expect\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"\x85\x01\n" +
+	"\x06expect\x18\x02 \x01(\x0e2\x1c.garrison.registry.v1.ExpectR\x06expect\"\x85\x01\n" +
 	"\x11PutRecordResponse\x124\n" +
 	"\x06record\x18\x01 \x01(\v2\x1c.garrison.registry.v1.RecordR\x06record\x12:\n" +
 	"\boutdated\x18\x02 \x03(\v2\x1e.garrison.registry.v1.OutdatedR\boutdated\"\x89\x01\n" +

@@ -73,6 +73,9 @@ func (e *Externals) Report(
 		if first { // later ones confirm what the first recorded
 			resp.Confirmed = uint32(len(d.Confirmed))
 		}
+		if bus.IsDryRun(ctx) {
+			return resp, nil // nothing would be recorded
+		}
 		e.confirm(q.Agent, d)
 		for _, x := range d.Changes {
 			if isGone(x) {

@@ -44,13 +44,12 @@ func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
 			t.Errorf("%d facts; want %d", n, want)
 		}
 	}
-	dry := ask("high", "", 0)
-	dry.DryRun = true
 	put := func(q *registryv1.PutRecordRequest) *labelrulev1.LabelRule {
 		return recordstest.Call(w, api.Put, q).Record.GetLabelRule()
 	}
-	if n := put(dry).Matches; n != 1 {
-		t.Errorf("it matches %d servers; want the one that is enrolled", n)
+	dry, err := recordstest.Dry(w, api.Put, ask("high", "", 0))
+	if n := dry.GetRecord().GetLabelRule().GetMatches(); n != 1 {
+		t.Errorf("it matches %d servers; want the one that is enrolled: %v", n, err)
 	}
 	facts(0)
 	other := ask("high", "", 0)

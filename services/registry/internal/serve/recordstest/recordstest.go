@@ -59,7 +59,10 @@ func (w *World) Stream(context.Context, string) (bus.Stream, error) {
 }
 
 // Append records facts, all or none, and folds them. An error of kind Conflict means that a guard does not hold.
-func (w *World) Append(_ context.Context, drafts ...ledger.Draft) (uint64, error) {
+func (w *World) Append(ctx context.Context, drafts ...ledger.Draft) (uint64, error) {
+	if err := bus.CheckStores(ctx); err != nil {
+		return 0, err
+	}
 	for _, d := range drafts {
 		if last := w.last(d.Guard.Subject); d.Guard.Subject != "" && last != d.Guard.Sequence {
 			return 0, fault.New(fault.Conflict, "%s is at %d", d.Guard.Subject, last)
@@ -129,6 +132,11 @@ func Call[Q, R any](w *World, handle func(context.Context, bus.Caller, Q) (R, er
 func Code[Q, R any](w *World, handle func(context.Context, bus.Caller, Q) (R, error), q Q) string {
 	_, err := handle(w.T.Context(), bus.Caller{Actor: "alice"}, q)
 	return CodeOf(err)
+}
+
+// Dry calls a handler of requests as alice in a dry run.
+func Dry[Q, R any](w *World, handle func(context.Context, bus.Caller, Q) (R, error), q Q) (R, error) {
+	return handle(bus.WithDryRun(w.T.Context()), bus.Caller{Actor: "alice"}, q)
 }
 
 // CodeOf returns the code of a refusal; empty without an error.

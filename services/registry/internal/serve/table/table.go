@@ -143,7 +143,7 @@ func (n *Noun[T]) put(
 	if err := n.Check(p.Next); err != nil {
 		return nil, err
 	}
-	dry := &registryv1.PutRecordResponse{}
+	checked := &registryv1.PutRecordResponse{}
 	err := a.records.Change(ctx, func() (drafts []ledger.Draft, err error) {
 		if p.Key, err = n.key(p.Next); err != nil {
 			return nil, err
@@ -155,13 +155,16 @@ func (n *Noun[T]) put(
 		case !exists && q.Expect == registryv1.Expect_EXPECT_PRESENT:
 			return nil, n.Unknown(p.Key)
 		}
-		if drafts, err = n.Put(p); q.DryRun {
-			drafts, dry.Record = nil, record.Of(n.Row(p.Next))
+		if drafts, err = n.Put(p); err == nil && bus.IsDryRun(ctx) {
+			checked.Record = record.Of(n.Row(p.Next))
 		}
 		return drafts, err
 	})
-	if err != nil || q.DryRun {
-		return request.Answer(dry, err)
+	if errors.Is(err, bus.ErrDryRun) {
+		return checked, err
+	}
+	if err != nil {
+		return nil, err
 	}
 	a.log.Info().Str("noun", string(n.Name)).Str("key", p.Key).Str(logs.Actor, c.Actor).Msg("record put")
 	return n.answer(ctx, a, p.Key)

@@ -1,10 +1,12 @@
 package table_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/record"
@@ -52,18 +54,24 @@ func TestARecordIsPutAsItIsExpected(t *testing.T) {
 func TestADryRunChecksARecordAndRecordsNothing(t *testing.T) {
 	t.Parallel()
 	w, api := start(t)
-	q := record.Create(shop("dry"))
-	q.DryRun = true
-	if have := recordstest.Call(w, api.Put, q).Record.GetApplication(); have.Description != "dry" {
-		t.Errorf("answered %v", have)
+	r, err := recordstest.Dry(w, api.Put, record.Create(shop("dry")))
+	if have := r.GetRecord().GetApplication().GetDescription(); have != "dry" || !errors.Is(err, bus.ErrDryRun) {
+		t.Errorf("answered %q, %v", have, err)
 	}
-	if len(w.Names(ledger.Application, "shop")) > 0 {
-		t.Error("it was recorded")
-	}
-	q = record.Create(&applicationv1.Application{Name: "A b"})
-	q.DryRun = true
-	if have := recordstest.Code(w, api.Put, q); have != code.BadName {
+	_, err = recordstest.Dry(w, api.Put, record.Create(&applicationv1.Application{Name: "A b"}))
+	if have := recordstest.CodeOf(err); have != code.BadName {
 		t.Errorf("a wrong one: %q", have)
+	}
+	recordstest.Call(w, api.Put, record.Create(shop("a")))
+	if _, err = recordstest.Dry(w, api.Put, record.Change(shop("a"))); err != nil {
+		t.Errorf("one that changes nothing: %v", err)
+	}
+	_, err = recordstest.Dry(w, api.Delete, record.Delete(ledger.Application, "shop", 0))
+	if !errors.Is(err, bus.ErrDryRun) {
+		t.Errorf("a deletion: %v", err)
+	}
+	if names := w.Names(ledger.Application, "shop"); len(names) != 1 {
+		t.Errorf("recorded %v; want the one that was no dry run", names)
 	}
 }
 
