@@ -2033,7 +2033,7 @@ var entries = []Entry{
 	},
 	{
 		WaveRejected, []string{"registry"},
-		"A person or a program who may approve a wave of the rollout refused it, for the reason in the message. The rollout halted, and its broken servers go back to what they had.",
+		"A person or a program who may approve a wave of the rollout refused it, for the reason in the message. The rollout halted; a server that is broken goes back to what it had.",
 		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or garrison rollout resume ROLLOUT, which waits for an approval again",
 	},
 	{

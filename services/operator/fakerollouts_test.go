@@ -178,7 +178,7 @@ func (f *fakes) planOf(i *intentv1.Intent) (*intentv1.Plan, []*intentv1.Target) 
 	if id := i.GetReinstall().GetServer(); id != "" {
 		p.Changed, p.Intent.Guard.Changed = 1, 1
 		targets = []*intentv1.Target{{
-			ServerId: id, ServerName: "web", Effect: intentv1.Effect_EFFECT_CHANGE, Move: intentv1.Move_MOVE_SERVER,
+			ServerId: id, ServerName: "web", Effect: intentv1.Effect_EFFECT_CHANGE, Move: intentv1.Move_MOVE_REFRESH,
 		}}
 	}
 	switch name {

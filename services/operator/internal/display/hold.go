@@ -107,7 +107,7 @@ func BlockText(b Block) string {
 // PresenceHeld says why the registry calls no server offline, and until when.
 func PresenceHeld(v output.View, h *registryv1.PresenceHeld) string {
 	return fmt.Sprintf("the registry hears no beats from %d %% of the servers (%d of %d), since %s ago: presence is "+
-		"held, and they are offline %s; look at the bus first: garrison bus",
+		"held, and they are offline %s; the network between them and the bus may be at fault, or the bus",
 		100*h.GetSilent()/max(h.GetOf(), 1), h.GetSilent(), h.GetOf(), output.Age(v, h.GetSince()),
 		output.Until(v, h.GetUntil()))
 }

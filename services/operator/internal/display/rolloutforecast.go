@@ -113,7 +113,7 @@ func atOnce(f *registryv1.ForecastRolloutResponse) string {
 	if f.GetSlots() == 0 {
 		return ""
 	}
-	text := ", at " + output.Plural(int(f.GetSlots()), "server") + " at once"
+	text := ", at most " + output.Plural(int(f.GetSlots()), "server") + " at once"
 	if n := f.GetBusy() + f.GetBeside(); n > 0 {
 		text += " beside " + output.Plural(int(n), "change") + " of others"
 	}

@@ -297,23 +297,31 @@ func (w *watcher) conclude(ctx context.Context) error {
 	}
 	switch r.GetState() {
 	case rolloutv1.State_STATE_HALTED:
-		id := ident.Handle(r.GetId())
-		w.env.Say("halted: %s", display.Reason(r.GetReason()))
-		w.env.Say("its broken servers were asked to go back; whether they are: garrison rollout show %s", id)
-		w.env.Say("to end it: garrison rollout abort %s", id)
-		if rollout.Changed(r) > 0 {
-			w.env.Say("to take the others back, too: garrison undo %s", id)
-		}
-		if block := w.blocked(ctx); block != "" {
-			w.env.Say("what it brings was blocked; before it can go on: garrison block remove %s -m WHY", block)
-		}
-		w.env.Say("to accept the damage and go on: garrison rollout resume %s", id)
+		w.halted(ctx, r)
 	case rolloutv1.State_STATE_SUCCEEDED:
 		if rollout.Changed(r) > 0 {
 			w.env.Say("to undo: garrison undo %s", ident.Handle(r.GetId()))
 		}
 	}
 	return cli.Ended(exitOf(r))
+}
+
+// halted prints why a rollout halted, and what can be done now.
+func (w *watcher) halted(ctx context.Context, r *rolloutv1.Rollout) {
+	id, rest, goesOn := ident.Handle(r.GetId()), "what it changed", "go on"
+	w.env.Say("halted: %s", display.Reason(r.GetReason()))
+	if display.Broken(r) > 0 { // not after a rejection
+		w.env.Say("its broken servers were asked to go back; whether they are: garrison rollout show %s", id)
+		rest, goesOn = "the others", "accept the damage and go on"
+	}
+	w.env.Say("to end it: garrison rollout abort %s", id)
+	if rollout.Changed(r) > 0 {
+		w.env.Say("to take back %s: garrison undo %s", rest, id)
+	}
+	if block := w.blocked(ctx); block != "" {
+		w.env.Say("what it brings was blocked; before it can go on: garrison block remove %s -m WHY", block)
+	}
+	w.env.Say("to %s: garrison rollout resume %s", goesOn, id)
 }
 
 // exitOf returns the exit code of a rollout that ended or halted. Servers that are owed the change get it later.

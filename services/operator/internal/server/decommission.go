@@ -58,6 +58,9 @@ func decommissionMany(ctx context.Context, env *cli.Env, w work.Flags, ask *inte
 	if ask.On, err = w.Selector(); err != nil {
 		return err
 	}
+	if err := sayAgents(ctx, env, &registryv1.ListInstancesRequest{On: ask.On}); err != nil {
+		return err
+	}
 	question := "Remove every agent and retire the server"
 	if ask.GetLost() {
 		question = "Give up the machine and record the server as dead"
@@ -80,27 +83,18 @@ func decommission(ctx context.Context, env *cli.Env, w work.Flags, name string, 
 	if err != nil {
 		return err
 	}
-	if !w.DryRun {
-		q := &registryv1.ListInstancesRequest{Server: found.GetId()}
-		instances, err := fleet.Instances(ctx, env, q)
-		if err != nil {
-			return err
-		}
-		how := "to remove"
-		if lost {
-			how = "to give up"
-		}
-		if force {
-			env.Say("its credentials are void from then on: its executor can neither remove its agents nor itself")
-		}
-		env.Say("server %s (%s): %s %s, then the server is dead", found.GetName(), display.ServerState(found),
-			output.Plural(len(instances), "agent"), how)
-		if display.FoundCount(found) > 0 {
-			env.Say("unmanaged agents stay on it (%d): garrison explain %s", display.FoundCount(found), found.GetName())
-		}
-		if err := env.Confirm(ctx, w.Yes, "Decommission "+found.GetName()+"?"); err != nil {
-			return err
-		}
+	if force {
+		env.Say("its credentials are void from then on: its executor can neither remove its agents nor itself")
+	}
+	env.Say("server %s (%s) ends", found.GetName(), display.ServerState(found))
+	if err := sayAgents(ctx, env, &registryv1.ListInstancesRequest{Server: found.GetId()}); err != nil {
+		return err
+	}
+	if display.FoundCount(found) > 0 {
+		env.Say("unmanaged agents stay on it (%d): garrison explain %s", display.FoundCount(found), found.GetName())
+	}
+	if err := env.Confirm(ctx, w.Yes, "Decommission "+found.GetName()+"?"); err != nil {
+		return err
 	}
 	ask := &intentv1.Intent{
 		Ask: &intentv1.Intent_Decommission{Decommission: &intentv1.Decommission{
@@ -113,6 +107,30 @@ func decommission(ctx context.Context, env *cli.Env, w work.Flags, name string, 
 	}
 	return work.Publish(ctx, env, w,
 		watch.Order{Verb: topology.VerbDecommission, Intent: ask, Dying: found.GetId(), Without: without})
+}
+
+// agentsNamed is how many agents a line names.
+const agentsNamed = 10
+
+// sayAgents prints the agents that end with their servers.
+func sayAgents(ctx context.Context, env *cli.Env, filter *registryv1.ListInstancesRequest) error {
+	r, err := cli.Call[*registryv1.CountInstancesResponse](ctx, env, &registryv1.CountInstancesRequest{
+		Filter: filter, By: []string{"agent"}, Top: agentsNamed,
+	})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, g := range r.GetCounts().GetGroups() {
+		names = append(names, g.GetValues()[0]+" on "+output.Plural(int(g.GetCount()), "server"))
+	}
+	if n := r.GetCounts().GetOthers(); n > 0 {
+		names = append(names, "others "+output.Plural(int(n), "time"))
+	}
+	if len(names) > 0 {
+		env.Say("agents that end, too: %s", strings.Join(names, ", "))
+	}
+	return nil
 }
 
 // forgottenAtOnce is how many servers are forgotten side by side.

@@ -120,7 +120,11 @@ func fleetOf(a answers) Fleet {
 		}
 	}
 	f.attention(a, troubles)
-	f.waiting(int(a.busy.GetCounts().GetTotal()), int(a.slow.GetTotal()))
+	slow := int(a.slow.GetTotal())
+	if a.presence.GetPresenceHeld() != nil {
+		slow = 0 // of servers that are silent it is not known how far they are
+	}
+	f.waiting(int(a.busy.GetCounts().GetTotal()), slow)
 	f.closed(a.environments.GetEnvironments(), a.at)
 	return f
 }
@@ -159,7 +163,7 @@ const certificateSoon = 14 * 24 * time.Hour
 func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
 	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
-		"servers are silent at once, so presence is held", "garrison bus")
+		"servers are silent at once, so presence is held", "garrison server list --presence late")
 	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
 		"garrison restore status")
 	if a.restored.GetRestored() != nil {
@@ -207,7 +211,7 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	f.builds(a)
 	for _, code := range slices.Sorted(maps.Keys(troubles)) {
 		add(troubles[code], "server has the trouble "+code, "servers have the trouble "+code,
-			"garrison server list --trouble "+code+"; garrison explain "+code)
+			"garrison server list --trouble "+code)
 	}
 	add(f.Servers.Standing["quarantined"], "server is quarantined", "servers are quarantined",
 		"garrison server list --standing quarantined")

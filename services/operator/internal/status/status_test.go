@@ -116,11 +116,25 @@ NEEDS A PERSON
      1  environment has a keep budget that lets no server change: test
         garrison env show test
      2  servers have the trouble DUPLICATE_IDENTITY
-        garrison server list --trouble DUPLICATE_IDENTITY; garrison explain DUPLICATE_IDENTITY
+        garrison server list --trouble DUPLICATE_IDENTITY
      1  server is quarantined
         garrison server list --standing quarantined
 `
 	if d := cmp.Diff(want, f.text(false)); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
+// While presence is held, the silent servers are late, and how far their tasks are is not known.
+func TestWhilePresenceIsHeldNoTaskIsSlow(t *testing.T) {
+	f := fleetOf(answers{
+		presence: &registryv1.ListServersResponse{PresenceHeld: &registryv1.PresenceHeld{Silent: 30, Of: 100}},
+		slow:     &dispatcherv1.CountTasksResponse{Total: 3},
+	})
+	want := []AttentionPoint{{
+		30, "servers are silent at once, so presence is held", "garrison server list --presence late",
+	}}
+	if d := cmp.Diff(want, f.Attention) + cmp.Diff([]AttentionPoint(nil), f.Waiting); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}
 }
@@ -190,9 +204,9 @@ func TestWhatExpiresAndWhatNoKeySignedNeedAPerson(t *testing.T) {
 	always := []AttentionPoint{
 		{1, "active image is signed by no key of the catalog", "garrison image list --state active --untrusted"},
 		{2, "servers have the trouble EXPIRED_TOKEN",
-			"garrison server list --trouble EXPIRED_TOKEN; garrison explain EXPIRED_TOKEN"},
+			"garrison server list --trouble EXPIRED_TOKEN"},
 		{1, "server has the trouble NO_IMAGE_KEYS",
-			"garrison server list --trouble NO_IMAGE_KEYS; garrison explain NO_IMAGE_KEYS"},
+			"garrison server list --trouble NO_IMAGE_KEYS"},
 	}
 	for left, want := range map[time.Duration][]AttentionPoint{
 		13 * 24 * time.Hour: append([]AttentionPoint{soon}, always...), 15 * 24 * time.Hour: always,

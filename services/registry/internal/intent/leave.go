@@ -81,7 +81,14 @@ func checkScan(q *serverv1.Scan) *apiv1.Refusal {
 
 // ofServer adds a target that is the server itself.
 func ofServer(o *outcome, s *serverv1.Server, effect intentv1.Effect) {
-	o.add(target{server: s, effect: effect, move: intentv1.Move_MOVE_SERVER})
+	move := intentv1.Move_MOVE_REFRESH
+	switch {
+	case o.ask.Intent.GetReinstall() != nil:
+		move = intentv1.Move_MOVE_REINSTALL
+	case o.ask.Intent.GetDecommission() != nil:
+		move = intentv1.Move_MOVE_DECOMMISSION
+	}
+	o.add(target{server: s, effect: effect, move: move})
 }
 
 // largest bounds the instances of one server: their end, the server's and the intent's answer are one atomic batch.

@@ -179,8 +179,12 @@ const (
 	Move_MOVE_AGAIN Move = 6
 	// What is wanted becomes what runs already.
 	Move_MOVE_SETTLE Move = 7
-	// The server itself is asked, reinstalled or ends: verbs refresh, reinstall and decommission.
-	Move_MOVE_SERVER Move = 8
+	// The server is asked for everything: verb refresh.
+	Move_MOVE_REFRESH Move = 8
+	// The server itself is reinstalled.
+	Move_MOVE_REINSTALL Move = 9
+	// The server itself ends.
+	Move_MOVE_DECOMMISSION Move = 12
 	// A process that runs becomes the agent.
 	Move_MOVE_ADOPT Move = 20
 	// The agent ends, and its process goes on.
@@ -198,22 +202,26 @@ var (
 		5:  "MOVE_REMOVE",
 		6:  "MOVE_AGAIN",
 		7:  "MOVE_SETTLE",
-		8:  "MOVE_SERVER",
+		8:  "MOVE_REFRESH",
+		9:  "MOVE_REINSTALL",
+		12: "MOVE_DECOMMISSION",
 		20: "MOVE_ADOPT",
 		21: "MOVE_RELEASE",
 	}
 	Move_value = map[string]int32{
-		"MOVE_UNSPECIFIED": 0,
-		"MOVE_INSTALL":     1,
-		"MOVE_UPGRADE":     2,
-		"MOVE_DOWNGRADE":   3,
-		"MOVE_CONFIGURE":   4,
-		"MOVE_REMOVE":      5,
-		"MOVE_AGAIN":       6,
-		"MOVE_SETTLE":      7,
-		"MOVE_SERVER":      8,
-		"MOVE_ADOPT":       20,
-		"MOVE_RELEASE":     21,
+		"MOVE_UNSPECIFIED":  0,
+		"MOVE_INSTALL":      1,
+		"MOVE_UPGRADE":      2,
+		"MOVE_DOWNGRADE":    3,
+		"MOVE_CONFIGURE":    4,
+		"MOVE_REMOVE":       5,
+		"MOVE_AGAIN":        6,
+		"MOVE_SETTLE":       7,
+		"MOVE_REFRESH":      8,
+		"MOVE_REINSTALL":    9,
+		"MOVE_DECOMMISSION": 12,
+		"MOVE_ADOPT":        20,
+		"MOVE_RELEASE":      21,
 	}
 )
 
@@ -3015,7 +3023,7 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\rEFFECT_CHANGE\x10\x01\x12\x12\n" +
 	"\x0eEFFECT_ALREADY\x10\x02\x12\x16\n" +
 	"\x12EFFECT_PASSED_OVER\x10\x03\x12\x13\n" +
-	"\x0fEFFECT_LEFT_OUT\x10\x04*\xcd\x01\n" +
+	"\x0fEFFECT_LEFT_OUT\x10\x04*\xf9\x01\n" +
 	"\x04Move\x12\x14\n" +
 	"\x10MOVE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMOVE_INSTALL\x10\x01\x12\x10\n" +
@@ -3025,8 +3033,10 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\vMOVE_REMOVE\x10\x05\x12\x0e\n" +
 	"\n" +
 	"MOVE_AGAIN\x10\x06\x12\x0f\n" +
-	"\vMOVE_SETTLE\x10\a\x12\x0f\n" +
-	"\vMOVE_SERVER\x10\b\x12\x0e\n" +
+	"\vMOVE_SETTLE\x10\a\x12\x10\n" +
+	"\fMOVE_REFRESH\x10\b\x12\x12\n" +
+	"\x0eMOVE_REINSTALL\x10\t\x12\x15\n" +
+	"\x11MOVE_DECOMMISSION\x10\f\x12\x0e\n" +
 	"\n" +
 	"MOVE_ADOPT\x10\x14\x12\x10\n" +
 	"\fMOVE_RELEASE\x10\x15*Z\n" +

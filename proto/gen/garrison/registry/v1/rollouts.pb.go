@@ -2137,7 +2137,7 @@ type ForecastRolloutResponse struct {
 	Tasks uint32 `protobuf:"varint,14,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	// How many of those tasks failed, in permille.
 	FailedPermille uint32 `protobuf:"varint,15,opt,name=failed_permille,json=failedPermille,proto3" json:"failed_permille,omitempty"`
-	// How many changes were assumed to be under way at once: those of the task-dispatcher, or fewer by the strategy.
+	// How many servers it changes at once, at most: by its waves and limits, and the slots of the task-dispatcher.
 	Slots uint32 `protobuf:"varint,16,opt,name=slots,proto3" json:"slots,omitempty"`
 	// How many changes of others are under way or queued now, which take slots first.
 	Busy uint32 `protobuf:"varint,27,opt,name=busy,proto3" json:"busy,omitempty"`

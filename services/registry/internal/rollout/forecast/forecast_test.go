@@ -184,6 +184,20 @@ func TestChangesWaitForASlot(t *testing.T) {
 	}
 }
 
+func TestAWaveOfOneServerChangesOneAtOnce(t *testing.T) {
+	w := alike(5)
+	for range w.Servers {
+		one := &rolloutv1.Stage{Size: &rolloutv1.Stage_Servers{Servers: 1}}
+		w.Strategy.Stages = append(w.Strategy.Stages, one)
+	}
+	if o, err := forecast.Runs(nil, w, 3); err != nil || o.Succeeded != 3 || o.AtOnce != 1 {
+		t.Errorf("%+v, %v; want one at once", o, err)
+	}
+	if o, err := forecast.Runs(nil, alike(5), 3); err != nil || o.AtOnce != 5 {
+		t.Errorf("%+v, %v; want all at once", o, err)
+	}
+}
+
 func TestAWaveThatBeginsWithFewTakesLongerThanTheWayBack(t *testing.T) {
 	w := alike(14)
 	w.Strategy = rollout.Filled(&rolloutv1.Strategy{MaxBroken: all()})

@@ -14,6 +14,7 @@ type Outlook struct {
 	Halted50, Halted90     time.Duration  // until the halt, of the runs that halted
 	Touched50, Touched90   int            // servers that were changed by then
 	Broken50, Broken90     int            // servers that broke
+	AtOnce                 int            // the most servers that were under way at once
 	HaltedIn               map[uint32]int // runs by the wave that halted
 	Why                    map[string]int // runs by the code of the halt
 }
@@ -35,6 +36,7 @@ func Runs(stop <-chan struct{}, w World, runs int) (Outlook, error) {
 			break
 		}
 		o.Runs++
+		o.AtOnce = max(o.AtOnce, r.AtOnce)
 		touched, broken = append(touched, r.Touched), append(broken, r.Broken)
 		switch r.State {
 		case rolloutv1.State_STATE_HALTED:

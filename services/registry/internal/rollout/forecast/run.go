@@ -68,6 +68,7 @@ type simulation struct {
 	absent  map[int]bool
 	works   map[[2]string][2]int // by field and value: how many work, and how many there are
 	busy    map[int]bool
+	atOnce  int          // the most that were busy at once
 	other   map[int]bool // the servers that are under way by others
 	beside  int          // how many changes of others take slots in turn with the rollout's
 	kept    *keep.Tally  // by the groups of standing budgets
@@ -154,7 +155,7 @@ func (s *simulation) run() Result {
 		}
 	}
 	r := s.book.Rollout
-	result := Result{State: r.State, Took: s.now.Sub(s.begin), Halt: r.Reason, Touched: s.touched}
+	result := Result{State: r.State, Took: s.now.Sub(s.begin), Halt: r.Reason, Touched: s.touched, AtOnce: s.atOnce}
 	if r.State == rolloutv1.State_STATE_HALTED {
 		result.Wave = noun.Current(r)
 	}

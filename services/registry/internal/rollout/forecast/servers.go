@@ -53,6 +53,7 @@ func (s *simulation) duration() time.Duration {
 func (s *simulation) release(i int) {
 	s.touched++
 	s.change(i, func() { s.busy[i] = true })
+	s.atOnce = max(s.atOnce, len(s.busy))
 	s.step(i, 0)
 }
 

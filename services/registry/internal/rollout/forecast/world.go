@@ -89,6 +89,7 @@ type Result struct {
 	Touched int            // servers that were changed
 	Broken  int            // servers that broke
 	Owed    int            // servers that are owed
+	AtOnce  int            // the most servers that were under way at once
 }
 
 // Standard is the strategy that the tables in deploy/docs/rollouts.md measure: canaries, 2 %, 10 %, 50 % and the rest.

@@ -76,17 +76,15 @@ func outlook(
 ) (*registryv1.ForecastRolloutResponse, error) {
 	w.Durations, w.Fails = learnt.durations, learnt.fails
 	resp := &registryv1.ForecastRolloutResponse{
-		Tasks: learnt.tasks, FailedPermille: uint32(learnt.fails * 1000), Slots: uint32(w.Slots),
+		Tasks: learnt.tasks, FailedPermille: uint32(learnt.fails * 1000),
 		Busy: uint32(w.Busy), Beside: uint32(w.Beside),
-	}
-	if n := w.Strategy.GetConcurrency(); n > 0 {
-		resp.Slots = min(resp.Slots, n)
 	}
 	o, err := forecast.Runs(ctx.Done(), w, runs)
 	if err != nil {
 		return nil, err
 	}
 	resp.Runs, resp.Succeeded, resp.Halted = uint32(o.Runs), uint32(o.Succeeded), uint32(o.Halts)
+	resp.Slots = uint32(min(w.Slots, o.AtOnce))
 	resp.Took_50, resp.Took_90 = durationpb.New(o.Took50), durationpb.New(o.Took90)
 	resp.Halted_50, resp.Halted_90 = durationpb.New(o.Halted50), durationpb.New(o.Halted90)
 	resp.Touched_50, resp.Touched_90 = uint32(o.Touched50), uint32(o.Touched90)
