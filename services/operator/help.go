@@ -27,6 +27,7 @@ const firstPage = `
   garrison help all             every command
   garrison help flags           the flags of every command, such as -o json
   garrison help selectors       how servers are selected with --on
+  garrison help exit-codes      what the exit codes mean
   garrison COMMAND --help       a command, its flags and examples
 `
 

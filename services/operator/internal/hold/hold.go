@@ -2,8 +2,6 @@
 package hold
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -24,7 +22,6 @@ import (
 // Command returns the command hold.
 func Command(env *cli.Env) *cobra.Command {
 	var servers selector.Flags
-	var until time.Time
 	var all bool
 	q := &holdv1.Hold{}
 	c := &cobra.Command{
@@ -33,7 +30,8 @@ func Command(env *cli.Env) *cobra.Command {
 		Long: `Hold an agent on servers: no install, upgrade, configuration, removal, undo, rollout or default changes
 it there until the hold ends. Plans leave these servers out with the code HELD, and lists show the hold with its owner.
 It is about every server that the selector matches, also later. A process that ends is still restarted, and drift is
-healed; a server can still be decommissioned. To change the end or the reason, hold it again.
+healed; a server can still be decommissioned. To change the end or the reason, hold it again; --until never removes
+the end.
 
 --all pauses the site: every agent on every server, with a reason, and with an end within 31 days. Rollouts wait, also
 those of the emergency lane, changes are refused, and none that is queued begins. A task that was assigned before the
@@ -50,11 +48,8 @@ before an undo. garrison status shows it.`,
 			if q.Agent, q.On, err = held(a, all, servers); err != nil {
 				return err
 			}
-			if all && until.IsZero() {
+			if all && q.Until.AsTime().Unix() == 0 {
 				return cli.Usage("--until is missing. Try: garrison hold --all --until 8h -m WHY")
-			}
-			if !until.IsZero() {
-				q.Until = timestamppb.New(until)
 			}
 			h, _, err := cli.Put[*holdv1.Hold](c.Context(), env, record.Set(q))
 			if err != nil {
@@ -70,9 +65,16 @@ before an undo. garrison status shows it.`,
 		},
 	}
 	servers.Add(c)
-	c.Flags().Var(cli.ValueOf(&until, cli.UntilReader(env.Now), func(time.Time) string { return "" }), "until",
-		"end it at this `TIME`: a duration such as 8h or 2d, a day such as 2026-12-27, or RFC 3339; without it, the "+
-			"hold lasts until garrison unhold; one that has an end keeps it")
+	c.Flags().Var(cli.FlagValue{Read: func(text string) (err error) {
+		if text == "never" {
+			q.Until = &timestamppb.Timestamp{}
+			return nil
+		}
+		until, err := cli.UntilReader(env.Now)(text)
+		q.Until = timestamppb.New(until)
+		return err
+	}}, "until", "end it at this `TIME`: a duration such as 8h or 2d, a day such as 2026-12-27, or RFC 3339; without "+
+		"it, or with never, the hold lasts until garrison unhold, but one that has an end keeps it unless it is never")
 	c.Flags().BoolVar(&all, "all", false, "every agent on every server: pause the site")
 	c.AddCommand(listCommand(env))
 	return c

@@ -3,6 +3,7 @@ package wait
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -72,6 +74,12 @@ func (f *followed) read(ctx context.Context, env *cli.Env, word string) error {
 	case err != nil:
 		return err
 	case other:
+		if _, err := fleet.Task(ctx, env, word); fault.Is(err, fault.NotFound) {
+			return cli.Refuse(fault.NotFound, &apiv1.Refusal{
+				Code: code.UnknownTask, Try: "garrison intent list", Message: fmt.Sprintf(
+					"no rollout, intent or task has an id that begins with %q (the latest of each are known)", word),
+			})
+		}
 		f.tasks = append(f.tasks, word)
 	default:
 		f.orders = append(f.orders, o)

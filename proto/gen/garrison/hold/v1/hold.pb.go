@@ -82,7 +82,8 @@ type Hold struct {
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// On which servers; servers are named by id.
 	On *v1.Selector `protobuf:"bytes,3,opt,name=on,proto3" json:"on,omitempty"`
-	// When it ends by itself; unset means never.
+	// When it ends by itself; unset means never. In a request, unset keeps the end of a hold that is in effect, and
+	// 1970-01-01T00:00:00Z removes it.
 	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
 	// Why: the note of the fact. Without one, a hold that was in effect keeps its reason. Not in the fact.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`

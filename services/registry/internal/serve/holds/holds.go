@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -47,8 +48,14 @@ func Noun(r *records.Records) table.Kept {
 	}
 }
 
+// never is the end of a request that removes the end of a hold.
+var never = &timestamppb.Timestamp{}
+
 // check refuses an end that no hold may have.
 func (a holds) check(next *holdv1.Hold) error {
+	if proto.Equal(next.Until, never) {
+		return nil
+	}
 	if next.Until != nil && (!next.Until.IsValid() || !next.Until.AsTime().After(a.records.Now())) {
 		return request.Invalid(code.BadHold, "the hold would end at %s, which is not in the future",
 			next.Until.AsTime().UTC().Format(time.RFC3339)).
@@ -94,6 +101,9 @@ func (a holds) put(p table.Put[*holdv1.Hold]) ([]ledger.Draft, error) {
 		if next.Until == nil { // as the reason, an end stays until another is given
 			next.Until = p.Have.Until
 		}
+	}
+	if proto.Equal(next.Until, never) {
+		next.Until = nil
 	}
 	if next.Agent == "" && (next.Until == nil || reason == "") {
 		return nil, request.Invalid(code.BadHold, "a pause of the site needs an end and a reason").

@@ -153,7 +153,7 @@ func TestAHoldKeepsItsEndUntilAnotherIsGiven(t *testing.T) {
 	s := start(t)
 	day, hour := timestamppb.New(s.At.Add(24*time.Hour)), timestamppb.New(s.At.Add(time.Hour))
 	for _, c := range []struct{ given, want *timestamppb.Timestamp }{
-		{day, day}, {nil, day}, {hour, hour}, {nil, hour},
+		{day, day}, {nil, day}, {&timestamppb.Timestamp{}, nil}, {nil, nil}, {hour, hour}, {nil, hour},
 	} {
 		h := &holdv1.Hold{Agent: "web", On: recordstest.On("web-1"), Until: c.given}
 		if have := recordstest.Call(s.World, s.noted("why"), record.Set(h)).Record.GetHold().GetUntil(); !proto.Equal(
