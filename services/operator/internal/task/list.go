@@ -5,13 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -158,31 +154,4 @@ func show(ctx context.Context, env *cli.Env, whole any, tasks []display.Task) er
 		v.Names = fleet.ServerNames(ctx, env, tasks)
 	}
 	return output.ShowIn(env.Output, v, display.Tasks, whole, tasks)
-}
-
-// past reads a task from the ledger that the dispatcher no longer keeps. The ledger is searched by the whole id only.
-// When the task is missing there too, past returns unknown.
-func past(ctx context.Context, env *cli.Env, id string, unknown error) (display.Task, error) {
-	if !ident.IsUUID(id) {
-		env.Say("pass the whole id to search the ledger too")
-		return nil, unknown
-	}
-	c, err := env.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var t *taskv1.Task
-	for e, err := range c.Events(ctx, client.Query{Noun: ledger.Task, Key: id}) {
-		if err != nil {
-			return nil, err
-		}
-		if e.Unread == nil {
-			t, _ = task.Apply(t, e.Fact)
-		}
-	}
-	if t == nil {
-		return nil, unknown
-	}
-	env.Say("the dispatcher no longer keeps this task; it is shown from the ledger")
-	return t, nil
 }
