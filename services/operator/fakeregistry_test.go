@@ -43,6 +43,7 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, client.Services[ledger.Registry], "v1.0.0")
 	f.check(t, s)
 	f.dryRegistry(t, s)
+	f.writers(t, s)
 	f.servers(t, s)
 	f.invitations(t, s)
 	f.instances(t, s)
@@ -96,9 +97,7 @@ func (f *fakes) servers(t testing.TB, s *bus.Service) {
 		}
 		return &registryv1.ListServersResponse{Servers: all[:1], NextCursor: "second"}, nil
 	})
-	handle(t, f, s, "CountServers", func(*registryv1.CountServersRequest) (*registryv1.CountServersResponse, error) {
-		return &registryv1.CountServersResponse{Counts: &registryv1.Counts{Total: 25}}, nil
-	})
+	handle(t, f, s, "CountServers", countServers)
 	handle(t, f, s, "GetServer", func(q *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
 		for _, found := range append(append(servers(), leaving()...), foundServer()) {
 			if found.Id == q.Server || found.Name == q.Server {

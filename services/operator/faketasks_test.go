@@ -161,6 +161,7 @@ func (f *fakes) intentCalls(t testing.TB, s *bus.Service) {
 func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
 	s := service(t, f, c, client.Services[ledger.Dispatcher], "v1.1.0")
 	f.dryDispatcher(t, s)
+	f.countTasks(t, s)
 	handle(t, f, s, "ListTasks", func(q *dispatcherv1.ListTasksRequest) (*dispatcherv1.ListTasksResponse, error) {
 		r := f.intents[q.GetIntentId()]
 		if q.GetAgent() == "slow" {

@@ -31,9 +31,6 @@ const firstPage = `
   garrison COMMAND --help       a command, its flags and examples
 `
 
-// pipedWidth is the width of help where it is not printed on a terminal.
-const pipedWidth = 100
-
 // fitHelp sets how help is printed: broken between words at the width of the terminal.
 func fitHelp(env *cli.Env, root *cobra.Command) {
 	shown := root.HelpFunc()
@@ -74,7 +71,7 @@ type helper struct {
 	root *cobra.Command
 }
 
-func (h helper) width() int { return cmp.Or(h.env.Output.Width(), pipedWidth) }
+func (h helper) width() int { return cmp.Or(h.env.Output.Width(), cli.PipedWidth) }
 
 // first prints the first page: the commands of a day.
 func (h helper) first(w io.Writer) {

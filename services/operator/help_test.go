@@ -55,7 +55,7 @@ func TestTheFirstPageOfHelpIsOneScreen(t *testing.T) {
 
 func TestHelpFitsATerminal(t *testing.T) {
 	t.Parallel()
-	for shown, width := range map[int]int{80: 80, 0: pipedWidth} {
+	for shown, width := range map[int]int{80: 80, 0: cli.PipedWidth} {
 		helpFits(t, shown, width)
 	}
 }

@@ -22,6 +22,7 @@ var screens = map[string]string{
 	"server-list": "server list", "instance-list": "instance list", "image-list": "image list tools",
 	"intent-list": "intent list", "events": "events", "explain": "explain web-1", "check": "check",
 	"rollout-list": "rollout list", "logs": "logs web-1 beacon --times", "rollout-show": "rollout show " + paused,
+	"status":    "status",
 	"task-show": "task show " + ident.From("flaky", web2),
 }
 

@@ -31,7 +31,8 @@ func TestAnAssignmentThatCameTooLateIsNoTask(t *testing.T) {
 	for want, generation := range map[string]uint64{"assigned": 1, "is void": 7} {
 		id := ident.From("task", want)
 		write(ledger.Task, id, &taskv1.Assigned{Opened: &taskv1.Queued{
-			Verb: taskv1.Verb_VERB_INSTALL, ServerId: web2, Agent: "web", To: to, InstanceId: "i", Generation: generation,
+			Verb: taskv1.Verb_VERB_INSTALL, ServerId: web2, Agent: "web", To: to,
+			InstanceId: "i", Generation: generation,
 		}})
 		code, _, said := r.execute(t, dir, "task show "+id)
 		if !strings.Contains(said, want) || (code == 0) != (generation == 1) {

@@ -150,3 +150,12 @@ func unknown(verb, noun string, all []action) error {
 	}
 	return cli.Usage("%s. Try: garrison whoami --can all", text)
 }
+
+// Asks returns what the words of a command ask for, as Can does: the names of actions; none when they are not known.
+func Asks(words []string) (names []string) {
+	words = append(words, "")
+	for _, a := range meant(words[0], words[1], actions()) {
+		names = append(names, a.name())
+	}
+	return names
+}

@@ -1,7 +1,7 @@
 package auth
 
 // records are what is kept as a record: their commands put, delete and list records.
-var records = []string{"agent", "app", "env", "labelrule", "hold"}
+var records = []string{"agent", "app", "env", "labelrule", "label-rule", "hold"}
 
 // commands are the commands that no action is called like, with the actions that they ask for.
 var commands = commandActions()
@@ -16,6 +16,11 @@ func commandActions() map[string][]string {
 		"lobby list": {"list lobby"}, "purge-undo": {"refresh"}, "rollout start": {"rollout"},
 		"restore status": {"show restore-status"}, "server clean": {"record clean-up"}, "status": {"count server"},
 		"task show": {"show task"}, "unhold": {"delete record"}, "versions": {"list writer"},
+		"agent want": {"put record"}, "channel remove": {"demote image"}, "env freeze": {"put record"},
+		"env thaw": {"put record"}, "image prune": {"delete image"}, "import ansible": {"enroll server", "put record"},
+		"import triton": {"enroll server", "put record"}, "instance adopt": {"adopt"}, "instance release": {"release"},
+		"instance show": {"list instance"}, "label-rule set": {"put record"}, "label-rule unset": {"delete record"},
+		"server refresh": {"refresh"}, "server reinstall": {"reinstall"}, "server rename": {"update server"},
 		"watch": {"show intent-progress"}, "intent cancel": {"withdraw intent"}, "env diff": {"list default"},
 	}
 	for _, noun := range records {

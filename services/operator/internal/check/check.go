@@ -47,8 +47,9 @@ func Command(env *cli.Env) *cobra.Command {
 		Use:   "check [servers|instances] [--on SELECTOR] [--agent AGENT]",
 		Short: "Compare what is wanted with what is there: causes and cures.",
 		Long: `Compare what is wanted with what is there, server by server and agent by agent, and show each difference
-with its cause, since when, and its cure. garrison explain CAUSE explains a cause. garrison status counts servers and
-instances by their state instead: one of them may differ in several ways, and what is under way differs too.
+with its cause, since when, and its cure. garrison explain CAUSE explains a cause. Servers and
+instances are counted by their state in garrison status: one of them may differ in several ways, and what is under way
+differs too.
 
 The exit code is 0 when nothing differs, and 3 when something does. What is done about drift in the environments of
 the servers that differ is printed below: garrison env update NAME --drift report|heal|hold.
@@ -240,9 +241,9 @@ var listing = output.Listing[difference]{
 	Columns: []output.Column[difference]{
 		output.Col("SERVER", difference.GetServerName),
 		output.Col("AGENT", difference.GetAgent),
+		output.Col("CAUSE", difference.GetCause),
 		output.Col("WANTED", difference.GetWanted),
 		output.Col("OBSERVED", difference.GetObserved),
-		output.Col("CAUSE", difference.GetCause),
 		output.Since("SINCE", difference.GetSince),
 		output.Col("CURE", difference.GetCure),
 		output.Col("REASON", difference.GetReason),

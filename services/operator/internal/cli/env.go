@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,9 @@ type Env struct {
 	newer       bool // it was said that the control plane is newer
 }
 
+// PipedWidth is the width of prose where it is not printed on a terminal.
+const PipedWidth = 100
+
 // NewEnv returns an environment without a connection.
 func NewEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *Env {
 	env := &Env{In: stdin, Out: stdout, Err: stderr, Getenv: getenv, Now: time.Now, Dial: bus.Dial,
@@ -59,7 +63,8 @@ func NewEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) strin
 	env.Output = &output.Printer{Out: stdout, Now: func() time.Time { return env.Now() }}
 	env.Output.Width = func() int {
 		if !IsTerminal(stdout) {
-			return 0
+			columns, _ := strconv.Atoi(getenv("COLUMNS"))
+			return max(columns, 0)
 		}
 		columns, _ := terminalSize(stdout)
 		return columns

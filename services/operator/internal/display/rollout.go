@@ -280,7 +280,7 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout)
 	add("STEERED BY", ro.GetSteeredBy())
 	add("UNDOES", ro.GetUndoes())
 	add("UNDONE BY", undoneBy(ro, undo))
-	add("HISTORY", "garrison events --id "+ro.GetId()+" --noun rollout")
+	add("HISTORY", "garrison events --id "+ident.Handle(ro.GetId())+" --noun rollout")
 	return pairs
 }
 

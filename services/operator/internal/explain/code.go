@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -32,6 +33,8 @@ func Command(env *cli.Env) *cobra.Command {
 				return output.Show(env.Output, meaningListing, meaningList{meanings()}, meanings())
 			}
 			if e, ok := code.Lookup(a[0]); ok && len(a) == 1 {
+				width := env.Output.Width
+				env.Output.Width = func() int { return cmp.Or(width(), cli.PipedWidth) }
 				return output.ShowOne(env.Output, env.Output.View(), meaningListing, meaningOf(e))
 			}
 			if len(a) == 1 && isCodeLike(a[0]) {

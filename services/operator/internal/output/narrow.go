@@ -20,7 +20,7 @@ const leastCut = 8
 // The titles of columns that are of no use in part: those with commands, which are left out at last, and others.
 var (
 	commands = []string{"NEXT", "CURE", "TRY"}
-	whole    = append([]string{"ID", "TIME", "SINCE"}, commands...)
+	whole    = append([]string{"ID", "TIME", "SINCE", "CAUSE"}, commands...)
 )
 
 // cutTo returns the columns of a list as they fit into a width with one line for a row. Columns that say nothing in all

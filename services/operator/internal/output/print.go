@@ -40,7 +40,7 @@ type Printer struct {
 	NoHeaders bool
 	Columns   []string
 	Sort      string
-	Width     func() int      // the columns of the terminal that is printed on; nil or 0 for another stream
+	Width     func() int      // the columns that there are; nil or 0 without a limit
 	Paint     Paint           // tables are coloured; documents never are
 	Filter    *Filter         // --jq; nil prints the data itself
 	Context   context.Context // ends a filter; nil means that only its end does

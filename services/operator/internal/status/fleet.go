@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -310,7 +311,7 @@ func (a answers) immovableRollouts() (ids []string) {
 // oneOr returns the command for the only id, or the command for several.
 func oneOr(ids []string, one, several string) string {
 	if len(ids) == 1 {
-		return one + ids[0]
+		return one + ident.Handle(ids[0])
 	}
 	return several
 }

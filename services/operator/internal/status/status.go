@@ -101,12 +101,17 @@ func cut(text string) string {
 	return text
 }
 
+// printPoints prints points, each with its command on the same line where that fits.
 func printPoints(b *strings.Builder, title string, points []AttentionPoint) {
 	if len(points) > 0 {
 		fmt.Fprintf(b, "\n%s\n", title)
 	}
 	for _, p := range points {
-		fmt.Fprintf(b, "%6d  %s\n        %s\n", p.Count, p.What, p.Next)
+		text := fmt.Sprintf("%6d  %s: %s", p.Count, p.What, p.Next)
+		if len([]rune(text)) > lineWidth {
+			text = fmt.Sprintf("%6d  %s\n        %s", p.Count, p.What, p.Next)
+		}
+		fmt.Fprintln(b, text)
 	}
 }
 

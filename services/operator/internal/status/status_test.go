@@ -95,30 +95,22 @@ beacon         -        1
 ENDS BY ITSELF
      2  servers are in a critical section, so changes wait
         garrison server list --condition busy
-     1  task takes much longer than usual
-        garrison task list --slow
+     1  task takes much longer than usual: garrison task list --slow
 
 NEEDS A PERSON
-     2  servers are offline
-        garrison server list --presence offline
-     1  instance failed to change
-        garrison instance list --state failed
-     1  instance is not healthy
-        garrison instance list --health bad
-     1  instance drifted
-        garrison check
-    40  servers wait for a default
-        garrison env default list
+     2  servers are offline: garrison server list --presence offline
+     1  instance failed to change: garrison instance list --state failed
+     1  instance is not healthy: garrison instance list --health bad
+     1  instance drifted: garrison check
+    40  servers wait for a default: garrison env default list
      3  external instances are in no recent report
         garrison instance list --stale
-     1  environment heals no drift: prod
-        garrison env show prod
+     1  environment heals no drift: prod: garrison env show prod
      1  environment has a keep budget that lets no server change: test
         garrison env show test
      2  servers have the trouble DUPLICATE_IDENTITY
         garrison server list --trouble DUPLICATE_IDENTITY
-     1  server is quarantined
-        garrison server list --standing quarantined
+     1  server is quarantined: garrison server list --standing quarantined
 `
 	if d := cmp.Diff(want, f.text(false)); d != "" {
 		t.Errorf("(-want +have):\n%s", d)

@@ -52,6 +52,9 @@ func past(ctx context.Context, env *cli.Env, id string, unknown error) (display.
 
 // overtaken refuses a task whose first fact assigns it for what had been decided anew by then: it never existed.
 func overtaken(ctx context.Context, c *client.Client, t display.Task, first client.Event) error {
+	if !instance.Overtaken(first.Body, "", 0) { // another fact, or one about no instance
+		return nil
+	}
 	var i *instancev1.Instance
 	key := ledger.Key(t.GetServerId(), t.GetAgent())
 	for e, err := range c.Events(ctx, client.Query{Noun: ledger.Instance, Key: key}) {
@@ -68,6 +71,7 @@ func overtaken(ctx context.Context, c *client.Client, t display.Task, first clie
 	if !instance.Overtaken(first.Body, i.GetId(), i.GetGeneration()) {
 		return nil
 	}
-	return fault.Refusef(fault.NotFound, code.UnknownTask, "the assignment of task %s is void: another decision about %s "+
-		"on its server was recorded before it", t.GetId(), t.GetAgent()).Try("garrison events --id " + t.GetId())
+	return fault.Refusef(fault.NotFound, code.UnknownTask,
+		"the assignment of task %s is void: another decision about %s on its server was recorded before it",
+		t.GetId(), t.GetAgent()).Try("garrison events --id " + t.GetId())
 }
