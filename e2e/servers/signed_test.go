@@ -39,7 +39,7 @@ func TestAServerTakesOnlyImagesThatItsKeysSigned(t *testing.T) {
 	w.OK("image", "sign", three, "--key", foreign)
 	w.Fails(1, "UNKNOWN_SIGNER", "image", "import", three)
 	w.OK("image", "sign", three, "--key", key)
-	w.OK("image", "verify", three, "--image-key", public)
+	w.OK("image", "verify", three, "--key", public)
 	w.OK("image", "import", three, "--activate")
 	w.OK("up", "beacon@3.0.0", "--on", "all", "--yes")
 	w.Servers = append(w.Servers, s)

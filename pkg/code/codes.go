@@ -599,7 +599,7 @@ var entries = []Entry{
 	{
 		BadSignature, []string{"image-catalog", "executor", "garrison"},
 		"A signature does not match: the image or the signature was changed after signing. Nothing was changed on the server.",
-		"garrison image verify FILE --image-key KEY, then garrison image import FILE as a new version",
+		"garrison image verify FILE --key KEY, then garrison image import FILE as a new version",
 	},
 	{
 		BadSocket, []string{"executor"},
@@ -699,7 +699,7 @@ var entries = []Entry{
 	{
 		CandidateManaged, []string{"executor"},
 		"The process is Garrison's own, or another agent was adopted with it.",
-		"garrison instance list --server SERVER",
+		"garrison instance list --on SERVER",
 	},
 	{
 		CannotConfine, []string{"executor"},
@@ -1509,7 +1509,7 @@ var entries = []Entry{
 	{
 		OtherSelf, []string{"executor"},
 		"Another agent already provides the server's executor; a server has one such agent.",
-		"garrison instance list --server SERVER",
+		"garrison instance list --on SERVER",
 	},
 	{
 		OtherServer, []string{"executor"},
@@ -1674,7 +1674,7 @@ var entries = []Entry{
 	{
 		ServerFull, []string{"task-dispatcher"},
 		"The wanted state of the server does not fit into its document: too many agents, too much metadata, or both. Nothing was changed there.",
-		"garrison instance list --server SERVER, and less metadata: garrison app, agent or env update --unset NAME",
+		"garrison instance list --on SERVER, and less metadata: garrison app, agent or env update --unset NAME",
 	},
 	{
 		ServerLeaving, []string{"registry"},

@@ -71,7 +71,7 @@ func Create(
 	p.Expires = at.Add(lasting).UTC().Truncate(time.Second)
 	if u, err := v.User(p.Name, at); err == nil && u.State == userv1.State_STATE_ACTIVE {
 		return p, nil, refuse(fault.Conflict, code.Exists, "user %s exists, as %s", p.Name, RoleOf(u.Role)).
-			Try("garrison user revoke " + p.Name + ", or another name")
+			Try("garrison user revoke " + p.Name)
 	}
 	if owner := v.OwnerOf(topology.AccountOps, p.PublicKey); owner != "" {
 		return p, nil, refuse(fault.Conflict, code.BadKey, "the public key belongs to %s", owner)
@@ -130,7 +130,7 @@ func Renew(v *view.View, name, public string, at time.Time) (trust.Person, []led
 	if k == nil || user.Expired(k, at) {
 		return p, nil, refuse(fault.Denied, code.BadKey,
 			"the key %.60s is not a key of %s, or it is revoked", public, name).
-			Try("garrison user create NAME --role ROLE, by an admin")
+			Try("new credentials from an admin")
 	}
 	p.Role = RoleOf(k.Role)
 	if k.ExpiresAt == nil {

@@ -207,12 +207,14 @@ func askWords(i *intentv1.Intent) (words []string) {
 	case *intentv1.Intent_Refresh:
 		words = []string{refreshVerb(ask.Refresh), selector.Args(ask.Refresh.GetOn())}
 	case *intentv1.Intent_Adopt:
-		words = []string{"instance adopt", ask.Adopt.GetServer(), ask.Adopt.GetCandidate(), "--as", ChoiceText(
-			ask.Adopt.GetAgent(), ask.Adopt.GetImage())}
+		words = []string{
+			"instance adopt", ident.Handle(ask.Adopt.GetServer()), ask.Adopt.GetCandidate(), "--as",
+			ChoiceText(ask.Adopt.GetAgent(), ask.Adopt.GetImage()),
+		}
 	case *intentv1.Intent_Release:
-		words = []string{"instance release", ask.Release.GetServer(), ask.Release.GetAgent()}
+		words = []string{"instance release", ident.Handle(ask.Release.GetServer()), ask.Release.GetAgent()}
 	case *intentv1.Intent_Reinstall:
-		words = []string{"server reinstall", ask.Reinstall.GetServer()}
+		words = []string{"server reinstall", ident.Handle(ask.Reinstall.GetServer())}
 	case *intentv1.Intent_Undo:
 		words = []string{"undo", ask.Undo.GetIntentId()}
 	case *intentv1.Intent_Rollout:
@@ -237,7 +239,7 @@ func upgradeWords(q *intentv1.Upgrade) []string {
 
 // decommissionWords returns the command that asks for a decommission.
 func decommissionWords(q *intentv1.Decommission) []string {
-	words := []string{"server decommission", q.GetServer()}
+	words := []string{"server decommission", ident.Handle(q.GetServer())}
 	if on := q.GetOn(); on != nil {
 		words[1] = selector.Args(on)
 	}

@@ -123,7 +123,7 @@ func verifyCommand(env *cli.Env) *cobra.Command {
 			return cli.Changed(env, manifestListing, f.Manifest(), "%s is whole and signed", a[0])
 		},
 	}
-	cli.NamesVar(c.Flags(), &keys, "image-key", seal.CheckKey,
+	cli.NamesVar(c.Flags(), &keys, "key", seal.CheckKey,
 		"require a signature by one of these public `KEYS`; repeatable")
 	return c
 }

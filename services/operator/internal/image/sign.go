@@ -63,7 +63,7 @@ func writeNew(path string, data []byte) error {
 func readKey(path string) ([]byte, error) {
 	seed, err := regular.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New(fault.Messagef("--key: no file %s. Try: garrison image key %s, which creates a key",
+		return nil, errors.New(fault.Messagef("--key: no file %s. Try: garrison image key %s",
 			path, path))
 	}
 	if err != nil {

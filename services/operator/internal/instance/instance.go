@@ -57,7 +57,7 @@ func showCommand(env *cli.Env) *cobra.Command {
 				return cli.Refuse(fault.NotFound, &apiv1.Refusal{
 					Code:    code.NoInstances,
 					Message: fmt.Sprintf("server %q has no instance of agent %q", a[0], a[1]),
-					Try:     "garrison instance list --server " + a[0],
+					Try:     "garrison instance list --on " + a[0],
 				})
 			}
 			have := rows[0].GetInstance()
@@ -78,7 +78,6 @@ func showCommand(env *cli.Env) *cobra.Command {
 // filter is the flags that select instances.
 type filter struct {
 	on          selector.Flags
-	labels      map[string]string
 	unconfirmed time.Duration
 	q           *registryv1.ListInstancesRequest
 }
@@ -87,7 +86,6 @@ type filter struct {
 func (f *filter) add(c *cobra.Command) {
 	flags := c.Flags()
 	f.on.Add(c)
-	cli.TextVar(flags, &f.q.Server, "server", cli.ServerName, "only on this `SERVER`")
 	cli.TextVar(flags, &f.q.Agent, "agent", cli.Name("agent"), "only of this `AGENT`")
 	cli.TextVar(flags, &f.q.ImageId, "image", cli.IDPrefix("an image"),
 		"only those that want or have this image, by `ID` or a prefix of it that only one has")
@@ -95,9 +93,6 @@ func (f *filter) add(c *cobra.Command) {
 		"only those that want or have an image of this `VERSION`")
 	cli.WordVar(flags, &f.q.Kind, "kind", "only of agents of this `KIND`")
 	cli.TextVar(flags, &f.q.Application, "app", cli.Name("application"), "only of agents of this `APPLICATION`")
-	cli.TextVar(flags, &f.q.Environment, "env", cli.Name("environment"), "only on servers of this `ENVIRONMENT`")
-	cli.PairsVar(flags, &f.labels, "label", "only on servers with this label, `LABEL=VALUE`; repeatable",
-		cli.ParseLabel)
 	f.addStates(flags)
 }
 
@@ -117,7 +112,7 @@ func (f *filter) request(args []string) (*registryv1.ListInstancesRequest, error
 		f.q.Agent = args[0]
 	}
 	var err error
-	if f.q.On, err = f.on.Labelled(f.labels); err != nil {
+	if f.q.On, err = f.on.Filter(); err != nil {
 		return nil, err
 	}
 	f.q.UnconfirmedFor, f.q.WithExternal = cli.Within(f.unconfirmed), true

@@ -19,7 +19,7 @@ import (
 func groupFlags(flags *pflag.FlagSet) {
 	cli.GroupFlags(flags, "Flags of the change", "all", "exclude", "install", "remove", "repair", "configure", "set",
 		"set-json", "set-secret", "unset", "from", "replace", "strict", "title")
-	cli.GroupFlags(flags, "Flags of the gates", "approve", "approval", "success", "silence", "keep", "override",
+	cli.GroupFlags(flags, "Flags of the gates", "approve", "success", "silence", "keep", "override",
 		"emergency", "join-for")
 	cli.GroupFlags(flags, "Flags of the end", "done-percent", "done-after", "then-default", "then-promote", "detach",
 		"timeout")

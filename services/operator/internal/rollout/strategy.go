@@ -47,9 +47,9 @@ func (f *strategyFlags) add(c *cobra.Command) {
 		"after each wave, wait this `TIME`, in which its servers must stay healthy")
 	countVar(flags, &s.Concurrency, "concurrency", "change at most this many `SERVERS` at once; a wave begins "+
 		"with 2 and one more for each that succeeds, and never has more under way than --max-broken still allows, or 1")
-	flags.BoolVar(&s.Approve, "approve", false, "each wave after the first begins only after an approval")
-	flags.Var(cli.FlagValue{Read: f.readApproval}, "approval", "`WHO` approves each wave after the first: any, or "+
-		"other: not who started the rollout")
+	flags.Var(cli.FlagValue{Read: f.readApproval}, "approve", "each wave after the first begins only after an "+
+		"approval by `WHO`: any, or =other than who started the rollout")
+	flags.Lookup("approve").NoOptDefVal = "any"
 	cli.TimeVar(flags, &f.silence, "silence", 0, longest,
 		"a server that was reached and is offline for this `TIME` is broken; without it, 2m")
 	flags.Var(cli.FlagValue{Read: f.addKeep}, "keep", "keep at least so many servers working, such as 2/label.rack or "+

@@ -186,21 +186,3 @@ func (f *Flags) Filter() (*intentv1.Selector, error) {
 	}
 	return all.Selector()
 }
-
-// Labelled is Filter of servers that also have labels.
-func (f *Flags) Labelled(labels map[string]string) (*intentv1.Selector, error) {
-	on, err := f.Filter()
-	if err != nil || len(labels) == 0 {
-		return on, err
-	}
-	if on == nil {
-		on = &intentv1.Selector{}
-	}
-	for label, value := range labels {
-		on.Where = append(on.Where, &intentv1.Condition{
-			Field: labelPrefix + label, Operator: intentv1.Operator_OPERATOR_IN, Values: []string{value},
-		})
-	}
-	on.All = false
-	return on, nil
-}

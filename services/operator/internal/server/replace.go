@@ -100,9 +100,9 @@ func replaceable(found display.Server, force bool) error {
 	if force || found.GetPresence() != serverv1.Presence_PRESENCE_ONLINE || !server.Believed(found) {
 		return nil
 	}
-	return fault.Refusef(fault.Conflict, code.ServerOnline, "server %s (%s) is online, so its machine is not gone",
+	return fault.Refusef(fault.Conflict, code.ServerOnline, "server %s (%s) is online: a replacement shuts it out",
 		found.GetName(), found.GetId()).
-		Try("garrison server replace " + found.GetName() + " --force, which shuts the present machine out")
+		Try("garrison server replace " + found.GetName() + " --force")
 }
 
 // sayReplaced shows which machines are shut out, and what the one that joins gets.

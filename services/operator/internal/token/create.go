@@ -38,7 +38,7 @@ machine, a kickstart file, or a rack. A server's name is its host name; where th
 Anyone with the token can join as a new server until it is used up, expires, or is revoked: keep the three
 short, and --from-address narrow. Behind a router that translates addresses the bus sees
 the router's.`,
-		Example: "  garrison token create rack-a --uses 40 --expires 24h --env prod --label rack=a " +
+		Example: "  garrison token create rack-a --uses 40 --valid 24h --env prod --label rack=a " +
 			"--from-address 10.1.0.0/16 --token-file rack-a.token\n" +
 			"  garrison token create lab --uses 5 > lab.token",
 		Args: cli.Exactly("NAME"),
@@ -57,7 +57,7 @@ the router's.`,
 	f := c.Flags()
 	f.Var(cli.ValueOf(&q.Uses, readUses, func(n uint32) string { return strconv.Itoa(int(n)) }), "uses",
 		"how many `SERVERS` may join with it; must be set")
-	cli.TimeVar(f, &expires, "expires", time.Hour, longest, "validity of the token, a `DURATION`; at most thirty days")
+	cli.TimeVar(f, &expires, "valid", time.Hour, longest, "validity of the token, a `DURATION`; at most thirty days")
 	cli.TextVar(f, &q.Environment, "env", cli.Name("environment"), "the `ENVIRONMENT` of the servers")
 	cli.TextVar(f, &q.Cell, "cell", cli.Name("cell"), "the `SITE` of the servers")
 	cli.PairsVar(f, &q.Labels, "label", "a label of the servers, `LABEL=VALUE`; repeatable", cli.ParseLabel)

@@ -116,7 +116,7 @@ func createCommand(env *cli.Env) *cobra.Command {
 The private key is made here and is only in that file. Hand it over, and have it saved with garrison context add. Each
 command of the user renews the credentials in its file when a third of their life is left.`,
 		Example: "  garrison user create ann --role operator --file ann.json\n" +
-			"  garrison user create ci --role operator --for 30d",
+			"  garrison user create ci --role operator --valid 30d",
 		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name, q.ValidFor = a[0], durationpb.New(valid)
@@ -127,7 +127,7 @@ command of the user renews the credentials in its file when a third of their lif
 		},
 	}
 	cli.WordVar(c.Flags(), &q.Role, "role", "the `ROLE`")
-	c.Flags().Var(cli.ValueOf(&valid, readDays, showDays), "for",
+	c.Flags().Var(cli.ValueOf(&valid, readDays, showDays), "valid",
 		"validity of the credentials, a `DURATION` such as 90d or 12h; at most 400d")
 	cli.TextVar(c.Flags(), &file, "file", cli.NotEmpty("file"),
 		"write the context to this `FILE`, NAME.json by default")

@@ -82,6 +82,6 @@ func revisionOf(have *instancev1.Instance, q *intentv1.Configure) *apiv1.Refusal
 		Code: code.RevisionChanged,
 		Message: fmt.Sprintf("the own values of %s have revision %d, not %d: %s", have.Agent, last.GetRevision(),
 			q.GetIfRevision(), who),
-		Try: "garrison instance show SERVER " + have.Agent + ", and then the change again",
+		Try: "garrison instance show SERVER " + have.Agent,
 	}
 }

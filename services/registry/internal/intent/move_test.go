@@ -125,7 +125,7 @@ func TestConfigureDoesNotRetryAFailedInstall(t *testing.T) {
 	w.decide("install", installAll().Intent)
 	w.task(w.on(0), notReady)
 	d := w.decide("configure", configure(values{"a": "b"}))
-	if d.Refusal.GetCode() != "NOT_PLACED" || !strings.Contains(d.Refusal.GetTry(), " --set NAME=VALUE") {
+	if d.Refusal.GetCode() != "NOT_PLACED" || !strings.Contains(d.Refusal.GetMessage(), "garrison agent update") {
 		t.Errorf("%v; want NOT_PLACED, and how else the value is set", d.Refusal)
 	}
 }

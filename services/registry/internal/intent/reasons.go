@@ -36,7 +36,7 @@ func newerRuns(have *instancev1.Instance, w want, placed *imagev1.Ref) *apiv1.Re
 	return &apiv1.Refusal{
 		Code:    code.NewerRuns,
 		Message: fmt.Sprintf("%s %s is newer than %s", have.Agent, placed.GetVersion(), w.image.Version),
-		Try:     fmt.Sprintf("garrison up %s@%s --on SELECTOR, to downgrade to it", w.agent, w.image.Version),
+		Try:     fmt.Sprintf("garrison up %s@%s --on SELECTOR", w.agent, w.image.Version),
 	}
 }
 
@@ -44,7 +44,7 @@ func newerRuns(have *instancev1.Instance, w want, placed *imagev1.Ref) *apiv1.Re
 func failedBefore(agent string, i *imagev1.Ref) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code: code.FailedBefore, Message: fmt.Sprintf("%s %s failed there before", agent, i.GetVersion()),
-		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR -m WHY, to try it again", agent, i.GetVersion()),
+		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR -m WHY", agent, i.GetVersion()),
 	}
 }
 
@@ -63,10 +63,10 @@ func failedOnAll(s *blockv1.Suspect, w want, environment string) *apiv1.Refusal 
 func notPlaced(have *instancev1.Instance) *apiv1.Refusal {
 	v := have.GetWanted().GetVersion()
 	return &apiv1.Refusal{
-		Code:    code.NotPlaced,
-		Message: fmt.Sprintf("%s %s is wanted but was never installed there, so nothing runs", have.Agent, v),
-		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR -m WHY, to try it again; when it lacks a value, first "+
-			"garrison agent update %s --set NAME=VALUE", have.Agent, v, have.Agent),
+		Code: code.NotPlaced,
+		Message: fmt.Sprintf("%s %s is wanted but was never installed there, so nothing runs; a value that it lacked "+
+			"is set first, with garrison agent update", have.Agent, v),
+		Try: fmt.Sprintf("garrison up %s@%s --on SELECTOR -m WHY", have.Agent, v),
 	}
 }
 

@@ -183,5 +183,5 @@ func (d *declared[T]) checkRevision(have T, based uint64) error {
 	return fault.Refusef(fault.Conflict, code.RevisionChanged,
 		"%s %q has revision %d, not %d: %s %s at %s", d.noun, have.GetName(), have.GetRevision(), based,
 		have.GetChangedBy(), what, at.AsTime().UTC().Format(time.RFC3339)).
-		Try(fmt.Sprintf("%s show %s, and then the change again", d.command, have.GetName()))
+		Try(fmt.Sprintf("%s show %s", d.command, have.GetName()))
 }

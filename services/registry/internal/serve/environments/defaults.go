@@ -126,7 +126,7 @@ func (a *Defaults) mayInstall(q *registryv1.SetDefaultRequest, p *defaults.Plann
 		return nil
 	}
 	return fault.Refusef(fault.Conflict, code.Frozen, "the default would install %s on %d servers, and %s", q.Agent, n,
-		state.Why).Try(waves + ", which waits or takes --override; garrison env show " + q.Environment)
+		state.Why).Try(waves)
 }
 
 // valueFlags returns the flags that change the values of a default, each after a space. The values stay with the
@@ -324,5 +324,5 @@ func checkDefaultRevision(
 	return fault.Refusef(fault.Conflict, code.RevisionChanged,
 		"the default of agent %q in environment %q has revision %d, not %d: %s set it at %s", agent, environment,
 		have.GetRevision(), based, have.GetActor(), have.GetSetAt().AsTime().UTC().Format(time.RFC3339)).
-		Try("garrison env show " + environment + ", and then the change again")
+		Try("garrison env show " + environment)
 }

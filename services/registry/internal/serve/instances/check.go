@@ -175,11 +175,11 @@ func (c *checking) compare(s *serverv1.Server) bool {
 	return true
 }
 
-// countsExecutor reports whether the executor of a server is compared without an instance: nothing is wanted of it, and
-// what is wrong with it is a difference of its server.
+// countsExecutor reports whether the executor of a server, which has no instance, is counted as an agent: only where
+// it is asked for. Nothing is wanted of it, and what is wrong with it is a difference of its server.
 func (c *checking) countsExecutor(s *serverv1.Server) bool {
 	return c.ask.Scope != registryv1.CheckScope_CHECK_SCOPE_SERVERS &&
-		(c.ask.Agent == "" || c.ask.Agent == view.Executor) && c.api.Records.View.ExecutorByHand(s) != nil
+		c.ask.Agent == view.Executor && c.api.Records.View.ExecutorByHand(s) != nil
 }
 
 // add adds a difference; false when the part has no room for it.

@@ -127,5 +127,5 @@ func checkRevision(name string, have *labelrulev1.LabelRule, based uint64) error
 	}
 	return fault.Refusef(fault.Conflict, code.RevisionChanged,
 		"label rule %q has revision %d, not %d: %s set it at %s", name, have.GetRevision(), based, have.GetSetBy(),
-		have.GetSetAt().AsTime().UTC().Format(time.RFC3339)).Try("garrison label-rule list, and then the change again")
+		have.GetSetAt().AsTime().UTC().Format(time.RFC3339)).Try("garrison label-rule list")
 }

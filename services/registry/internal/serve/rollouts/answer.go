@@ -121,7 +121,7 @@ func approvedWave(r *rolloutv1.Rollout, g gate) (proto.Message, error) {
 		return nil, fault.Refuse(fault.Denied, &apiv1.Refusal{
 			Code: code.ApproverStarted, Component: ledger.Registry, Message: fmt.Sprintf(
 				"%s started rollout %s, and its waves are approved by another", g.actor, r.Id),
-			Try: "garrison rollout approve " + r.Id + ", by another person or program",
+			Try: "another person or program with the role approver",
 		})
 	case !rollouts.NeedsApproval(r, g.wave):
 		return nil, notFit(r, fmt.Sprintf("wave %d waits for no approval", g.wave))

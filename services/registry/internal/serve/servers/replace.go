@@ -75,8 +75,8 @@ func (a *API) checkReplaceable(s *serverv1.Server, force bool) error {
 	case !server.Managed(s):
 		return request.NotFound(selector.NotAlive(s))
 	case !force && s.Presence == serverv1.Presence_PRESENCE_ONLINE && server.Believed(s):
-		return fault.Refusef(fault.Conflict, code.ServerOnline, "server %s (%s) is online, so its machine is not gone",
-			s.Name, s.Id).Try("garrison server replace " + s.Name + " --force, which shuts the present machine out")
+		return fault.Refusef(fault.Conflict, code.ServerOnline, "server %s (%s) is online: a replacement shuts it out",
+			s.Name, s.Id).Try("garrison server replace " + s.Name + " --force")
 	}
 	return nil
 }
