@@ -2,9 +2,11 @@ package allinone
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,11 +27,12 @@ import (
 
 // Rehearsal describes a Garrison that runs, and on whose data this version is to take over.
 type Rehearsal struct {
-	Data       string // its data directory
-	URL        string // of its bus; empty means the garrisond of Data
-	Bus        topology.Bus
-	AllowPlain bool
-	Log        io.Writer
+	Data    string // its data directory
+	URL     string // of its bus; empty means the garrisond of Data
+	TLS     TLS
+	Cluster Members // that it belongs to; none means that it is alone
+	Lazy    bool    // its bus does not sync each write to disk
+	Log     io.Writer
 }
 
 // rehearseWithin bounds a rehearsal. It folds the ledger four times, at tens of thousands of facts a second.
@@ -62,9 +65,10 @@ func Rehearse(ctx context.Context, r Rehearsal) error {
 		}
 		r.URL = "tls://" + strings.TrimSpace(string(address))
 	}
-	p := Provisioning{Data: r.Data, URL: r.URL, AllowPlain: r.AllowPlain, Log: r.Log}
+	p := Provisioning{Data: r.Data, URL: r.URL, AllowPlain: r.TLS.AllowPlain, Log: r.Log}
 	return p.as(ctx, topology.UserRehearsal, func(c *bus.Conn) error {
-		plan, err := bus.NewStreams(c).Topology(ctx, r.Bus)
+		want := topology.Bus{Replicas: max(1, len(r.Cluster)), SyncsAlways: !r.Lazy}
+		plan, err := bus.NewStreams(c).Topology(ctx, want)
 		if err != nil {
 			return fmt.Errorf("the bus: %w", err)
 		}
@@ -73,7 +77,7 @@ func Rehearse(ctx context.Context, r Rehearsal) error {
 	})
 }
 
-// checkData refuses a data directory that this version could not open. It writes nothing.
+// checkData refuses a data directory that this version could not open, with the settings. It changes nothing there.
 func (r Rehearsal) checkData() error {
 	if _, err := checkData(r.Data); err != nil {
 		return err
@@ -81,17 +85,64 @@ func (r Rehearsal) checkData() error {
 	if err := ownsKeys(r.Data); err != nil {
 		return err
 	}
-	if err := trust.CheckAuthority(filepath.Join(r.Data, "trust")); err != nil {
+	g := &Garrison{config: Config{Data: r.Data, Cluster: r.Cluster}}
+	if err := errors.Join(g.checkMembership(), g.checkRoom(), r.openKeys()); err != nil {
 		return err
 	}
 	if _, err := trust.ReadContext(filepath.Join(r.Data, "operator.json")); err != nil {
 		return err
+	}
+	if r.TLS.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(r.TLS.Cert, r.TLS.Key); err != nil {
+			return fmt.Errorf("the certificate of the bus: %w", err)
+		}
 	}
 	reader := trust.ServiceCredentials(filepath.Join(r.Data, "trust"), topology.UserRehearsal)
 	if _, err := os.Stat(reader); err != nil {
 		return fmt.Errorf("the credentials for a rehearsal, which garrisond makes when it starts: %w", err)
 	}
 	return nil
+}
+
+// openKeys opens a copy of the keys: this version would sign anew what the one before signed otherwise.
+func (r Rehearsal) openKeys() (err error) {
+	copied, err := os.MkdirTemp(r.Data, ".rehearsal-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(copied)) }()
+	if err := copyTree(filepath.Join(r.Data, "trust"), copied); err != nil {
+		return err
+	}
+	a, err := trust.OpenAuthority(copied)
+	if err != nil {
+		return err
+	}
+	_, signs := trust.OpenSigner(a.SignerDir())
+	_, issues := trust.OpenIssuer(copied)
+	_, seals := readSecretKey(a)
+	return errors.Join(signs, issues, seals)
+}
+
+// copyTree copies files and directories, for this user alone.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, below), 0o700)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, below), data, 0o600)
+	})
 }
 
 // foldAll folds the ledger for each service, and prints what each finds.

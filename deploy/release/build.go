@@ -42,7 +42,8 @@ func (m *maker) build(ctx context.Context, arch string) error {
 			"-ldflags", "-s -w -X "+stamp+"Version="+m.Version+" -X "+stamp+"Commit="+m.tree.commit,
 			"-o", path, "./cmd/"+p.name)
 		cmd.Dir = filepath.Join(m.Root, p.module)
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GOEXPERIMENT=", "CGO_ENABLED=0", "GOOS=linux",
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOENV=off", "GOFLAGS=",
+			"GOEXPERIMENT=", "CGO_ENABLED=0", "GOOS=linux",
 			"GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off")
 		if _, err := output(cmd); err != nil {
 			return err

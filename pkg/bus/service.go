@@ -54,7 +54,9 @@ type Service struct {
 	methods map[string]protoreflect.MethodDescriptor
 	slots   chan struct{}
 	callers *callers
-	open    atomic.Int64 // requests that were taken and are not answered yet
+	open    atomic.Int64    // requests that were taken and are not answered yet
+	reading context.Context // of the requests that change nothing; it ends when the service stops
+	stop    context.CancelFunc
 
 	mu      sync.Mutex
 	handled map[string]bool // the subjects of the methods with a handler, without the actor
@@ -77,6 +79,7 @@ func (c *Conn) NewService(name, version string, services ...protoreflect.Service
 		conn: c, name: name, version: version, micro: ms, methods: map[string]protoreflect.MethodDescriptor{},
 		slots: make(chan struct{}, callsAtOnce), callers: newCallers(), handled: map[string]bool{},
 	}
+	s.reading, s.stop = context.WithCancel(context.Background())
 	for _, d := range append(services, apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService")) {
 		for i := range d.Methods().Len() {
 			s.methods[string(d.Methods().Get(i).Name())] = d.Methods().Get(i)
@@ -93,12 +96,13 @@ const (
 )
 
 // Close takes no more requests, so that the bus answers at once that there is no receiver and callers repeat them, and
-// waits until those that it has taken are answered.
+// waits until those that it has taken are answered. Questions that wait for something are to be repeated too.
 func (s *Service) Close() {
 	for _, f := range s.onClose {
 		f()
 	}
 	_ = s.micro.Stop()
+	s.stop()
 	_ = s.conn.nc.FlushTimeout(drainWithin) // what came before the bus knew is here now
 	until := time.Now().Add(finishWithin)
 	for quiet := time.Now(); time.Now().Before(until); time.Sleep(quietFor / 4) {
@@ -127,7 +131,11 @@ func Handle[Q, R proto.Message](
 	if have, want := q.ProtoReflect().Descriptor().FullName(), d.Input().FullName(); have != want {
 		return fault.New(fault.Internal, "method %s takes %s, not %s", method, want, have)
 	}
-	answer := func(r micro.Request) { serve(s, r, f, reuse) }
+	from := context.Background()
+	if AccessOf(d) == "read" {
+		from = s.reading
+	}
+	answer := func(r micro.Request) { serve(from, s, r, f, reuse) }
 	s.handle(AccessOf(d), kebab(method))
 	err := s.micro.AddEndpoint(method, micro.HandlerFunc(func(r micro.Request) {
 		s.take(r, answer)
@@ -137,9 +145,9 @@ func Handle[Q, R proto.Message](
 }
 
 func serve[Q, R proto.Message](
-	s *Service, r micro.Request, f func(context.Context, Caller, Q) (R, error), reuse []func(R),
+	ctx context.Context, s *Service, r micro.Request, f func(context.Context, Caller, Q) (R, error), reuse []func(R),
 ) {
-	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	header := map[string][]string(r.Headers())
 	caller := callerOf(topology.ActorOf(r.Subject()), header)
@@ -157,6 +165,9 @@ func serve[Q, R proto.Message](
 	resp, err := f(ctx, caller, q)
 	if errors.Is(err, ErrDryRun) {
 		err, marked = nil, nats.Header{headerDryRun: {"1"}}
+	}
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		err = s.leaving()
 	}
 	if err != nil {
 		s.refuse(r, err)
@@ -178,6 +189,13 @@ func serve[Q, R proto.Message](
 	if err := s.conn.tooLarge(s.answer(r, marked, data), len(data)); err != nil {
 		s.refuse(r, err)
 	}
+}
+
+// leaving refuses a question that the service cannot answer before it stops.
+func (s *Service) leaving() error {
+	return fault.Refuse(fault.Unavailable, &apiv1.Refusal{
+		Code: code.NoAnswer, RetryAfterMs: uint32(absentAfter.Milliseconds()), Message: s.name + " stops; ask again",
+	})
 }
 
 // answers keeps room for answers: a page of a list is 100 KB, which would be garbage with each.

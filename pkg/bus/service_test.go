@@ -295,3 +295,35 @@ func TestAServiceThatStopsFinishesWhatItHasTaken(t *testing.T) {
 	}
 	<-closed
 }
+
+// A question that waits for something does not hold up the stop: it is to be asked again.
+func TestAQuestionThatWaitsEndsWithTheService(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	s, err := b.Dial(t, "registry").NewService("registry", "v1.2.3", registryService)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := make(chan struct{})
+	err = bus.Handle(s, "GetServer", func(
+		ctx context.Context, _ bus.Caller, _ *registryv1.GetServerRequest,
+	) (*registryv1.GetServerResponse, error) {
+		close(taken)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := bus.Call[*registryv1.GetServerResponse](t.Context(), b.Dial(t, "alice"), "registry", getServer,
+			&registryv1.GetServerRequest{Server: "web-1"})
+		answered <- err
+	}()
+	<-taken
+	s.Close()
+	if err := <-answered; !bus.NotSent(err) || !strings.Contains(err.Error(), "stops") {
+		t.Errorf("%v, want that it is to be asked again", err)
+	}
+}

@@ -22,7 +22,7 @@ type Streams struct {
 // NewStreams returns a Streams over a connection, whose user must be topology.UserProvision: any other user is denied
 // what its methods request. The caller closes the connection.
 func NewStreams(conn *Conn) *Streams {
-	js, _ := jetstream.New(conn.nc) // only a wrong option is an error
+	js, _ := jetstream.NewWithAPIPrefix(conn.nc, conn.api) // only a wrong prefix is an error
 	return &Streams{conn, js}
 }
 

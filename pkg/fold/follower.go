@@ -131,7 +131,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 	}
-	return f.save()
+	return errors.Join(f.save(), f.prune())
 }
 
 func ignoreDone(ctx context.Context, err error) error {
@@ -220,7 +220,7 @@ func (f *Follower) apply(c chunk) error {
 	}
 	f.sayReady()
 	if snapshotDue(f.position, f.saved, f.isReady) {
-		if err := f.save(); err != nil {
+		if err := errors.Join(f.save(), f.prune()); err != nil {
 			f.opts.Log.Warn().Err(err).Msg("snapshot not written")
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/format"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
 // snapshotFormat numbers the snapshot file. Whatever the format, the file begins with a
@@ -47,8 +48,8 @@ func setOf(nouns []ledger.Noun) map[ledger.Noun]bool {
 	return hears
 }
 
-// FormatDigest returns a digest of how a view is folded: the layout, the tables, and the
-// descriptors of their records and of the facts that the view folds. Code that folds the
+// FormatDigest returns a digest of how a view is folded: the layout, the contract, the nouns that are known, the
+// tables, and the descriptors of their records and of the facts that the view folds. Code that folds the
 // same facts to other records does not change it; package foldtest notices that.
 func FormatDigest(v View, layout uint32, nouns []ledger.Noun) []byte {
 	return foldDigest(v, layout, setOf(nouns))
@@ -56,13 +57,14 @@ func FormatDigest(v View, layout uint32, nouns []ledger.Noun) []byte {
 
 func foldDigest(v View, layout uint32, hears map[ledger.Noun]bool) []byte {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "layout %d\n", layout)
+	fmt.Fprintf(sum, "layout %d contract %d\n", layout, version.Contract)
 	all := descriptors{}
 	for _, t := range v.Tables() {
 		fmt.Fprintf(sum, "table %s of %s\n", t.Name(), t.record().FullName())
 		all.add(t.record())
 	}
 	for _, k := range ledger.Kinds {
+		fmt.Fprintf(sum, "noun %s\n", k.Noun) // facts of others count as unread, heard or not
 		if hears == nil || hears[k.Noun] {
 			fmt.Fprintf(sum, "fact %s.%s of %s\n", k.Noun, k.Name, k.Body.ProtoReflect().Descriptor().FullName())
 			all.add(k.Body.ProtoReflect().Descriptor())

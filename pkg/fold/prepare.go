@@ -2,9 +2,6 @@ package fold
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -38,13 +35,11 @@ type Prepared struct {
 }
 
 // Prepare folds the ledger up to its present end, and leaves in a directory the snapshot from which this version of the
-// service continues when it starts there. It overwrites no snapshot, and writes nothing else.
+// service continues when it starts there. It overwrites no good snapshot, deletes none, and writes nothing else.
 func Prepare(ctx context.Context, conn *bus.Conn, s Spec, store string) (Prepared, error) {
 	begun, o := time.Now(), s.Options()
 	o.Store = store
 	f := New(conn, s.New(), o)
-	_, err := os.Stat(f.snapshotFile())
-	kept := !errors.Is(err, fs.ErrNotExist)
 	if err := f.begin(ctx); err != nil {
 		return Prepared{}, err
 	}
@@ -54,7 +49,7 @@ func Prepare(ctx context.Context, conn *bus.Conn, s Spec, store string) (Prepare
 			return Prepared{}, err
 		}
 	}
-	if !kept {
+	if loaded == 0 {
 		if err := f.save(); err != nil {
 			return Prepared{}, err
 		}

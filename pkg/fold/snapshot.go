@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -46,34 +47,49 @@ func (f *Follower) save() error {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	f.saved = position
-	return f.prune()
+	return nil
 }
 
-// prune deletes the snapshots of other versions, but for the newest: that of the version before or of the next one.
+// prune deletes the snapshots of other versions, but for the newest: that of the version before or of the next one. It
+// deletes too what a write left that was cut short.
 func (f *Follower) prune() error {
-	all, err := filepath.Glob(filepath.Join(f.opts.Store, f.opts.Service+"-*.view"))
+	if f.opts.Store == "" {
+		return nil
+	}
+	all, err := os.ReadDir(f.opts.Store)
 	if err != nil {
 		return err
 	}
 	var newest string
 	var at time.Time
-	for _, path := range all {
-		if path == f.snapshotFile() {
+	var old []string
+	own := filepath.Base(f.snapshotFile())
+	for _, e := range all {
+		info, err := e.Info()
+		switch {
+		case err != nil || !strings.HasPrefix(e.Name(), f.opts.Service+"-") || strings.HasPrefix(e.Name(), own):
+		case strings.HasSuffix(e.Name(), ".view.tmp") && time.Since(info.ModTime()) > cutShortAfter:
+			old = append(old, e.Name())
+		case !strings.HasSuffix(e.Name(), ".view"):
+		case info.ModTime().After(at):
+			old, newest, at = append(old, newest), e.Name(), info.ModTime()
+		default:
+			old = append(old, e.Name())
+		}
+	}
+	for _, name := range old {
+		if name == "" {
 			continue
 		}
-		older, info := path, fs.FileInfo(nil)
-		if info, err = os.Stat(path); err == nil && info.ModTime().After(at) {
-			older, newest, at = newest, path, info.ModTime()
-		}
-		if older != "" {
-			err = os.Remove(older)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(f.opts.Store, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete the snapshot of an older version: %w", err)
 		}
 	}
 	return nil
 }
+
+// cutShortAfter is when a snapshot that is being written counts as left behind.
+const cutShortAfter = time.Hour
 
 // writeWhole writes a file, whole or not at all, and makes its directory.
 func writeWhole(path string, write func(io.Writer) error) error {
@@ -90,7 +106,7 @@ func writeWhole(path string, write func(io.Writer) error) error {
 		err = tmp.Sync()
 	}
 	if err = errors.Join(err, tmp.Close()); err != nil {
-		return err
+		return errors.Join(err, os.Remove(tmp.Name())) // it may have filled the disk
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return err

@@ -22,12 +22,13 @@ const (
 	AccountGuests     = "GUESTS"
 	AccountLobby      = "LOBBY"
 	AccountOps        = "OPS"
+	AccountRehearsal  = "REHEARSAL" // of the version that does not run yet
 )
 
 // Accounts lists the accounts.
 var Accounts = []string{
 	AccountSystem, AccountCore, AccountRegistry, AccountCatalog, AccountDispatcher, AccountAccess, AccountNodes,
-	AccountGuests, AccountLobby, AccountOps,
+	AccountGuests, AccountLobby, AccountOps, AccountRehearsal,
 }
 
 // The user names of services, of provisioning and of the one that queries the bus.
@@ -39,7 +40,7 @@ const (
 	UserAccessSystem = "access-system" // the service access in SYS: changes accounts, watches and ends connections
 	UserProvision    = "provision"     // declares the streams, at start; in CORE
 	UserSystem       = "system"        // asks the bus how it is set up, at start; in SYS
-	UserRehearsal    = "rehearsal"     // reads the ledger for a version that does not run yet; in CORE
+	UserRehearsal    = "rehearsal"     // reads the ledger for a version that does not run yet
 )
 
 // Services lists the services. Each has an account of its own.
@@ -59,8 +60,10 @@ func AccountOf(user string) string {
 		return AccountDispatcher
 	case UserAccess:
 		return AccountAccess
-	case UserProvision, UserRehearsal:
+	case UserProvision:
 		return AccountCore
+	case UserRehearsal:
+		return AccountRehearsal
 	}
 	return AccountSystem
 }
@@ -70,12 +73,17 @@ const (
 	CoreAPI     = "$JS.API"
 	ServicesAPI = "GARRISON.SERVICES"
 	NodesAPI    = "GARRISON.NODES"
+
+	RehearsalAPI = "GARRISON.REHEARSAL"
 )
 
 // APIOf returns the prefix under which a user of Users sees the JetStream API.
 func APIOf(user string) string {
 	if slices.Contains(Services, user) {
 		return ServicesAPI
+	}
+	if user == UserRehearsal {
+		return RehearsalAPI
 	}
 	return CoreAPI
 }
@@ -124,7 +132,24 @@ var Exports = slices.Concat(
 		{From: AccountNodes, To: AccountOps, Subject: LogReadSubjects},
 	},
 	exportsOf(UserRegistry), exportsOf(UserCatalog), exportsOf(UserDispatcher), exportsOf(UserAccess),
+	rehearsalExports(),
 )
+
+// rehearsalExports lists what a rehearsal may ask. In CORE, an answer could be sent to any subject there.
+func rehearsalExports() []Export {
+	out := []Export{
+		{From: AccountCore, To: AccountRehearsal, Subject: TailSubject, Stream: true},
+		calls(AccountRehearsal, RehearsalAPI, "DIRECT.GET."+Ledger),
+		call(AccountRehearsal, RehearsalAPI, "STREAM.INFO."+oldDeadLetter),
+	}
+	for _, s := range Streams(1) {
+		out = append(out, call(AccountRehearsal, RehearsalAPI, "STREAM.INFO."+s.Name))
+	}
+	for _, c := range AllConsumers {
+		out = append(out, call(AccountRehearsal, RehearsalAPI, "CONSUMER.INFO."+c.Stream+"."+c.Durable))
+	}
+	return out
+}
 
 // call exports a call of the JetStream API under the other account's prefix.
 func call(to, prefix, subject string) Export {

@@ -111,12 +111,14 @@ func ServicePermissions(user string) Permissions {
 		p.Publish = []string{CoreAPI + ".>", SnapshotSubjects, MovedSubjects}
 		p.Subscribe = append(p.Subscribe, TailSubject)
 		return p
-	case UserRehearsal: // it may read, and nothing else
-		p.Publish = []string{
-			CoreAPI + ".STREAM.INFO.*", CoreAPI + ".CONSUMER.INFO.*.*", CoreAPI + ".DIRECT.GET." + Ledger,
-			CoreAPI + ".DIRECT.GET." + Ledger + ".>",
+	case UserRehearsal:
+		for _, e := range rehearsalExports() {
+			if e.Stream {
+				p.Subscribe = append(p.Subscribe, e.Name())
+			} else {
+				p.Publish = append(p.Publish, e.Name())
+			}
 		}
-		p.Subscribe = append(p.Subscribe, TailSubject)
 		return p
 	case UserSystem:
 		p.Publish = []string{SystemSettings}

@@ -71,7 +71,7 @@ func OpenAuthority(dir string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := kept.check(dir); err != nil {
+	if err := kept.signed().Check("the authority in " + dir); err != nil {
 		return nil, err
 	}
 	if kept.signed().Newer() {
@@ -100,21 +100,10 @@ func OpenAuthority(dir string) (*Authority, error) {
 	return a, writeFile(a.path("authority.json"), data)
 }
 
-// CheckAuthority refuses an authority that this program could not open. It writes nothing.
-func CheckAuthority(dir string) error {
-	kept, err := (&Authority{dir: dir}).readPublic()
-	if err != nil {
-		return err
-	}
-	return kept.check(dir)
-}
-
 // signed returns the numbers of the topology whose permissions are signed.
 func (p Public) signed() topology.Numbers {
 	return topology.Numbers{Number: p.Topology, Floor: p.TopologyFloor}
 }
-
-func (p Public) check(dir string) error { return p.signed().Check("the authority in " + dir) }
 
 // readPublic reads authority.json; the result is empty if there is no authority yet.
 func (a *Authority) readPublic() (p Public, err error) {

@@ -111,7 +111,7 @@ func (a *Access) Run(ctx context.Context) error {
 	return rungroup.Run(ctx,
 		rungroup.Part{Name: "writer", Run: a.writer.Run, Base: true},
 		rungroup.Part{Name: "view", Run: a.follower.Run, Base: true},
-		rungroup.Part{Name: "accounts", Run: a.follower.WhenReady(a.pusher.run)},
+		rungroup.Part{Name: "accounts", Run: a.follower.WhenReady(a.pusher.run), Base: true},
 		rungroup.Part{Name: "connections", Run: a.connections.run},
 		rungroup.Part{Name: "floods", Run: a.floods.run},
 		rungroup.Part{Name: "api", Run: a.follower.WhenReady(a.serve)},

@@ -124,7 +124,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 	return rungroup.Run(ctx,
 		rungroup.Part{Name: "writer", Run: c.writer.Run, Base: true},
 		rungroup.Part{Name: "view", Run: c.follower.Run, Base: true},
-		rungroup.Part{Name: "content checks", Run: c.content.checks.run},
+		rungroup.Part{Name: "content checks", Run: c.content.checks.run, Base: true},
 		rungroup.Part{Name: "downloads", Run: c.follower.WhenReady(c.download.run)},
 		rungroup.Part{Name: "promotions", Run: c.follower.WhenReady(c.promote.run)},
 		rungroup.Part{Name: "api", Run: c.follower.WhenReady(c.serve)},

@@ -290,8 +290,7 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		})
 	case "rehearse":
 		return allinone.Rehearse(ctx, allinone.Rehearsal{
-			Data: f.data, URL: f.url, AllowPlain: f.tls.AllowPlain, Log: stdout,
-			Bus: topology.Bus{Replicas: max(1, len(f.cluster)), SyncsAlways: !f.lazy},
+			Data: f.data, URL: f.url, TLS: f.tls, Cluster: f.cluster, Lazy: f.lazy, Log: stdout,
 		})
 	case "export-keys":
 		return allinone.ExportKeys(allinone.Sharing{Data: f.data, File: f.file, Log: stdout})
@@ -313,6 +312,11 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 			AllowPlain: f.tls.AllowPlain, Log: stdout,
 		})
 	}
+	return runHere(ctx, f, stdout, stderr)
+}
+
+// runHere runs a whole Garrison until ctx is done, and again when its bus has to be restarted.
+func runHere(ctx context.Context, f flags, stdout, stderr io.Writer) error {
 	log, err := logs.New(stderr, "", f.level)
 	if err != nil {
 		return err

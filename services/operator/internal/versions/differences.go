@@ -67,13 +67,13 @@ func clientDiffers(rows []row) []string {
 	return out
 }
 
-// executorsAhead returns the executors that are newer than every service: they may report what no service knows.
+// executorsAhead returns the executors that are newer than a service: they may report what it does not know.
 func executorsAhead(rows []row) []string {
 	of := slices.Sorted(maps.Keys(serviceVersions(rows)))
 	var out []string
 	for _, r := range rows {
-		notNewer := func(service string) bool { return !version.Newer(r.Version, service) }
-		if r.Kind == kindExecutor && len(of) > 0 && !slices.ContainsFunc(of, notNewer) {
+		newer := func(service string) bool { return version.Newer(r.Version, service) }
+		if r.Kind == kindExecutor && slices.ContainsFunc(of, newer) {
 			out = append(out, fmt.Sprintf("%s with executor %s, newer than the services (%s): upgrade these first",
 				output.Plural(r.Count, "server"), r.Version, strings.Join(of, " and ")))
 		}

@@ -125,7 +125,7 @@ func (l *Lookup) reaching(ctx context.Context, id string, floor uint64) (recorde
 	var d recorded
 	for _, m := range found {
 		f, err := ledger.Decode(m.Subject, m.Header, m.Data, m.Sequence)
-		if err != nil {
+		if f.Body == nil { // what is known of a newer version's fact is enough
 			return recorded{}, fault.New(fault.Internal, "read intent %s: %w", id, err)
 		}
 		if after, fit := intentnoun.Apply(d.record, f); fit {
