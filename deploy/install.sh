@@ -17,10 +17,10 @@ fail() {
   exit 1
 }
 
-keys='' unsigned=''
+keys='' keyed='' unsigned=''
 while :; do
   case ${1:-} in
-  --keys) [ $# -ge 2 ] || usage; keys=$2; shift 2 ;;
+  --keys) [ $# -ge 2 ] || usage; keys=$2 keyed=1; shift 2 ;;
   --unsigned) unsigned=1; shift ;;
   -*) usage ;;
   *) break ;;
@@ -41,18 +41,26 @@ aarch64 | arm64) deb=arm64 rpm=aarch64 ;;
 *) fail "there are no packages for $(uname -m), only for x86_64 and aarch64" ;;
 esac
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+clean() { # leaves nothing that was fetched, or copied beside its place
+  if [ -s "$work/files" ]; then
+    while read -r file; do rm -f "$file.garrison-new"; done <"$work/files"
+  fi
+  rm -rf "$work"
+}
+trap clean EXIT
 trap 'exit 1' HUP INT TERM
 
 get() { # fetches a file of the release
   case $source in
   http://* | https://*)
-    if command -v curl >/dev/null; then
-      curl -fsSL --retry 3 --connect-timeout 30 --speed-limit 1000 --speed-time 60 -o "$work/$1" "$source/$1"
+    if command -v curl >/dev/null; then # from https to nothing else
+      case $source in https://*) protocols='=https' ;; *) protocols='=http,https' ;; esac
+      curl -fsSL --proto-redir "$protocols" --retry 3 --connect-timeout 30 --speed-limit 1000 --speed-time 60 \
+        -o "$work/$1" "$source/$1"
     else
       wget -q -T 60 -t 3 -O "$work/$1" "$source/$1"
     fi ;;
-  *) cp "$source/$1" "$work/$1" ;;
+  *) cp "$source/$1" "$work/$1" 2>/dev/null ;;
   esac
 }
 signed() { # reports whether a key of $work/keys signed the checksums
@@ -60,23 +68,22 @@ signed() { # reports whether a key of $work/keys signed the checksums
   for key in $(cat "$work/keys"); do
     # A public key is a byte for its kind, the key, and two bytes of checksum. openssl wants a header before the key.
     { printf '\060\052\060\005\006\003\053\145\160\003\041\000' &&
-      printf %s "$key" | base32 -d | tail -c +2 | head -c 32; } >"$work/key"
+      printf %s "$key" | base32 -d 2>/dev/null | tail -c +2 | head -c 32; } >"$work/key"
     openssl pkeyutl -verify -pubin -keyform DER -inkey "$work/key" -rawin -in "$work/text" \
       -sigfile "$work/SHA256SUMS.sig" >/dev/null 2>&1 && return
   done
   return 1
 }
 check() {
-  if [ -n "$keys" ]; then
-    cp "$keys" "$work/keys" || fail "cannot read $keys"
+  if [ -n "$keyed" ]; then
+    cp "$keys" "$work/keys" 2>/dev/null && [ -s "$work/keys" ] || fail "${keys:-the file of --keys} holds no key"
   else
     cat /usr/share/garrison/release-keys/* >"$work/keys" 2>/dev/null || true
   fi
   if [ -n "$unsigned" ]; then
     echo "the signature is not checked: --unsigned"
   elif [ ! -s "$work/keys" ]; then
-    case $source in http://*) fail "plain http needs --keys FILE, or use https" ;; esac
-    echo "the signature is not checked: no release keys are known here; pass --keys FILE"
+    fail "no release keys are known here: pass --keys FILE, or --unsigned to install without a check"
   else
     command -v openssl >/dev/null && command -v base32 >/dev/null || fail "the signature needs openssl 3 and base32"
     get SHA256SUMS.sig || fail "$source is not signed; to install it all the same, pass --unsigned"
@@ -93,6 +100,10 @@ elif rpm -q rpm >/dev/null 2>&1; then
 else
   kind=archive
 fi
+older() { # reports whether a version precedes another one; what follows a hyphen is before the release
+  first=$(printf '%s\n%s\n' "$1" "$2" | sed 's/-/~/' | sort -V | head -n 1)
+  [ "$1" != "$2" ] && [ "$first" = "$(echo "$1" | sed 's/-/~/')" ]
+}
 word='[0-9][0-9A-Za-z.~+-]*'
 for package in "$@"; do
   case $kind in
@@ -107,10 +118,16 @@ for package in "$@"; do
   if [ $kind = deb ]; then
     new=${file#*_} && new=${new%_*}
     have=$(dpkg-query -W -f '${db:Status-Status} ${Version}' "$package" 2>/dev/null) || have=''
-    case $have in "installed "*)
+    case $have in "config-files "* | "not-installed "*) ;; *" "?*)
       ! dpkg --compare-versions "${have#* }" gt "$new" ||
         fail "$package ${have#* } is newer than $new; to go back all the same, give the file to dpkg -i" ;;
     esac
+  fi
+  if [ $kind = archive ]; then
+    new=${file#"$package"-} && new=${new%-linux-*} && program=${package#garrison-}
+    have=$("$program" --version 2>/dev/null | sed -n 's/^[a-z]* v\{0,1\}\([0-9][^ ]*\).*/\1/p') || have=''
+    [ -z "$have" ] || ! older "$new" "$have" ||
+      fail "$package $have is newer than $new; to go back all the same, unpack the archive"
   fi
   mkdir -p "$work/$kind" && mv "$work/$file" "$work/$kind/"
 done
@@ -122,7 +139,10 @@ archive)
   mkdir "$work/tree"
   for file in "$work"/archive/*; do tar -C "$work/tree" -xzf "$file"; done
   # Each file is written beside its place first, so that a full disk changes nothing, and programs that run keep theirs.
-  (cd "$work/tree" && find . -type f) | cut -c2- >"$work/files"
+  (cd "$work/tree" && find . -type f) | cut -c2- | while read -r file; do
+    case $file in /etc/*) [ ! -e "$file" ] || continue ;; esac # settings that are there stay
+    echo "$file"
+  done >"$work/files"
   while read -r file; do
     mkdir -p "${file%/*}" && cp "$work/tree$file" "$file.garrison-new"
   done <"$work/files"

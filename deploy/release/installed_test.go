@@ -211,8 +211,11 @@ func TestInstalledByTheInstaller(t *testing.T) {
 	bad(keys+damaged+" garrison", "is damaged")
 	bad(keys+unsigned+" garrison", "is not signed")
 	bad("--keys "+m.bench+"/c.pub "+m.bench+"/1 garrison", "no key in")
-	bad("--keys /nonexistent "+m.bench+"/1 garrison", "cannot read")
-	bad(server.URL+"/1 garrison", "plain http")
+	bad("--keys /nonexistent "+m.bench+"/1 garrison", "holds no key")
+	bad("--keys '' "+m.bench+"/1 garrison", "holds no key")
+	bad("--keys /dev/null "+m.bench+"/1 garrison", "holds no key")
+	bad(server.URL+"/1 garrison", "no release keys are known")
+	bad(unsigned+" garrison", "no release keys are known")
 	if _, err := exec.LookPath("garrison"); err == nil {
 		t.Fatal("a refused release was installed")
 	}
@@ -232,6 +235,7 @@ func TestInstalledByTheInstaller(t *testing.T) {
 	m.sh("mv /usr/bin/dpkg-query /usr/bin/rpm /root/ || true") // a machine without both
 	good(keys+m.bench+"/1 garrison garrisond", " 0.1.0-local")
 	good(m.bench+"/2 garrison garrisond", " 0.2.0-local")
+	bad(m.bench+"/1 garrison", "is newer than 0.1.0")
 	m.sh("test -z \"$(find / -xdev -name '*.garrison-new')\"; systemctl start garrisond; garrison whoami")
 	m.sh(`systemctl stop garrisond; for a in ` + m.bench + `/2/*.tar.gz; do tar -tzf $a | sed s:^:/: | xargs rm -f; done
 		for p in dpkg-query rpm; do [ ! -e /root/$p ] || mv /root/$p /usr/bin/; done`)
