@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -73,11 +72,9 @@ func WriteBackup(ctx context.Context, b Backup) (err error) {
 		return err
 	}
 	if b.URL == "" {
-		kept, err := os.ReadFile(filepath.Join(b.Data, "address"))
-		if err != nil {
-			return fmt.Errorf("no address in the data directory; pass --url for a bus of its own: %w", err)
+		if b.URL, err = urlOf(ctx, b.Data); err != nil {
+			return err
 		}
-		b.URL = "tls://" + strings.TrimSpace(string(kept))
 	}
 	if err := ownsKeys(b.Data); err != nil {
 		return err

@@ -97,6 +97,20 @@ func (g *Garrison) waitServices(ctx context.Context) error {
 	return nil
 }
 
+// urlOf returns the URL of the garrisond that runs with a data directory. The address in a copy of the directory is
+// that of another one.
+func urlOf(ctx context.Context, data string) (string, error) {
+	kept, err := os.ReadFile(filepath.Join(data, "address"))
+	if err != nil {
+		return "", fmt.Errorf("no address in the data directory; pass --url for a bus of its own: %w", err)
+	}
+	if free, err := lock(filepath.Join(data, "lock")); err == nil {
+		_ = free.Close()
+		return "", fmt.Errorf("no garrisond runs with the data directory %s; start it first", data)
+	}
+	return "tls://" + strings.TrimSpace(string(kept)), HealthOf(ctx, data)
+}
+
 // HealthOf reports, as a nil error, that the garrisond of a data directory serves clients: it opens its port once every
 // service answers, and ends when one of them fails.
 func HealthOf(ctx context.Context, data string) error {

@@ -56,14 +56,10 @@ func Rehearse(ctx context.Context, r Rehearsal) error {
 	}
 	fmt.Fprintf(r.Log, "data: %s is as this version expects it\n", r.Data)
 	if r.URL == "" {
-		if err := HealthOf(ctx, r.Data); err != nil {
+		var err error
+		if r.URL, err = urlOf(ctx, r.Data); err != nil {
 			return err
 		}
-		address, err := os.ReadFile(filepath.Join(r.Data, "address"))
-		if err != nil {
-			return fmt.Errorf("no address in the data directory; pass --url for a bus of its own: %w", err)
-		}
-		r.URL = "tls://" + strings.TrimSpace(string(address))
 	}
 	p := Provisioning{Data: r.Data, URL: r.URL, AllowPlain: r.TLS.AllowPlain, Log: r.Log}
 	return p.as(ctx, topology.UserRehearsal, func(c *bus.Conn) error {

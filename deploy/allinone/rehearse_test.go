@@ -3,6 +3,7 @@ package allinone
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,7 +154,7 @@ func TestARehearsalSaysWhatItLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Close()
-	if _, err := rehearsed(t, data); err == nil || !strings.Contains(err.Error(), "it is not running") {
+	if _, err := rehearsed(t, data); err == nil || !strings.Contains(err.Error(), "no garrisond runs") {
 		t.Errorf("nothing runs: %v", err)
 	}
 	for _, file := range []string{"secrets.key", "keys/operator.seed"} {
@@ -165,7 +166,7 @@ func TestARehearsalSaysWhatItLacks(t *testing.T) {
 		if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := rehearsed(t, data); err == nil || strings.Contains(err.Error(), "it is not running") {
+		if _, err := rehearsed(t, data); err == nil || strings.Contains(err.Error(), "no garrisond runs") {
 			t.Errorf("with a damaged %s: %v", file, err)
 		}
 		if err := os.WriteFile(path, kept, 0o600); err != nil {
@@ -183,5 +184,22 @@ func TestARehearsalSaysWhatItLacks(t *testing.T) {
 	}
 	if _, err := rehearsed(t, t.TempDir()); err == nil {
 		t.Error("an empty directory was taken")
+	}
+}
+
+// A copy of a data directory names the address of the first one, which must not be taken for it.
+func TestACopyOfADataDirectoryIsNotTheOneThatRuns(t *testing.T) {
+	t.Parallel()
+	data, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
+	serves(t, data)
+	if err := copyTree(data, copied); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rehearsed(t, copied); err == nil || !strings.Contains(err.Error(), "no garrisond runs with") {
+		t.Errorf("rehearsed: %v", err)
+	}
+	err := WriteBackup(t.Context(), Backup{Data: copied, File: filepath.Join(t.TempDir(), "backup"), Log: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "no garrisond runs with") {
+		t.Errorf("backed up: %v", err)
 	}
 }
