@@ -244,3 +244,33 @@ func TestABusWithANewerContractInForceIsNotFollowed(t *testing.T) {
 		t.Errorf("%v, want TOPOLOGY_TOO_NEW", err)
 	}
 }
+
+// A version that is prepared leaves its snapshot beside those that are there: the one that runs, and another one that
+// was prepared.
+func TestWhatIsPreparedDeletesNoSnapshot(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	dir := t.TempDir()
+	f, stop := h.follow(newCounting(), fold.Options{Store: dir, Layout: 1})
+	h.wait(f, h.queue("a", 10))
+	stop()
+	for layout := uint32(2); layout < 5; layout++ {
+		spec := fold.Spec{Service: "test", Layout: layout, New: func() fold.View { return newCounting() }}
+		found, err := fold.Prepare(t.Context(), h.conn, spec, dir)
+		if err != nil || found.Folded != 10 {
+			t.Fatalf("prepared %+v (%v), want ten facts folded", found, err)
+		}
+		if again, err := fold.Prepare(t.Context(), h.conn, spec, dir); err != nil || again.Folded != 0 {
+			t.Errorf("prepared again %+v (%v), want its snapshot used", again, err)
+		}
+	}
+	if all, err := filepath.Glob(filepath.Join(dir, "*.view")); err != nil || len(all) != 4 {
+		t.Errorf("%d snapshots (%v), want those of four versions", len(all), err)
+	}
+	v := newCounting()
+	if _, stop := h.follow(v, fold.Options{Store: dir, Layout: 1}); !v.loaded {
+		t.Error("the one that runs does not find its snapshot again")
+	} else {
+		stop()
+	}
+}
