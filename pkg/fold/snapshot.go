@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,36 +57,33 @@ func (f *Follower) prune() error {
 	if f.opts.Store == "" {
 		return nil
 	}
-	all, err := os.ReadDir(f.opts.Store)
-	if err != nil {
-		return err
-	}
-	var newest string
-	var at time.Time
-	var old []string
-	own := filepath.Base(f.snapshotFile())
-	for _, e := range all {
-		info, err := e.Info()
-		switch {
-		case err != nil || !strings.HasPrefix(e.Name(), f.opts.Service+"-") || strings.HasPrefix(e.Name(), own):
-		case strings.HasSuffix(e.Name(), ".view.tmp") && time.Since(info.ModTime()) > cutShortAfter:
-			old = append(old, e.Name())
-		case !strings.HasSuffix(e.Name(), ".view"):
-		case info.ModTime().After(at):
-			old, newest, at = append(old, newest), e.Name(), info.ModTime()
-		default:
-			old = append(old, e.Name())
-		}
-	}
+	old, err := f.outdated()
 	for _, name := range old {
-		if name == "" {
-			continue
-		}
 		if err := os.Remove(filepath.Join(f.opts.Store, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete the snapshot of an older version: %w", err)
 		}
 	}
-	return nil
+	return err
+}
+
+// outdated returns the files that prune deletes.
+func (f *Follower) outdated() (old []string, err error) {
+	all, err := os.ReadDir(f.opts.Store)
+	own, newest, at := filepath.Base(f.snapshotFile()), "", time.Time{}
+	for _, e := range all {
+		info, err := e.Info()
+		if err != nil || !strings.HasPrefix(e.Name(), f.opts.Service+"-") || strings.HasPrefix(e.Name(), own) {
+			continue
+		}
+		switch {
+		case strings.HasSuffix(e.Name(), ".view") && info.ModTime().After(at):
+			old, newest, at = append(old, newest), e.Name(), info.ModTime()
+		case strings.HasSuffix(e.Name(), ".view"),
+			strings.HasSuffix(e.Name(), ".view.tmp") && time.Since(info.ModTime()) > cutShortAfter:
+			old = append(old, e.Name())
+		}
+	}
+	return slices.DeleteFunc(old, func(name string) bool { return name == "" }), err
 }
 
 // cutShortAfter is when a snapshot that is being written counts as left behind.
