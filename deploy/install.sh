@@ -125,7 +125,8 @@ for package in "$@"; do
   fi
   if [ $kind = archive ]; then
     new=${file#"$package"-} && new=${new%-linux-*} && program=${package#garrison-}
-    have=$("$program" --version 2>/dev/null | sed -n 's/^[a-z]* \(version \)\{0,1\}v\{0,1\}\([0-9][^ ]*\).*/\2/p') || have=''
+    have=$("$program" --version 2>/dev/null |
+      sed -n 's/^[a-z]* \(version \)\{0,1\}v\{0,1\}\([0-9][^ ]*\).*/\2/p') || have=''
     [ -z "$have" ] || ! older "$new" "$have" ||
       fail "$package $have is newer than $new; to go back all the same, unpack the archive"
   fi
