@@ -57,7 +57,7 @@ func (f *Follower) prune() error {
 	if f.opts.Store == "" {
 		return nil
 	}
-	old, err := f.outdated()
+	old, err := outdated(f.opts.Store, f.opts.Service, filepath.Base(f.snapshotFile()))
 	for _, name := range old {
 		if err := os.Remove(filepath.Join(f.opts.Store, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete the snapshot of an older version: %w", err)
@@ -66,13 +66,13 @@ func (f *Follower) prune() error {
 	return err
 }
 
-// outdated returns the files that prune deletes.
-func (f *Follower) outdated() (old []string, err error) {
-	all, err := os.ReadDir(f.opts.Store)
-	own, newest, at := filepath.Base(f.snapshotFile()), "", time.Time{}
+// outdated returns the files in a directory that prune deletes for a service whose version has the snapshot own.
+func outdated(dir, service, own string) (old []string, err error) {
+	all, err := os.ReadDir(dir)
+	newest, at := "", time.Time{}
 	for _, e := range all {
 		info, err := e.Info()
-		if err != nil || !strings.HasPrefix(e.Name(), f.opts.Service+"-") || strings.HasPrefix(e.Name(), own) {
+		if err != nil || !strings.HasPrefix(e.Name(), service+"-") || strings.HasPrefix(e.Name(), own) {
 			continue
 		}
 		switch {
