@@ -28,15 +28,7 @@ func exchange[R proto.Message](
 	if err != nil {
 		return zero, fault.New(fault.Internal, "write request: %w", err)
 	}
-	ask := &nats.Msg{Subject: subject, Data: data}
-	id, _ := ctx.Value(requestID{}).(string)
-	why, _ := ctx.Value(note{}).(string)
-	if id+why != "" {
-		ask.Header = nats.Header{ledger.HeaderRequest: {id}, ledger.HeaderNote: {why}}
-	}
-	if IsDryRun(ctx) {
-		ask.Header = nats.Header{headerDryRun: {"1"}}
-	}
+	ask := &nats.Msg{Subject: subject, Data: data, Header: headerOf(ctx)}
 	m, err := c.nc.RequestMsgWithContext(ctx, ask)
 	if err != nil {
 		return zero, unanswered(err)
@@ -52,6 +44,23 @@ func exchange[R proto.Message](
 		return r, ErrDryRun
 	}
 	return r, nil
+}
+
+// headerOf returns what a context says about its calls, or nil.
+func headerOf(ctx context.Context) nats.Header {
+	h := nats.Header{}
+	id, _ := ctx.Value(requestID{}).(string)
+	why, _ := ctx.Value(note{}).(string)
+	if id+why != "" {
+		h[ledger.HeaderRequest], h[ledger.HeaderNote] = []string{id}, []string{why}
+	}
+	if IsDryRun(ctx) {
+		h[headerDryRun] = []string{"1"}
+	}
+	if len(h) == 0 {
+		return nil
+	}
+	return h
 }
 
 // rollCallMost bounds the answers to one roll call.

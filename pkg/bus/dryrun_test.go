@@ -9,6 +9,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -39,6 +40,24 @@ func TestADryRunReachesTheHandlerAndStoresNothing(t *testing.T) {
 	}
 	if err := ask(t.Context(), "other"); err != nil || endOf(t, c) != 1 {
 		t.Errorf("without a dry run: %v, %d messages are stored", err, endOf(t, c))
+	}
+}
+
+func TestADryRunSaysWhyAsAnyOtherCall(t *testing.T) {
+	t.Parallel()
+	var c *bus.Conn
+	heard, request, dry := "", "", false
+	c = serving(t, func(
+		ctx context.Context, who bus.Caller, _ *registryv1.GetServerRequest,
+	) (*registryv1.GetServerResponse, error) {
+		heard, request, dry = who.Note, who.Request, bus.IsDryRun(ctx)
+		return &registryv1.GetServerResponse{}, nil
+	})
+	id := ident.New()
+	ctx := bus.AsRequest(bus.WithNote(bus.WithDryRun(t.Context()), "OPS-8"), id)
+	_, err := bus.Call[*registryv1.GetServerResponse](ctx, c, "registry", getServer, &registryv1.GetServerRequest{})
+	if err != nil || heard != "OPS-8" || request != bus.RequestOf(c.Name(), id) || !dry {
+		t.Errorf("%v: the handler heard %q as request %q, dry %t", err, heard, request, dry)
 	}
 }
 

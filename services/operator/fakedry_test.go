@@ -12,8 +12,11 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
-// dryAnswer is what a service answers to a call of a dry run that it would carry out.
+// dryAnswer is what a service answers to a call of a dry run that it would carry out, or refuse.
 func dryAnswer[R proto.Message](q proto.Message) (r R, err error) {
+	if q, ok := q.(*registryv1.QuarantineServerRequest); ok && q.GetServer() == web2 {
+		return r, web2Revoked()
+	}
 	if put, ok := q.(*registryv1.PutRecordRequest); ok {
 		if rule := put.GetRecord().GetLabelRule(); rule != nil {
 			rule.Matches = 2 // each matches two servers

@@ -30,15 +30,16 @@ func (f *fakes) standings(t testing.TB, s *bus.Service) {
 	handle(t, f, s, "QuarantineServer",
 		func(q *registryv1.QuarantineServerRequest) (*registryv1.QuarantineServerResponse, error) {
 			if q.GetServer() == web2 {
-				return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
-					Code: "SERVER_REVOKED", Message: "the credentials of server web-2 are revoked",
-				})
+				return nil, web2Revoked()
 			}
 			now := stand(q.GetServer(), serverv1.Standing_STANDING_QUARANTINED, q.GetReason())
 			return &registryv1.QuarantineServerResponse{Server: now}, nil
 		})
 	handle(t, f, s, "ReleaseServer",
 		func(q *registryv1.ReleaseServerRequest) (*registryv1.ReleaseServerResponse, error) {
+			if q.GetServer() == web2 { // it was not quarantined
+				return &registryv1.ReleaseServerResponse{Server: servers()[1]}, nil
+			}
 			return &registryv1.ReleaseServerResponse{
 				Server: stand(q.GetServer(), serverv1.Standing_STANDING_ENROLLED, ""),
 			}, nil
@@ -60,6 +61,12 @@ func (f *fakes) standings(t testing.TB, s *bus.Service) {
 				Server: stand(q.GetServer(), serverv1.Standing_STANDING_REVOKED, q.GetReason()),
 			}, nil
 		})
+}
+
+func web2Revoked() error {
+	return fault.Refuse(fault.Conflict, &apiv1.Refusal{
+		Code: "SERVER_REVOKED", Message: "the credentials of server web-2 are revoked",
+	})
 }
 
 // stand returns a server with another standing.

@@ -44,6 +44,7 @@ type Env struct {
 	DryRun      bool                    // --dry-run
 	would       *atomic.Pointer[string] // what the dry run would do
 	question    string                  // what is asked before something is destroyed
+	note        string                  // why something is done, when no request has a place for it
 	empty       string                  // what a list says that has no rows
 	ContextName string                  // --context
 	Color       string                  // --color

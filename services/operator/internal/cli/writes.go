@@ -62,7 +62,8 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 		c.SetContext(client.WithDryRun(c.Context()))
 	}
 	if _, ok := c.Annotations[carries]; ok && c.Flags().Changed(noteFlag) {
-		c.SetContext(client.WithNote(c.Context(), c.Flags().Lookup(noteFlag).Value.String()))
+		env.note = c.Flags().Lookup(noteFlag).Value.String()
+		c.SetContext(client.WithNote(c.Context(), env.note))
 	}
 	yes, _ := c.Flags().GetBool(yesFlag)
 	if _, ok := c.Annotations[destroys]; ok && !yes && !env.DryRun && IsTerminal(env.In) {
@@ -75,6 +76,9 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Message) error {
 	if env.DryRun {
 		text := sentence(name, request, present(ctx, env, request))
+		if env.note != "" {
+			text += ", because: " + env.note
+		}
 		env.would.Store(&text)
 		return nil
 	}

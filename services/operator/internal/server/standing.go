@@ -1,13 +1,17 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/display"
@@ -23,6 +27,7 @@ type standingVerb struct {
 	short, long string
 	suggest     []string
 	next        string // the command that takes it back, before the servers
+	unchanged   string // what a server is that keeps its standing; "" where the standing does not tell
 	shutsOut    bool   // so that it needs --at-once for many servers
 	ask         func(ctx context.Context, env *cli.Env, server, reason string) (display.Server, error)
 }
@@ -39,7 +44,8 @@ type standingFlags struct {
 func quarantineCommand(env *cli.Env) *cobra.Command {
 	return standingVerb{
 		name: "quarantine", past: "quarantined", next: "garrison server release", shutsOut: true,
-		short: "Shut servers out until they are released.",
+		unchanged: "quarantined already",
+		short:     "Shut servers out until they are released.",
 		long: `Shut servers out until they are released: the bus drops their connections and refuses new ones, what they
 report does not count, and nothing new is sent to them. Their agents keep running as they are. garrison server release
 ends it, and the servers converge again.`,
@@ -55,7 +61,8 @@ ends it, and the servers converge again.`,
 func releaseCommand(env *cli.Env) *cobra.Command {
 	return standingVerb{
 		name: "release", past: "released", next: "garrison server quarantine",
-		short: "End the quarantine of servers.",
+		unchanged: "not quarantined",
+		short:     "End the quarantine of servers.",
 		long: `End the quarantine of servers: the bus lets them in again with the credentials that they have, and they
 converge to what is wanted.`,
 		suggest: []string{"unblock", "unban", "resume"},
@@ -116,7 +123,7 @@ func (v standingVerb) run(ctx context.Context, env *cli.Env, f *standingFlags, n
 	if v.shutsOut {
 		wide = work.CheckWidth(v.name, len(found), f.atOnce)
 	}
-	if f.dryRun {
+	if f.dryRun && wide != nil {
 		env.Say("%s would be %s", output.Plural(len(found), "server"), v.past)
 		err := output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: found}, found)
 		return cli.FirstError(err, wide)
@@ -124,29 +131,49 @@ func (v standingVerb) run(ctx context.Context, env *cli.Env, f *standingFlags, n
 	if wide != nil {
 		return wide
 	}
-	for _, s := range found {
-		env.Say("server %s (%s), %s", s.GetName(), s.GetId(), display.ServerState(s))
+	if !f.dryRun {
+		for _, s := range found {
+			env.Say("server %s (%s), %s", s.GetName(), s.GetId(), display.ServerState(s))
+		}
+		question := strings.ToUpper(v.name[:1]) + v.name[1:] + " " + output.Plural(len(found), "server") + "?"
+		if err := env.Confirm(ctx, f.yes, question); err != nil {
+			return err
+		}
 	}
-	question := strings.ToUpper(v.name[:1]) + v.name[1:] + " " + output.Plural(len(found), "server") + "?"
-	if err := env.Confirm(ctx, f.yes, question); err != nil {
-		return err
-	}
+	return v.each(ctx, env, f, found)
+}
+
+// each changes servers one after the other. A refusal does not keep the rest from being changed. A dry run asks the
+// same, and the registry records nothing.
+func (v standingVerb) each(ctx context.Context, env *cli.Env, f *standingFlags, found []display.Server) error {
 	var done []display.Server
 	var refused error
 	for _, s := range found {
 		now, err := v.ask(ctx, env, s.GetId(), f.reason)
-		if err != nil {
+		same := err == nil && v.unchanged != "" && now.GetStanding() == s.GetStanding()
+		switch {
+		case same || errors.Is(err, client.ErrUnchanged):
+			env.Say("server %s is %s; nothing to do", s.GetName(), cmp.Or(v.unchanged, v.past+" already"))
+		case errors.Is(err, client.ErrDryRun):
+			done = append(done, s)
+		case err == nil:
+			done = append(done, now)
+		case len(found) == 1:
+			return err
+		default:
 			env.Say("server %s is not %s: %v", s.GetName(), v.past, err)
 			refused = cli.FirstError(refused, err)
-			continue
 		}
-		done = append(done, now)
 	}
 	if len(done) == 0 {
-		return refused
+		return cli.Ended(cli.CodeOf(refused))
 	}
-	env.Say("%s %s; to take it back: %s %s", output.Plural(len(done), "server"), v.past, v.next, namesOf(done))
-	err = output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: done}, done)
+	if count := output.Plural(len(done), "server"); f.dryRun {
+		env.Say("%s would be %s", count, v.past)
+	} else {
+		env.Say("%s %s; to take it back: %s %s", count, v.past, v.next, namesOf(done))
+	}
+	err := output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: done}, done)
 	if refused != nil {
 		return cli.FirstError(err, cli.Ended(cli.ExitPartly))
 	}

@@ -244,6 +244,9 @@ func TestADefaultThatFilesDeclareKeepsItsOwnersAndItsReach(t *testing.T) {
 		t.Error("the same request wrote a fact")
 	}
 	q.Metadata = map[string]string{"level": "info"}
+	if have := s.planned(planOf(q)); have != code.RevisionChanged {
+		t.Errorf("a plan based on an earlier revision: %q; want that the revision changed", have)
+	}
 	if have, _ := s.refused(q); have != code.RevisionChanged {
 		t.Errorf("a change of an older revision: %q", have)
 	}

@@ -115,7 +115,11 @@ func (a *Defaults) planned(q *registryv1.PlanDefaultsRequest) (*defaults.Planned
 		if err := a.check(ask.Set); err != nil {
 			return nil, err
 		}
-		if _, err := a.fits(ask.Set); err != nil {
+		have, err := a.fits(ask.Set)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkDefaultRevision(ask.Set.Environment, ask.Set.Agent, have, ask.Set.IfRevision); err != nil {
 			return nil, err
 		}
 		p := defaults.PlanSet(a.records.View, ask.Set, a.records.Now())
