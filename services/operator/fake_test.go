@@ -87,7 +87,7 @@ func handle[Q, R proto.Message](t testing.TB, f *fakes, s *bus.Service, method s
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.asked[method]++
-		if bus.IsDryRun(ctx) && changes {
+		if bus.IsDryRun(ctx) && changes && !f.has(q) {
 			return dryAnswer[R](q)
 		}
 		return answer(q)

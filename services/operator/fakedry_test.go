@@ -26,6 +26,12 @@ func dryAnswer[R proto.Message](q proto.Message) (r R, err error) {
 	return r, bus.ErrDryRun
 }
 
+// has reports whether a call would change nothing: the image is in the catalog.
+func (f *fakes) has(q proto.Message) bool {
+	image, ok := q.(*catalogv1.CreateImageRequest)
+	return ok && f.images[image.GetManifest().GetId()] != nil
+}
+
 // reads matches the methods that change nothing.
 var readsOnly = regexp.MustCompile("^(About|List|Get|Count|Plan|Missing|Check|Seal|Open)")
 

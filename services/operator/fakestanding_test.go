@@ -103,6 +103,9 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 				Name: "bob", Role: userv1.Role_ROLE_VIEWER, State: userv1.State_STATE_REVOKED, CreatedBy: "operator",
 				CreatedAt: ago(48 * time.Hour), RevokedAt: ago(time.Hour), RevokedBy: "operator", Reason: "left",
 			},
+			{
+				Name: "root", Role: userv1.Role_ROLE_ADMIN, State: userv1.State_STATE_ACTIVE, CreatedAt: ago(48 * time.Hour),
+			},
 		}}, nil
 	})
 	handle(t, f, s, "ListSessions", func(*accessv1.ListSessionsRequest) (*accessv1.ListSessionsResponse, error) {
@@ -144,6 +147,9 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 	handle(t, f, s, "RevokeUser", func(q *accessv1.RevokeUserRequest) (*accessv1.RevokeUserResponse, error) {
 		if q.GetName() == "zoe" {
 			return nil, unknown("UNKNOWN_USER", "user", "zoe", "bob")
+		}
+		if q.GetName() == "ann" { // the caller: the bus ends the connection, and the client tells why
+			return nil, fault.Refusef(fault.Denied, "LOGIN_REFUSED", "the bus refused the login of ann").From("bus")
 		}
 		return &accessv1.RevokeUserResponse{ShutOut: q.GetName() != "slow", User: &userv1.User{
 			Name: q.GetName(), Role: userv1.Role_ROLE_VIEWER, State: userv1.State_STATE_REVOKED,

@@ -137,6 +137,8 @@ func TestARenamedCommandKeepsItsArguments(t *testing.T) {
 		"auth can-i restart instance":    "whoami --can 'restart instance'",
 		"external want beacon 1.0.0":     "agent want beacon 1.0.0",
 		"external want beacon":           "agent want beacon VERSION",
+		"env default remove prod beacon": "env default unset prod beacon",
+		"image demote beacon@1.0.0":      "channel remove beacon@1.0.0",
 		"env fetch prod":                 "env update prod --fetch WHEN",
 		"task wait 1a2b3c4d 2b3c4d5e":    "watch 1a2b3c4d 2b3c4d5e",
 		"wait 1a2b3c4d":                  "watch 1a2b3c4d",

@@ -38,6 +38,22 @@ func TestAViewerSeesWhoReadsTheOutputOfAnAgentInItsPlace(t *testing.T) {
 	}
 }
 
+func TestWorkThatIsNamedTwiceIsWatchedOnce(t *testing.T) {
+	t.Parallel()
+	r, dir := startRunner(t), annsDirectory(t)
+	_, _, said := r.execute(t, dir, failing)
+	task := regexp.MustCompile(`garrison task show ([0-9a-f-]+)`).FindStringSubmatch(said)[1]
+	_, _, said = r.execute(t, dir, "up beacon@2.0.0 --on all --yes --detach")
+	intent := regexp.MustCompile(`intent ([0-9a-f-]{13})`).FindStringSubmatch(said)[1]
+	for _, id := range []string{task, intent} {
+		code, data, once := r.execute(t, dir, "watch "+id)
+		codeTwice, dataTwice, twice := r.execute(t, dir, "watch "+id+" "+id)
+		if once == "" || code != codeTwice || data != dataTwice || once != twice {
+			t.Errorf("watch %s ends with %d:\n%s\nand twice with %d:\n%s", id, code, once, codeTwice, twice)
+		}
+	}
+}
+
 func TestOutputsAreAskedForUntilTheFirstRefusal(t *testing.T) {
 	t.Parallel()
 	r := startRunner(t)

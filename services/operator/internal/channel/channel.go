@@ -89,6 +89,15 @@ func createCommand(env *cli.Env) *cobra.Command {
 		Short:   "Create a channel.", Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name = a[0]
+			all, err := cli.All[*catalogv1.ListChannelsResponse](c.Context(), env, &catalogv1.ListChannelsRequest{})
+			if err != nil {
+				return err
+			}
+			for _, have := range all.GetChannels() { // one with another description is refused
+				if have.GetName() == q.Name && have.GetDescription() == q.Description {
+					return cli.Changed(env, listing, have, "channel %s exists; nothing to do", a[0])
+				}
+			}
 			r, err := cli.Call[*catalogv1.CreateChannelResponse](c.Context(), env, q)
 			if err != nil {
 				return err

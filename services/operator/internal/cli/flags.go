@@ -88,25 +88,42 @@ func NamesVar(f *pflag.FlagSet, to *[]string, name string, c check, help string)
 	}}, name, help)
 }
 
-// TimeVar adds a duration flag. The value must be positive and at most longest; a longest of zero sets no limit.
+// day is the longest unit of a duration.
+const day = 24 * time.Hour
+
+// TimeVar adds a duration flag, also in days. The value must be positive and at most longest; a longest of zero sets no
+// limit.
 func TimeVar(f *pflag.FlagSet, to *time.Duration, name string, usual, longest time.Duration, help string) {
 	*to = usual
 	f.Var(ValueOf(to, func(text string) (time.Duration, error) {
-		d, err := time.ParseDuration(text)
+		d, err := readTime(text)
 		switch {
 		case err != nil || d <= 0:
-			return usual, fmt.Errorf("%q is not a positive duration such as 90s, 10m or 2h", text)
+			return usual, fmt.Errorf("%q is not a positive duration such as 90s, 2h or 7d", text)
 		case longest > 0 && d > longest:
-			return usual, fmt.Errorf("%q is too long; the maximum is %s", text, longest)
+			return usual, fmt.Errorf("%q is too long; the maximum is %s", text, timeShown(longest))
 		}
 		return d, nil
 	}, timeShown), name, help)
 }
 
+// readTime reads a duration, or a number of days.
+func readTime(text string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	return time.Duration(n) * day, err
+}
+
 // timeShown returns a duration as help shows it: none for 0, which stands for what the help says.
 func timeShown(d time.Duration) string {
-	if d == 0 {
+	switch {
+	case d == 0:
 		return ""
+	case d%day == 0:
+		return fmt.Sprintf("%dd", d/day)
 	}
 	return d.String()
 }

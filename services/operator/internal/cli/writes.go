@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -48,10 +49,13 @@ func Changes(c *cobra.Command, destroying bool) {
 	}
 }
 
+// pluralOf is what a noun lists, where that is not the noun with an s.
+var pluralOf = map[string]string{"lobby": "machines in the lobby"}
+
 // Heed reads the flags of Changes.
 func (env *Env) Heed(c *cobra.Command, args []string) {
 	if c.Name() == "list" && c.HasParent() {
-		env.empty = "no " + strings.ReplaceAll(c.Parent().Name(), "-", " ") + "s"
+		env.empty = "no " + cmp.Or(pluralOf[c.Parent().Name()], strings.ReplaceAll(c.Parent().Name(), "-", " ")+"s")
 		narrowed := len(args) > 0
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { narrowed = narrowed || f.Changed })
 		if narrowed {
@@ -79,7 +83,7 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 		if env.note != "" {
 			text += ", because: " + env.note
 		}
-		env.would.Store(&text)
+		Foresee(env, text)
 		return nil
 	}
 	if env.question == "" {
@@ -89,6 +93,9 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 	env.question = ""
 	return env.Confirm(ctx, false, question)
 }
+
+// Foresee says what a dry run would do where its first call does not tell.
+func Foresee(env *Env, text string) { env.would.Store(&text) }
 
 // SayDry prints what a dry run would have done. The error is the ErrDryRun that ended it.
 func SayDry(env *Env, err error) {

@@ -3,6 +3,7 @@ package image
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/image"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -35,7 +37,11 @@ func importCommand(env *cli.Env) *cobra.Command {
 			}
 			i, err := importFile(c.Context(), env, a[0])
 			if err != nil {
-				return err
+				return foreseeImport(env, a[0], atOnce || into != "", into, err)
+			}
+			if env.DryRun && !atOnce && into == "" {
+				env.Say("would change nothing: image %s is in the catalog already", imageText(i.GetManifest()))
+				return nil
 			}
 			sayUnfit(c.Context(), env, i)
 			if !atOnce && into == "" {
@@ -54,6 +60,32 @@ func importCommand(env *cli.Env) *cobra.Command {
 	cli.TextVar(c.Flags(), &into, "channel", cli.Name("channel"), "activate it in this `CHANNEL` (default: the "+
 		"default channel)")
 	return c
+}
+
+// foreseeImport returns the error of an import. Of one that a dry run ended it says what would be done.
+func foreseeImport(env *cli.Env, path string, activates bool, channel string, err error) error {
+	if !errors.Is(err, client.ErrDryRun) {
+		return err
+	}
+	f, e := image.Open(path)
+	if e != nil {
+		return e
+	}
+	defer func() { _ = f.Close() }()
+	switch text := "import image " + imageText(f.Manifest()); {
+	case !activates:
+		cli.Foresee(env, text + "; nothing installs it until garrison image activate")
+	case channel == "":
+		cli.Foresee(env, text + " and activate it in the default channel")
+	default:
+		cli.Foresee(env, text + " and activate it in channel " + channel)
+	}
+	return err
+}
+
+// imageText returns the name of an image with its platform.
+func imageText(m manifest) string {
+	return m.GetAgent() + "@" + m.GetVersion() + " for " + display.Platform(m.GetPlatform())
 }
 
 // sayUnfit prints why no server can get an image, because of its agent. It only adds to what is shown, so that it says
@@ -86,7 +118,7 @@ func importFile(ctx context.Context, env *cli.Env, path string) (row, error) {
 	line := env.Live()
 	defer line.End()
 	return c.Import(ctx, path, func(t client.Transfer) {
-		if t.Done == 0 && t.Present > 0 {
+		if t.Done == 0 && t.Present > 0 && !env.DryRun {
 			env.Say("the catalog has %d of %s already", t.Present, output.Plural(t.Chunks, "chunk"))
 		}
 		missing := t.Chunks - t.Present

@@ -31,7 +31,7 @@ func (i *Invitations) Add(f *pflag.FlagSet, name string) {
 	cli.TextVar(f, &i.Dir, name, cli.NotEmpty("directory"), "invite servers that are not known, and write a join "+
 		"token for each to `DIR`/NAME.token, mode 0600")
 	cli.TimeVar(f, &i.Valid, "valid", 24*time.Hour, LongestToken,
-		"validity of the tokens, a `DURATION`; at most thirty days")
+		"validity of the tokens, a `DURATION` such as 12h or 20d; at most 30d")
 }
 
 // prepare creates the directory, so that no token is lost for the want of it.

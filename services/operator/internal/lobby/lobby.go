@@ -62,21 +62,17 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Use: "list", Example: "  garrison lobby list --where address=10.1.0.0/16",
 		Short: "List machines that wait.", Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			note, machines := &registryv1.ListLobbyResponse{Open: true}, 0
+			note := &registryv1.ListLobbyResponse{Open: true}
 			err := cli.List(c.Context(), env, page, listing, func(ctx context.Context,
 				p *apiv1.Page) (*registryv1.ListLobbyResponse, error) {
 				r, err := list(ctx, env, "--where", on, p)
 				if err == nil {
 					note = r
 				}
-				machines += len(r.GetWaiting())
 				return r, err
 			})
 			if err != nil {
 				return err
-			}
-			if machines == 0 {
-				env.Say("no machines wait")
 			}
 			if !note.GetOpen() {
 				env.Say("the lobby is closed; it opens with garrisond --lobby")

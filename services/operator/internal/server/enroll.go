@@ -84,7 +84,7 @@ does not list can join with it as well.`,
 		BoolVar(&provisioned, "provisioned", false, "a provisioner creates and destroys the machine, so the "+
 			"executor never removes itself; cannot be changed later")
 	cli.TimeVar(c.Flags(), &valid, "valid", time.Hour, inventory.LongestToken,
-		"validity of the token, a `DURATION`; at most thirty days")
+		"validity of the token, a `DURATION` such as 12h or 20d; at most 30d")
 	return c
 }
 

@@ -59,7 +59,7 @@ that joins with the token is the server again, with its agents as they are.`,
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would happen; change nothing")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
 	cli.TimeVar(c.Flags(), &f.valid, "valid", time.Hour, inventory.LongestToken,
-		"validity of the token, a `DURATION`; at most thirty days")
+		"validity of the token, a `DURATION` such as 12h or 20d; at most 30d")
 	return c
 }
 

@@ -18,11 +18,9 @@ import (
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
-
-// longest is the longest validity that the registry accepts.
-const longest = 30 * 24 * time.Hour
 
 func createCommand(env *cli.Env) *cobra.Command {
 	var expires time.Duration
@@ -57,7 +55,8 @@ the router's.`,
 	f := c.Flags()
 	f.Var(cli.ValueOf(&q.Uses, readUses, func(n uint32) string { return strconv.Itoa(int(n)) }), "uses",
 		"how many `SERVERS` may join with it; must be set")
-	cli.TimeVar(f, &expires, "valid", time.Hour, longest, "validity of the token, a `DURATION`; at most thirty days")
+	cli.TimeVar(f, &expires, "valid", time.Hour, inventory.LongestToken,
+		"validity of the token, a `DURATION` such as 12h or 20d; at most 30d")
 	cli.TextVar(f, &q.Environment, "env", cli.Name("environment"), "the `ENVIRONMENT` of the servers")
 	cli.TextVar(f, &q.Cell, "cell", cli.Name("cell"), "the `SITE` of the servers")
 	cli.PairsVar(f, &q.Labels, "label", "a label of the servers, `LABEL=VALUE`; repeatable", cli.ParseLabel)

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
@@ -84,9 +84,13 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name = a[0]
+			yes, _ := c.Flags().GetBool("yes")
+			if err := confirmLast(c.Context(), env, yes, a[0]); err != nil {
+				return err
+			}
 			r, err := cli.Call[*accessv1.RevokeUserResponse](c.Context(), env, q)
 			if err != nil {
-				return err
+				return shutOutSelf(c.Context(), env, a[0], err)
 			}
 			if !r.GetShutOut() {
 				env.Say("the bus has not confirmed it yet; access keeps trying, and logs why")
@@ -98,15 +102,48 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 	return c
 }
 
-const (
-	day = 24 * time.Hour
-	// longest is the longest validity that access accepts.
-	longest = 400 * day
-)
+// shutOutSelf returns the error of a revocation; none when the caller's own was carried out: a bus that ends a
+// connection because its user is revoked sends no answer.
+func shutOutSelf(ctx context.Context, env *cli.Env, name string, err error) error {
+	c, e := env.Client(ctx)
+	if e != nil || c.Actor() != name || fault.RefusalOf(err).GetCode() != code.LoginRefused {
+		return err
+	}
+	env.Say("user %s revoked; it is the user of this context, which the bus no longer lets in", name)
+	return nil
+}
+
+// confirmLast asks before the last admin is revoked: no user could make another one.
+func confirmLast(ctx context.Context, env *cli.Env, yes bool, name string) error {
+	r, err := cli.All[*accessv1.ListUsersResponse](ctx, env, &accessv1.ListUsersRequest{})
+	if err != nil {
+		return err
+	}
+	if !lastAdmin(r.GetUsers(), name) {
+		return nil
+	}
+	env.Say("%s is the last admin. For another one after it: delete operator.json in the directory of garrisond, and "+
+		"restart garrisond (deploy/docs/garrisond.md)", name)
+	return env.Confirm(ctx, yes, "Revoke the last admin?")
+}
+
+// lastAdmin reports whether a user is the only admin who may connect.
+func lastAdmin(all []user, name string) bool {
+	var admins []string
+	for _, u := range all {
+		if u.GetRole() == userv1.Role_ROLE_ADMIN && u.GetState() == userv1.State_STATE_ACTIVE {
+			admins = append(admins, u.GetName())
+		}
+	}
+	return len(admins) == 1 && admins[0] == name
+}
+
+// longest is the longest validity that access accepts.
+const longest = 400 * 24 * time.Hour
 
 func createCommand(env *cli.Env) *cobra.Command {
 	q := &accessv1.CreateUserRequest{Role: userv1.Role_ROLE_VIEWER}
-	valid := trust.PersonValidFor
+	var valid time.Duration
 	var file string
 	c := &cobra.Command{
 		SuggestFor: []string{"add", "invite", "new"},
@@ -127,7 +164,7 @@ command of the user renews the credentials in its file when a third of their lif
 		},
 	}
 	cli.WordVar(c.Flags(), &q.Role, "role", "the `ROLE`")
-	c.Flags().Var(cli.ValueOf(&valid, readDays, showDays), "valid",
+	cli.TimeVar(c.Flags(), &valid, "valid", trust.PersonValidFor, longest,
 		"validity of the credentials, a `DURATION` such as 90d or 12h; at most 400d")
 	cli.TextVar(c.Flags(), &file, "file", cli.NotEmpty("file"),
 		"write the context to this `FILE`, NAME.json by default")
@@ -164,31 +201,4 @@ func create(ctx context.Context, env *cli.Env, q *accessv1.CreateUserRequest, fi
 			q.GetName(), err)
 	}
 	return cli.Changed(env, listing, r.GetUser(), "user %s created; its context is in %s", q.GetName(), file)
-}
-
-// readDays reads a duration, also in days.
-func readDays(text string) (time.Duration, error) {
-	var d time.Duration
-	var err error
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 16)
-		d = time.Duration(n) * day
-	} else {
-		d, err = time.ParseDuration(text)
-	}
-	switch {
-	case err != nil || d <= 0:
-		return 0, fmt.Errorf("%q is not a positive duration such as 90d or 12h", text)
-	case d > longest:
-		return 0, fmt.Errorf("%q is too long; the maximum is 400d", text)
-	}
-	return d, nil
-}
-
-func showDays(d time.Duration) string {
-	if d%day == 0 {
-		return fmt.Sprintf("%dd", d/day)
-	}
-	return d.String()
 }

@@ -2,6 +2,7 @@
 package wait
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -61,11 +62,13 @@ type followed struct {
 	tasks    []string
 }
 
-// read adds what a word names: a rollout, an intent or a task.
+// read adds what a word names, a rollout, an intent or a task, unless another word named it.
 func (f *followed) read(ctx context.Context, env *cli.Env, word string) error {
 	switch id, err := fleet.RolloutID(ctx, env, word); {
 	case err == nil:
-		f.rollouts = append(f.rollouts, id)
+		if !slices.Contains(f.rollouts, id) {
+			f.rollouts = append(f.rollouts, id)
+		}
 		return nil
 	case !fault.Is(err, fault.NotFound) && fault.RefusalOf(err).GetCode() != code.Ambiguous:
 		return err // what is no rollout may be an intent or a task
@@ -74,15 +77,20 @@ func (f *followed) read(ctx context.Context, env *cli.Env, word string) error {
 	case err != nil:
 		return err
 	case other:
-		if _, err := fleet.Task(ctx, env, word); fault.Is(err, fault.NotFound) {
+		t, err := fleet.Task(ctx, env, word)
+		if fault.Is(err, fault.NotFound) {
 			return cli.Refuse(fault.NotFound, &apiv1.Refusal{
 				Code: code.UnknownTask, Try: "garrison intent list", Message: fmt.Sprintf(
 					"no rollout, intent or task has an id that begins with %q (the latest of each are known)", word),
 			})
 		}
-		f.tasks = append(f.tasks, word)
+		if id := cmp.Or(t.GetId(), word); !slices.Contains(f.tasks, id) {
+			f.tasks = append(f.tasks, id)
+		}
 	default:
-		f.orders = append(f.orders, o)
+		if !slices.ContainsFunc(f.orders, func(have watch.Order) bool { return have.Id == o.Id }) {
+			f.orders = append(f.orders, o)
+		}
 	}
 	return nil
 }
