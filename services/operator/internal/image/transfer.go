@@ -74,11 +74,11 @@ func foreseeImport(env *cli.Env, path string, activates bool, channel string, er
 	defer func() { _ = f.Close() }()
 	switch text := "import image " + imageText(f.Manifest()); {
 	case !activates:
-		cli.Foresee(env, text + "; nothing installs it until garrison image activate")
+		cli.Foresee(env, text+"; nothing installs it until garrison image activate")
 	case channel == "":
-		cli.Foresee(env, text + " and activate it in the default channel")
+		cli.Foresee(env, text+" and activate it in the default channel")
 	default:
-		cli.Foresee(env, text + " and activate it in channel " + channel)
+		cli.Foresee(env, text+" and activate it in channel "+channel)
 	}
 	return err
 }
