@@ -104,8 +104,7 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 				CreatedAt: ago(48 * time.Hour), RevokedAt: ago(time.Hour), RevokedBy: "operator", Reason: "left",
 			},
 			{
-				Name: "root", Role: userv1.Role_ROLE_ADMIN,
-				State: userv1.State_STATE_ACTIVE, CreatedAt: ago(48 * time.Hour),
+				Name: "root", Role: userv1.Role_ROLE_ADMIN, State: userv1.State_STATE_ACTIVE, CreatedAt: ago(0),
 			},
 		}}, nil
 	})

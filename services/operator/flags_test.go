@@ -116,7 +116,7 @@ var wrongValues = map[string]string{
 	"remove a --on all --timeout 3":                  "positive duration",
 	"watch x --timeout -1h":                          "positive duration",
 	"server enroll a --valid -1h":                    "positive duration",
-	"server enroll a --valid 721h":                   "the maximum is 720h0m0s",
+	"server enroll a --valid 721h":                   "the maximum is 30d",
 	"server list --limit -1":                         `--limit: "-1" is not a whole number from 1, or all`,
 	"server list --limit 0":                          "from 1",
 	"task list --limit 1.5":                          "from 1",
