@@ -15,6 +15,8 @@ const (
 	share    = 8
 	shortest = time.Millisecond
 	longest  = time.Second
+
+	glimpse = 10 * time.Millisecond
 )
 
 // Within calls done until it returns true, for d at most, and reports whether it did.
@@ -28,6 +30,16 @@ func Within(d time.Duration, done func() bool) bool {
 		time.Sleep(min(max(passed/share, shortest), longest))
 	}
 	return true
+}
+
+// Glimpsed is Eventually for a condition that holds for a short time only: the pause between two looks does not grow.
+func Glimpsed(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for began := time.Now(); !done(); time.Sleep(glimpse) {
+		if time.Since(began) > Limit {
+			t.Fatalf("not within %s: %s", Limit, what)
+		}
+	}
 }
 
 // Eventually waits until done returns true. After Limit the test fails and ends.

@@ -11,19 +11,21 @@ import (
 
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 // often has the health of agents checked all the time, and reported while they wait for a start.
 func often(c *Config) {
 	p := testPolicy
-	p.First = 300 * time.Millisecond
+	p.First = time.Second
 	c.CheckEvery, c.Supervisor = 50*time.Millisecond, testSupervisor(c.Root, p)
 }
 
 // restarted asserts that an agent says why its process was ended, and that another one takes its place.
 func (r *running) restarted(was uint32, why string) {
 	r.t.Helper()
-	r.eventually("it says why it was ended", func() bool {
+	polltest.Glimpsed(r.t, "it says why it was ended", func() bool {
 		return strings.Contains(r.the("cn-agent").GetReason(), why)
 	})
 	r.eventually("another process runs", func() bool {
