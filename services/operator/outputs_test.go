@@ -45,10 +45,12 @@ func TestWorkThatIsNamedTwiceIsWatchedOnce(t *testing.T) {
 	task := regexp.MustCompile(`garrison task show ([0-9a-f-]+)`).FindStringSubmatch(said)[1]
 	_, _, said = r.execute(t, dir, "up beacon@2.0.0 --on all --yes --detach")
 	intent := regexp.MustCompile(`intent ([0-9a-f-]{13})`).FindStringSubmatch(said)[1]
+	lasted := regexp.MustCompile(`after [0-9.]+[µa-z]+`) // of the watch: it differs from run to run
 	for _, id := range []string{task, intent} {
 		code, data, once := r.execute(t, dir, "watch "+id)
 		codeTwice, dataTwice, twice := r.execute(t, dir, "watch "+id+" "+id)
-		if once == "" || code != codeTwice || data != dataTwice || once != twice {
+		alike := lasted.ReplaceAllString(once, "") == lasted.ReplaceAllString(twice, "")
+		if once == "" || code != codeTwice || data != dataTwice || !alike {
 			t.Errorf("watch %s ends with %d:\n%s\nand twice with %d:\n%s", id, code, once, codeTwice, twice)
 		}
 	}
