@@ -39,7 +39,7 @@ type Rehearsal struct {
 const rehearseWithin = time.Hour
 
 // ErrRehearsal is the error of a version that must not take over.
-var ErrRehearsal = errors.New("this version cannot take over: nothing was changed")
+var ErrRehearsal = errors.New("this version must not take over: keep the one that runs")
 
 // views are the views of the services.
 var views = []fold.Spec{registry.View, catalog.View, dispatcher.View, access.View}

@@ -35,7 +35,7 @@ func (w *world) wanted() (n int) {
 	return n
 }
 
-// A version changes when somebody asks for it, and by nothing else that happens around it.
+// A version changes only when a person asks for that.
 func TestNoVersionChangesUnasked(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{}, "alpha")}

@@ -183,8 +183,8 @@ func TestWhoCannotReadAFactDecidesNothingThatRestsOnIt(t *testing.T) {
 	refused(writerOf(t, f))
 }
 
-// A fact of which only a part is known is folded as far as it is known, and so is one of a noun that is not known at
-// all: it may bear on everything.
+// A fact that is known in part is folded as far as it is known, and stops what depends on it. A fact of an unknown noun
+// stops everything.
 func TestWhoKnowsAFactInPartDecidesNothingThatRestsOnIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -206,7 +206,7 @@ func Encode(f Fact, inForce uint32) (header map[string][]string, data []byte, er
 }
 
 // Decode reads a fact from a message at a place in the ledger. The fact shares no memory with the message. An error is
-// Invalid, or a *Newer; a fact of which a part is not known is returned beside that error, with what is known of it.
+// Invalid, and wraps a *Newer when this program does not know all of the fact. What it knows is then returned too.
 func Decode(subject string, header map[string][]string, data []byte, sequence uint64) (Fact, error) {
 	noun, key, name, ok := split(subject)
 	if !ok {

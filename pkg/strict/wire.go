@@ -90,7 +90,7 @@ func makeForm(md protoreflect.MessageDescriptor) *form {
 		return f
 	}
 	f := &form{}
-	forms.made[md.FullName()] = f // before its fields, one of which may hold it again
+	forms.made[md.FullName()] = f // before its fields: a message may contain itself
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
 		for len(f.fields) <= int(fd.Number()) {
