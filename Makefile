@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 MODULE := github.com/garrison-fleet/garrison
-MODULES := proto pkg services/registry services/image-catalog services/task-dispatcher services/access services/executor \
-  services/operator deploy/allinone deploy/release e2e
+MODULES := proto pkg services/registry services/image-catalog services/task-dispatcher services/access services/gateway \
+  services/executor services/operator deploy/allinone deploy/release e2e
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BIN := $(CURDIR)/bin
 

@@ -43,6 +43,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/gateway"
 )
 
 // Config is what a Garrison in one process needs.
@@ -52,6 +53,7 @@ type Config struct {
 	// Advertise is the HOST or HOST:PORT that invited servers connect to; empty means Listen.
 	Advertise string
 	TLS       TLS
+	HTTP      HTTP
 	Cluster   Members  // that this one belongs to; none means that it is alone
 	Services  []string // which services run in this process; nil means all
 	Lazy      bool     // do not sync each write to disk: for trying it out
@@ -99,6 +101,7 @@ type Garrison struct {
 	provisioner *bus.Conn
 	tail        *bus.Tail // on the provisioner, which is in the account of the ledger: no service can publish to it
 	store       *storeWatch
+	gateway     *gateway.Gateway // nil without one
 }
 
 // Start creates missing keys, starts the embedded server, provisions the streams and creates
@@ -141,7 +144,7 @@ func (g *Garrison) start(ctx context.Context) error {
 			return fmt.Errorf("make %s: %w", name, err)
 		}
 	}
-	return nil
+	return g.addGateway()
 }
 
 // provision declares the streams.
@@ -244,6 +247,9 @@ const stopWithin = time.Minute
 // Close disconnects the services and stops the bus. It returns an error when the bus did not stop: it may then still
 // write to the data directory until the process ends.
 func (g *Garrison) Close() (err error) {
+	if g.gateway != nil {
+		_ = g.gateway.Close()
+	}
 	for _, c := range g.conns {
 		c.Close()
 	}

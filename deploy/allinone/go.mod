@@ -6,6 +6,7 @@ require (
 	github.com/garrison-fleet/garrison/pkg v0.0.0
 	github.com/garrison-fleet/garrison/proto v0.0.0
 	github.com/garrison-fleet/garrison/services/access v0.0.0
+	github.com/garrison-fleet/garrison/services/gateway v0.0.0
 	github.com/garrison-fleet/garrison/services/image-catalog v0.0.0
 	github.com/garrison-fleet/garrison/services/registry v0.0.0
 	github.com/garrison-fleet/garrison/services/task-dispatcher v0.0.0
@@ -18,6 +19,7 @@ require (
 )
 
 require (
+	connectrpc.com/connect v1.21.1 // indirect
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -39,6 +41,7 @@ require (
 	github.com/tidwall/btree v1.8.1 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
@@ -50,6 +53,7 @@ replace (
 	github.com/garrison-fleet/garrison/pkg => ../../pkg
 	github.com/garrison-fleet/garrison/proto => ../../proto
 	github.com/garrison-fleet/garrison/services/access => ../../services/access
+	github.com/garrison-fleet/garrison/services/gateway => ../../services/gateway
 	github.com/garrison-fleet/garrison/services/image-catalog => ../../services/image-catalog
 	github.com/garrison-fleet/garrison/services/registry => ../../services/registry
 	github.com/garrison-fleet/garrison/services/task-dispatcher => ../../services/task-dispatcher

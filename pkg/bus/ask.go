@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
@@ -22,37 +23,57 @@ func exchange[R proto.Message](
 	ctx context.Context, c *Conn, subject string, q proto.Message, unanswered func(error) error,
 ) (R, error) {
 	var zero R
-	ctx, cancel := bounded(ctx)
-	defer cancel()
 	data, err := proto.Marshal(q)
 	if err != nil {
 		return zero, fault.New(fault.Internal, "write request: %w", err)
 	}
-	ask := &nats.Msg{Subject: subject, Data: data, Header: headerOf(ctx)}
-	m, err := c.nc.RequestMsgWithContext(ctx, ask)
-	if err != nil {
-		return zero, unanswered(err)
-	}
-	if err := refusedBy(m.Header, m.Data); err != nil {
+	answer, err := send(ctx, c, subject, Encoded{Data: data}, unanswered)
+	if err != nil && !errors.Is(err, ErrDryRun) {
 		return zero, err
 	}
 	r := zero.ProtoReflect().New().Interface().(R)
-	if err := proto.Unmarshal(m.Data, r); err != nil {
+	if err := proto.Unmarshal(answer, r); err != nil {
 		return zero, fault.New(fault.Internal, "read answer on %s: %w", subject, err)
 	}
-	if m.Header.Get(headerDryRun) != "" {
-		return r, ErrDryRun
+	return r, err
+}
+
+// Encoded is a message of the contract, in protobuf or in JSON.
+type Encoded struct {
+	Data []byte
+	JSON bool
+}
+
+// send sends an encoded request and returns the answer in the same encoding, with ErrDryRun when it says so.
+func send(
+	ctx context.Context, c *Conn, subject string, q Encoded, unanswered func(error) error,
+) ([]byte, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	ask := &nats.Msg{Subject: subject, Data: q.Data, Header: headerOf(ctx, q.JSON)}
+	m, err := c.nc.RequestMsgWithContext(ctx, ask)
+	if err != nil {
+		return nil, unanswered(err)
 	}
-	return r, nil
+	if err := refusedBy(m.Header, m.Data, q.JSON); err != nil {
+		return nil, err
+	}
+	if m.Header.Get(headerDryRun) != "" {
+		return m.Data, ErrDryRun
+	}
+	return m.Data, nil
 }
 
 // headerOf returns what a context says about its calls, or nil.
-func headerOf(ctx context.Context) nats.Header {
+func headerOf(ctx context.Context, json bool) nats.Header {
 	h := nats.Header{}
 	id, _ := ctx.Value(requestID{}).(string)
 	why, _ := ctx.Value(note{}).(string)
 	if id+why != "" {
 		h[ledger.HeaderRequest], h[ledger.HeaderNote] = []string{id}, []string{why}
+	}
+	if json {
+		h[contentType] = []string{typeJSON}
 	}
 	if IsDryRun(ctx) {
 		h[headerDryRun] = []string{"1"}

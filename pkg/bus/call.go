@@ -66,8 +66,19 @@ func Call[R proto.Message](
 	method protoreflect.MethodDescriptor,
 	q proto.Message,
 ) (R, error) {
-	return exchange[R](ctx, c, CallSubject(service, method, c.name), q,
-		func(err error) error { return callError(service, AccessOf(method) != "read", err) })
+	return exchange[R](ctx, c, CallSubject(service, method, c.name), q, unansweredCall(service, method))
+}
+
+// Forward calls a method of a service with a request that is encoded already, and returns the answer in the same
+// encoding. It looks into neither. It waits and fails as Call does.
+func Forward(
+	ctx context.Context, c *Conn, service string, method protoreflect.MethodDescriptor, q Encoded,
+) ([]byte, error) {
+	return send(ctx, c, CallSubject(service, method, c.name), q, unansweredCall(service, method))
+}
+
+func unansweredCall(service string, method protoreflect.MethodDescriptor) func(error) error {
+	return func(err error) error { return callError(service, AccessOf(method) != "read", err) }
 }
 
 // absentAfter is when a call may be repeated that no process of a service took.

@@ -23,14 +23,14 @@ func (c *Conn) PublishRefusal(subject string, err error) error {
 }
 
 // RefusedIn returns the error that a message carries instead of content, with its kind and refusal, or nil.
-func RefusedIn(m Message) error { return refusedBy(m.Header, m.Data) }
+func RefusedIn(m Message) error { return refusedBy(m.Header, m.Data, false) }
 
-func refusedBy(header nats.Header, data []byte) error {
+func refusedBy(header nats.Header, data []byte, json bool) error {
 	kind := header.Get(micro.ErrorCodeHeader)
 	if kind == "" {
 		return nil
 	}
-	return answeredError(fault.ParseKind(kind), header.Get(micro.ErrorHeader), data)
+	return answeredError(fault.ParseKind(kind), header.Get(micro.ErrorHeader), data, json)
 }
 
 // refusalMsg returns the answer that carries an error.
@@ -71,9 +71,9 @@ func short(r *apiv1.Refusal) *apiv1.Refusal {
 	return out
 }
 
-func answeredError(kind fault.Kind, text string, body []byte) error {
+func answeredError(kind fault.Kind, text string, body []byte, json bool) error {
 	var r apiv1.Refusal
-	if err := proto.Unmarshal(body, &r); err != nil || r.Code == "" {
+	if err := unmarshal(json, body, &r); err != nil || r.Code == "" {
 		return fault.New(kind, "%s", text)
 	}
 	return fault.Refuse(kind, &r)

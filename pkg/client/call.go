@@ -95,19 +95,46 @@ func call[R proto.Message](
 	if have, want := zero.ProtoReflect().Descriptor().FullName(), m.descriptor.Output().FullName(); have != want {
 		return zero, fault.New(fault.Internal, "the answer of %s is a %s, not a %s", m.descriptor.Name(), want, have)
 	}
-	writes := bus.AccessOf(m.descriptor) != readAccess && !seals(request)
+	r := zero
+	err := c.exchange(ctx, m, request, within, c.callTimeout(request), func(ctx context.Context) (err error) {
+		r, err = bus.Call[R](ctx, c.conn, m.service, m.descriptor, request)
+		return err
+	})
+	return r, err
+}
+
+// Forward asks a service, by its name on the bus, with a request that is encoded already, and returns the answer in the
+// same encoding. It is for programs that pass on what others ask; OnWrite is called without a message.
+func (c *Client) Forward(
+	ctx context.Context, service string, d protoreflect.MethodDescriptor, q bus.Encoded,
+) (answer []byte, err error) {
+	timeout := c.timeout
+	switch d.Name() {
+	case "ActivateImage", "GetIntent": // see callTimeout
+		timeout = max(c.timeout, activateTimeout)
+	}
+	within := c.patience.within
+	err = c.exchange(ctx, method{service, d}, nil, within, timeout, func(ctx context.Context) (err error) {
+		answer, err = bus.Forward(ctx, c.conn, service, d, q)
+		return err
+	})
+	return answer, err
+}
+
+// exchange runs the question of a call until it is answered, within patience. The question takes timeout at most.
+func (c *Client) exchange(
+	ctx context.Context, m method, request proto.Message, within, timeout time.Duration,
+	question func(context.Context) error,
+) error {
+	writes := bus.AccessOf(m.descriptor) != readAccess && !seals(m.descriptor)
 	if writes {
 		if err := mayWrite(ctx, c, string(m.descriptor.Name()), request); err != nil {
-			return zero, err
+			return err
 		}
 	}
-	r, id := zero, ident.New()
-	subject, timeout := bus.CallSubject(m.service, m.descriptor, c.Actor()), c.callTimeout(request)
+	id, subject := ident.New(), bus.CallSubject(m.service, m.descriptor, c.Actor())
 	open, err := c.insist(ctx, within, func() error {
-		return c.ask(ctx, timeout, subject, func(ctx context.Context) (err error) {
-			r, err = bus.Call[R](bus.AsRequest(ctx, id), c.conn, m.service, m.descriptor, request)
-			return err
-		})
+		return c.ask(ctx, timeout, subject, func(ctx context.Context) error { return question(bus.AsRequest(ctx, id)) })
 	})
 	switch {
 	case err != nil && open && writes:
@@ -115,13 +142,12 @@ func call[R proto.Message](
 	case err == nil && writes && bus.IsDryRun(ctx):
 		err = bus.ErrUnchanged
 	}
-	return r, err
+	return err
 }
 
-// seals reports whether a request, which only some users may make, encrypts and records nothing.
-func seals(request proto.Message) bool {
-	_, ok := request.(*registryv1.SealSecretsRequest)
-	return ok
+// seals reports whether a method, which only some users may call, encrypts and records nothing.
+func seals(d protoreflect.MethodDescriptor) bool {
+	return d.Name() == "SealSecrets"
 }
 
 // readAccess is the permission that calls need which change nothing.

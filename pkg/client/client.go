@@ -222,9 +222,13 @@ func cause(who trust.Context, err error) string {
 
 // notAllowed explains that the bus forbids what was asked.
 func notAllowed(who trust.Context, err error) error {
+	role := "the role of " + who.Actor
+	if who.Role != "" {
+		role = fmt.Sprintf("the role %s of %s", who.Role, who.Actor)
+	}
 	return fault.Refuse(fault.Denied, &apiv1.Refusal{
 		Code: code.Denied, Component: "bus",
-		Message: fmt.Sprintf("the role %s of %s does not allow this: %v", who.Role, who.Actor, err),
+		Message: fmt.Sprintf("%s does not allow this: %v", role, err),
 		Try:     "garrison context list",
 	})
 }

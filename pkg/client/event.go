@@ -17,9 +17,10 @@ const idHeader = "ce-id"
 type Event struct {
 	ledger.Fact
 
-	Subject  string    // garrison.ledger.NOUN.KEY.FACT
-	StoredAt time.Time // when the ledger stored it
-	Unread   error     // what of the fact this program does not know; its body holds the rest, and is nil without any
+	Subject  string                 // garrison.ledger.NOUN.KEY.FACT
+	StoredAt time.Time              // when the ledger stored it
+	Stored   *registryv1.StoredFact // the fact as the registry read it, undecoded
+	Unread   error                  // what of the fact this program does not know; its body holds the rest, and is nil without any
 }
 
 // Position is a place in the ledger: behind the fact with this sequence and id. Without an id it is behind whatever
@@ -42,7 +43,7 @@ func eventOf(f *registryv1.StoredFact) Event {
 	if f.GetBody() == nil {
 		data = f.GetUnknownBody()
 	}
-	e := Event{Subject: f.GetSubject(), StoredAt: f.GetStoredAt().AsTime()}
+	e := Event{Subject: f.GetSubject(), StoredAt: f.GetStoredAt().AsTime(), Stored: f}
 	e.Fact, e.Unread = ledger.Decode(f.GetSubject(), header, data, f.GetSequence())
 	if n := f.GetLeftOutBytes(); n > 0 {
 		e.Body, e.Unread = nil, fault.New(fault.Invalid, "its body of %d bytes does not fit into an answer", n)

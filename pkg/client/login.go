@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -47,18 +48,27 @@ func over(until time.Time, login bus.Login, at time.Time) bool {
 	return !until.IsZero() && (login == bus.LoginExpired || login == bus.LoginDenied && !at.Before(until))
 }
 
-// shutOut returns the error of a call, or why no further one can succeed: the bus ended the connection because the
-// credentials expired or were revoked. A bare refusal may pass: a bus that starts does not know every account yet.
+// shutOut returns the error of a call, or why no further one can succeed. A bare refusal may pass: a bus that starts
+// does not know every account yet.
 func (c *Client) shutOut(err error) error {
+	if fault.Is(err, fault.Unavailable) {
+		return cmp.Or(LoggedOut(c), err)
+	}
+	return err
+}
+
+// LoggedOut returns why the bus ended the connection of a client for good, because its credentials expired or were
+// revoked; otherwise nil.
+func LoggedOut(c *Client) error {
 	a := c.conn.Access()
-	if !fault.Is(err, fault.Unavailable) || !a.Login.Refused() {
-		return err
+	if !a.Login.Refused() {
+		return nil
 	}
 	_, until := trust.Times(c.who.JWT)
 	if now := time.Now(); a.Login == bus.LoginRevoked || over(until, a.Login, now) {
 		return loginRefused(c.who, a.Login, cause(c.who, fmt.Errorf("%s", a.Reason)), now)
 	}
-	return err
+	return nil
 }
 
 // denials fails what waits for an answer on a subject that the bus forbids. The bus reports a forbidden subject to the

@@ -78,6 +78,7 @@ type flags struct {
 	present                  string
 	withoutKeys              bool
 	tls                      allinone.TLS
+	http                     allinone.HTTP
 	tuning                   allinone.Tuning
 }
 
@@ -174,6 +175,7 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"`ADDRESS` where servers and operators connect; port 0 means a free port, chosen once and kept",
 		config.Address)
 	f.ownTLS(fs)
+	f.ownHTTP(fs)
 	config.Checked(fs, &f.cluster, "cluster", nil, "`HOST,HOST,HOST` of the three garrisonds of a cluster, of which "+
 		"this one is one, by its --listen or --advertise; each with :PORT where the members reach it (6222)",
 		allinone.ParseMembers)
@@ -324,7 +326,7 @@ func runHere(ctx context.Context, f flags, stdout, stderr io.Writer) error {
 	go boundGarbage(ctx)
 	limitMemory(f.memoryLimit, log)
 	c := allinone.Config{
-		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls, Cluster: f.cluster,
+		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls, HTTP: f.http, Cluster: f.cluster,
 		Services: f.services, Lazy: f.lazy, AcceptLedger: f.acceptLedger,
 		Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning, Debug: &pkgdebug.State{},
 		Metrics: metrics.New(),
@@ -373,6 +375,9 @@ func serve(ctx context.Context, c allinone.Config, manager *sdnotify.Notifier, s
 			close(ready)
 			fmt.Fprintf(stdout, "garrisond %s listens at %s\nUse it with: export GARRISON_CONTEXT=%s\n",
 				version.Version, g.URL(), g.ContextFile())
+			if url := g.HTTPURL(); url != "" {
+				fmt.Fprintf(stdout, "HTTP is served at %s\n", url)
+			}
 		}
 	}()
 	defer func() { cancel(); <-said }()

@@ -2,6 +2,7 @@
 package contexts
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func Commands(env *cli.Env) *cobra.Command {
 			Short:   "Select the context that commands use.", Args: cli.Exactly("NAME"),
 			RunE: func(_ *cobra.Command, a []string) error { return use(env, a[0]) },
 		},
-		removeCommand(env))
+		tokenCommand(env), removeCommand(env))
 }
 
 func add(env *cli.Env, name, file string) error {
@@ -220,6 +221,24 @@ from the permissions that the bus enforces for your role, which is the same on e
 	cli.TextVar(c.Flags(), &can, "can", cli.NotEmpty("verb"), "say whether you may do this: a `VERB`, a verb and a "+
 		"noun in quotes, or all")
 	return c
+}
+
+func tokenCommand(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "token", Args: cli.Exactly(),
+		Example: "  garrison context token\n  garrison context token --context site",
+		Short:   "Print the credentials of the context as a bearer token, for the HTTP API.",
+		Long: `Print the credentials of the context as a bearer token, for the HTTP API. A request with it acts as the user of
+the context, until the credentials expire or are revoked. Keep it as secret as the context's file.`,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := client.FindContext(env.ContextName, env.Getenv)
+			if err != nil {
+				return cli.Exit{Code: cli.ExitUsage, Err: err}
+			}
+			_, err = fmt.Fprintln(env.Out, c.Bearer())
+			return err
+		},
+	}
 }
 
 func removeCommand(env *cli.Env) *cobra.Command {

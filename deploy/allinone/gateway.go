@@ -1,0 +1,59 @@
+package allinone
+
+import (
+	"context"
+	"net"
+
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/gateway"
+)
+
+// HTTP says where the gateway serves HTTP. The zero value means nowhere.
+type HTTP struct {
+	Listen string // host:port; port 0 means a free port
+	Plain  bool   // without TLS also where other hosts reach it, as behind a proxy
+}
+
+// plain reports whether the gateway needs no TLS.
+func (h HTTP) plain() bool {
+	host, _, err := net.SplitHostPort(h.Listen)
+	return h.Plain || err == nil && isLoopback(host)
+}
+
+// addGateway creates the gateway. It has no connection of its own: who asks connects through it, as any client does.
+func (g *Garrison) addGateway() error {
+	if g.config.HTTP.Listen == "" {
+		return nil
+	}
+	c := gateway.Config{
+		Listen: g.config.HTTP.Listen, Plain: g.config.HTTP.Plain, Log: g.logger("gateway"),
+		Metrics: g.config.Metrics.Under("gateway"),
+		Bus: func() (trust.Context, error) {
+			ca, err := g.certs.Bundle()
+			return trust.Context{URL: g.url, CA: string(ca)}, err
+		},
+	}
+	if !g.config.HTTP.plain() {
+		c.TLS = g.certs.config()
+	}
+	var err error
+	if g.gateway, err = gateway.New(c); err != nil {
+		return err
+	}
+	g.parts = append(g.parts, rungroup.Part{Name: "gateway", Run: func(ctx context.Context) error {
+		if err := g.WaitReady(ctx); err != nil {
+			return nil // stopped before clients could connect
+		}
+		return g.gateway.Run(ctx)
+	}})
+	return nil
+}
+
+// HTTPURL returns the address of the gateway for clients on this host; empty without one.
+func (g *Garrison) HTTPURL() string {
+	if g.gateway == nil {
+		return ""
+	}
+	return g.gateway.URL()
+}

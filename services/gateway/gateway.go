@@ -1,0 +1,166 @@
+// Package gateway is the service that makes the control plane available over HTTP. It has no state and no rights of its
+// own: each request acts on the bus with the credentials in its bearer token, so that the bus decides what the caller
+// may do, and the ledger names the caller.
+//
+//	POST /garrison.SERVICE.v1.NAMEService/METHOD   the methods of the contract (package rpc)
+//	GET  /events                                   the ledger as server-sent events (package stream)
+//	GET  /openapi.json                             what is served, as OpenAPI 3.1
+//	GET  /healthz                                  200 while the gateway serves
+//
+// Guarantees:
+//
+//  1. A request without a valid bearer token reaches no service, and its body is not read.
+//  2. A plain listener is reachable from this host only, unless the caller asked for that by name.
+//  3. Headers, bodies, requests of one token, connections and each write to a client have bounds. A stream has none in
+//     time: it ends with its client, with the rights of its actor, or with the gateway.
+//  4. A stop ends streams at once, and finishes other requests.
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
+	"github.com/garrison-fleet/garrison/pkg/rungroup"
+	"github.com/garrison-fleet/garrison/pkg/trust"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
+)
+
+const (
+	// headersWithin and bodyWithin bound how long a client takes to send a request.
+	headersWithin, bodyWithin = 10 * time.Second, 30 * time.Second
+	// idleFor is how long a connection without a request stays open.
+	idleFor = 2 * time.Minute
+	// mostHeader bounds the headers of a request; a bearer token has less than 1 KiB.
+	mostHeader = 16 << 10
+	// mostConnections bounds the connections of all clients.
+	mostConnections = 4096
+	// finishWithin is how long a gateway that stops has for requests that it has taken.
+	finishWithin = 10 * time.Second
+)
+
+// Config configures the gateway. Listen and Bus are required.
+type Config struct {
+	Listen string      // host:port; port 0 means a free port
+	TLS    *tls.Config // nil means plain HTTP
+	Plain  bool        // allow plain HTTP on addresses that other hosts reach
+
+	Bus func() (trust.Context, error) // the bus: its address and CA, without credentials
+
+	Metrics *metrics.Set // takes what is measured; may be nil
+	Log     zerolog.Logger
+	Now     func() time.Time // nil means time.Now
+}
+
+// Gateway is the service.
+type Gateway struct {
+	cfg      Config
+	listener net.Listener
+	actors   *actor.Pool
+	server   *http.Server
+	stopping chan struct{} // closed when streams must end
+}
+
+// New listens. Requests are answered once Run runs. The caller calls Run, or Close.
+func New(cfg Config) (*Gateway, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.TLS == nil && !cfg.Plain && !loopback(cfg.Listen) {
+		return nil, fault.Refusef(fault.Invalid, code.PlainRefused,
+			"other hosts reach %s, and plain HTTP would show them the bearer tokens", cfg.Listen).
+			Try("--http 127.0.0.1:PORT")
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "listen for HTTP: %w", err)
+	}
+	if listener = netutil.LimitListener(listener, mostConnections); cfg.TLS != nil {
+		t := cfg.TLS.Clone()
+		t.NextProtos = []string{"h2", "http/1.1"}
+		listener = tls.NewListener(listener, t)
+	}
+	g := &Gateway{cfg: cfg, listener: listener, stopping: make(chan struct{})}
+	g.actors = actor.NewPool(g.connect, cfg.Now)
+	g.server = &http.Server{
+		Handler: g.handler(), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader,
+		Protocols: protocols(cfg.TLS != nil),
+	}
+	g.server.RegisterOnShutdown(sync.OnceFunc(func() { close(g.stopping) }))
+	return g, nil
+}
+
+// protocols returns what the listener speaks: gRPC needs HTTP/2, with TLS or without.
+func protocols(encrypted bool) *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetHTTP2(encrypted)
+	p.SetUnencryptedHTTP2(!encrypted)
+	return p
+}
+
+// URL returns the address for clients on this host.
+func (g *Gateway) URL() string {
+	scheme := "http://"
+	if g.cfg.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + g.listener.Addr().String()
+}
+
+// Run serves until ctx is done.
+func (g *Gateway) Run(ctx context.Context) error {
+	g.cfg.Log.Info().Str("url", g.URL()).Msg("serving HTTP")
+	return rungroup.Run(ctx,
+		rungroup.Part{Name: "connections", Run: g.actors.Run, Base: true},
+		rungroup.Part{Name: "http", Run: g.serve},
+	)
+}
+
+// Close stops listening.
+func (g *Gateway) Close() error { return g.server.Close() }
+
+// serve answers requests until ctx is done.
+func (g *Gateway) serve(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- g.server.Serve(g.listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishWithin)
+	defer cancel()
+	if err := g.server.Shutdown(finishing); err != nil {
+		return errors.Join(err, g.server.Close())
+	}
+	return nil
+}
+
+// connect connects an actor to the bus.
+func (g *Gateway) connect(ctx context.Context, who trust.Context) (*client.Client, error) {
+	at, err := g.cfg.Bus()
+	if err != nil {
+		return nil, err
+	}
+	at.Actor, at.JWT, at.Seed = who.Actor, who.JWT, who.Seed
+	return client.Connect(ctx, client.Options{Context: at})
+}
+
+// loopback reports whether only this host reaches an address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}

@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/rpc"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/stream"
+)
+
+// handler routes requests.
+func (g *Gateway) handler() http.Handler {
+	api := http.NewServeMux()
+	rpc.Handle(api, g.untilStop)
+	api.Handle("GET /events", g.untilStop(http.HandlerFunc(stream.Events)))
+	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		failure.Write(w, r, fault.Refusef(fault.NotFound, code.NotFound, "nothing is served at %.200q", r.URL.Path).
+			Try("GET /openapi.json").From("gateway"))
+	})
+	all := http.NewServeMux()
+	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	all.Handle("/", g.asActor(api))
+	return secured(all)
+}
+
+// secured sets the headers that hold for every answer: what is served is data, and no page for a browser.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// asActor runs requests with the connection of their bearer token.
+func (g *Gateway) asActor(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, err := actor.Token(r)
+		if err != nil {
+			failure.Write(w, r, err)
+			return
+		}
+		c, done, err := g.actors.Take(r.Context(), token)
+		if err != nil {
+			failure.Write(w, r, err)
+			return
+		}
+		defer done()
+		if r.Body != http.NoBody {
+			r.Body = newTimedBody(w, r.Body)
+		}
+		next.ServeHTTP(w, r.WithContext(actor.With(r.Context(), c)))
+	})
+}
+
+// errStopping ends streams.
+var errStopping = errors.New("the gateway stops")
+
+// untilStop ends the requests of a handler when the gateway stops.
+func (g *Gateway) untilStop(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		go func() {
+			select {
+			case <-g.stopping:
+				cancel(errStopping)
+			case <-ctx.Done():
+			}
+		}()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// timedBody bounds the time in which the body of a request arrives. The bound ends with the body: afterwards the server
+// reads only to notice that the client is gone.
+type timedBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+func newTimedBody(w http.ResponseWriter, body io.ReadCloser) timedBody {
+	b := timedBody{body, http.NewResponseController(w)}
+	_ = b.control.SetReadDeadline(time.Now().Add(bodyWithin)) // every server of net/http can
+	return b
+}
+
+// Read implements io.Reader.
+func (b timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}

@@ -1,0 +1,128 @@
+// Package rpc serves the methods of the contract's services over HTTP, in the protocols Connect, gRPC and gRPC-Web.
+//
+// The methods come from the descriptors of the contract. A request is passed on to its service on the bus in the
+// encoding in which it came, as the actor who asks, so that checks, rights and refusals are those of the service.
+//
+//	POST /garrison.registry.v1.RegistryService/ListServers     any method
+//	GET  the same, with ?encoding=json&message=…               methods that change nothing
+//	POST /registry/garrison.api.v1.AboutService/About          methods of every service, below its name
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/bus"
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
+)
+
+const (
+	// mostBytes bounds a request, which must fit into one message of the bus.
+	mostBytes = 1<<20 - 64<<10
+	// headerNote says why, as -m of the CLI does; headerDryRun asks only to check, and marks the answer.
+	headerNote, headerDryRun = "Garrison-Note", "Garrison-Dry-Run"
+)
+
+// Handle adds a handler for each method of each service. Those that stream run in streams.
+func Handle(mux *http.ServeMux, streams func(http.Handler) http.Handler) {
+	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService")
+	for name, s := range client.Services {
+		handle(mux, "/", name, s)
+		handle(mux, "/"+name+"/", name, about)
+	}
+	handleIntents(mux)
+	handleFacts(mux, streams)
+}
+
+func handle(mux *http.ServeMux, prefix, service string, s protoreflect.ServiceDescriptor) {
+	for i := range s.Methods().Len() {
+		m := s.Methods().Get(i)
+		procedure := Procedure(m)
+		h := connect.NewUnaryHandler(procedure, forward(service, m), options(m)...)
+		mux.Handle(prefix+procedure[1:], http.StripPrefix(strings.TrimSuffix(prefix, "/"), h))
+	}
+}
+
+// Procedure returns the path of a method.
+func Procedure(m protoreflect.MethodDescriptor) string {
+	return "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+}
+
+// Reads reports whether a method changes nothing, so that GET serves it.
+func Reads(m protoreflect.MethodDescriptor) bool { return bus.AccessOf(m) == "read" }
+
+func options(m protoreflect.MethodDescriptor) []connect.HandlerOption {
+	o := append(codecs(), connect.WithSchema(m), connect.WithReadMaxBytes(mostBytes))
+	if Reads(m) {
+		o = append(o, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
+	}
+	return o
+}
+
+type unary = func(context.Context, *connect.Request[passed]) (*connect.Response[passed], error)
+
+// forward passes the requests of a method on to its service.
+func forward(service string, m protoreflect.MethodDescriptor) unary {
+	return func(ctx context.Context, q *connect.Request[passed]) (*connect.Response[passed], error) {
+		answer, err := actor.From(ctx).Forward(said(ctx, q.Header()), service, m, q.Msg.Encoded)
+		dry := errors.Is(err, bus.ErrDryRun)
+		if err != nil && !dry {
+			return nil, failure.Error(err)
+		}
+		r := connect.NewResponse(&passed{bus.Encoded{Data: answer, JSON: q.Msg.JSON}})
+		if dry {
+			r.Header().Set(headerDryRun, dryRunOf(err))
+		}
+		if q.HTTPMethod() == http.MethodGet {
+			return tagged(q, r)
+		}
+		return r, nil
+	}
+}
+
+// dryRunOf returns what a dry run would have done: "changes", or "unchanged" when everything is as requested already.
+func dryRunOf(err error) string {
+	if errors.Is(err, bus.ErrUnchanged) {
+		return "unchanged"
+	}
+	return "changes"
+}
+
+// said returns a context with what the headers of a request say beside its message.
+func said(ctx context.Context, h http.Header) context.Context {
+	if why := h.Get(headerNote); why != "" {
+		ctx = client.WithNote(ctx, why)
+	}
+	if h.Get(headerDryRun) != "" {
+		ctx = client.WithDryRun(ctx)
+	}
+	return ctx
+}
+
+// tagged returns an answer with the digest of its content as ETag, or that the caller has it already. A cache must keep
+// the answers to two actors apart, and ask each time.
+func tagged(q *connect.Request[passed], r *connect.Response[passed]) (*connect.Response[passed], error) {
+	sum := sha256.Sum256(r.Msg.Data)
+	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	h := r.Header()
+	h.Set("Etag", tag)
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("Vary", "Authorization, Accept-Encoding")
+	for have := range strings.SplitSeq(q.Header().Get("If-None-Match"), ",") {
+		if strings.TrimPrefix(strings.TrimSpace(have), "W/") == tag {
+			return nil, connect.NewNotModifiedError(h)
+		}
+	}
+	return r, nil
+}
