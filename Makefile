@@ -226,12 +226,17 @@ baseline: ## at a release: record the contract that later changes must not break
 gen: ## generate Go from the contract and from the page of refusal codes
 	cd proto && rm -rf gen/garrison && $(BUF) generate
 	go generate ./pkg/code
+	$(OPENAPI) >$(OPENAPI_FILE).new && mv $(OPENAPI_FILE).new $(OPENAPI_FILE)
+
+OPENAPI := (cd proto && $(BUF) build -o -) | go run ./services/gateway/internal/openapi/generate
+OPENAPI_FILE := services/gateway/internal/openapi/openapi.json
 
 .PHONY: fresh
 fresh: ## fail when generated code does not match the contract or the page of codes; changes nothing, so that others can compile meanwhile
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && (cd proto && $(BUF) generate -o $$d) && \
 	  diff -r $$d/gen/garrison proto/gen/garrison >$$d/differs || { echo "proto/gen is stale (run make gen):"; cat $$d/differs; exit 1; }
 	@go test ./pkg/code/generate
+	@$(OPENAPI) | cmp - $(OPENAPI_FILE) || { echo "$(OPENAPI_FILE) is stale (run make gen)"; exit 1; }
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/openapi"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/rpc"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/stream"
 )
@@ -22,10 +23,11 @@ func (g *Gateway) handler() http.Handler {
 	api.Handle("GET /events", g.untilStop(http.HandlerFunc(stream.Events)))
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		failure.Write(w, r, fault.Refusef(fault.NotFound, code.NotFound, "nothing is served at %.200q", r.URL.Path).
-			Try("GET /openapi.json").From("gateway"))
+			Try("GET /openapi.json"))
 	})
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	all.HandleFunc("GET /openapi.json", openapi.Serve)
 	all.Handle("/", g.asActor(api))
 	return secured(all)
 }

@@ -108,7 +108,7 @@ func (p *Pool) session(token string) (*session, error) {
 	who, err := trust.ParseBearer(token, p.now())
 	if err != nil {
 		return nil, fault.Refusef(fault.Denied, code.LoginRefused, "%v", err).
-			Try("garrison context token").From("gateway")
+			Try("garrison context token")
 	}
 	if len(p.open) >= mostTokens && !p.makeRoom() {
 		return nil, busy("%d tokens are in use", len(p.open))
@@ -214,5 +214,5 @@ func (p *Pool) Len() int {
 }
 
 func busy(format string, args ...any) error {
-	return fault.Refusef(fault.Unavailable, code.Busy, format, args...).After(time.Second).From("gateway")
+	return fault.Refusef(fault.Unavailable, code.Busy, format, args...).After(time.Second)
 }

@@ -16,7 +16,7 @@ func Token(r *http.Request) (string, error) {
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return "", fault.Refusef(fault.Denied, code.LoginRefused,
 			"the request has no bearer token, as in: Authorization: Bearer TOKEN").
-			Try("garrison context token").From("gateway")
+			Try("garrison context token")
 	}
 	return strings.TrimSpace(token), nil
 }

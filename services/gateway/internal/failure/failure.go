@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
@@ -36,7 +37,11 @@ var forms = map[fault.Kind]form{
 func of(err error) (form, *apiv1.Refusal) {
 	refusal := fault.RefusalOf(err)
 	if refusal == nil {
-		refusal = &apiv1.Refusal{Code: code.Refused, Component: "gateway", Message: err.Error()}
+		refusal = &apiv1.Refusal{Code: code.Refused, Message: err.Error()}
+	}
+	if refusal.GetComponent() == "" {
+		refusal = proto.CloneOf(refusal)
+		refusal.Component = "gateway"
 	}
 	switch refusal.GetCode() {
 	case code.LoginRefused, code.LoginOver:

@@ -61,18 +61,16 @@ func idOf(q *connect.Request[gatewayv1.PublishIntentRequest]) (string, error) {
 	switch {
 	case q.Header().Get(headerDryRun) != "":
 		return "", fault.Refusef(fault.Invalid, code.Invalid, "an intent has no dry run: PlanIntent shows what it would do").
-			Try("/garrison.registry.v1.RegistryService/PlanIntent").From("gateway")
+			Try("/garrison.registry.v1.RegistryService/PlanIntent")
 	case id != "" && key != "" && id != key:
-		return "", fault.Refusef(fault.Invalid, code.Invalid, "intent_id and the header %s differ", headerKey).From("gateway").
-			From("gateway")
+		return "", fault.Refusef(fault.Invalid, code.Invalid, "intent_id and the header %s differ", headerKey)
 	case id == "" && key == "":
 		return client.NewID(), nil
 	case id == "":
 		id = key
 	}
 	if !ident.IsUUID(id) {
-		return "", fault.Refusef(fault.Invalid, code.Invalid, "the id of an intent must be a UUID, not %.60q", id).
-			From("gateway")
+		return "", fault.Refusef(fault.Invalid, code.Invalid, "the id of an intent must be a UUID, not %.60q", id)
 	}
 	return id, nil
 }
@@ -94,7 +92,7 @@ func submit(ctx context.Context, c *client.Client, id string, in *intentv1.Inten
 	}
 	if decided != nil && !proto.Equal(decided.GetIntent(), in) {
 		return nil, fault.Refusef(fault.Conflict, code.Conflict,
-			"intent %s asked for something else", id).From("gateway")
+			"intent %s asked for something else", id)
 	}
 	return decided, err
 }

@@ -13,7 +13,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -36,13 +38,35 @@ const (
 
 // Handle adds a handler for each method of each service. Those that stream run in streams.
 func Handle(mux *http.ServeMux, streams func(http.Handler) http.Handler) {
-	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService")
-	for name, s := range client.Services {
-		handle(mux, "/", name, s)
-		handle(mux, "/"+name+"/", name, about)
+	for _, served := range AllServed() {
+		for _, name := range served.Names {
+			prefix := "/"
+			if len(served.Names) > 1 {
+				prefix = "/" + name + "/"
+			}
+			handle(mux, prefix, name, served.Descriptor)
+		}
 	}
 	handleIntents(mux)
 	handleFacts(mux, streams)
+}
+
+// Served is a service of the contract, and the names on the bus under which its methods are called; none for the
+// gateway's own. With several, a path begins with the name.
+type Served struct {
+	Descriptor protoreflect.ServiceDescriptor
+	Names      []string
+}
+
+// AllServed returns the services, in the order of their names.
+func AllServed() []Served {
+	about := apiv1.File_garrison_api_v1_api_proto.Services().ByName("AboutService")
+	names := slices.Sorted(maps.Keys(client.Services))
+	all := []Served{{Descriptor: Service}, {about, names}}
+	for _, name := range names {
+		all = append(all, Served{client.Services[name], []string{name}})
+	}
+	return all
 }
 
 func handle(mux *http.ServeMux, prefix, service string, s protoreflect.ServiceDescriptor) {

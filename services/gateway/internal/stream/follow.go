@@ -124,7 +124,7 @@ func parsePlace(text string) (client.Position, error) {
 	sequence, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || named && !ident.IsUUID(id) {
 		return client.Position{}, fault.Refusef(fault.Invalid, code.Invalid,
-			"a place in the ledger must be SEQUENCE or SEQUENCE.ID, not %.60q", text).From("gateway")
+			"a place in the ledger must be SEQUENCE or SEQUENCE.ID, not %.60q", text)
 	}
 	return client.Position{Sequence: sequence, ID: id}, nil
 }

@@ -1,0 +1,108 @@
+// Command generate reads the contract as buf builds it, because generated Go code lacks the comments, and writes the
+// OpenAPI document of the HTTP API.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/garrison-fleet/garrison/services/gateway/internal/openapi/describe"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/rpc"
+)
+
+const about = "Everything that the CLI garrison can do. Each request acts as the user whose credentials are its " +
+	"bearer token; garrison context token prints it. Requests are checked strictly: an unknown field is refused. " +
+	"Methods that change nothing can be called by GET too, and their answers have an ETag. gRPC, gRPC-Web and the " +
+	"Connect protocol in protobuf are served on the same paths."
+
+func main() {
+	if err := generate(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+func generate(in io.Reader, out io.Writer) error {
+	files, err := read(in)
+	if err != nil {
+		return err
+	}
+	var services []describe.Service
+	for _, s := range rpc.AllServed() {
+		d, err := files.FindDescriptorByName(s.Descriptor.FullName())
+		if err != nil {
+			return err
+		}
+		one := describe.Service{
+			Descriptor: d.(protoreflect.ServiceDescriptor), Reads: rpc.Reads, Procedure: rpc.Procedure,
+		}
+		if len(s.Names) > 1 {
+			one.Prefix, one.Names = "/{service}", s.Names
+		}
+		services = append(services, one)
+	}
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	return e.Encode(describe.Document("Garrison", about, services, events))
+}
+
+// read returns the descriptors of the contract, with their comments.
+func read(contract io.Reader) (*protoregistry.Files, error) {
+	data, err := io.ReadAll(contract)
+	if err != nil {
+		return nil, err
+	}
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(data, &set); err != nil {
+		return nil, fmt.Errorf("read the contract: %w", err)
+	}
+	return protodesc.NewFiles(&set)
+}
+
+// events describes the stream that is not a method.
+var events = describe.Object{"/events": describe.Object{"get": describe.Object{
+	"operationId": "events", "tags": []any{"Events"},
+	"description": "The facts of the ledger as server-sent events, and then new ones as they are recorded. The id of " +
+		"an event is the place behind it: a client that sends it as Last-Event-ID continues without gap or double. " +
+		"Events are named fact (its data is a garrison.registry.v1.StoredFact), beat (a sign of life, every 10 s in " +
+		"which nothing else is sent), reset (the ledger does not continue: discard what was derived from it, and " +
+		"begin again) and error; after the last two the stream ends.",
+	"parameters": slices.Concat(
+		query("after", "The place to begin behind, when there is no Last-Event-ID."),
+		query("new", "Any text: begin with the next fact."), query("noun", "Only facts about this noun, such as task."),
+		query("key", "Only facts whose key is this, or begins with it and a dot; with noun."),
+		[]any{describe.Object{
+			"name": "Last-Event-ID", "in": "header", "schema": describe.Object{"type": "string"},
+		}},
+	),
+	"responses": describe.Object{
+		"200": describe.Object{
+			"description": "The stream.",
+			"content": describe.Object{"text/event-stream": describe.Object{
+				"schema": describe.Object{"type": "string"},
+			}},
+		},
+		"default": describe.Object{
+			"description": "The request was refused or failed.",
+			"content": describe.Object{"application/problem+json": describe.Object{
+				"schema": describe.Object{"type": "object"},
+			}},
+		},
+	},
+}}}
+
+func query(name, what string) []any {
+	return []any{describe.Object{
+		"name": name, "in": "query", "description": what, "schema": describe.Object{"type": "string"},
+	}}
+}
