@@ -3,6 +3,7 @@ module github.com/garrison-fleet/garrison/deploy/allinone
 go 1.26.0
 
 require (
+	connectrpc.com/connect v1.21.1
 	github.com/garrison-fleet/garrison/pkg v0.0.0
 	github.com/garrison-fleet/garrison/proto v0.0.0
 	github.com/garrison-fleet/garrison/services/access v0.0.0
@@ -19,7 +20,6 @@ require (
 )
 
 require (
-	connectrpc.com/connect v1.21.1 // indirect
 	github.com/Masterminds/semver/v3 v3.5.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -51,7 +51,7 @@ type Options struct {
 	Retry    bool          // what failed on several servers is not blocked
 	Lazy     bool          // do not sync each write to disk
 	Lobby    bool          // machines may ask to join without a token
-	Metrics  bool          // garrisond and executors serve metrics on the sockets that MetricsSocket names
+	Metrics  bool          // processes serve metrics on the sockets that MetricsSocket names, and garrisond HTTP
 	Views    bool          // services that run apart keep snapshots of their views
 	Foreign  []string      // subjects of facts that the scenario stores by hand and no program knows
 }
@@ -95,7 +95,7 @@ func New(o Options) (*Fleet, error) {
 		args = append(args, "--lobby")
 	}
 	if o.Metrics {
-		args = append(args, "--metrics", "unix:"+f.MetricsSocket("garrisond"))
+		args = append(args, "--metrics", "unix:"+f.MetricsSocket("garrisond"), "--http", "127.0.0.1:0")
 	}
 	if o.Deadline > 0 {
 		args = append(args, "--task-deadline", o.Deadline.String())

@@ -48,6 +48,8 @@ const (
 	BusReplicaLag  = "garrison_bus_stream_replica_lag"
 	BusAlarms      = "garrison_bus_alarms"
 	BusFree        = "garrison_bus_free_bytes"
+	HTTPRequests   = "garrison_http_requests_total"
+	HTTPTokens     = "garrison_http_tokens"
 	ExecutorState  = "garrison_executor_state"
 	ExecutorBus    = "garrison_executor_connected"
 	ExecutorOutbox = "garrison_executor_outbox_reports"
@@ -88,6 +90,9 @@ var All = []Metric{
 		BusFree, Gauge, []string{"service"},
 		"Bytes that garrisond's disk, or the fullest limited server of the bus, may still store.",
 	},
+	{HTTPRequests, Counter, []string{"service", "code"},
+		"Requests over HTTP that called a method, by the code of Connect; ok for those that succeeded."},
+	{HTTPTokens, Gauge, []string{"service"}, "Bearer tokens that were used within the last minute."},
 	{ExecutorState, Gauge, []string{"state"}, "1 for the state of the executor."},
 	{ExecutorBus, Gauge, nil, "1 while the executor is connected to the bus."},
 	{ExecutorOutbox, Gauge, nil, "Reports that wait for the bus."},

@@ -93,6 +93,10 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g := &Gateway{cfg: cfg, listener: listener, stopping: make(chan struct{})}
 	g.actors = actor.NewPool(g.connect, cfg.Now)
+	cfg.Metrics.Add(metrics.HTTPRequests, 0, "ok") // known from the start
+	cfg.Metrics.Gauge(metrics.HTTPTokens, func(context.Context) []metrics.Sample {
+		return metrics.One(float64(g.actors.Len()))
+	})
 	g.server = &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader,
 		Protocols: protocols(cfg.TLS != nil),

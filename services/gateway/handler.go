@@ -9,6 +9,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/openapi"
@@ -19,7 +20,9 @@ import (
 // handler routes requests.
 func (g *Gateway) handler() http.Handler {
 	api := http.NewServeMux()
-	rpc.Handle(api, g.untilStop)
+	rpc.Handle(api, rpc.Serving{Streams: g.untilStop, Ended: func(code string) {
+		g.cfg.Metrics.Add(metrics.HTTPRequests, 1, code)
+	}})
 	api.Handle("GET /events", g.untilStop(http.HandlerFunc(stream.Events)))
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		failure.Write(w, r, fault.Refusef(fault.NotFound, code.NotFound, "nothing is served at %.200q", r.URL.Path).

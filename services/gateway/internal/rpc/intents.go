@@ -35,9 +35,9 @@ const (
 	headerKey = "Idempotency-Key"
 )
 
-func handleIntents(mux *http.ServeMux) {
+func handleIntents(mux *http.ServeMux, more connect.HandlerOption) {
 	procedure, o := own("PublishIntent")
-	mux.Handle(procedure, connect.NewUnaryHandler(procedure, publish, o...))
+	mux.Handle(procedure, connect.NewUnaryHandler(procedure, publish, append(o, more)...))
 }
 
 // publish stores an intent and returns its decision.

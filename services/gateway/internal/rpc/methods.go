@@ -36,19 +36,40 @@ const (
 	headerNote, headerDryRun = "Garrison-Note", "Garrison-Dry-Run"
 )
 
-// Handle adds a handler for each method of each service. Those that stream run in streams.
-func Handle(mux *http.ServeMux, streams func(http.Handler) http.Handler) {
+// Serving is what the handlers of methods share.
+type Serving struct {
+	Streams func(http.Handler) http.Handler // wraps the handlers of methods that stream
+	Ended   func(code string)               // is called when a request of a method ended; ok means that it succeeded
+}
+
+// Handle adds a handler for each method of each service.
+func Handle(mux *http.ServeMux, s Serving) {
+	counted := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, q connect.AnyRequest) (connect.AnyResponse, error) {
+			r, err := next(ctx, q)
+			s.Ended(outcome(err))
+			return r, err
+		}
+	}))
 	for _, served := range AllServed() {
 		for _, name := range served.Names {
 			prefix := "/"
 			if len(served.Names) > 1 {
 				prefix = "/" + name + "/"
 			}
-			handle(mux, prefix, name, served.Descriptor)
+			handle(mux, prefix, name, served.Descriptor, counted)
 		}
 	}
-	handleIntents(mux)
-	handleFacts(mux, streams)
+	handleIntents(mux, counted)
+	handleFacts(mux, s.Streams)
+}
+
+// outcome returns the code of Connect of an error, or ok.
+func outcome(err error) string {
+	if err == nil || connect.IsNotModifiedError(err) {
+		return "ok"
+	}
+	return connect.CodeOf(err).String()
 }
 
 // Served is a service of the contract, and the names on the bus under which its methods are called; none for the
@@ -69,11 +90,11 @@ func AllServed() []Served {
 	return all
 }
 
-func handle(mux *http.ServeMux, prefix, service string, s protoreflect.ServiceDescriptor) {
+func handle(mux *http.ServeMux, prefix, service string, s protoreflect.ServiceDescriptor, o connect.HandlerOption) {
 	for i := range s.Methods().Len() {
 		m := s.Methods().Get(i)
 		procedure := Procedure(m)
-		h := connect.NewUnaryHandler(procedure, forward(service, m), options(m)...)
+		h := connect.NewUnaryHandler(procedure, forward(service, m), append(options(m), o)...)
 		mux.Handle(prefix+procedure[1:], http.StripPrefix(strings.TrimSuffix(prefix, "/"), h))
 	}
 }
