@@ -20,13 +20,14 @@ export GOFLAGS := $(GOFLAGS) -trimpath -buildvcs=false
 RACE :=
 BUILD := go build $(RACE) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(VERSION)"
 
-PROGRAMS := garrisond garrison registry image-catalog task-dispatcher access executor garrison-sim beacon rig
+PROGRAMS := garrisond garrison registry image-catalog task-dispatcher access gateway executor garrison-sim beacon rig
 garrisond.src := ./deploy/allinone/cmd/garrisond
 garrison.src := ./services/operator/cmd/garrison
 registry.src := ./services/registry/cmd/registry
 image-catalog.src := ./services/image-catalog/cmd/image-catalog
 task-dispatcher.src := ./services/task-dispatcher/cmd/task-dispatcher
 access.src := ./services/access/cmd/access
+gateway.src := ./services/gateway/cmd/gateway
 executor.src := ./services/executor/cmd/executor
 garrison-sim.src := ./services/executor/simulation/garrison-sim
 beacon.src := ./e2e/agents/beacon

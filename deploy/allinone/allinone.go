@@ -144,7 +144,7 @@ func (g *Garrison) start(ctx context.Context) error {
 			return fmt.Errorf("make %s: %w", name, err)
 		}
 	}
-	return g.addGateway()
+	return addGateway(g)
 }
 
 // provision declares the streams.

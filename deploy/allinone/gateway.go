@@ -21,8 +21,8 @@ func (h HTTP) plain() bool {
 	return h.Plain || err == nil && isLoopback(host)
 }
 
-// addGateway creates the gateway. It has no connection of its own: who asks connects through it, as any client does.
-func (g *Garrison) addGateway() error {
+// addGateway adds the gateway to a Garrison. It has no connection of its own: who asks connects through it, as any client does.
+func addGateway(g *Garrison) error {
 	if g.config.HTTP.Listen == "" {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (g *Garrison) addGateway() error {
 }
 
 // HTTPURL returns the address of the gateway for clients on this host; empty without one.
-func (g *Garrison) HTTPURL() string {
+func HTTPURL(g *Garrison) string {
 	if g.gateway == nil {
 		return ""
 	}

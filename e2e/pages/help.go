@@ -40,7 +40,7 @@ type help struct {
 var services = []string{"registry", "image-catalog", "task-dispatcher", "access"}
 
 // names are those of the programs of Garrison.
-var names = append([]string{"garrison", "garrisond", "executor"}, services...)
+var names = append([]string{"garrison", "garrisond", "executor", "gateway"}, services...)
 
 // Check returns what is wrong with a command line: a command or a flag that its program does not have. Other programs
 // are not looked at.

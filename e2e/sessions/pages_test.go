@@ -153,6 +153,19 @@ var machine = []string{
 	"/root/", "$W/root/", "/run/", "$W/run/", "4222", "$PORT", "garrison.example.com", "localhost", "18080", "$PORT1",
 }
 
+// site starts a garrisond that serves HTTP at PORT1, and a server web-1.
+const site = `
+garrisond --data "$W/data" --http 127.0.0.1:$PORT1 --beat-interval 1s >"$W/garrisond.log" 2>&1 &
+echo $! >"$pids/garrisond"
+export GARRISON_CONTEXT=$W/data/operator.json
+until_ok command garrisond health --data "$W/data"
+garrison server enroll web-1 --label port=$PORT --token-file web-1.token
+executor join --root "$W/web-1" --token-file web-1.token
+executor run --root "$W/web-1" --supervisor direct >"$W/executor.log" 2>&1 &
+echo $! >"$pids/garrison-executor"
+until_ok online web-1
+`
+
 // sessions are the pages whose blocks are run. Each starts a Garrison of its own.
 var sessions = map[string]pages.Session{
 	"deploy/docs/running.md": {
@@ -174,5 +187,12 @@ var sessions = map[string]pages.Session{
 		},
 		After:   "if garrison --context ann.json server list; then exit 1; fi\n",
 		Replace: machine,
+	},
+	"deploy/docs/http.md": {
+		Before: site, Enter: map[string]string{"Change": "beacon 1.0.0\n"},
+		After: "garrison intent list -o name | grep -x \"$KEY\"\n" +
+			"garrison events --noun channel | grep 'ticket 7'\n" +
+			"until_ok test \"$(garrison instance list --no-headers --columns found)\" = 1.0.0\n",
+		Replace: []string{"8440", "$PORT1"},
 	},
 }

@@ -96,7 +96,7 @@ func call[R proto.Message](
 		return zero, fault.New(fault.Internal, "the answer of %s is a %s, not a %s", m.descriptor.Name(), want, have)
 	}
 	r := zero
-	err := c.exchange(ctx, m, request, within, c.callTimeout(request), func(ctx context.Context) (err error) {
+	err := exchange(ctx, c, m, request, within, c.callTimeout(request), func(ctx context.Context) (err error) {
 		r, err = bus.Call[R](ctx, c.conn, m.service, m.descriptor, request)
 		return err
 	})
@@ -105,8 +105,8 @@ func call[R proto.Message](
 
 // Forward asks a service, by its name on the bus, with a request that is encoded already, and returns the answer in the
 // same encoding. It is for programs that pass on what others ask; OnWrite is called without a message.
-func (c *Client) Forward(
-	ctx context.Context, service string, d protoreflect.MethodDescriptor, q bus.Encoded,
+func Forward(
+	ctx context.Context, c *Client, service string, d protoreflect.MethodDescriptor, q bus.Encoded,
 ) (answer []byte, err error) {
 	timeout := c.timeout
 	switch d.Name() {
@@ -114,7 +114,7 @@ func (c *Client) Forward(
 		timeout = max(c.timeout, activateTimeout)
 	}
 	within := c.patience.within
-	err = c.exchange(ctx, method{service, d}, nil, within, timeout, func(ctx context.Context) (err error) {
+	err = exchange(ctx, c, method{service, d}, nil, within, timeout, func(ctx context.Context) (err error) {
 		answer, err = bus.Forward(ctx, c.conn, service, d, q)
 		return err
 	})
@@ -122,8 +122,8 @@ func (c *Client) Forward(
 }
 
 // exchange runs the question of a call until it is answered, within patience. The question takes timeout at most.
-func (c *Client) exchange(
-	ctx context.Context, m method, request proto.Message, within, timeout time.Duration,
+func exchange(
+	ctx context.Context, c *Client, m method, request proto.Message, within, timeout time.Duration,
 	question func(context.Context) error,
 ) error {
 	writes := bus.AccessOf(m.descriptor) != readAccess && !seals(m.descriptor)

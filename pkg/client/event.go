@@ -17,10 +17,11 @@ const idHeader = "ce-id"
 type Event struct {
 	ledger.Fact
 
-	Subject  string                 // garrison.ledger.NOUN.KEY.FACT
-	StoredAt time.Time              // when the ledger stored it
-	Stored   *registryv1.StoredFact // the fact as the registry read it, undecoded
-	Unread   error                  // what of the fact this program does not know; its body holds the rest, and is nil without any
+	Subject  string    // garrison.ledger.NOUN.KEY.FACT
+	StoredAt time.Time // when the ledger stored it
+	Unread   error     // what of the fact this program does not know; its body holds the rest, and is nil without any
+
+	Stored *registryv1.StoredFact // the fact as the registry read it, undecoded
 }
 
 // Position is a place in the ledger: behind the fact with this sequence and id. Without an id it is behind whatever

@@ -51,7 +51,7 @@ type Pool struct {
 	open map[[sha256.Size]byte]*session
 }
 
-// session is the connection of a token, or why there is none.
+// session is the connection of a token, or why the token has no connection.
 type session struct {
 	ready chan struct{} // closed once client or err is set
 
@@ -125,7 +125,7 @@ func (p *Pool) session(token string) (*session, error) {
 // over reports whether a session is not to be used again.
 func (p *Pool) over(s *session) bool { return s.users == 0 && !p.now().Before(s.until) }
 
-// login connects, whoever waits for it.
+// login connects, also when its first request was given up.
 func (p *Pool) login(s *session, who trust.Context) {
 	ctx, cancel := context.WithTimeout(context.Background(), loginWithin)
 	defer cancel()

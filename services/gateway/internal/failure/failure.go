@@ -96,6 +96,7 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(form.status)
 	_ = json.NewEncoder(w).Encode(problem{
 		Title: http.StatusText(form.status), Status: form.status, Detail: refusal.GetMessage(),
-		Code: refusal.GetCode(), Component: refusal.GetComponent(), Nearest: refusal.GetNearest(), Try: refusal.GetTry(),
+		Code: refusal.GetCode(), Component: refusal.GetComponent(),
+		Nearest: refusal.GetNearest(), Try: refusal.GetTry(),
 	})
 }

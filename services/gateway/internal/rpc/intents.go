@@ -60,7 +60,8 @@ func idOf(q *connect.Request[gatewayv1.PublishIntentRequest]) (string, error) {
 	id, key := q.Msg.GetIntentId(), q.Header().Get(headerKey)
 	switch {
 	case q.Header().Get(headerDryRun) != "":
-		return "", fault.Refusef(fault.Invalid, code.Invalid, "an intent has no dry run: PlanIntent shows what it would do").
+		return "", fault.Refusef(fault.Invalid, code.Invalid,
+			"an intent has no dry run: PlanIntent shows what it would do").
 			Try("/garrison.registry.v1.RegistryService/PlanIntent")
 	case id != "" && key != "" && id != key:
 		return "", fault.Refusef(fault.Invalid, code.Invalid, "intent_id and the header %s differ", headerKey)

@@ -120,7 +120,7 @@ type unary = func(context.Context, *connect.Request[passed]) (*connect.Response[
 // forward passes the requests of a method on to its service.
 func forward(service string, m protoreflect.MethodDescriptor) unary {
 	return func(ctx context.Context, q *connect.Request[passed]) (*connect.Response[passed], error) {
-		answer, err := actor.From(ctx).Forward(said(ctx, q.Header()), service, m, q.Msg.Encoded)
+		answer, err := client.Forward(said(ctx, q.Header()), actor.From(ctx), service, m, q.Msg.Encoded)
 		dry := errors.Is(err, bus.ErrDryRun)
 		if err != nil && !dry {
 			return nil, failure.Error(err)

@@ -228,8 +228,8 @@ func tokenCommand(env *cli.Env) *cobra.Command {
 		Use: "token", Args: cli.Exactly(),
 		Example: "  garrison context token\n  garrison context token --context site",
 		Short:   "Print the credentials of the context as a bearer token, for the HTTP API.",
-		Long: `Print the credentials of the context as a bearer token, for the HTTP API. A request with it acts as the user of
-the context, until the credentials expire or are revoked. Keep it as secret as the context's file.`,
+		Long: `Print the credentials of the context as a bearer token, for the HTTP API. A request with it acts as the
+user of the context, until the credentials expire or are revoked. Keep it as secret as the context's file.`,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := client.FindContext(env.ContextName, env.Getenv)
 			if err != nil {

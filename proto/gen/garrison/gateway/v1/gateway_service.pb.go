@@ -5,7 +5,7 @@
 // source: garrison/gateway/v1/gateway_service.proto
 
 // Package garrison.gateway.v1 is what the gateway offers over HTTP beside the methods of the other services: what
-// programs on the bus do with streams. Nobody serves it on the bus.
+// programs on the bus do with streams. It is not on the bus.
 
 package gatewayv1
 
@@ -203,8 +203,7 @@ func (x *FollowFactsRequest) GetKey() string {
 	return ""
 }
 
-// FollowFactsResponse is a fact, or a sign of life: without a fact and a reset_to, sent every 10 s in which nothing else
-// was.
+// FollowFactsResponse is a fact, a reset, or without both a sign of life, sent every 10 s in which nothing else was.
 type FollowFactsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The place behind what was received, for after.

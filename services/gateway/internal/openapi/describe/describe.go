@@ -61,7 +61,8 @@ func (d document) method(s Service, m protoreflect.MethodDescriptor) {
 	}
 	operation := func(verb string, more Object, parameters ...any) Object {
 		o := Object{
-			"operationId": string(s.Descriptor.Name()) + "_" + string(m.Name()) + verb, "tags": []any{string(s.Descriptor.Name())},
+			"operationId": string(s.Descriptor.Name()) + "_" + string(m.Name()) + verb,
+			"tags":        []any{string(s.Descriptor.Name())},
 			"description": comment(m), "responses": answers, "parameters": append(parameters, d.service(s)...),
 		}
 		for key, value := range more {
