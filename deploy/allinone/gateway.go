@@ -21,7 +21,8 @@ func (h HTTP) plain() bool {
 	return h.Plain || err == nil && isLoopback(host)
 }
 
-// addGateway adds the gateway to a Garrison. It has no connection of its own: who asks connects through it, as any client does.
+// addGateway adds the gateway to a Garrison. It has no connection of its own: its callers connect through it, as any
+// client does.
 func addGateway(g *Garrison) error {
 	if g.config.HTTP.Listen == "" {
 		return nil

@@ -20,8 +20,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +33,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -99,7 +102,7 @@ func New(cfg Config) (*Gateway, error) {
 	})
 	g.server = &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader,
-		Protocols: protocols(cfg.TLS != nil),
+		Protocols: protocols(cfg.TLS != nil), ErrorLog: log.New(&complaints{cfg.Log, logs.NewPacer()}, "", 0),
 	}
 	g.server.RegisterOnShutdown(sync.OnceFunc(func() { close(g.stopping) }))
 	return g, nil
@@ -112,6 +115,18 @@ func protocols(encrypted bool) *http.Protocols {
 	p.SetHTTP2(encrypted)
 	p.SetUnencryptedHTTP2(!encrypted)
 	return p
+}
+
+// complaints logs what net/http says about connections, at most one line a minute: callers cause them.
+type complaints struct {
+	log   zerolog.Logger
+	pacer *logs.Pacer
+}
+
+// Write implements io.Writer.
+func (c *complaints) Write(line []byte) (int, error) {
+	c.pacer.Warn(c.log, "http").Str(logs.Reason, strings.TrimSpace(string(line))).Msg("HTTP connection failed")
+	return len(line), nil
 }
 
 // URL returns the address for clients on this host.

@@ -38,7 +38,7 @@ func (f *flags) ownTLS(fs *flag.FlagSet) {
 // ownHTTP defines where the gateway in this process serves HTTP.
 func (f *flags) ownHTTP(fs *flag.FlagSet) {
 	config.Checked(fs, &f.http.Listen, "http", "", "serve the API over HTTP at this `ADDRESS`, such as "+
-		"127.0.0.1:8440; where other hosts reach it, with TLS and the certificate of the bus; without the flag, nowhere",
+		"127.0.0.1:8440; where other hosts reach it, with TLS and the certificate of the bus; default: nowhere",
 		config.Address)
 	fs.BoolVar(&f.http.Plain, "http-plain", false, "serve --http without TLS also where other hosts reach it, as "+
 		"behind a proxy: anybody on the way can read bearer tokens, and act as their users")

@@ -20,6 +20,7 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
@@ -104,8 +105,12 @@ func Procedure(m protoreflect.MethodDescriptor) string {
 	return "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
 }
 
-// Reads reports whether a method changes nothing, so that GET serves it.
-func Reads(m protoreflect.MethodDescriptor) bool { return bus.AccessOf(m) == "read" }
+// Reads reports whether a method changes nothing, so that GET serves it. One that any reader may call, and that stores
+// something all the same, is marked as idempotent in the contract.
+func Reads(m protoreflect.MethodDescriptor) bool {
+	level := m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel()
+	return bus.AccessOf(m) == "read" && level != descriptorpb.MethodOptions_IDEMPOTENT
+}
 
 func options(m protoreflect.MethodDescriptor) []connect.HandlerOption {
 	o := append(codecs(), connect.WithSchema(m), connect.WithReadMaxBytes(mostBytes))

@@ -1540,14 +1540,14 @@ const file_garrison_access_v1_access_service_proto_rawDesc = "" +
 	"\x05cause\x18\x01 \x01(\tR\x05cause\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
-	"\x04cure\x18\x04 \x01(\tR\x04cure2\xad\x06\n" +
+	"\x04cure\x18\x04 \x01(\tR\x04cure2\xb0\x06\n" +
 	"\rAccessService\x12a\n" +
 	"\n" +
 	"CreateUser\x12%.garrison.access.v1.CreateUserRequest\x1a&.garrison.access.v1.CreateUserResponse\"\x04\x88\xb5\x18\x03\x12^\n" +
 	"\tListUsers\x12$.garrison.access.v1.ListUsersRequest\x1a%.garrison.access.v1.ListUsersResponse\"\x04\x88\xb5\x18\x01\x12a\n" +
 	"\n" +
-	"RevokeUser\x12%.garrison.access.v1.RevokeUserRequest\x1a&.garrison.access.v1.RevokeUserResponse\"\x04\x88\xb5\x18\x03\x12^\n" +
-	"\tRenewSelf\x12$.garrison.access.v1.RenewSelfRequest\x1a%.garrison.access.v1.RenewSelfResponse\"\x04\x88\xb5\x18\x01\x12g\n" +
+	"RevokeUser\x12%.garrison.access.v1.RevokeUserRequest\x1a&.garrison.access.v1.RevokeUserResponse\"\x04\x88\xb5\x18\x03\x12a\n" +
+	"\tRenewSelf\x12$.garrison.access.v1.RenewSelfRequest\x1a%.garrison.access.v1.RenewSelfResponse\"\a\x88\xb5\x18\x01\x90\x02\x02\x12g\n" +
 	"\fListSessions\x12'.garrison.access.v1.ListSessionsRequest\x1a(.garrison.access.v1.ListSessionsResponse\"\x04\x88\xb5\x18\x01\x12U\n" +
 	"\x06GetBus\x12!.garrison.access.v1.GetBusRequest\x1a\".garrison.access.v1.GetBusResponse\"\x04\x88\xb5\x18\x01\x12d\n" +
 	"\vGetRestored\x12&.garrison.access.v1.GetRestoredRequest\x1a'.garrison.access.v1.GetRestoredResponse\"\x04\x88\xb5\x18\x01\x12p\n" +
