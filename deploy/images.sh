@@ -28,4 +28,4 @@ image() {
 image bus nats-server garrisond # garrisond is the health check of the bus
 image garrisond garrisond
 image garrison garrison
-for service in registry image-catalog task-dispatcher access executor; do image "$service" "$service"; done
+for service in registry image-catalog task-dispatcher access gateway executor; do image "$service" "$service"; done

@@ -15,7 +15,7 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-"$bin/garrisond" --data "$dir/control" --listen 127.0.0.1:0 >"$dir/garrisond.out" 2>"$dir/garrisond.log" &
+"$bin/garrisond" --data "$dir/control" --listen 127.0.0.1:0 --http 127.0.0.1:0 >"$dir/garrisond.out" 2>"$dir/garrisond.log" &
 pids+=($!)
 export GARRISON_CONTEXT=$dir/control/operator.json
 for ((i = 0; i < 300; i++)); do
@@ -29,6 +29,7 @@ done
 "$bin/executor" run --root "$dir/server" --stop-agents >"$dir/executor.log" 2>&1 &
 pids+=($!)
 
+http=$(sed -n 's/^HTTP is served at //p' "$dir/garrisond.out")
 cat <<TEXT
 
 Garrison is running. In another terminal:
@@ -36,6 +37,7 @@ Garrison is running. In another terminal:
     export PATH=$bin:\$PATH GARRISON_CONTEXT=$GARRISON_CONTEXT
     garrison server list
     garrison events -f
+    curl -N -H "Authorization: Bearer \$(garrison context token)" $http/events
 
 Logs: $dir/garrisond.log and $dir/executor.log. Ctrl-C stops everything and deletes $dir.
 TEXT

@@ -25,6 +25,7 @@ var programs = []program{
 	{"image-catalog", "services/image-catalog"},
 	{"task-dispatcher", "services/task-dispatcher"},
 	{"access", "services/access"},
+	{"gateway", "services/gateway"},
 }
 
 // binary returns the path of a built program.

@@ -27,7 +27,7 @@ var packages = []kit{
 		name:     "garrisond",
 		summary:  "Garrison's control plane: the bus and the services that manage a fleet's agents",
 		programs: []string{"garrisond"},
-		parts:    []string{"registry", "image-catalog", "task-dispatcher", "access"},
+		parts:    []string{"registry", "image-catalog", "task-dispatcher", "access", "gateway"},
 		units:    []string{"garrisond.service", "garrison@.service"},
 		users:    "garrison.sysusers",
 	},
