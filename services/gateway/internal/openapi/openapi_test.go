@@ -117,8 +117,8 @@ func value(f protoreflect.FieldDescriptor, empty func() protoreflect.Value, dept
 	switch f.Kind() {
 	case protoreflect.MessageKind:
 		v := empty()
-		if any, ok := v.Message().Interface().(interface{ MarshalFrom(proto.Message) error }); ok {
-			_ = any.MarshalFrom(known())
+		if holder, ok := v.Message().Interface().(interface{ MarshalFrom(proto.Message) error }); ok {
+			_ = holder.MarshalFrom(known())
 		}
 		fill(v.Message(), depth+1)
 		return v
