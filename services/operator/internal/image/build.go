@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/image"
+	rules "github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -63,9 +64,9 @@ func buildCommand(env *cli.Env) *cobra.Command {
 		StringVarP(&o.Out, "output", "o", "", "the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "sign the image with the secret half of a "+
 		"key, in this `FILE`")
-	cli.TextVar(c.Flags(), &o.Version, "version", image.CheckVersion, "override the `VERSION` of the recipe")
-	cli.TextVar(c.Flags(), &o.OS, "os", image.CheckOS, "override the operating `SYSTEM` of the recipe")
-	cli.TextVar(c.Flags(), &o.Arch, "arch", image.CheckArch, "override the `ARCHITECTURE` of the recipe")
+	cli.TextVar(c.Flags(), &o.Version, "version", rules.CheckVersion, "override the `VERSION` of the recipe")
+	cli.TextVar(c.Flags(), &o.OS, "os", rules.CheckOS, "override the operating `SYSTEM` of the recipe")
+	cli.TextVar(c.Flags(), &o.Arch, "arch", rules.CheckArch, "override the `ARCHITECTURE` of the recipe")
 	t.add(c)
 	return c
 }
