@@ -175,4 +175,13 @@ var sessions = map[string]pages.Session{
 		After:   "if garrison --context ann.json server list; then exit 1; fi\n",
 		Replace: machine,
 	},
+	"deploy/docs/sources.md": {
+		Before: "garrisond --data $W/data --listen 127.0.0.1:$PORT >$W/garrisond.log 2>&1 &\n" +
+			"echo $! >$pids/garrisond\n" +
+			"until_ok garrisond health --data $W/data\n" +
+			"export GARRISON_CONTEXT=$W/data/operator.json\n" +
+			"beacon 1.0.0 && beacon 1.1.0\n",
+		After:   "garrison source list --columns name,images --no-headers | grep -x 'site  *2'\n",
+		Replace: machine,
+	},
 }

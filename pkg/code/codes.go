@@ -1971,12 +1971,12 @@ var entries = []Entry{
 		"garrison server list",
 	},
 	{
-		UnknownSigner, []string{"image-catalog", "executor"},
-		"No key that the catalog or the server trusts has signed the image. Nothing was changed.",
+		UnknownSigner, []string{"image-catalog", "executor", "garrison"},
+		"No key that the catalog, the server or the source has signed the image or the index. Nothing was changed.",
 		"garrison image show IMAGE lists the signers; the file executor/image-keys in the server's root and --image-key of the catalog list the trusted keys",
 	},
 	{
-		UnknownSource, []string{"image-catalog"},
+		UnknownSource, []string{"image-catalog", "garrison"},
 		"The catalog has no source of that name.",
 		"garrison source list; garrison source add NAME URL --key KEY",
 	},

@@ -161,6 +161,10 @@ func (c *Catalog) handle(s *bus.Service) error {
 		bus.Handle(s, "DeleteChannel", c.deleteChannel),
 		bus.Handle(s, "PromoteImage", c.promoteImage),
 		bus.Handle(s, "DemoteImage", c.demoteImage),
+		bus.Handle(s, "ListSources", c.listSources),
+		bus.Handle(s, "AddSource", c.addSource),
+		bus.Handle(s, "RecordSync", c.recordSync),
+		bus.Handle(s, "RemoveSource", c.removeSource),
 	)
 }
 

@@ -21,22 +21,24 @@ import (
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 )
 
 // Layout is the version of the tables; raise it when they or the fold change.
-const Layout = 7
+const Layout = 8
 
 // Nouns are the nouns that the view folds.
-var Nouns = []ledger.Noun{ledger.Image, ledger.Channel, ledger.Rollout}
+var Nouns = []ledger.Noun{ledger.Image, ledger.Channel, ledger.Rollout, ledger.Source}
 
 // createdMark is the key in marks of the sequence of the last fact image.created, also of one that
 // did not fit.
 const createdMark = "image-created"
 
-// View is every image and channel, and what rollouts that ended have channels offer.
+// View is every image, channel and source, and what rollouts that ended have channels offer.
 type View struct {
 	images   *fold.Table[*imagev1.Image] // by id; without channels, which are in the index
 	channels *fold.Table[*channelv1.Channel]
+	sources  *fold.Table[*sourcev1.Source]
 	marks    *fold.Table[*imagev1.Ref] // sequences only
 	index    *index
 
@@ -50,6 +52,7 @@ func New() *View {
 	return &View{
 		images:   fold.NewTable[*imagev1.Image]("image"),
 		channels: fold.NewTable[*channelv1.Channel]("channel"),
+		sources:  fold.NewTable[*sourcev1.Source]("source"),
 		marks:    fold.NewTable[*imagev1.Ref]("mark"),
 		index:    newIndex(),
 		Writers:  budget.NewUsers(),
@@ -61,7 +64,7 @@ func New() *View {
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.images, v.channels, v.marks, v.promotions, v.demotions, v.Writers}
+	return []fold.Stored{v.images, v.channels, v.sources, v.marks, v.promotions, v.demotions, v.Writers}
 }
 
 // Loaded builds the indexes from the tables.
@@ -92,6 +95,10 @@ func (v *View) Apply(f ledger.Fact) (fit bool) {
 			v.channels.Touch(f.Key, f.Sequence)
 		} else {
 			v.settle(f)
+		}
+	case ledger.Source:
+		if fit = v.applySource(f); !fit {
+			v.sources.Touch(f.Key, f.Sequence)
 		}
 	case ledger.Rollout:
 		v.applyRollout(f)

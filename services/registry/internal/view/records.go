@@ -22,6 +22,7 @@ import (
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 )
@@ -37,6 +38,7 @@ type records struct {
 	intents      *fold.Table[*intentv1.Record]
 	images       *fold.Table[*imagev1.Image]
 	channels     *fold.Table[*channelv1.Channel]
+	sources      *fold.Table[*sourcev1.Source]
 	tasks        *fold.Table[*taskv1.Task]
 	externals    *fold.Table[*externalv1.External]
 	tokens       *fold.Table[*tokenv1.Token]
@@ -64,6 +66,7 @@ func newRecords() *records {
 		intents:      fold.NewTable[*intentv1.Record]("intent"),
 		images:       fold.NewTable[*imagev1.Image]("image"),
 		channels:     fold.NewTable[*channelv1.Channel]("channel"),
+		sources:      fold.NewTable[*sourcev1.Source]("source"),
 		tasks:        fold.NewTable[*taskv1.Task]("task"),
 		externals:    fold.NewTable[*externalv1.External]("external"),
 		tokens:       fold.NewTable[*tokenv1.Token]("token"),
