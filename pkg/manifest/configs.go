@@ -13,7 +13,7 @@ const maxConfigs = 64
 
 // configs looks at the reload, the rehearsal, and the paths of the rendered files: each stays inside its
 // directory, and no two conflict.
-func (f *Faults) configs(m *imagev1.Manifest) {
+func (f runFaults) configs(m *imagev1.Manifest) {
 	r := m.GetRun()
 	if _, ok := imagev1.Reload_name[int32(r.GetReload())]; !ok {
 		f.Add("run.reload", code.BadManifest, "run.reload %d is not known (want restart or signal)", r.GetReload())
@@ -30,7 +30,7 @@ func (f *Faults) configs(m *imagev1.Manifest) {
 	}
 }
 
-func (f *Faults) config(field string, c *imagev1.Config, taken map[string]bool) {
+func (f runFaults) config(field string, c *imagev1.Config, taken map[string]bool) {
 	for _, p := range [][2]string{{"template", c.GetTemplate()}, {"path", c.GetPath()}} {
 		if !inside(p[1]) || len(p[1]) > maxText {
 			f.Add(field, code.Outside, "run.configs has the %s %q, want a relative path that stays inside", p[0], p[1])

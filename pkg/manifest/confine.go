@@ -29,7 +29,7 @@ var (
 
 // confinement looks at the limits and the sandbox of a manifest, not at whether a server can
 // enforce them: the executor on that server does.
-func (f *Faults) confinement(m *imagev1.Manifest) {
+func (f runFaults) confinement(m *imagev1.Manifest) {
 	l, s := m.GetRun().GetLimits(), m.GetRun().GetSandbox()
 	if l == nil && s == nil {
 		return
@@ -55,7 +55,7 @@ func (f *Faults) confinement(m *imagev1.Manifest) {
 }
 
 // sandbox looks at each field of a sandbox; nil is valid.
-func (f *Faults) sandbox(s *imagev1.Sandbox) {
+func (f runFaults) sandbox(s *imagev1.Sandbox) {
 	const writable, capabilities = "run.sandbox.writable", "run.sandbox.capabilities"
 	if s.GetUser() != "" && !userName.MatchString(s.User) {
 		f.Add("run.sandbox.user", code.BadManifest, "run.sandbox.user %q is not the name of a user", s.User)

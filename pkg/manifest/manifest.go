@@ -45,9 +45,10 @@ func (f *Faults) Settings(m *imagev1.Manifest) {
 	f.needs(m)
 	f.machine(m.GetMachine())
 	f.paths(m)
-	f.run(m.GetRun())
-	f.sockets(m)
-	f.configs(m)
-	f.confinement(m)
+	how := runFaults{f}
+	how.run(m.GetRun())
+	how.sockets(m)
+	how.configs(m)
+	how.confinement(m)
 	f.texts(m)
 }

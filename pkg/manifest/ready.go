@@ -14,7 +14,7 @@ import (
 // maxRestartAfter bounds run.ready.restart_after.
 const maxRestartAfter = 1000
 
-func (f *Faults) ready(r *imagev1.Ready) {
+func (f runFaults) ready(r *imagev1.Ready) {
 	f.exec("run.ready.exec", r.GetExec())
 	f.http(r.GetHttp())
 	f.tcp(r.GetTcp())
@@ -32,7 +32,7 @@ func (f *Faults) ready(r *imagev1.Ready) {
 }
 
 // http refuses a probe that is not a URL of http or https with a host. Its scheme, too, may be a variable.
-func (f *Faults) http(probe string) {
+func (f runFaults) http(probe string) {
 	if probe == "" {
 		return
 	}
@@ -49,7 +49,7 @@ func (f *Faults) http(probe string) {
 }
 
 // tcp refuses a probe that is not HOST:PORT.
-func (f *Faults) tcp(probe string) {
+func (f runFaults) tcp(probe string) {
 	if probe == "" {
 		return
 	}

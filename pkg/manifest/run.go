@@ -31,7 +31,10 @@ func (f *Faults) kind(m *imagev1.Manifest) {
 	}
 }
 
-func (f *Faults) run(r *imagev1.Run) {
+// runFaults adds the faults of how an agent is run.
+type runFaults struct{ *Faults }
+
+func (f runFaults) run(r *imagev1.Run) {
 	if r == nil {
 		return
 	}
@@ -46,14 +49,14 @@ func (f *Faults) run(r *imagev1.Run) {
 	f.words(r)
 }
 
-func (f *Faults) wait(field string, ms uint32) {
+func (f runFaults) wait(field string, ms uint32) {
 	if ms > maxWaitMs {
 		f.Add(field, code.BadManifest, "%s is %d ms, want at most an hour", field, ms)
 	}
 }
 
 // exec looks at a program that runs beside the agent; field is the key that names it.
-func (f *Faults) exec(field string, e *imagev1.Exec) {
+func (f runFaults) exec(field string, e *imagev1.Exec) {
 	if e == nil {
 		return
 	}

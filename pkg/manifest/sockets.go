@@ -17,7 +17,7 @@ const maxSockets = 16
 
 // sockets looks at the sockets that are opened for an agent. What a variable stands
 // for is not known here; the executor looks again when it is.
-func (f *Faults) sockets(m *imagev1.Manifest) {
+func (f runFaults) sockets(m *imagev1.Manifest) {
 	sockets := m.GetRun().GetSockets()
 	if len(sockets) > 0 && m.GetKind() != agentv1.Kind_KIND_DAEMON {
 		f.Add("run.sockets", code.BadManifest, "run.sockets is there, but only kind daemon has sockets")

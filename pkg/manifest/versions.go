@@ -42,7 +42,8 @@ func (f *Faults) paths(m *imagev1.Manifest) {
 			f.Add(at("skips", n), code.BadVersion, "skips: %v", err)
 		}
 		if text == m.Version || slices.Contains(m.Skips[:n], text) {
-			f.Add(at("skips", n), code.BadManifest, "skips names %q, which is the version itself or is there twice", text)
+			f.Add(at("skips", n), code.BadManifest,
+				"skips names %q, which is the version itself or is there twice", text)
 		}
 	}
 	if floor := m.GetFloor(); floor == "" {

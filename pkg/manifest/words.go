@@ -36,7 +36,7 @@ var (
 type word struct{ field, text string }
 
 // words looks at every text that may contain variables.
-func (f *Faults) words(r *imagev1.Run) {
+func (f runFaults) words(r *imagev1.Run) {
 	words := wordsOf(r)
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		field := "run.env." + name
@@ -79,7 +79,7 @@ func wordsOf(r *imagev1.Run) []word {
 	return words
 }
 
-func (f *Faults) word(w word) {
+func (f runFaults) word(w word) {
 	if strings.ContainsRune(w.text, 0) {
 		f.Add(w.field, code.BadManifest, "%s holds a zero byte in %q", w.field, w.text)
 	}

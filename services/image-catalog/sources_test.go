@@ -45,8 +45,9 @@ func TestASourceIsSharedFromItsAdditionToItsRemoval(t *testing.T) {
 	refused[*catalogv1.RemoveSourceResponse](c, "RemoveSource", &catalogv1.RemoveSourceRequest{Name: "sit"},
 		fault.NotFound, "UNKNOWN_SOURCE")
 	must[*catalogv1.RemoveSourceResponse](c, "RemoveSource", &catalogv1.RemoveSourceRequest{Name: "site"})
-	if all := must[*catalogv1.ListSourcesResponse](c, "ListSources", &catalogv1.ListSourcesRequest{}); len(all.Sources) > 0 {
-		t.Errorf("listed after the removal: %v", all)
+	left := must[*catalogv1.ListSourcesResponse](c, "ListSources", &catalogv1.ListSourcesRequest{})
+	if len(left.Sources) > 0 {
+		t.Errorf("listed after the removal: %v", left)
 	}
 }
 
@@ -68,4 +69,16 @@ func TestASourceWithoutAKeyOrAPlaceIsRefused(t *testing.T) {
 	}
 	refused[*catalogv1.AddSourceResponse](c, "AddSource", &catalogv1.AddSourceRequest{Name: "a", Location: "/srv"},
 		fault.Invalid, "BAD_SOURCE")
+}
+
+func TestAPlaceIsAURLWithoutAPasswordOrAnAbsolutePath(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"https://example.com/garrison": true, "http://127.0.0.1:8080": true, "/srv/images": true,
+		"": false, "images": false, "ftp://a/": false, "https://": false, "https://u:p@a/": false,
+		"https://a/?t=1": false,
+	} {
+		if err := checkPlace(text); (err == nil) != ok {
+			t.Errorf("%q: %v, want ok %v", text, err, ok)
+		}
+	}
 }

@@ -119,14 +119,7 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	signer, seed, err := seal.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/source.key", seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.fakes.sources = []*sourcev1.Source{{Name: "site", Location: dir + "/site", Keys: []string{signer}}}
+	signer := r.fakes.addSource(t, dir)
 	execute := func(line string) (code int, said string) {
 		code, _, said = r.execute(t, dir, line)
 		return code, said
@@ -157,7 +150,8 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			}
 			known = true
 			before := recorded(t, r.bus)
-			code, said := execute(strings.NewReplacer("ID", id[1], "DIR", dir, "SIGNER", signer).Replace(line) + " --dry-run")
+			words := strings.NewReplacer("ID", id[1], "DIR", dir, "SIGNER", signer)
+			code, said := execute(words.Replace(line) + " --dry-run")
 			if after := recorded(t, r.bus); after != before {
 				t.Errorf("%s --dry-run was recorded: %s", line, said)
 			}
@@ -173,6 +167,20 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			t.Errorf("%s has --dry-run and no line here", path)
 		}
 	})
+}
+
+// addSource adds a source below a directory, and returns the public half of its key.
+func (f *fakes) addSource(t *testing.T, dir string) (signer string) {
+	t.Helper()
+	signer, seed, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/source.key", seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.sources = []*sourcev1.Source{{Name: "site", Location: dir + "/site", Keys: []string{signer}}}
+	return signer
 }
 
 // execute runs a command line with the context file of a directory, and returns its exit code, what it prints as data,

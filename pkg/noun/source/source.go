@@ -11,10 +11,6 @@
 package source
 
 import (
-	"fmt"
-	"net/url"
-	"path/filepath"
-
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -47,22 +43,4 @@ func Apply(have *sourcev1.Source, f ledger.Fact) (*sourcev1.Source, bool) {
 		}, true
 	}
 	return nil, true
-}
-
-// maxLocation bounds a location, in bytes.
-const maxLocation = 1024
-
-// CheckLocation refuses what is neither an http or https URL nor an absolute path.
-func CheckLocation(text string) error {
-	if len(text) > maxLocation {
-		return fmt.Errorf("the place has %d bytes, want at most %d", len(text), maxLocation)
-	}
-	if filepath.IsAbs(text) {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return fmt.Errorf("%.200q is neither a URL of http or https without a password nor an absolute path", text)
-	}
-	return nil
 }

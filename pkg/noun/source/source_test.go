@@ -47,14 +47,3 @@ func TestASourceThatMovesKeepsWhatWasSynchronized(t *testing.T) {
 		t.Errorf("moved: %v", s)
 	}
 }
-
-func TestALocationIsAURLWithoutAPasswordOrAnAbsolutePath(t *testing.T) {
-	for text, ok := range map[string]bool{
-		"https://example.com/garrison": true, "http://127.0.0.1:8080": true, "/srv/images": true,
-		"": false, "images": false, "ftp://a/": false, "https://": false, "https://u:p@a/": false, "https://a/?t=1": false,
-	} {
-		if err := source.CheckLocation(text); (err == nil) != ok {
-			t.Errorf("%q: %v, want ok %v", text, err, ok)
-		}
-	}
-}

@@ -12,7 +12,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/noun/source"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
@@ -24,26 +23,23 @@ const (
 	maxSourceKeys = 8
 )
 
-// AddSource decides that images may be imported from a place, or that a source is at another one or has other keys.
-func AddSource(v *view.View, name, location string, keys []string) ([]ledger.Draft, error) {
+// AddSource decides that images may be imported from a valid place, or that a source has another place or other keys.
+func AddSource(v *view.Sources, name, location string, keys []string) ([]ledger.Draft, error) {
 	if err := ident.CheckName("source", name); err != nil {
 		return nil, refuse(fault.Invalid, code.BadName, "%v", err)
 	}
-	if err := source.CheckLocation(location); err != nil {
-		return nil, refuse(fault.Invalid, code.BadSource, "source %q: %v", name, err)
-	}
 	if n := len(keys); n == 0 || n > maxSourceKeys {
-		return nil, refuse(fault.Invalid, code.BadSource, "source %q has %d keys, want 1 to %d: only an index that one "+
-			"of them signed is taken", name, n, maxSourceKeys)
+		return nil, refuse(fault.Invalid, code.BadSource, "source %q has %d keys, want 1 to %d: only an index that "+
+			"one of them signed is taken", name, n, maxSourceKeys)
 	}
 	for _, key := range keys {
 		if err := seal.CheckKey(key); err != nil {
 			return nil, err
 		}
 	}
-	have, err := v.Source(name)
+	have, err := v.Find(name)
 	switch {
-	case err != nil && v.SourceCount() >= maxSources:
+	case err != nil && v.Len() >= maxSources:
 		return nil, refuse(fault.Conflict, code.BadSource, "there are %d sources already, the most there can be",
 			maxSources)
 	case err == nil && have.Location == location && slices.Equal(have.Keys, keys):
@@ -52,10 +48,10 @@ func AddSource(v *view.View, name, location string, keys []string) ([]ledger.Dra
 	return onSource(v, name, &sourcev1.Added{Location: location, Keys: keys}), nil
 }
 
-// RecordSync decides that a person imported what a source has. An index that is older than one that was taken is
-// refused: whoever took the source over could otherwise bring old images back.
-func RecordSync(v *view.View, name string, done *sourcev1.Synced) ([]ledger.Draft, error) {
-	have, err := v.Source(name)
+// RecordSync decides that a person imported what a source has. It refuses an index that is older than one that was
+// taken: an attacker who controls the source could otherwise bring old images back.
+func RecordSync(v *view.Sources, name string, done *sourcev1.Synced) ([]ledger.Draft, error) {
+	have, err := v.Find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -71,14 +67,14 @@ func RecordSync(v *view.View, name string, done *sourcev1.Synced) ([]ledger.Draf
 }
 
 // RemoveSource decides that a source is removed. The images that came from it stay.
-func RemoveSource(v *view.View, name string) ([]ledger.Draft, error) {
-	if _, err := v.Source(name); err != nil {
+func RemoveSource(v *view.Sources, name string) ([]ledger.Draft, error) {
+	if _, err := v.Find(name); err != nil {
 		return nil, err
 	}
 	return onSource(v, name, &sourcev1.Removed{}), nil
 }
 
 // onSource drafts a fact about one source, guarded by its key.
-func onSource(v *view.View, name string, body proto.Message) []ledger.Draft {
-	return onKey(ledger.Source, name, v.SourceSequence(name), []proto.Message{body})
+func onSource(v *view.Sources, name string, body proto.Message) []ledger.Draft {
+	return onKey(ledger.Source, name, v.Sequence(name), []proto.Message{body})
 }

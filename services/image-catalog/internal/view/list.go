@@ -12,7 +12,6 @@ import (
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -103,11 +102,6 @@ func (v *View) row(i *imagev1.Image) *imagev1.Image {
 // Channels returns one part of the channels, by name.
 func (v *View) Channels(p *apiv1.Page) (page.Part[*channelv1.Channel], error) {
 	return byName(v.channels, p)
-}
-
-// Sources returns one part of the sources, by name.
-func (v *View) Sources(p *apiv1.Page) (page.Part[*sourcev1.Source], error) {
-	return byName(v.sources, p)
 }
 
 // byName returns one part of a short table, by key.

@@ -38,10 +38,10 @@ const createdMark = "image-created"
 type View struct {
 	images   *fold.Table[*imagev1.Image] // by id; without channels, which are in the index
 	channels *fold.Table[*channelv1.Channel]
-	sources  *fold.Table[*sourcev1.Source]
 	marks    *fold.Table[*imagev1.Ref] // sequences only
 	index    *index
 
+	Sources Sources
 	Writers budget.Users
 
 	promotions, demotions *fold.Table[*rolloutv1.StandingPromotion] // due, by rollout and channel
@@ -52,9 +52,9 @@ func New() *View {
 	return &View{
 		images:   fold.NewTable[*imagev1.Image]("image"),
 		channels: fold.NewTable[*channelv1.Channel]("channel"),
-		sources:  fold.NewTable[*sourcev1.Source]("source"),
 		marks:    fold.NewTable[*imagev1.Ref]("mark"),
 		index:    newIndex(),
+		Sources:  Sources{fold.NewTable[*sourcev1.Source]("source")},
 		Writers:  budget.NewUsers(),
 
 		promotions: fold.NewTable[*rolloutv1.StandingPromotion]("promotion"),
@@ -64,7 +64,7 @@ func New() *View {
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.images, v.channels, v.sources, v.marks, v.promotions, v.demotions, v.Writers}
+	return []fold.Stored{v.images, v.channels, v.Sources.table, v.marks, v.promotions, v.demotions, v.Writers}
 }
 
 // Loaded builds the indexes from the tables.
@@ -97,9 +97,7 @@ func (v *View) Apply(f ledger.Fact) (fit bool) {
 			v.settle(f)
 		}
 	case ledger.Source:
-		if fit = v.applySource(f); !fit {
-			v.sources.Touch(f.Key, f.Sequence)
-		}
+		return v.Sources.apply(f)
 	case ledger.Rollout:
 		v.applyRollout(f)
 		return true

@@ -84,8 +84,8 @@ func copyTo(f *os.File, body io.Reader, l listed, done uint64, report func(done 
 		if err != nil {
 			cause = ": " + err.Error()
 		}
-		return fault.Refusef(fault.Unavailable, code.Truncated, "the file of %s ends after %d of %d bytes%s", name, done,
-			size, cause).Try("the same again, which continues")
+		return fault.Refusef(fault.Unavailable, code.Truncated, "the file of %s ends after %d of %d bytes%s", name,
+			done, size, cause).Try("the same again, which continues")
 	}
 	return nil
 }
@@ -103,8 +103,8 @@ func checkFile(l listed, path string) error {
 		return err
 	}
 	if !bytes.Equal(have, l.GetFileDigest()) {
-		return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x", name,
-			have, l.GetFileDigest())
+		return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x",
+			name, have, l.GetFileDigest())
 	}
 	f, err := image.Open(path)
 	if err != nil {

@@ -37,8 +37,8 @@ func fileName(l listed) string {
 	return imagesDir + "/" + hex.EncodeToString(l.GetFileDigest()) + image.Extension
 }
 
-// readIndex reads the index of a source. It refuses one that none of the source's keys signed, that has expired, or that
-// is older than the one that was taken last.
+// readIndex reads the index of a source. It refuses one that none of the source's keys signed, that has expired, or
+// that is older than the one that was taken last.
 func readIndex(ctx context.Context, at place, s source, now time.Time) (*sourcev1.Index, error) {
 	body, _, err := at.open(ctx, indexName, 0)
 	if err != nil {

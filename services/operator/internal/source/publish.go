@@ -38,9 +38,9 @@ func publishCommand(env *cli.Env) *cobra.Command {
 		Use:     "publish DIR --key FILE",
 		Example: "  garrison source publish /srv/images --channel release --key source.key",
 		Short:   "Write the active images of the catalog into a directory, as a source for others.",
-		Long: `Write the active images of the catalog into a directory, with a signed index. Any web server can serve the
-directory, and garrison source add takes it as it is. Publish again before --valid has passed: an index that expired is
-refused. Image files that neither this index nor the one before lists are deleted.`,
+		Long: `Write the active images of the catalog into a directory, with a signed index. Any web server can serve
+the directory, and garrison source add takes it as it is. Publish again before --valid has passed: an expired index
+is refused. Image files that neither this index nor the one before lists are deleted.`,
 		Args: cli.Exactly("DIR"),
 		RunE: func(c *cobra.Command, a []string) error {
 			seed, err := readSeed(key)

@@ -63,10 +63,11 @@ func Commands(env *cli.Env) *cobra.Command {
 func addCommand(env *cli.Env) *cobra.Command {
 	q := &catalogv1.AddSourceRequest{}
 	c := &cobra.Command{
-		Use:     "add NAME URL|DIR --key KEY",
-		Example: "  garrison source add site /srv/images --key ACFM6KUI2ZNWG6CVXKXZWR2ONAFQIEQ6F4VZR7IHUQXAPX2ZTDU4MA7T",
-		Short:   "Add a source, or change its place and keys.",
-		Args:    cli.Exactly("NAME", "URL|DIR"), PreRunE: cli.Prints(env, listing),
+		Use: "add NAME URL|DIR --key KEY",
+		Example: "  garrison source add site /srv/images " +
+			"--key ACFM6KUI2ZNWG6CVXKXZWR2ONAFQIEQ6F4VZR7IHUQXAPX2ZTDU4MA7T",
+		Short: "Add a source, or change its place and keys.",
+		Args:  cli.Exactly("NAME", "URL|DIR"), PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			if q.Name, q.Location = a[0], a[1]; !strings.Contains(q.Location, "://") {
 				if q.Location, err = filepath.Abs(q.Location); err != nil {
@@ -77,8 +78,8 @@ func addCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, listing, r.GetSource(), "source %s added; to import from it: garrison source sync %[1]s",
-				a[0])
+			return cli.Changed(env, listing, r.GetSource(),
+				"source %s added; to import from it: garrison source sync %[1]s", a[0])
 		},
 	}
 	cli.NamesVar(c.Flags(), &q.Keys, "key", seal.CheckKey,

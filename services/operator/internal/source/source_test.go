@@ -137,7 +137,7 @@ func TestAnIndexThatMustNotBeTrustedIsRefusedByName(t *testing.T) {
 			s.index.Images = append(s.index.Images, &sourcev1.Listed{Agent: "other"})
 			s.write(t)
 		}, code.BadSource, "other@"},
-		"that is none": {func(t *testing.T, s *site) {
+		"of another form": {func(t *testing.T, s *site) {
 			if err := os.WriteFile(filepath.Join(s.dir, indexName), []byte("<html>"), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -199,8 +199,8 @@ func (s *session) take(ctx context.Context, env *cli.Env, l listed, into string)
 	}
 	_ = os.Remove(path)
 	if into == "" {
-		env.Say("image %s@%s imported; to make it installable: garrison image activate %s", l.GetAgent(), l.GetVersion(),
-			l.GetImageId())
+		env.Say("image %s@%s imported; to make it installable: garrison image activate %s", l.GetAgent(),
+			l.GetVersion(), l.GetImageId())
 		return nil
 	}
 	if _, err = c.Activate(ctx, l.GetImageId(), into); err == nil {

@@ -17,7 +17,6 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/index"
@@ -156,11 +155,6 @@ func (v *records) Channel(name string) (*channelv1.Channel, bool) { return v.cha
 // Channels returns every channel, by name.
 func (v *records) Channels() iter.Seq[*channelv1.Channel] {
 	return at(v.channels, slices.Values(slices.Sorted(keys(v.channels))))
-}
-
-// Sources returns every source of images, by name.
-func (v *records) Sources() iter.Seq[*sourcev1.Source] {
-	return at(v.sources, slices.Values(slices.Sorted(keys(v.sources))))
 }
 
 // Intent returns a recent intent by id.

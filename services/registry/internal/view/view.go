@@ -73,8 +73,8 @@ func New() *View {
 func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{
 		v.agents, v.applications, v.blocks, v.channels, v.environments, v.externals, v.holds, v.images,
-		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.rollouts, v.servers, v.sources, v.suspects, v.targets,
-		v.tasks, v.tokens, v.Writers,
+		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.rollouts, v.servers, v.sources, v.suspects,
+		v.targets, v.tasks, v.tokens, v.Writers,
 	}
 }
 

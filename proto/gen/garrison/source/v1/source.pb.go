@@ -288,7 +288,7 @@ type Index struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was published.
 	PublishedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=published_at,json=publishedAt,proto3" json:"published_at,omitempty"`
-	// After this nobody takes it: a source that was taken over cannot offer old images for ever.
+	// After this it is refused: an attacker who controls the source cannot offer old images for ever.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Its images.
 	Images        []*Listed `protobuf:"bytes,3,rep,name=images,proto3" json:"images,omitempty"`

@@ -1,0 +1,13 @@
+package view
+
+import (
+	"iter"
+	"slices"
+
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
+)
+
+// Sources returns every source of images, by name.
+func (v *View) Sources() iter.Seq[*sourcev1.Source] {
+	return at(v.sources, slices.Values(slices.Sorted(keys(v.sources))))
+}
