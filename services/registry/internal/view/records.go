@@ -38,7 +38,6 @@ type records struct {
 	intents      *fold.Table[*intentv1.Record]
 	images       *fold.Table[*imagev1.Image]
 	channels     *fold.Table[*channelv1.Channel]
-	sources      *fold.Table[*sourcev1.Source]
 	tasks        *fold.Table[*taskv1.Task]
 	externals    *fold.Table[*externalv1.External]
 	tokens       *fold.Table[*tokenv1.Token]
@@ -51,6 +50,7 @@ type records struct {
 	targets      *fold.Table[*rolloutv1.Target] // by rollout and server
 	Writers      budget.Users
 
+	origins
 	indexes
 	shared shared
 }
@@ -66,7 +66,6 @@ func newRecords() *records {
 		intents:      fold.NewTable[*intentv1.Record]("intent"),
 		images:       fold.NewTable[*imagev1.Image]("image"),
 		channels:     fold.NewTable[*channelv1.Channel]("channel"),
-		sources:      fold.NewTable[*sourcev1.Source]("source"),
 		tasks:        fold.NewTable[*taskv1.Task]("task"),
 		externals:    fold.NewTable[*externalv1.External]("external"),
 		tokens:       fold.NewTable[*tokenv1.Token]("token"),
@@ -79,6 +78,7 @@ func newRecords() *records {
 		targets:      fold.NewTable[*rolloutv1.Target]("target"),
 		Writers:      budget.NewUsers(),
 
+		origins: origins{fold.NewTable[*sourcev1.Source]("source")},
 		indexes: newIndexes(),
 		shared:  newShared(),
 	}
