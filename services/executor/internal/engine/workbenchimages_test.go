@@ -9,6 +9,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
@@ -24,6 +25,7 @@ func (b *workbench) image(agent, version, what string, change ...func(*imagev1.M
 	for _, f := range change {
 		f(i.Manifest)
 	}
+	i.Manifest.Id = manifest.ID(i.Manifest)
 	never := slices.Contains([]string{"mute", "plain", "script"}, what)
 	if ready := i.Manifest.GetRun().GetReady(); !never && ready.GetNotify() && ready.TimeoutMs == readyWithin {
 		ready.TimeoutMs = 60_000 // it says so or ends, however slow the machine is
@@ -62,7 +64,7 @@ func packed(t *testing.T, agent, version string) imagetest.Image {
 func kind(k agentv1.Kind) func(*imagev1.Manifest) {
 	return func(m *imagev1.Manifest) {
 		if m.Kind = k; k == agentv1.Kind_KIND_FILES {
-			m.Run = nil
+			m.Run.Command = ""
 		}
 	}
 }
