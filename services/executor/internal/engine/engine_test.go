@@ -122,7 +122,9 @@ func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
 }
 
 // testMachine is what the machine of a test reports.
-func testMachine() *serverv1.Sysinfo { return &serverv1.Sysinfo{Hostname: "here", Kernel: "4.19.0-1-amd64"} }
+func testMachine() *serverv1.Sysinfo {
+	return &serverv1.Sysinfo{Hostname: "here", Kernel: "4.19.0-1-amd64"}
+}
 
 func TestWhatCannotWorkIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 	t.Parallel()
