@@ -25,6 +25,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/lobby"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/noun/source"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/noun/token"
 	"github.com/garrison-fleet/garrison/pkg/noun/user"
@@ -49,6 +50,7 @@ var lives = map[ledger.Noun][]string{
 	ledger.Lobby:       facts(lobby.Life),
 	ledger.Hold:        facts(hold.Life),
 	ledger.Block:       facts(block.Life),
+	ledger.Source:      facts(source.Life),
 }
 
 // beside lists facts that are about no single object of their noun, and so have no place in its life.
@@ -115,6 +117,7 @@ var records = map[protoreflect.FullName]bool{
 	"garrison.block.v1.Block": true, "garrison.block.v1.Suspect": true,
 	"garrison.intent.v1.Plan": true, "garrison.intent.v1.Record": true, "garrison.intent.v1.Target": true,
 	"garrison.server.v1.Candidate": true, "garrison.server.v1.Detection": true, "garrison.server.v1.Server": true,
+	"garrison.source.v1.Source": true, "garrison.source.v1.Index": true, "garrison.source.v1.SignedIndex": true,
 	"garrison.task.v1.Progress": true, "garrison.task.v1.Task": true,
 	"garrison.token.v1.Token": true, "garrison.user.v1.User": true,
 }

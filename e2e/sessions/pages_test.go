@@ -192,7 +192,16 @@ var sessions = map[string]pages.Session{
 		Before: site, Enter: map[string]string{"Change": "beacon 1.0.0\n"},
 		After: "garrison intent list -o name | grep -x \"$KEY\"\n" +
 			"garrison events --noun channel | grep 'ticket 7'\n" +
-			"until_ok test \"$(garrison instance list --no-headers --columns found)\" = 1.0.0\n",
+			"found() { garrison instance list --no-headers --columns found | grep -qx 1.0.0; }; until_ok found\n",
 		Replace: []string{"8440", "$PORT1"},
+	},
+	"deploy/docs/sources.md": {
+		Before: "garrisond --data $W/data --listen 127.0.0.1:$PORT >$W/garrisond.log 2>&1 &\n" +
+			"echo $! >$pids/garrisond\n" +
+			"until_ok garrisond health --data $W/data\n" +
+			"export GARRISON_CONTEXT=$W/data/operator.json\n" +
+			"beacon 1.0.0 && beacon 1.1.0\n",
+		After:   "garrison source list --columns name,images --no-headers | grep -x 'site  *2'\n",
+		Replace: machine,
 	},
 }

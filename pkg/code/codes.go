@@ -224,6 +224,9 @@ const (
 	TooLarge        = "TOO_LARGE"
 	BadVersion      = "BAD_VERSION"
 	UnknownPlatform = "UNKNOWN_PLATFORM"
+	UnknownSource   = "UNKNOWN_SOURCE"
+	BadSource       = "BAD_SOURCE"
+	SourceExpired   = "SOURCE_EXPIRED"
 	UnsignedImage   = "UNSIGNED_IMAGE"
 	UnknownSigner   = "UNKNOWN_SIGNER"
 	BadSignature    = "BAD_SIGNATURE"
@@ -238,6 +241,7 @@ const (
 	NotQueued           = "NOT_QUEUED"
 	ServerDying         = "SERVER_DYING"
 	ExecutorTooOld      = "EXECUTOR_TOO_OLD"
+	UnfitMachine        = "UNFIT_MACHINE"
 	Conflicts           = "CONFLICTS"
 	NoSpace             = "NO_SPACE"
 	RootNoexec          = "ROOT_NOEXEC"
@@ -542,8 +546,8 @@ var entries = []Entry{
 		"garrison label-rule set NAME --when os=linux --label LABEL=VALUE",
 	},
 	{
-		BadManifest, []string{"garrison", "image-catalog"},
-		"A field of the image's manifest is missing or not valid.",
+		BadManifest, []string{"garrison", "image-catalog", "executor"},
+		"Fields of the image's manifest are missing or not valid; the refusal lists every fault with its field and code.",
 		"garrison image build --help",
 	},
 	{
@@ -607,6 +611,11 @@ var entries = []Entry{
 		"run.sockets in garrison.yaml; garrison image build --help",
 	},
 	{
+		BadSource, []string{"garrison", "image-catalog"},
+		"The source cannot be reached, its index cannot be read, or the index is older than one that was taken before. The message names what was asked. Nothing was imported from it.",
+		"garrison source test NAME",
+	},
+	{
 		BadStrategy, []string{"registry"},
 		"The strategy of the rollout contradicts itself, or a number of it is out of its range.",
 		"garrison rollout plan --help",
@@ -637,7 +646,7 @@ var entries = []Entry{
 		"correct the value: garrison server label SERVER LABEL=VALUE, or garrison configure; then repeat the change",
 	},
 	{
-		BadVersion, []string{"garrison", "image-catalog"},
+		BadVersion, []string{"garrison", "image-catalog", "executor"},
 		"The version is not a semantic version, such as 1.2.3.",
 		"--version 1.2.3",
 	},
@@ -1522,7 +1531,7 @@ var entries = []Entry{
 		"garrison server show SERVER; when it is to go: garrison server clean SERVER --tombstone > FILE, then there executor uninstall --tombstone FILE",
 	},
 	{
-		Outside, []string{"garrison"},
+		Outside, []string{"garrison", "image-catalog", "executor"},
 		"A path leads out of the directory, or the image file would be inside it.",
 		"relative paths that stay within the directory, and an image file elsewhere",
 	},
@@ -1737,6 +1746,11 @@ var entries = []Entry{
 		"on the server: ss -ltnp; stop that process, or change the label or the image",
 	},
 	{
+		SourceExpired, []string{"garrison"},
+		"The index of the source has expired, so that what it lists may be out of date.",
+		"where it is published: garrison source publish DIR --key FILE",
+	},
+	{
 		SpecialFile, []string{"garrison", "executor"},
 		"Only files, directories and symbolic links can be packed and unpacked.",
 		"the directory without devices, sockets and pipes",
@@ -1852,6 +1866,11 @@ var entries = []Entry{
 		"the same command again; garrison versions --server",
 	},
 	{
+		UnfitMachine, []string{"registry", "executor"},
+		"The machine lacks what the image needs: a newer kernel, another distribution, control groups of version 2, memory or free disk. The message names what was wanted and found. Nothing was changed.",
+		"garrison server show SERVER; garrison image show IMAGE; the same with --not SERVER",
+	},
+	{
 		UnfitProgram, []string{"garrison"},
 		"No server of the image's platform can start the command: it is for another machine or operating system, or its first line ends with CR LF.",
 		"file PROGRAM shows its form; garrison image build DIR --arch ARCH, or save the script with the line end LF",
@@ -1937,7 +1956,7 @@ var entries = []Entry{
 		"garrison versions --server",
 	},
 	{
-		UnknownPlatform, []string{"garrison", "image-catalog"},
+		UnknownPlatform, []string{"garrison", "image-catalog", "executor"},
 		"Garrison does not run on that operating system and architecture.",
 		"--os linux --arch amd64",
 	},
@@ -1952,9 +1971,14 @@ var entries = []Entry{
 		"garrison server list",
 	},
 	{
-		UnknownSigner, []string{"image-catalog", "executor"},
-		"No key that the catalog or the server trusts has signed the image. Nothing was changed.",
+		UnknownSigner, []string{"image-catalog", "executor", "garrison"},
+		"No key that the catalog, the server or the source has signed the image or the index. Nothing was changed.",
 		"garrison image show IMAGE lists the signers; the file executor/image-keys in the server's root and --image-key of the catalog list the trusted keys",
+	},
+	{
+		UnknownSource, []string{"image-catalog", "garrison"},
+		"The catalog has no source of that name.",
+		"garrison source list; garrison source add NAME URL --key KEY",
 	},
 	{
 		UnknownTask, []string{"task-dispatcher"},
@@ -2047,7 +2071,7 @@ var entries = []Entry{
 		"garrison image verify FILE, then garrison image import FILE; or garrison image build DIR",
 	},
 	{
-		WrongID, []string{"garrison", "image-catalog"},
+		WrongID, []string{"garrison", "image-catalog", "executor"},
 		"The id of the image does not match its content.",
 		"garrison image build DIR",
 	},

@@ -134,9 +134,9 @@ func RefusalOf(err error) *apiv1.Refusal {
 // Line returns a refusal as the one line that a person reads: component, code, what was
 // wanted and searched, the nearest match, what to try.
 func Line(r *apiv1.Refusal) string {
-	s := r.GetCode() + ": " + r.GetMessage()
-	if r.GetComponent() != "" {
-		s = r.GetComponent() + ": " + s
+	s := head(r)
+	if all := messages(r); len(all) > 1 {
+		s += ": " + strings.Join(all, "; ")
 	}
 	if r.GetNearest() != "" {
 		s += ". Nearest: " + r.GetNearest()
@@ -145,6 +145,31 @@ func Line(r *apiv1.Refusal) string {
 		s += ". Try: " + r.GetTry()
 	}
 	return s
+}
+
+// Text returns a refusal as Line does, with each of several faults in a line of its own.
+func Text(r *apiv1.Refusal) string {
+	all := messages(r)
+	if len(all) < 2 {
+		return Line(r)
+	}
+	return head(r) + "\n  " + strings.Join(all, "\n  ")
+}
+
+func head(r *apiv1.Refusal) string {
+	s := r.GetCode() + ": " + r.GetMessage()
+	if r.GetComponent() != "" {
+		s = r.GetComponent() + ": " + s
+	}
+	return s
+}
+
+// messages returns what is wrong with each field.
+func messages(r *apiv1.Refusal) (out []string) {
+	for _, f := range r.GetFaults() {
+		out = append(out, f.GetCode()+": "+f.GetMessage())
+	}
+	return out
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@=+-]+$`)

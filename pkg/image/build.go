@@ -21,9 +21,7 @@
 //  3. An executor can unpack every blob that Build made: names and symbolic links keep the
 //     rules of package archive, and there are no devices.
 //  4. A chunk that Chunk returns has the digest in the manifest.
-//  5. A manifest that Check lets pass has sizes and counts within the bounds below, and
-//     an id that fits its content.
-//  6. Every refusal is of kind Invalid and has a code; see refuse.go.
+//  5. Every refusal is of kind Invalid and has a code. One of a directory or a manifest lists every fault.
 package image
 
 import (
@@ -40,8 +38,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
@@ -91,47 +92,45 @@ func Build(ctx context.Context, o BuildOptions) (*imagev1.Manifest, error) {
 	return m, nil
 }
 
-// prepare reads the recipe and makes every check that is possible before packing.
+// prepare reads the recipe and makes every check that is possible before packing. It refuses all faults at once.
 func prepare(root *os.Root, o BuildOptions) (*imagev1.Manifest, error) {
-	r, err := readRecipe(root)
+	faults := &manifest.Faults{}
+	r, err := readRecipe(faults, root)
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.manifest(o)
-	if err != nil {
-		return nil, err
-	}
+	m := r.manifest(faults, o)
 	if !o.At.IsZero() {
 		m.PublishedAt = timestamppb.New(o.At)
 	}
-	for _, c := range []struct{ what, command string }{
+	for _, c := range []struct{ field, command string }{
 		{"run.command", m.GetRun().GetCommand()},
 		{"run.ready.exec.command", m.GetRun().GetReady().GetExec().GetCommand()},
 		{"run.rehearsal.command", m.GetRun().GetRehearsal().GetCommand()},
 	} {
-		if err := checkCommand(root, m.GetPlatform(), c.what, c.command); err != nil {
-			return nil, err
-		}
+		checkCommand(faults, root, m.GetPlatform(), c.field, c.command)
 	}
-	return m, checkTemplates(root, m)
+	checkTemplates(faults, root, m)
+	return m, faults.Err()
 }
 
-// checkCommand refuses a command that is missing or does not fit the platform. A command with variables is known only
+// checkCommand adds a command that is missing or does not fit the platform. A command with variables is known only
 // on the server.
-func checkCommand(root *os.Root, on *serverv1.Platform, what, command string) error {
+func checkCommand(f *manifest.Faults, root *os.Root, on *serverv1.Platform, field, command string) {
 	if command == "" || strings.Contains(command, "${") {
-		return nil
+		return
 	}
 	info, err := root.Stat(filepath.FromSlash(command))
 	switch {
 	case err != nil:
-		return refuse(code.NoCommand, "%s %q %s", what, command, unreadable(err))
+		f.Add(field, code.NoCommand, "%s %q %s", field, command, unreadable(err))
 	case !info.Mode().IsRegular():
-		return refuse(code.NoCommand, "%s %q is not a file", what, command)
+		f.Add(field, code.NoCommand, "%s %q is not a file", field, command)
 	case info.Mode()&0o111 == 0:
-		return refuse(code.NoCommand, "%s %q is not executable (mode %s)", what, command, info.Mode().Perm())
+		f.Add(field, code.NoCommand, "%s %q is not executable (mode %s)", field, command, info.Mode().Perm())
+	default:
+		checkProgram(f, root, on, field, command)
 	}
-	return checkProgram(root, on, what, command)
 }
 
 // outsideOf refuses an output inside the directory: it would become part of the next build.
@@ -180,13 +179,13 @@ func buildFile(ctx context.Context, root *os.Root, m *imagev1.Manifest, out stri
 	n.end()
 	m.Blob = d.blob()
 	m.Blob.UnpackedSizeBytes, m.Blob.Entries = p.unpacked, p.entries
-	m.Id = ID(m)
+	m.Id = manifest.ID(m)
 	if len(o.Key) > 0 {
 		if err := seal.Sign(m, o.Key); err != nil {
 			return err
 		}
 	}
-	if err := Check(m); err != nil {
+	if err := manifest.Check(m); err != nil {
 		return err
 	}
 	return Write(ctx, out, m,
@@ -206,10 +205,10 @@ func newDigester(file *os.File) *digester {
 	return &digester{file: file, whole: sha256.New(), chunk: sha256.New()}
 }
 
-// Write writes p and refuses to go beyond MaxSize.
+// Write writes p and refuses to go beyond manifest.MaxSize.
 func (d *digester) Write(p []byte) (int, error) {
-	if d.size+uint64(len(p)) > MaxSize {
-		return 0, refuse(code.TooLarge, "the image has more than %d bytes, compressed", int64(MaxSize))
+	if d.size+uint64(len(p)) > manifest.MaxSize {
+		return 0, refuse(code.TooLarge, "the image has more than %d bytes, compressed", int64(manifest.MaxSize))
 	}
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), topology.ChunkSize-d.inChunk)
@@ -244,4 +243,8 @@ func (d *digester) blob() *imagev1.Blob {
 		ChunkSizeBytes: topology.ChunkSize,
 		ChunkDigests:   d.digests,
 	}
+}
+
+func refuse(code, format string, args ...any) error {
+	return fault.Refuse(fault.Invalid, &apiv1.Refusal{Code: code, Message: fmt.Sprintf(format, args...)})
 }

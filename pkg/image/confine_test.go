@@ -93,12 +93,3 @@ func TestLimitsAndSandboxesAreRefused(t *testing.T) {
 		})
 	}
 }
-
-func TestCapabilitiesThatAreNamedAndNotBoundAreRefused(t *testing.T) {
-	t.Parallel()
-	m := valid()
-	m.Run.Sandbox = &imagev1.Sandbox{Capabilities: []string{"CAP_KILL"}}
-	if r := fault.RefusalOf(image.Check(m)); r.GetCode() != code.BadManifest {
-		t.Errorf("got %v", r)
-	}
-}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
@@ -107,7 +108,7 @@ func readLayout(path string, file io.ReaderAt, size int64) (*imagev1.Manifest, i
 	if err := protojson.Unmarshal(text, m); err != nil {
 		return nil, 0, refuse(code.NotAnImage, "%s cannot be read: %v", manifestEntry, err)
 	}
-	if err := Check(m); err != nil {
+	if err := manifest.Check(m); err != nil {
 		return nil, 0, err
 	}
 	h, err = next(r, blobEntry)
@@ -171,7 +172,7 @@ func (f *File) Chunk(n int) ([]byte, error) {
 
 // Verify reads the whole content and checks every chunk, the whole and the id.
 func (f *File) Verify(ctx context.Context) error {
-	if err := Check(f.manifest); err != nil {
+	if err := manifest.Check(f.manifest); err != nil {
 		return err
 	}
 	whole := sha256.New()

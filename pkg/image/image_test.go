@@ -19,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -128,7 +129,7 @@ func TestABuiltImageIsWhatItsRecipeSays(t *testing.T) {
 		t.Fatalf("published %v, %d chunks, %d entries", m.PublishedAt, len(m.Blob.ChunkDigests), m.Blob.Entries)
 	}
 	want := &imagev1.Manifest{
-		Id: image.ID(m), Agent: "cn-agent", Version: "1.25.4", Kind: agentv1.Kind_KIND_DAEMON,
+		Id: manifest.ID(m), Agent: "cn-agent", Version: "1.25.4", Kind: agentv1.Kind_KIND_DAEMON,
 		Platform: &serverv1.Platform{
 			Os:   "linux",
 			Arch: "amd64",

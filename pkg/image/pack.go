@@ -15,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 )
 
 // packed is the result of packing a directory.
@@ -68,8 +69,8 @@ func (p *packer) entry(name string, d fs.DirEntry, err error) error {
 		return notPacked(name, err)
 	case name == "." || name == RecipeName:
 		return nil
-	case p.entries == MaxEntries:
-		return refuse(code.TooLarge, "the directory has more than %d entries", MaxEntries)
+	case p.entries == manifest.MaxEntries:
+		return refuse(code.TooLarge, "the directory has more than %d entries", manifest.MaxEntries)
 	}
 	h, err := headerOf(name, d.Type())
 	if err != nil {
@@ -123,8 +124,8 @@ func (p *packer) file(name string, h *tar.Header) error {
 	}
 	h.Size = info.Size()
 	p.unpacked += uint64(h.Size)
-	if p.unpacked > MaxUnpacked {
-		return refuse(code.TooLarge, "the files have more than %d bytes", int64(MaxUnpacked))
+	if p.unpacked > manifest.MaxUnpacked {
+		return refuse(code.TooLarge, "the files have more than %d bytes", int64(manifest.MaxUnpacked))
 	}
 	if err := p.tar.WriteHeader(h); err != nil {
 		return err

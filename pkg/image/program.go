@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
@@ -87,16 +88,16 @@ func head(f io.ReaderAt) []byte {
 	return first[:n]
 }
 
-// checkProgram refuses a command that no server of the platform can start.
-func checkProgram(root *os.Root, on *serverv1.Platform, what, command string) error {
+// checkProgram adds a command that no server of the platform can start.
+func checkProgram(faults *manifest.Faults, root *os.Root, on *serverv1.Platform, field, command string) {
 	f, err := openRegular(root, filepath.FromSlash(command))
 	if err != nil {
-		return refuse(code.NoCommand, "%s %q %s", what, command, unreadable(err))
+		faults.Add(field, code.NoCommand, "%s %q %s", field, command, unreadable(err))
+		return
 	}
 	defer func() { _ = f.Close() }()
 	if why := unfit(on, head(f)); why != "" {
-		return refuse(code.UnfitProgram, "%s %q of the image for %s/%s %s", what, command, on.GetOs(), on.GetArch(),
-			why)
+		faults.Add(field, code.UnfitProgram, "%s %q of the image for %s/%s %s", field, command, on.GetOs(),
+			on.GetArch(), why)
 	}
-	return nil
 }

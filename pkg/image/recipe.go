@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -34,6 +35,7 @@ type recipe struct {
 	Skips        []string          `json:"skips"`
 	Floor        string            `json:"floor"`
 	Requires     map[string]string `json:"requires"`
+	Machine      *machineRecipe    `json:"machine"`
 }
 
 type runRecipe struct {
@@ -80,8 +82,8 @@ var (
 	}
 )
 
-// manifest turns the recipe into a manifest without a blob; the options win over the file.
-func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
+// manifest turns the recipe into a manifest without a blob, and adds its faults; the options win over the file.
+func (r *recipe) manifest(f *manifest.Faults, o BuildOptions) *imagev1.Manifest {
 	m := &imagev1.Manifest{
 		Agent:   r.Agent,
 		Version: cmp.Or(o.Version, r.Version),
@@ -101,57 +103,45 @@ func (r *recipe) manifest(o BuildOptions) (*imagev1.Manifest, error) {
 	}
 	var ok bool
 	if m.Kind, ok = kinds[r.Kind]; !ok {
-		return nil, refuse(code.BadRecipe, "%s: kind %q is not known (want daemon, oneshot, files or self)", RecipeName,
+		f.Add("kind", code.BadRecipe, "%s: kind %q is not known (want daemon, oneshot, files or self)", RecipeName,
 			r.Kind)
 	}
-	var err error
-	if m.Run, err = r.Run.run(); err != nil {
-		return nil, err
-	}
-	for _, check := range []func(*imagev1.Manifest) error{
-		checkNames, checkKind, checkNeeds, checkPaths, checkRun, checkSockets, checkConfigs, checkConfinement,
-		checkTexts,
-	} {
-		if err := check(m); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	m.Machine = r.Machine.machine(f)
+	m.Run = r.Run.run(f)
+	f.Settings(m)
+	return m
 }
 
-func (r *runRecipe) run() (*imagev1.Run, error) {
+func (r *runRecipe) run(f *manifest.Faults) *imagev1.Run {
 	if r == nil {
-		return nil, nil
+		return nil
 	}
 	out := &imagev1.Run{Command: r.Command, Args: r.Args, Env: r.Env}
 	var ok bool
 	if out.Takeover, ok = takeovers[r.Takeover]; !ok {
-		return nil, refuse(code.BadRecipe, "%s: run.takeover %q is not known (want restart or overlap)", RecipeName,
+		f.Add("run.takeover", code.BadRecipe, "%s: run.takeover %q is not known (want restart or overlap)", RecipeName,
 			r.Takeover)
 	}
-	var err error
-	if out.StopTimeoutMs, err = millis("run.stop_timeout", r.StopTimeout); err != nil {
-		return nil, err
-	}
+	out.StopTimeoutMs = millis(f, "run.stop_timeout", r.StopTimeout)
 	for _, s := range r.Sockets {
 		out.Sockets = append(out.Sockets, &imagev1.Socket{Name: s.Name, Listen: s.Listen})
 	}
-	if out.Limits, err = r.Limits.limits(); err != nil {
-		return nil, err
-	}
-	out.Sandbox = r.Sandbox.sandbox()
-	if err := r.configure(out); err != nil {
-		return nil, err
-	}
-	out.Ready, err = r.Ready.ready()
-	return out, err
+	out.Limits, out.Sandbox = r.Limits.limits(f), r.Sandbox.sandbox()
+	r.configure(f, out)
+	out.Ready = r.Ready.ready(f)
+	return out
 }
 
-func (r *readyRecipe) ready() (*imagev1.Ready, error) {
+func (r *readyRecipe) ready(f *manifest.Faults) *imagev1.Ready {
 	if r == nil {
-		return nil, nil
+		return nil
 	}
-	out := &imagev1.Ready{RestartAfter: r.RestartAfter}
+	out := &imagev1.Ready{
+		RestartAfter: r.RestartAfter,
+		TimeoutMs:    millis(f, "run.ready.timeout", r.Timeout),
+		SoakMs:       millis(f, "run.ready.soak", r.Soak),
+		BusTimeoutMs: millis(f, "run.ready.bus", r.Bus),
+	}
 	probes := 0
 	if r.Notify {
 		out.Probe, probes = &imagev1.Ready_Notify{Notify: true}, probes+1
@@ -166,28 +156,57 @@ func (r *readyRecipe) ready() (*imagev1.Ready, error) {
 		out.Probe, probes = &imagev1.Ready_Exec{Exec: r.Exec.exec()}, probes+1
 	}
 	if probes > 1 {
-		return nil, refuse(code.BadRecipe, "%s: run.ready has %d probes, want one of notify, http, tcp and exec",
+		f.Add("run.ready", code.BadRecipe, "%s: run.ready has %d probes, want one of notify, http, tcp and exec",
 			RecipeName, probes)
 	}
-	var err error
-	if out.TimeoutMs, err = millis("run.ready.timeout", r.Timeout); err != nil {
-		return nil, err
+	return out
+}
+
+// execRecipe describes a program of the image that runs to completion.
+type execRecipe struct {
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
+}
+
+func (r *execRecipe) exec() *imagev1.Exec {
+	if r == nil {
+		return nil
 	}
-	if out.SoakMs, err = millis("run.ready.soak", r.Soak); err != nil {
-		return nil, err
+	return &imagev1.Exec{Command: r.Command, Args: r.Args}
+}
+
+// machineRecipe describes what the image needs of a machine.
+type machineRecipe struct {
+	Kernel        string            `json:"kernel"`
+	Distributions map[string]string `json:"distributions"` // least versions, by id
+	CgroupV2      bool              `json:"cgroup_v2"`
+	Memory        string            `json:"memory"`
+	Disk          string            `json:"disk"`
+}
+
+func (r *machineRecipe) machine(f *manifest.Faults) *imagev1.Machine {
+	if r == nil {
+		return nil
 	}
-	out.BusTimeoutMs, err = millis("run.ready.bus", r.Bus)
-	return out, err
+	out := &imagev1.Machine{
+		Kernel: r.Kernel, CgroupV2: r.CgroupV2, MemoryBytes: size(f, "machine.memory", r.Memory),
+		DiskBytes: size(f, "machine.disk", r.Disk),
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.Distributions)) {
+		out.Distributions = append(out.Distributions, &imagev1.Distribution{Id: id, Version: r.Distributions[id]})
+	}
+	return out
 }
 
 // millis parses a duration such as 30s; the empty string is 0, which means the default.
-func millis(what, s string) (uint32, error) {
+func millis(f *manifest.Faults, field, s string) uint32 {
 	if s == "" {
-		return 0, nil
+		return 0
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < time.Millisecond || d > time.Hour {
-		return 0, refuse(code.BadRecipe, "%s: %s %q is not a time from 1ms to 1h, such as 30s", RecipeName, what, s)
+		f.Add(field, code.BadRecipe, "%s: %s %q is not a time from 1ms to 1h, such as 30s", RecipeName, field, s)
+		return 0
 	}
-	return uint32(d.Milliseconds()), nil
+	return uint32(d.Milliseconds())
 }

@@ -16,14 +16,15 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 )
 
 // maxRecipe bounds the file, in bytes.
 const maxRecipe = 256 << 10
 
-// readRecipe reads garrison.yaml in root.
-func readRecipe(root *os.Root) (*recipe, error) {
+// readRecipe reads garrison.yaml in root, and adds the faults of its keys.
+func readRecipe(faults *manifest.Faults, root *os.Root) (*recipe, error) {
 	f, err := openRegular(root, RecipeName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
@@ -42,10 +43,10 @@ func readRecipe(root *os.Root) (*recipe, error) {
 	if len(data) > maxRecipe {
 		return nil, refuse(code.BadRecipe, "%s has more than %d bytes", RecipeName, maxRecipe)
 	}
-	return parseRecipe(data)
+	return parseRecipe(faults, data)
 }
 
-func parseRecipe(data []byte) (*recipe, error) {
+func parseRecipe(f *manifest.Faults, data []byte) (*recipe, error) {
 	asJSON, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
 		return nil, refuse(code.BadRecipe, "%s: %v", RecipeName, err)
@@ -54,12 +55,14 @@ func parseRecipe(data []byte) (*recipe, error) {
 	if err := json.Unmarshal(asJSON, &all); err != nil || all == nil {
 		return nil, refuse(code.BadRecipe, "%s is not a map of keys, such as agent: beacon", RecipeName)
 	}
-	if err := checkKeys("", all); err != nil {
-		return nil, err
-	}
+	checkKeys(f, "", all)
 	r := &recipe{}
 	if err := json.Unmarshal(asJSON, r); err != nil {
-		return nil, refuse(code.BadRecipe, "%s: %s", RecipeName, wrongType(err))
+		field, why := wrongType(err)
+		f.Add(field, code.BadRecipe, "%s: %s", RecipeName, why)
+		if field == "" { // the rest was not read
+			return nil, f.Err()
+		}
 	}
 	return r, nil
 }
@@ -80,6 +83,7 @@ var keys = map[string][]string{
 		"skips",
 		"floor",
 		"requires",
+		"machine",
 		"run",
 	},
 	"run.": {
@@ -96,6 +100,7 @@ var keys = map[string][]string{
 		"limits",
 		"sandbox",
 	},
+	"machine.":        {"kernel", "distributions", "cgroup_v2", "memory", "disk"},
 	"run.configs.":    {"template", "path", "mode"},
 	"run.rehearsal.":  {"command", "args"},
 	"run.ready.":      {"notify", "http", "tcp", "exec", "timeout", "soak", "bus", "restart_after"},
@@ -113,27 +118,20 @@ var keys = map[string][]string{
 	},
 }
 
-// checkKeys refuses unknown keys at any depth. The spelling must match exactly.
-func checkKeys(at string, have map[string]any) error {
+// checkKeys adds unknown keys at any depth. The spelling must match exactly.
+func checkKeys(f *manifest.Faults, at string, have map[string]any) {
 	for _, k := range slices.Sorted(mapKeys(have)) {
 		if !slices.Contains(keys[at], k) {
-			return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-				Code: code.UnknownKey,
-				Message: RecipeName + " has the unknown key " + at + k + " (known there: " + strings.Join(keys[at],
-					", ") + ")",
-			})
+			f.Add(at+k, code.UnknownKey, "%s has the unknown key %s%s (known there: %s)", RecipeName, at, k,
+				strings.Join(keys[at], ", "))
 		}
 		deeper := at + k + "."
 		for _, inner := range mapsIn(have[k]) {
-			if keys[deeper] == nil {
-				continue
-			}
-			if err := checkKeys(deeper, inner); err != nil {
-				return err
+			if keys[deeper] != nil {
+				checkKeys(f, deeper, inner)
 			}
 		}
 	}
-	return nil
 }
 
 // mapsIn returns the value itself if it is a map, or the maps in it if it is a list.
@@ -159,11 +157,11 @@ func mapKeys(m map[string]any) func(func(string) bool) {
 	}
 }
 
-// wrongType names the value whose type differs from the type of its key, in words of YAML.
-func wrongType(err error) string {
+// wrongType names the value whose type differs from the type of its key, and says so in words of YAML.
+func wrongType(err error) (field, why string) {
 	var e *json.UnmarshalTypeError
 	if !errors.As(err, &e) {
-		return strings.TrimPrefix(err.Error(), "json: ")
+		return "", strings.TrimPrefix(err.Error(), "json: ")
 	}
 	have, _, _ := strings.Cut(e.Value, " ") // "number 1.5" is a number
 	have = strings.NewReplacer("array", "list", "object", "map").Replace(have)
@@ -174,7 +172,7 @@ func wrongType(err error) string {
 	case reflect.Bool:
 		want = "true or false"
 	}
-	return fmt.Sprintf("%s is of type %s, want %s", e.Field, have, want)
+	return e.Field, fmt.Sprintf("%s is of type %s, want %s", e.Field, have, want)
 }
 
 // forms shows the right form of each key whose value is no text and no truth value.
@@ -184,6 +182,8 @@ var forms = map[string]string{
 	"upgrades_from":            `[">=0.5.0"]`,
 	"skips":                    `["0.6.0"]`,
 	"requires":                 `{db: ">=2.0.0"}`,
+	"machine":                  `{kernel: "5.10"}`,
+	"machine.distributions":    `{debian: "12"}`,
 	"run":                      `{command: beacon}`,
 	"run.args":                 `["-listen", "127.0.0.1:8080"]`,
 	"run.env":                  `{STATE: "${state}"}`,

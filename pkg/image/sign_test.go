@@ -10,6 +10,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 )
@@ -69,9 +70,9 @@ func TestWhatWasChangedAfterItWasSignedIsNotTrusted(t *testing.T) {
 		},
 		"the content": func(m *imagev1.Manifest) {
 			m.Blob.Digest = bytes.Repeat([]byte{1}, 32)
-			m.Id = image.ID(m)
+			m.Id = manifest.ID(m)
 		},
-		"the version":   func(m *imagev1.Manifest) { m.Version = "9.9.9"; m.Id = image.ID(m) },
+		"the version":   func(m *imagev1.Manifest) { m.Version = "9.9.9"; m.Id = manifest.ID(m) },
 		"the statement": func(m *imagev1.Manifest) { m.Seal.Statement[3] ^= 1 },
 		"the signature": func(m *imagev1.Manifest) { m.Seal.Signatures[0].Signature[5] ^= 1 },
 		"whose it is":   func(m *imagev1.Manifest) { m.Seal.Signatures[0].Key = other },
@@ -94,7 +95,7 @@ func TestWhatWasChangedAfterItWasSignedIsNotTrusted(t *testing.T) {
 			m := proto.CloneOf(signed)
 			change(m)
 			wantCode(t, seal.Trust(m, []string{public}), code.BadSignature)
-			wantCode(t, image.Check(m), code.BadSignature)
+			wantCode(t, manifest.Check(m), code.BadSignature)
 		})
 	}
 	// The digests of chunks are not signed: the digest of the whole is.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -79,7 +80,7 @@ func Write(
 	m *imagev1.Manifest,
 	chunk func(ctx context.Context, n int) ([]byte, error),
 ) error {
-	if err := Check(m); err != nil {
+	if err := manifest.Check(m); err != nil {
 		return fmt.Errorf("write image %s: %w", path, err)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".garrison-image-*")

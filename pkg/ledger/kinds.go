@@ -17,6 +17,7 @@ import (
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
@@ -44,6 +45,7 @@ const (
 	Rollout     Noun = "rollout"
 	Hold        Noun = "hold"
 	Block       Noun = "block"
+	Source      Noun = "source"
 )
 
 // The writers.
@@ -57,7 +59,7 @@ const (
 // Writer returns the service that alone writes facts about a noun.
 func (n Noun) Writer() string {
 	switch n {
-	case Image, Channel:
+	case Image, Channel, Source:
 		return Catalog
 	case Task:
 		return Dispatcher
@@ -145,6 +147,9 @@ var Kinds = []Kind{
 	{Channel, "image-added", &channelv1.ImageAdded{}},
 	{Channel, "image-removed", &channelv1.ImageRemoved{}},
 	{Channel, "deleted", &channelv1.Deleted{}},
+	{Source, "added", &sourcev1.Added{}},
+	{Source, "synced", &sourcev1.Synced{}},
+	{Source, "removed", &sourcev1.Removed{}},
 
 	{Task, "queued", &taskv1.Queued{}},
 	{Task, "assigned", &taskv1.Assigned{}},
@@ -222,6 +227,7 @@ var rests = map[Noun][]Noun{
 	Intent:      {Instance, Server, Agent, Application, Environment, Image, Channel, Task, Rollout, Hold, Block},
 	Image:       {Channel, Rollout},
 	Channel:     {Image, Rollout},
+	Source:      {},
 	Task:        {Instance, Server, Image, Agent, Environment, Intent, Hold},
 	User:        {},
 	Token:       {Environment, Server},

@@ -19,6 +19,7 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
@@ -208,9 +209,10 @@ func TestThereIsOneProgramOfTheExecutor(t *testing.T) {
 	b.replace(b.want(b.brings(trait{Version: "2.0.0"})), succeeded, "", "2.0.0", "2.0.0")
 	other := proto.Clone(b.brings(trait{Version: "3.0.0"})).(*imagev1.Manifest)
 	other.Agent = "other-executor"
+	other.Id = manifest.ID(other)
 	b.replace(b.want(other), undone, "OTHER_SELF", "2.0.0", "2.0.0")
 	files := proto.Clone(b.brings(trait{Version: "3.0.0"})).(*imagev1.Manifest)
-	files.Kind = agentv1.Kind_KIND_FILES
+	files.Kind, files.Run.Command = agentv1.Kind_KIND_FILES, ""
 	b.replace(b.want(files), undone, "INVALID_IMAGE", "2.0.0", "2.0.0")
 
 	// Others that are started by mistake end, and do not count against the program.

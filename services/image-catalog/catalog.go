@@ -161,6 +161,10 @@ func (c *Catalog) handle(s *bus.Service) error {
 		bus.Handle(s, "DeleteChannel", c.deleteChannel),
 		bus.Handle(s, "PromoteImage", c.promoteImage),
 		bus.Handle(s, "DemoteImage", c.demoteImage),
+		bus.Handle(s, "ListSources", sources{c}.list),
+		bus.Handle(s, "AddSource", sources{c}.add),
+		bus.Handle(s, "RecordSync", sources{c}.recordSync),
+		bus.Handle(s, "RemoveSource", sources{c}.remove),
 	)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -80,6 +81,9 @@ func (c *Catalog) activateImage(
 	}
 	inactive := i.State != imagev1.State_STATE_ACTIVE
 	if inactive {
+		if err := manifest.Check(i.Manifest); err != nil {
+			return nil, err
+		}
 		if err := c.content.verify(ctx, i); err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
-	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/lru"
@@ -64,7 +64,7 @@ func bigSample() sample {
 		d := sha256.Sum256(s.content[at:min(at+topology.ChunkSize, len(s.content))])
 		blob.ChunkDigests = append(blob.ChunkDigests, d[:])
 	}
-	s.Manifest.Id = image.ID(s.Manifest)
+	s.Manifest.Id = manifest.ID(s.Manifest)
 	return s
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -178,7 +179,7 @@ func newSample(agent, version, seed string, size int) sample {
 		Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
 		Blob:     b, Description: "generated",
 	}
-	m.Id = image.ID(m)
+	m.Id = manifest.ID(m)
 	return sample{m, content}
 }
 
@@ -239,4 +240,4 @@ func facts(t *testing.T, conn *bus.Conn) []string {
 	return out
 }
 
-func imageID(s sample) string { return image.ID(s.Manifest) }
+func imageID(s sample) string { return manifest.ID(s.Manifest) }

@@ -8,8 +8,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -52,7 +52,7 @@ func (c *Catalog) createImage(
 	if q.Manifest == nil {
 		return nil, refuse(fault.Invalid, code.Malformed, "the request has no manifest")
 	}
-	if err := image.Check(q.Manifest); err != nil {
+	if err := manifest.Check(q.Manifest); err != nil {
 		return nil, err
 	}
 	if len(c.cfg.Keys) > 0 {

@@ -18,10 +18,12 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
+	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
@@ -38,7 +40,7 @@ var dryRuns = []string{
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",
 	"server move web-1 --env prod", "server quarantine web-1", "server refresh web-1", "server reinstall web-1",
 	"server release --on all", "server replace web-2", "server revoke --on all", "server refresh web-1 --scan",
-	"undo ID",
+	"source sync site", "undo ID",
 	"restart beacon --on all", "up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
 }
 
@@ -84,6 +86,8 @@ var written = map[string]string{
 	"server enroll web-9":                             "would invite server web-9: valid_for=1h",
 	"server label web-1 a=b":                          "would change server web-1: set_labels.a=b",
 	"server rename web-1 web-7":                       "would change server 01900000-0000-7000-8000-000000000001: ",
+	"source add site DIR/site --key SIGNER":           "would add source site",
+	"source remove site":                              "would remove source site",
 	"task cancel TASK":                                "would cancel task TASK",
 	"token create t --uses 2":                         "would create token t: uses=2, valid_for=1h, name_from=hostname",
 	"token revoke t":                                  "would revoke token t",
@@ -115,6 +119,7 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	signer := r.fakes.addSource(t, dir)
 	execute := func(line string) (code int, said string) {
 		code, _, said = r.execute(t, dir, line)
 		return code, said
@@ -123,6 +128,7 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 		"env create prod", "app create net", "agent create beacon --metadata a=b",
 		"agent create vm --kind external --metadata a=b",
 		"image build " + dir + "/tools -o " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
+		"source publish " + dir + "/site --key " + dir + "/source.key",
 	} {
 		execute(line)
 	}
@@ -144,7 +150,8 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			}
 			known = true
 			before := recorded(t, r.bus)
-			code, said := execute(strings.NewReplacer("ID", id[1], "DIR", dir).Replace(line) + " --dry-run")
+			words := strings.NewReplacer("ID", id[1], "DIR", dir, "SIGNER", signer)
+			code, said := execute(words.Replace(line) + " --dry-run")
 			if after := recorded(t, r.bus); after != before {
 				t.Errorf("%s --dry-run was recorded: %s", line, said)
 			}
@@ -160,6 +167,20 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			t.Errorf("%s has --dry-run and no line here", path)
 		}
 	})
+}
+
+// addSource adds a source below a directory, and returns the public half of its key.
+func (f *fakes) addSource(t *testing.T, dir string) (signer string) {
+	t.Helper()
+	signer, seed, err := seal.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/source.key", seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.sources = []*sourcev1.Source{{Name: "site", Location: dir + "/site", Keys: []string{signer}}}
+	return signer
 }
 
 // execute runs a command line with the context file of a directory, and returns its exit code, what it prints as data,

@@ -26,6 +26,7 @@ import (
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
@@ -61,6 +62,7 @@ type fakes struct {
 
 	restored *accessv1.Restored // what waits for a confirmation
 	losses   []*registryv1.ServerLoss
+	sources  []*sourcev1.Source
 }
 
 func startFakes(t testing.TB, b *bustest.Bus) *fakes {

@@ -31,6 +31,9 @@ func (f *fakes) catalog(t testing.TB, c *bus.Conn) {
 		}
 		return r, nil
 	})
+	handle(t, f, s, "ListSources", func(*catalogv1.ListSourcesRequest) (*catalogv1.ListSourcesResponse, error) {
+		return &catalogv1.ListSourcesResponse{Sources: f.sources}, nil
+	})
 	handle(t, f, s, "CreateImage", func(q *catalogv1.CreateImageRequest) (*catalogv1.CreateImageResponse, error) {
 		f.images[q.GetManifest().GetId()] = &imagev1.Image{
 			Manifest: q.GetManifest(),

@@ -55,6 +55,8 @@ func (f *fakes) dryCatalog(t testing.TB, s *bus.Service) {
 	dryOnly[*catalogv1.PromoteImageRequest, *catalogv1.PromoteImageResponse](t, f, s, "PromoteImage")
 	dryOnly[*catalogv1.DemoteImageRequest, *catalogv1.DemoteImageResponse](t, f, s, "DemoteImage")
 	dryOnly[*catalogv1.DisableImageRequest, *catalogv1.DisableImageResponse](t, f, s, "DisableImage")
+	dryOnly[*catalogv1.AddSourceRequest, *catalogv1.AddSourceResponse](t, f, s, "AddSource")
+	dryOnly[*catalogv1.RemoveSourceRequest, *catalogv1.RemoveSourceResponse](t, f, s, "RemoveSource")
 	dryOnly[*catalogv1.DeleteImageRequest, *catalogv1.DeleteImageResponse](t, f, s, "DeleteImage")
 }
 

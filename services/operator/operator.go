@@ -6,8 +6,8 @@
 //  1. Data is printed to standard output, messages to standard error. Without a terminal there is no prompt, no colour
 //     and no redrawn line.
 //  2. The exit code tells the outcome; garrison help exit-codes lists the codes.
-//  3. A refusal by a service is printed as one line, as the service wrote it. A line that begins with "garrison: " is
-//     the command line's own.
+//  3. A refusal by a service is printed as one line, as the service wrote it, and a line for each of several faults.
+//     A line that begins with "garrison: " is the command line's own. With -o json, faults are printed as data too.
 //  4. JSON keys are those of the protos, in lower camel case.
 //  5. An intent is published under a new id that is its message id too, so that a retry stores it once.
 //  6. Leaving the view, by Ctrl-C or by a time-out, never stops the work.
@@ -58,6 +58,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/restore"
 	"github.com/garrison-fleet/garrison/services/operator/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/operator/internal/server"
+	"github.com/garrison-fleet/garrison/services/operator/internal/source"
 	"github.com/garrison-fleet/garrison/services/operator/internal/status"
 	"github.com/garrison-fleet/garrison/services/operator/internal/task"
 	"github.com/garrison-fleet/garrison/services/operator/internal/token"
@@ -95,6 +96,7 @@ func run(ctx context.Context, env *cli.Env, args []string) int {
 	}
 	if e, ok := err.(cli.Exit); !ok || !e.Quiet {
 		env.Say("%s", cli.LineOf(err))
+		cli.PrintFaults(env, err)
 	}
 	return cli.CodeOf(err)
 }
@@ -199,7 +201,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		image.Commands(env), channel.Commands(env), task.Commands(env), intent.Commands(env), rollout.Commands(env),
 		restore.Commands(env),
 		user.Commands(env), token.Commands(env),
-		labelrule.Commands(env), lobby.Commands(env),
+		labelrule.Commands(env), lobby.Commands(env), source.Commands(env),
 	}
 	self := []*cobra.Command{
 		contexts.Commands(env), contexts.WhoamiCommand(env), bus.Command(env),
@@ -227,7 +229,7 @@ var reads = map[string]bool{
 	"rollout plan": true, "rollout replay": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,
-	"image key": true, "image sign": true, "image verify": true,
+	"image key": true, "image sign": true, "image verify": true, "source publish": true, "source test": true,
 }
 
 // destroying are the last words of commands that destroy what they name.

@@ -214,7 +214,7 @@ func TestWhatIsNotTheCandidateIsNotAdopted(t *testing.T) {
 		m.Run.Sockets = []*imagev1.Socket{{Name: "http", Listen: "127.0.0.1:1"}}
 	})
 	other := b.image("cn-agent", "4.0.0", "ready", func(m *imagev1.Manifest) {
-		m.Platform = &serverv1.Platform{Os: "linux", Arch: "vax"}
+		m.Platform = &serverv1.Platform{Os: "freebsd", Arch: "amd64"}
 	})
 	sick := b.image("cn-agent", "5.0.0", "ready", func(m *imagev1.Manifest) {
 		m.Run.Ready.Probe = &imagev1.Ready_Tcp{Tcp: ownAddress(t)}

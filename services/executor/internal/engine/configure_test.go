@@ -235,23 +235,23 @@ var unusable = []struct {
 		func(m *imagev1.Manifest) { m.Run.Env["A"] = "${metadata.none}" },
 	},
 	{
-		"a file outside", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		"a file outside", "OUTSIDE", taskv1.Step_STEP_CHECK, values{"level": "info"},
 		withConfig(&imagev1.Config{Template: "etc/agent.conf", Path: "../b"}),
 	},
 	{
-		"a template outside", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		"a template outside", "OUTSIDE", taskv1.Step_STEP_CHECK, values{"level": "info"},
 		withConfig(&imagev1.Config{Template: "/etc/passwd", Path: "b"}),
 	},
 	{
-		"a file twice", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		"a file twice", "BAD_MANIFEST", taskv1.Step_STEP_CHECK, values{"level": "info"},
 		withConfig(&imagev1.Config{Template: "etc/agent.conf", Path: "./agent.conf"}),
 	},
 	{
-		"a file in a file", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		"a file in a file", "BAD_MANIFEST", taskv1.Step_STEP_CHECK, values{"level": "info"},
 		withConfig(&imagev1.Config{Template: "etc/agent.conf", Path: "agent.conf/b"}),
 	},
 	{
-		"a mode with set-user-id", "INVALID_IMAGE", taskv1.Step_STEP_CHECK, values{"level": "info"},
+		"a mode with set-user-id", "BAD_MANIFEST", taskv1.Step_STEP_CHECK, values{"level": "info"},
 		withConfig(&imagev1.Config{Template: "etc/agent.conf", Path: "b", Mode: 0o4755}),
 	},
 }

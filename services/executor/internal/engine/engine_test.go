@@ -121,14 +121,20 @@ func TestAFirstInstallThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
+// testMachine is what the machine of a test reports.
+func testMachine() *serverv1.Sysinfo {
+	return &serverv1.Sysinfo{Hostname: "here", Kernel: "4.19.0-1-amd64"}
+}
+
 func TestWhatCannotWorkIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 	t.Parallel()
 	for code, change := range map[string]func(*imagev1.Manifest){
-		"WRONG_PLATFORM":   func(m *imagev1.Manifest) { m.Platform = &serverv1.Platform{Os: "plan9", Arch: "mips"} },
+		"WRONG_PLATFORM":   func(m *imagev1.Manifest) { m.Platform = &serverv1.Platform{Os: "freebsd", Arch: "arm64"} },
 		"UNSUPPORTED_KIND": kind(agentv1.Kind_KIND_SELF),
 		"UNKNOWN_VARIABLE": func(m *imagev1.Manifest) { m.Run.Args = append(m.Run.Args, "${label.rack}") },
-		"NO_SPACE":         func(m *imagev1.Manifest) { m.Blob.UnpackedSizeBytes = 1 << 60 },
-		"INVALID_IMAGE":    func(m *imagev1.Manifest) { m.Run.Command = "../../bin/sh" },
+		"NO_SPACE":         func(m *imagev1.Manifest) { m.Machine = &imagev1.Machine{DiskBytes: 1 << 50} },
+		"UNFIT_MACHINE":    func(m *imagev1.Manifest) { m.Machine = &imagev1.Machine{Kernel: "5.10"} },
+		"OUTSIDE":          func(m *imagev1.Manifest) { m.Run.Command = "../../bin/sh" },
 	} {
 		t.Run(code, func(t *testing.T) {
 			b := newBench(t)

@@ -242,7 +242,7 @@ func newSystemd(root layout.Root, p supervise.Policy) *systemd.Supervisor {
 func testConfig(root, shelf layout.Root, j *journal.Journal, log zerolog.Logger, failPoint func(string)) Config {
 	return Config{
 		Root: root, ServerID: serverID, BootID: "boot", Journal: j, Fetcher: imagetest.Shelf{From: shelf, To: root},
-		Sysinfo:    func(context.Context) *serverv1.Sysinfo { return &serverv1.Sysinfo{Hostname: "here"} },
+		Sysinfo:    func(context.Context) *serverv1.Sysinfo { return testMachine() },
 		CheckEvery: time.Second, Supervisor: testSupervisor(root, testPolicy), Log: log, FailPoint: failPoint,
 	}
 }

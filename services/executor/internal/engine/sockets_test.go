@@ -158,7 +158,7 @@ func TestAnAddressThatIsTakenIsRefusedBeforeAnythingIsTouched(t *testing.T) {
 	}
 	defer func() { _ = other.Close() }()
 	for where, code := range map[string]string{
-		other.Addr().String(): code.SocketTaken, "192.0.2.1:80": code.BadSocket, "here": code.BadSocket,
+		other.Addr().String(): code.SocketTaken, "192.0.2.1:80": code.BadSocket, "here": code.BadManifest,
 	} {
 		o := outcome(t, r.do(b.want(b.image("cn-agent", "2.0.0", "serve", listens(where)))), taskv1.State_STATE_UNDONE)
 		if o.GetCode() != code || o.GetFailedStep() != taskv1.Step_STEP_CHECK {

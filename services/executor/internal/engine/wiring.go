@@ -155,7 +155,7 @@ func checks(cfg Config, m rooms, known steps.CheckKnown) steps.All {
 		steps.CheckLink{Root: cfg.Root},
 		steps.CheckConfiguration{Root: cfg.Root, Configs: m.configs, Whole: m.observe.Whole},
 		steps.CheckConfinement{Processes: m.processes},
-		steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal},
+		steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal, Sysinfo: cfg.Sysinfo},
 		steps.OpenSockets{Sockets: m.sockets, Processes: m.processes},
 	}
 }
@@ -175,7 +175,7 @@ func (s stepSet) withAdoption(cfg Config, m rooms, restore steps.RestoreOld) ste
 			steps.CheckLink{Root: cfg.Root},
 			steps.CheckConfiguration{Root: cfg.Root, Configs: m.configs, Whole: m.observe.Whole},
 			steps.CheckConfinement{Processes: m.processes},
-			steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal},
+			steps.CheckNeeds{Version: cfg.Version, Journal: cfg.Journal, Sysinfo: cfg.Sysinfo},
 		},
 		change.Deferring: atOnce,
 		change.Assessing: steps.CompareProgram{Specs: m.specs},

@@ -9,6 +9,7 @@ import (
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/imagetest"
 )
 
@@ -24,8 +25,9 @@ func (b *workbench) image(agent, version, what string, change ...func(*imagev1.M
 	for _, f := range change {
 		f(i.Manifest)
 	}
+	i.Manifest.Id = manifest.ID(i.Manifest)
 	never := slices.Contains([]string{"mute", "plain", "script"}, what)
-	if ready := i.Manifest.Run.Ready; !never && ready.GetNotify() && ready.TimeoutMs == readyWithin {
+	if ready := i.Manifest.GetRun().GetReady(); !never && ready.GetNotify() && ready.TimeoutMs == readyWithin {
 		ready.TimeoutMs = 60_000 // it says so or ends, however slow the machine is
 	}
 	if err := i.Store(b.shelf); err != nil {
@@ -60,7 +62,11 @@ func packed(t *testing.T, agent, version string) imagetest.Image {
 }
 
 func kind(k agentv1.Kind) func(*imagev1.Manifest) {
-	return func(m *imagev1.Manifest) { m.Kind = k }
+	return func(m *imagev1.Manifest) {
+		if m.Kind = k; k == agentv1.Kind_KIND_FILES {
+			m.Run.Command = ""
+		}
+	}
 }
 
 func overlap(m *imagev1.Manifest) { m.Run.Takeover = imagev1.Takeover_TAKEOVER_OVERLAP }

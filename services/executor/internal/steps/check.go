@@ -14,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
 	"github.com/garrison-fleet/garrison/pkg/secret"
@@ -43,7 +44,10 @@ type CheckImage struct {
 
 // Do implements Step.
 func (s CheckImage) Do(_ context.Context, r *Run) error {
-	if err := checkManifest(r.Agent, r.To.Manifest); err != nil {
+	if have := r.To.GetAgent(); have != r.Agent {
+		return refuse(code.InvalidImage, "the image is of agent %q, not of %q", have, r.Agent)
+	}
+	if err := manifest.Check(r.To.Manifest); err != nil {
 		return err
 	}
 	// A configuration or a repair of the installed image brings nothing new to trust.
@@ -57,13 +61,7 @@ func (s CheckImage) Do(_ context.Context, r *Run) error {
 		return refuse(code.WrongPlatform, "the image is for %s/%s; this server is %s/%s", p.GetOs(), p.GetArch(),
 			here.Os, here.Arch)
 	}
-	switch r.To.GetKind() {
-	case agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_ONESHOT, agentv1.Kind_KIND_FILES, agentv1.Kind_KIND_SELF:
-		return nil
-	}
-	return refuse(code.UnsupportedKind,
-		"an agent of kind %s is not run by this executor; it runs daemon, oneshot, files and self",
-		agentnoun.KindWord(r.To.GetKind()))
+	return nil
 }
 
 // CheckSelf refuses a program of the executor where it cannot be one.

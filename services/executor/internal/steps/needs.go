@@ -5,20 +5,23 @@ import (
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	"github.com/garrison-fleet/garrison/services/executor/internal/change"
 	"github.com/garrison-fleet/garrison/services/executor/internal/journal"
 )
 
-// CheckNeeds refuses an image that needs a newer executor, misses an agent, or conflicts with one.
+// CheckNeeds refuses an image that needs a newer executor or another machine, misses an agent, or conflicts with one.
 type CheckNeeds struct {
 	Version string // the executor's own
 	Journal *journal.Journal
+	Sysinfo func(context.Context) *serverv1.Sysinfo
 }
 
 // Do implements Step.
-func (s CheckNeeds) Do(_ context.Context, r *Run) error {
+func (s CheckNeeds) Do(ctx context.Context, r *Run) error {
 	if least := r.To.GetExecutorVersion(); version.Before(s.Version, least) {
 		return refuse(
 			code.ExecutorTooOld,
@@ -29,6 +32,9 @@ func (s CheckNeeds) Do(_ context.Context, r *Run) error {
 	} else if least != "" && version.Unversioned(s.Version) {
 		r.Log.Warn().Str("needs", least).Str("executor", s.Version).
 			Msg("this executor is a build without a version and counts as the newest")
+	}
+	if err := s.machine(ctx, r.Record); err != nil {
+		return err
 	}
 	in, err := s.Journal.Inventory()
 	if err != nil {
@@ -57,6 +63,18 @@ func (s CheckNeeds) Do(_ context.Context, r *Run) error {
 		if err := passing(r.Record, other); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// machine refuses an image that needs what this machine lacks. One that is there already is not questioned, so that it
+// can be repaired.
+func (s CheckNeeds) machine(ctx context.Context, r *change.Record) error {
+	if r.To.GetMachine() == nil || r.SameImage() {
+		return nil
+	}
+	if why := manifest.Words(manifest.Lacks(r.To.Machine, s.Sysinfo(ctx))); why != "" {
+		return refuse(code.UnfitMachine, "the image cannot run on this machine: %s", why)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (s Reserve) take(r *Run) error {
 	if b := r.To.GetBlob(); !r.prepared {
 		need = NeedBytes(b) - min(s.cached(r), b.GetSizeBytes())
 		files += uint64(b.GetEntries()) + uint64(len(b.GetChunkDigests()))
-		spare := spareOf(r.ahead, free.Total)
+		spare := max(spareOf(r.ahead, free.Total), r.To.GetMachine().GetDiskBytes())
 		if need < b.GetUnpackedSizeBytes() || free.Bytes < need+spare {
 			return short("%d bytes and %d to spare; %d are free", need, spare, free.Bytes)
 		}

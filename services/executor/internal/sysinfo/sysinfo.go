@@ -67,10 +67,21 @@ func Read(ctx context.Context) *serverv1.Sysinfo {
 	if m, err := mem.VirtualMemoryWithContext(ctx); err == nil {
 		s.MemoryBytes = m.Total
 	}
+	s.CgroupV2 = cgroupV2("/sys/fs/cgroup")
 	if at, err := host.BootTimeWithContext(ctx); err == nil {
 		s.BootedAt = timestamppb.New(time.Unix(int64(at), 0))
 	}
 	return s
+}
+
+// cgroupV2 reports whether control groups are of version 2 alone; nil when they are not mounted there.
+func cgroupV2(mount string) *bool {
+	entries, _ := os.ReadDir(mount)
+	if len(entries) == 0 {
+		return nil
+	}
+	only := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "cgroup.controllers" })
+	return &only
 }
 
 // BootID returns the identity of the machine's current boot.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 )
@@ -99,21 +100,26 @@ func (v *View) row(i *imagev1.Image) *imagev1.Image {
 }
 
 // Channels returns one part of the channels, by name.
-func (v *View) Channels(p *apiv1.Page) (part page.Part[*channelv1.Channel], err error) {
+func (v *View) Channels(p *apiv1.Page) (page.Part[*channelv1.Channel], error) {
+	return byName(v.channels, p)
+}
+
+// byName returns one part of a short table, by key.
+func byName[T proto.Message](table *fold.Table[T], p *apiv1.Page) (part page.Part[T], err error) {
 	after, err := readCursor(p.GetCursor(), 1)
 	if err != nil {
 		return part, err
 	}
 	var names []string
-	for name := range v.channels.All() {
+	for name := range table.All() {
 		if p.GetCursor() == "" || name > after[0] {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	part = page.Take(func(yield func(string, *channelv1.Channel) bool) {
+	part = page.Take(func(yield func(string, T) bool) {
 		for _, name := range names {
-			if c, _ := v.channels.Get(name); !yield(name, proto.CloneOf(c)) {
+			if r, _ := table.Get(name); !yield(name, proto.CloneOf(r)) {
 				return
 			}
 		}

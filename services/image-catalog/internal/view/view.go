@@ -21,25 +21,27 @@ import (
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 )
 
 // Layout is the version of the tables; raise it when they or the fold change.
-const Layout = 7
+const Layout = 8
 
 // Nouns are the nouns that the view folds.
-var Nouns = []ledger.Noun{ledger.Image, ledger.Channel, ledger.Rollout}
+var Nouns = []ledger.Noun{ledger.Image, ledger.Channel, ledger.Rollout, ledger.Source}
 
 // createdMark is the key in marks of the sequence of the last fact image.created, also of one that
 // did not fit.
 const createdMark = "image-created"
 
-// View is every image and channel, and what rollouts that ended have channels offer.
+// View is every image, channel and source, and what rollouts that ended have channels offer.
 type View struct {
 	images   *fold.Table[*imagev1.Image] // by id; without channels, which are in the index
 	channels *fold.Table[*channelv1.Channel]
 	marks    *fold.Table[*imagev1.Ref] // sequences only
 	index    *index
 
+	Sources Sources
 	Writers budget.Users
 
 	promotions, demotions *fold.Table[*rolloutv1.StandingPromotion] // due, by rollout and channel
@@ -52,6 +54,7 @@ func New() *View {
 		channels: fold.NewTable[*channelv1.Channel]("channel"),
 		marks:    fold.NewTable[*imagev1.Ref]("mark"),
 		index:    newIndex(),
+		Sources:  Sources{fold.NewTable[*sourcev1.Source]("source")},
 		Writers:  budget.NewUsers(),
 
 		promotions: fold.NewTable[*rolloutv1.StandingPromotion]("promotion"),
@@ -61,7 +64,7 @@ func New() *View {
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.images, v.channels, v.marks, v.promotions, v.demotions, v.Writers}
+	return []fold.Stored{v.images, v.channels, v.Sources.table, v.marks, v.promotions, v.demotions, v.Writers}
 }
 
 // Loaded builds the indexes from the tables.
@@ -93,6 +96,8 @@ func (v *View) Apply(f ledger.Fact) (fit bool) {
 		} else {
 			v.settle(f)
 		}
+	case ledger.Source:
+		return v.Sources.apply(f)
 	case ledger.Rollout:
 		v.applyRollout(f)
 		return true

@@ -14,7 +14,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 )
 
@@ -112,11 +112,11 @@ func (u *unpacking) entry(h *tar.Header) error {
 	if err != nil || name == "." {
 		return err
 	}
-	if u.entries++; u.entries > image.MaxEntries {
-		return wrong("it has more than %d entries", image.MaxEntries)
+	if u.entries++; u.entries > manifest.MaxEntries {
+		return wrong("it has more than %d entries", manifest.MaxEntries)
 	}
-	if u.bytes += h.Size; h.Size < 0 || u.bytes > image.MaxUnpacked {
-		return wrong("its files have more than %d bytes", int64(image.MaxUnpacked))
+	if u.bytes += h.Size; h.Size < 0 || u.bytes > manifest.MaxUnpacked {
+		return wrong("its files have more than %d bytes", int64(manifest.MaxUnpacked))
 	}
 	if err := u.into.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

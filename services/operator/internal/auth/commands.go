@@ -21,7 +21,9 @@ func commandActions() map[string][]string {
 		"import triton": {"enroll server", "put record"}, "instance adopt": {"adopt"}, "instance release": {"release"},
 		"instance show": {"list instance"}, "label-rule set": {"put record"}, "label-rule unset": {"delete record"},
 		"server refresh": {"refresh"}, "server reinstall": {"reinstall"}, "server rename": {"update server"},
-		"watch": {"show intent-progress"}, "intent cancel": {"withdraw intent"}, "env diff": {"list default"},
+		"source publish": {"list image", "show image", "show chunk"}, "source test": {"list source", "show image"},
+		"source sync": {"list source", "create image", "put chunk", "record sync"},
+		"watch":       {"show intent-progress"}, "intent cancel": {"withdraw intent"}, "env diff": {"list default"},
 	}
 	for _, noun := range records {
 		out[noun+" create"], out[noun+" update"] = []string{"put record"}, []string{"put record"}

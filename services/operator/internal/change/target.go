@@ -7,7 +7,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
-	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
@@ -50,7 +50,7 @@ func parseTarget(text string) (target, error) {
 		t.image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: said}}
 	case ident.CheckName("channel", said) == nil:
 		t.image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Channel{Channel: said}}
-	case image.CheckVersion(said) == nil:
+	case manifest.CheckVersion(said) == nil:
 		t.image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: said}}
 	default:
 		return t, cli.Usage("%q is not a version, the id of an image or a channel", said)

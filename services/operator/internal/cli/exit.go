@@ -101,22 +101,35 @@ func CodeOf(err error) int {
 	return ExitError
 }
 
-// LineOf returns an error as one line. A service's refusal stays as the service wrote it.
+// LineOf returns an error as one line, and a line for each of several faults. A service's refusal stays as the service
+// wrote it.
 func LineOf(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "garrison: interrupted"
 	}
 	if r := fault.RefusalOf(err); r != nil {
 		if r.GetComponent() == "" {
-			return "garrison: " + fault.Line(r)
+			return "garrison: " + fault.Text(r)
 		}
-		return fault.Line(r)
+		return fault.Text(r)
 	}
 	text := err.Error()
 	if strings.HasPrefix(text, "garrison ") || strings.HasPrefix(text, "garrison:") { // it already names the command
 		return text
 	}
 	return "garrison: " + text
+}
+
+// PrintFaults prints a refusal that lists faults as data, where the output is a document.
+func PrintFaults(env *Env, err error) {
+	r := fault.RefusalOf(err)
+	if len(r.GetFaults()) == 0 {
+		return
+	}
+	switch format := env.Output.Format; format {
+	case output.FormatJSON, output.FormatYAML:
+		_ = env.Output.PrintDocument(format, r) // the error is printed already
+	}
 }
 
 // FirstError returns the first error that is not nil.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/image"
+	rules "github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -63,9 +64,9 @@ func buildCommand(env *cli.Env) *cobra.Command {
 		StringVarP(&o.Out, "output", "o", "", "the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "sign the image with the secret half of a "+
 		"key, in this `FILE`")
-	cli.TextVar(c.Flags(), &o.Version, "version", image.CheckVersion, "override the `VERSION` of the recipe")
-	cli.TextVar(c.Flags(), &o.OS, "os", image.CheckOS, "override the operating `SYSTEM` of the recipe")
-	cli.TextVar(c.Flags(), &o.Arch, "arch", image.CheckArch, "override the `ARCHITECTURE` of the recipe")
+	cli.TextVar(c.Flags(), &o.Version, "version", rules.CheckVersion, "override the `VERSION` of the recipe")
+	cli.TextVar(c.Flags(), &o.OS, "os", rules.CheckOS, "override the operating `SYSTEM` of the recipe")
+	cli.TextVar(c.Flags(), &o.Arch, "arch", rules.CheckArch, "override the `ARCHITECTURE` of the recipe")
 	t.add(c)
 	return c
 }
@@ -143,6 +144,12 @@ Everything in the directory is packed; garrison.yaml says what it is:
   executor_version: "0.1.0"     # the least version of the executor that can run it
   conflicts: [old-beacon]       # agents that must not be on the same server
   requires: {db: ">=2.0.0"}     # agents that must be there, with the versions it works with
+  machine:                      # what the machine must have; a plan leaves other servers out
+    kernel: "5.10"              # or newer
+    distributions: {debian: "12", ubuntu: "22.04"}  # one of them, at that version or newer
+    cgroup_v2: true
+    memory: 2GiB
+    disk: 1GiB                  # free beside the files of the image
   upgrades_from: [">=0.5.0"]    # the versions that it may replace; a rollout goes by way of others where it must
   skips: ["0.6.0"]              # versions that no path to this one goes by way of
   floor: "0.5.0"                # the lowest version that may replace it

@@ -15,6 +15,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	"github.com/garrison-fleet/garrison/services/registry/internal/available"
@@ -49,6 +50,7 @@ var channels = map[string]*channelv1.Channel{
 func (world) Image(id string) (*imagev1.Image, bool)         { i, ok := images[id]; return i, ok }
 func (world) Channel(name string) (*channelv1.Channel, bool) { c, ok := channels[name]; return c, ok }
 func (world) Channels() iter.Seq[*channelv1.Channel]         { return maps.Values(channels) }
+func (world) Sources() iter.Seq[*sourcev1.Source]            { return slices.Values([]*sourcev1.Source(nil)) }
 func (world) ImagesNamed(_, _, _ string) []*imagev1.Image    { return nil }
 func (world) Block(id string) (*blockv1.Block, bool) {
 	return &blockv1.Block{Id: id, Build: bad, SetBy: "ann", Reason: "it leaks"}, id == block.ID(bad)

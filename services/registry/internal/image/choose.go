@@ -13,6 +13,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
@@ -24,6 +25,7 @@ type Reader interface {
 	Image(id string) (*imagev1.Image, bool)
 	Channel(name string) (*channelv1.Channel, bool)
 	Channels() iter.Seq[*channelv1.Channel]
+	Sources() iter.Seq[*sourcev1.Source]
 	ImagesNamed(agent, version, id string) []*imagev1.Image // those with an id that starts so; an empty text is any
 }
 

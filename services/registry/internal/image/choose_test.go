@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
@@ -12,12 +15,14 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 )
 
 // shelf is a set of images and of channels that hold them.
 type shelf struct {
 	images   []*imagev1.Image
 	channels []*channelv1.Channel
+	sources  []*sourcev1.Source
 }
 
 func (s shelf) Image(id string) (*imagev1.Image, bool) {
@@ -37,6 +42,8 @@ func (s shelf) Channel(name string) (*channelv1.Channel, bool) {
 }
 
 func (s shelf) Channels() iter.Seq[*channelv1.Channel] { return slices.Values(s.channels) }
+
+func (s shelf) Sources() iter.Seq[*sourcev1.Source] { return slices.Values(s.sources) }
 
 func (s shelf) ImagesNamed(agent, version, id string) []*imagev1.Image {
 	return slices.DeleteFunc(slices.Clone(s.images), func(i *imagev1.Image) bool {
@@ -196,5 +203,19 @@ func TestARefusedImageIsNamedWithWhatThereIsInstead(t *testing.T) {
 		if !strings.Contains(refusal.GetMessage(), c.message) || refusal.GetNearest() != c.nearest {
 			t.Errorf("%s for %s: %v; want %q, nearest %q", c.version, c.arch, refusal, c.message, c.nearest)
 		}
+	}
+}
+
+func TestAnInstallThatNothingMatchesNamesTheSourcesAndWhenTheyWereSynchronized(t *testing.T) {
+	s := stock()
+	s.sources = []*sourcev1.Source{
+		{Name: "site"}, {Name: "vendor", SyncedAt: timestamppb.New(time.Unix(1_700_000_000, 0))},
+	}
+	_, refusal := Choose(s, Want{
+		Agent: &agentv1.Agent{Name: "cache", Kind: daemon}, Platform: &serverv1.Platform{Os: "linux", Arch: "amd64"},
+	})
+	const want = "sources synchronized: site never, vendor at 2023-11-14T22:13:20Z"
+	if refusal.GetCode() != code.NoMatch || !strings.Contains(refusal.GetMessage(), want) {
+		t.Errorf("%v, want %q", refusal, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -31,6 +32,7 @@ func WithoutContent(m *imagev1.Manifest) *imagev1.Manifest {
 		Platform: m.GetPlatform(), PublishedAt: m.GetPublishedAt(),
 		ExecutorVersion: m.GetExecutorVersion(), Conflicts: m.GetConflicts(),
 		UpgradesFrom: m.GetUpgradesFrom(), Skips: m.GetSkips(), Floor: m.GetFloor(), Requires: m.GetRequires(),
+		Machine: m.GetMachine(),
 	}
 	if m.GetBlob() != nil {
 		kept.Blob = &imagev1.Blob{
@@ -55,7 +57,11 @@ func Fits(r Reader, m *imagev1.Manifest, s *serverv1.Server, others []*instancev
 		return refuse(code.ExecutorTooOld, fmt.Sprintf("%s needs an executor of version %s; server %q has %s",
 			named(m), m.ExecutorVersion, s.Name, have), "garrison server list -o wide")
 	}
-	if need, most := m.GetBlob().GetUnpackedSizeBytes(), largestDisk(s); most > 0 && need > most {
+	if why := manifest.Words(manifest.Lacks(m.Machine, s.GetSysinfo())); why != "" {
+		return refuse(code.UnfitMachine, fmt.Sprintf("%s cannot run on server %q: %s", named(m), s.Name, why),
+			"garrison server show "+s.Id)
+	}
+	if need, most := needs(m), largestDisk(s); most > 0 && need > most {
 		return refuse(code.NoSpace, fmt.Sprintf("%s needs %d bytes; the largest disk of server %q has %d",
 			named(m), need, s.Name, most), "garrison server show "+s.Id)
 	}
@@ -72,6 +78,11 @@ func Fits(r Reader, m *imagev1.Manifest, s *serverv1.Server, others []*instancev
 }
 
 func named(m *imagev1.Manifest) string { return m.Agent + " " + m.Version }
+
+// needs returns how many bytes must be free for an image: for its files, and what it asks for beside them.
+func needs(m *imagev1.Manifest) uint64 {
+	return m.GetBlob().GetUnpackedSizeBytes() + m.GetMachine().GetDiskBytes()
+}
 
 func largestDisk(s *serverv1.Server) (most uint64) {
 	for _, d := range s.GetSysinfo().GetDisks() {
@@ -96,7 +107,7 @@ const largestRoom = 64 << 30
 // short returns why an image certainly does not fit into the free space of a server, or nil: the free space is less
 // than two and a half times what the executor reports.
 func short(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
-	need, room := m.GetBlob().GetUnpackedSizeBytes(), s.GetSysinfo().GetRoomBytes()
+	need, room := needs(m), s.GetSysinfo().GetRoomBytes()
 	if room == 0 || room >= largestRoom || need < 2*room+room/2 {
 		return nil
 	}

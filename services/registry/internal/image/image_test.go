@@ -26,3 +26,21 @@ func TestAnImageThatCertainlyDoesNotFitInTheFreeSpaceIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+func TestAnImageThatNeedsAnotherMachineNamesTheServerWhatItWantedAndWhatItFound(t *testing.T) {
+	old := false
+	s := &serverv1.Server{Name: "one", Sysinfo: &serverv1.Sysinfo{Kernel: "5.4.0-42-generic", CgroupV2: &old}}
+	m := &imagev1.Manifest{
+		Agent: "web", Version: "2.0.0", Machine: &imagev1.Machine{Kernel: "5.10", CgroupV2: true},
+	}
+	have := Fits(shelf{}, m, s, nil)
+	const want = `web 2.0.0 cannot run on server "one": it needs kernel 5.10 or newer, and has kernel ` +
+		`5.4.0-42-generic; it needs control groups of version 2 alone, and has version 1`
+	if have.GetCode() != code.UnfitMachine || have.GetMessage() != want {
+		t.Errorf("%v\nwant %s", have, want)
+	}
+	m.Machine, s.Sysinfo.RoomBytes = &imagev1.Machine{DiskBytes: 3 << 30}, 1<<30
+	if have := Fits(shelf{}, m, s, nil); have.GetCode() != code.NoSpace {
+		t.Errorf("%v, want %s", have, code.NoSpace)
+	}
+}

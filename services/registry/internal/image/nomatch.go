@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
@@ -44,12 +45,42 @@ func noMatch(r Reader, w Want, c *channelv1.Channel) *apiv1.Refusal {
 		searched += fmt.Sprintf("; %s is imported and not activated", idle.Manifest.Version)
 		try = "garrison image activate " + idle.Manifest.Id
 	}
+	if from := sources(r); from != "" {
+		searched += "; " + from
+	}
 	refusal := refuse(code.NoMatch,
 		fmt.Sprintf("%s for %s in channel %s (%s)", what, platform(w.Platform), c.Name, searched), try)
 	if v := w.Choice.GetVersion(); v != "" {
 		refusal.Nearest = nearest.Name(v, slices.Values(versions))
 	}
 	return refusal
+}
+
+// maxSources is how many sources a refusal names.
+const maxSources = 5
+
+// sources names the sources that may have what the catalog lacks, and when each was last synchronized.
+func sources(r Reader) string {
+	var out []string
+	more := 0
+	for s := range r.Sources() {
+		switch {
+		case len(out) == maxSources:
+			more++
+		case s.SyncedAt == nil:
+			out = append(out, s.Name+" never")
+		default:
+			out = append(out, s.Name+" at "+s.SyncedAt.AsTime().UTC().Format(time.RFC3339))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	text := "sources synchronized: " + strings.Join(out, ", ")
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + "; garrison source test NAME lists what one has"
 }
 
 // instead says of a refused image what there is instead: the channel, how many images of the agent it has, for which

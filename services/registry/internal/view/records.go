@@ -22,6 +22,7 @@ import (
 	lobbyv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/lobby/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 )
@@ -49,6 +50,7 @@ type records struct {
 	targets      *fold.Table[*rolloutv1.Target] // by rollout and server
 	Writers      budget.Users
 
+	origins
 	indexes
 	shared shared
 }
@@ -76,6 +78,7 @@ func newRecords() *records {
 		targets:      fold.NewTable[*rolloutv1.Target]("target"),
 		Writers:      budget.NewUsers(),
 
+		origins: origins{fold.NewTable[*sourcev1.Source]("source")},
 		indexes: newIndexes(),
 		shared:  newShared(),
 	}

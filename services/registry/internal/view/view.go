@@ -35,6 +35,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/hold"
 	imagenoun "github.com/garrison-fleet/garrison/pkg/noun/image"
 	"github.com/garrison-fleet/garrison/pkg/noun/labelrule"
+	"github.com/garrison-fleet/garrison/pkg/noun/source"
 	"github.com/garrison-fleet/garrison/pkg/noun/token"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
@@ -42,13 +43,13 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 48
+const Layout = 49
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{
 	ledger.Application, ledger.Environment, ledger.Agent, ledger.Server, ledger.Instance,
 	ledger.Intent, ledger.Image, ledger.Channel, ledger.Task, ledger.External, ledger.Token,
-	ledger.LabelRule, ledger.Lobby, ledger.Hold, ledger.Rollout, ledger.Block,
+	ledger.LabelRule, ledger.Lobby, ledger.Hold, ledger.Rollout, ledger.Block, ledger.Source,
 }
 
 // View is the registry's view. Each part of it may read the records, and the parts that are named before it.
@@ -72,8 +73,8 @@ func New() *View {
 func (v *View) Tables() []fold.Stored {
 	return []fold.Stored{
 		v.agents, v.applications, v.blocks, v.channels, v.environments, v.externals, v.holds, v.images,
-		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.rollouts, v.servers, v.suspects, v.targets,
-		v.tasks, v.tokens, v.Writers,
+		v.instances, v.intents, v.labelRules, v.rejections, v.removed, v.rollouts, v.servers, v.sources, v.suspects,
+		v.targets, v.tasks, v.tokens, v.Writers,
 	}
 }
 
@@ -104,6 +105,9 @@ func (v *View) Apply(f ledger.Fact) bool {
 	case ledger.Channel:
 		next, fit := channel.Apply(row(v.channels, f.Key), f, v.imageKnown)
 		return follow(v.channels, f, next, fit)
+	case ledger.Source:
+		next, fit := source.Apply(row(v.sources, f.Key), f)
+		return follow(v.sources, f, next, fit)
 	}
 	return v.applyDeclared(f)
 }

@@ -217,7 +217,9 @@ type Refusal struct {
 	// The command to try next, when there is one.
 	Try string `protobuf:"bytes,5,opt,name=try,proto3" json:"try,omitempty"`
 	// After how many milliseconds the same may be asked again; 0 means that nothing is said about that.
-	RetryAfterMs  uint32 `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	RetryAfterMs uint32 `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// What is wrong with each field of what was given, when it has fields: every fault, and not only the first.
+	Faults        []*Fault `protobuf:"bytes,7,rep,name=faults,proto3" json:"faults,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -294,6 +296,77 @@ func (x *Refusal) GetRetryAfterMs() uint32 {
 	return 0
 }
 
+func (x *Refusal) GetFaults() []*Fault {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
+}
+
+// Fault is what is wrong with one field.
+type Fault struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The field, as in run.args[2].
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// The stable code.
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// What is wrong, in one sentence that names the field.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fault) Reset() {
+	*x = Fault{}
+	mi := &file_garrison_api_v1_api_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fault) ProtoMessage() {}
+
+func (x *Fault) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_api_v1_api_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fault.ProtoReflect.Descriptor instead.
+func (*Fault) Descriptor() ([]byte, []int) {
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Fault) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *Fault) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Fault) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // AboutRequest asks a service about itself.
 type AboutRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -303,7 +376,7 @@ type AboutRequest struct {
 
 func (x *AboutRequest) Reset() {
 	*x = AboutRequest{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[3]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +388,7 @@ func (x *AboutRequest) String() string {
 func (*AboutRequest) ProtoMessage() {}
 
 func (x *AboutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[3]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +401,7 @@ func (x *AboutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AboutRequest.ProtoReflect.Descriptor instead.
 func (*AboutRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{3}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{4}
 }
 
 // AboutResponse is what a service says about itself.
@@ -359,7 +432,7 @@ type AboutResponse struct {
 
 func (x *AboutResponse) Reset() {
 	*x = AboutResponse{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -371,7 +444,7 @@ func (x *AboutResponse) String() string {
 func (*AboutResponse) ProtoMessage() {}
 
 func (x *AboutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[4]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -384,7 +457,7 @@ func (x *AboutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AboutResponse.ProtoReflect.Descriptor instead.
 func (*AboutResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{4}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AboutResponse) GetService() string {
@@ -459,7 +532,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +544,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[5]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +557,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{5}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{6}
 }
 
 // ListProcessesResponse is the processes of a service that answered within half a second.
@@ -498,7 +571,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +583,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[6]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +596,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{6}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*AboutResponse {
@@ -542,7 +615,7 @@ type ViewRequest struct {
 
 func (x *ViewRequest) Reset() {
 	*x = ViewRequest{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +627,7 @@ func (x *ViewRequest) String() string {
 func (*ViewRequest) ProtoMessage() {}
 
 func (x *ViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[7]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +640,7 @@ func (x *ViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewRequest.ProtoReflect.Descriptor instead.
 func (*ViewRequest) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{7}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{8}
 }
 
 // ViewResponse is a view at a position of the ledger.
@@ -587,7 +660,7 @@ type ViewResponse struct {
 
 func (x *ViewResponse) Reset() {
 	*x = ViewResponse{}
-	mi := &file_garrison_api_v1_api_proto_msgTypes[8]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +672,7 @@ func (x *ViewResponse) String() string {
 func (*ViewResponse) ProtoMessage() {}
 
 func (x *ViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_api_v1_api_proto_msgTypes[8]
+	mi := &file_garrison_api_v1_api_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +685,7 @@ func (x *ViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ViewResponse.ProtoReflect.Descriptor instead.
 func (*ViewResponse) Descriptor() ([]byte, []int) {
-	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{8}
+	return file_garrison_api_v1_api_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ViewResponse) GetPosition() uint64 {
@@ -721,14 +794,19 @@ const file_garrison_api_v1_api_proto_rawDesc = "" +
 	"\aLeftOut\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\"\xa7\x01\n" +
+	"size_bytes\x18\x02 \x01(\x04R\tsizeBytes\"\xd7\x01\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1c\n" +
 	"\tcomponent\x18\x02 \x01(\tR\tcomponent\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
 	"\anearest\x18\x04 \x01(\tR\anearest\x12\x10\n" +
 	"\x03try\x18\x05 \x01(\tR\x03try\x12$\n" +
-	"\x0eretry_after_ms\x18\x06 \x01(\rR\fretryAfterMs\"\x0e\n" +
+	"\x0eretry_after_ms\x18\x06 \x01(\rR\fretryAfterMs\x12.\n" +
+	"\x06faults\x18\a \x03(\v2\x16.garrison.api.v1.FaultR\x06faults\"K\n" +
+	"\x05Fault\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x0e\n" +
 	"\fAboutRequest\"\xd7\x02\n" +
 	"\rAboutResponse\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x18\n" +
@@ -783,46 +861,48 @@ func file_garrison_api_v1_api_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_api_v1_api_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_garrison_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_garrison_api_v1_api_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_garrison_api_v1_api_proto_goTypes = []any{
 	(Access)(0),                           // 0: garrison.api.v1.Access
 	(*Page)(nil),                          // 1: garrison.api.v1.Page
 	(*LeftOut)(nil),                       // 2: garrison.api.v1.LeftOut
 	(*Refusal)(nil),                       // 3: garrison.api.v1.Refusal
-	(*AboutRequest)(nil),                  // 4: garrison.api.v1.AboutRequest
-	(*AboutResponse)(nil),                 // 5: garrison.api.v1.AboutResponse
-	(*ListProcessesRequest)(nil),          // 6: garrison.api.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),         // 7: garrison.api.v1.ListProcessesResponse
-	(*ViewRequest)(nil),                   // 8: garrison.api.v1.ViewRequest
-	(*ViewResponse)(nil),                  // 9: garrison.api.v1.ViewResponse
-	(*timestamppb.Timestamp)(nil),         // 10: google.protobuf.Timestamp
-	(*v1.FactCount)(nil),                  // 11: garrison.view.v1.FactCount
-	(*descriptorpb.MethodOptions)(nil),    // 12: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),     // 13: google.protobuf.FieldOptions
-	(*descriptorpb.EnumValueOptions)(nil), // 14: google.protobuf.EnumValueOptions
-	(*descriptorpb.MessageOptions)(nil),   // 15: google.protobuf.MessageOptions
+	(*Fault)(nil),                         // 4: garrison.api.v1.Fault
+	(*AboutRequest)(nil),                  // 5: garrison.api.v1.AboutRequest
+	(*AboutResponse)(nil),                 // 6: garrison.api.v1.AboutResponse
+	(*ListProcessesRequest)(nil),          // 7: garrison.api.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),         // 8: garrison.api.v1.ListProcessesResponse
+	(*ViewRequest)(nil),                   // 9: garrison.api.v1.ViewRequest
+	(*ViewResponse)(nil),                  // 10: garrison.api.v1.ViewResponse
+	(*timestamppb.Timestamp)(nil),         // 11: google.protobuf.Timestamp
+	(*v1.FactCount)(nil),                  // 12: garrison.view.v1.FactCount
+	(*descriptorpb.MethodOptions)(nil),    // 13: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),     // 14: google.protobuf.FieldOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 15: google.protobuf.EnumValueOptions
+	(*descriptorpb.MessageOptions)(nil),   // 16: google.protobuf.MessageOptions
 }
 var file_garrison_api_v1_api_proto_depIdxs = []int32{
-	10, // 0: garrison.api.v1.AboutResponse.started_at:type_name -> google.protobuf.Timestamp
-	11, // 1: garrison.api.v1.AboutResponse.unread:type_name -> garrison.view.v1.FactCount
-	11, // 2: garrison.api.v1.AboutResponse.unfit:type_name -> garrison.view.v1.FactCount
-	5,  // 3: garrison.api.v1.ListProcessesResponse.processes:type_name -> garrison.api.v1.AboutResponse
-	12, // 4: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
-	13, // 5: garrison.api.v1.since:extendee -> google.protobuf.FieldOptions
-	14, // 6: garrison.api.v1.value_since:extendee -> google.protobuf.EnumValueOptions
-	15, // 7: garrison.api.v1.message_since:extendee -> google.protobuf.MessageOptions
-	0,  // 8: garrison.api.v1.access:type_name -> garrison.api.v1.Access
-	4,  // 9: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
-	6,  // 10: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
-	8,  // 11: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
-	5,  // 12: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
-	7,  // 13: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
-	9,  // 14: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	8,  // [8:9] is the sub-list for extension type_name
-	4,  // [4:8] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	4,  // 0: garrison.api.v1.Refusal.faults:type_name -> garrison.api.v1.Fault
+	11, // 1: garrison.api.v1.AboutResponse.started_at:type_name -> google.protobuf.Timestamp
+	12, // 2: garrison.api.v1.AboutResponse.unread:type_name -> garrison.view.v1.FactCount
+	12, // 3: garrison.api.v1.AboutResponse.unfit:type_name -> garrison.view.v1.FactCount
+	6,  // 4: garrison.api.v1.ListProcessesResponse.processes:type_name -> garrison.api.v1.AboutResponse
+	13, // 5: garrison.api.v1.access:extendee -> google.protobuf.MethodOptions
+	14, // 6: garrison.api.v1.since:extendee -> google.protobuf.FieldOptions
+	15, // 7: garrison.api.v1.value_since:extendee -> google.protobuf.EnumValueOptions
+	16, // 8: garrison.api.v1.message_since:extendee -> google.protobuf.MessageOptions
+	0,  // 9: garrison.api.v1.access:type_name -> garrison.api.v1.Access
+	5,  // 10: garrison.api.v1.AboutService.About:input_type -> garrison.api.v1.AboutRequest
+	7,  // 11: garrison.api.v1.AboutService.ListProcesses:input_type -> garrison.api.v1.ListProcessesRequest
+	9,  // 12: garrison.api.v1.AboutService.View:input_type -> garrison.api.v1.ViewRequest
+	6,  // 13: garrison.api.v1.AboutService.About:output_type -> garrison.api.v1.AboutResponse
+	8,  // 14: garrison.api.v1.AboutService.ListProcesses:output_type -> garrison.api.v1.ListProcessesResponse
+	10, // 15: garrison.api.v1.AboutService.View:output_type -> garrison.api.v1.ViewResponse
+	13, // [13:16] is the sub-list for method output_type
+	10, // [10:13] is the sub-list for method input_type
+	9,  // [9:10] is the sub-list for extension type_name
+	5,  // [5:9] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_garrison_api_v1_api_proto_init() }
@@ -836,7 +916,7 @@ func file_garrison_api_v1_api_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_api_v1_api_proto_rawDesc), len(file_garrison_api_v1_api_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 4,
 			NumServices:   1,
 		},

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	v12 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	v11 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	v13 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -1451,11 +1452,415 @@ func (x *DemoteImageResponse) GetAbsent() bool {
 	return false
 }
 
+// ListSourcesRequest asks for sources.
+type ListSourcesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part.
+	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSourcesRequest) Reset() {
+	*x = ListSourcesRequest{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSourcesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSourcesRequest) ProtoMessage() {}
+
+func (x *ListSourcesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSourcesRequest.ProtoReflect.Descriptor instead.
+func (*ListSourcesRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListSourcesRequest) GetPage() *v1.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+// ListSourcesResponse is one part of the sources.
+type ListSourcesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sources, by name.
+	Sources []*v13.Source `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
+	// Where the next part starts; empty at the end.
+	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// Rows that are larger than an answer may be.
+	LeftOut       []*v1.LeftOut `protobuf:"bytes,60,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSourcesResponse) Reset() {
+	*x = ListSourcesResponse{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSourcesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSourcesResponse) ProtoMessage() {}
+
+func (x *ListSourcesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSourcesResponse.ProtoReflect.Descriptor instead.
+func (*ListSourcesResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListSourcesResponse) GetSources() []*v13.Source {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *ListSourcesResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+func (x *ListSourcesResponse) GetLeftOut() []*v1.LeftOut {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
+}
+
+// AddSourceRequest describes a source.
+type AddSourceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Where it is: an http or https URL, or an absolute path of a directory.
+	Location string `protobuf:"bytes,2,opt,name=location,proto3" json:"location,omitempty"`
+	// The public halves of the keys that sign its index, one at least.
+	Keys          []string `protobuf:"bytes,3,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddSourceRequest) Reset() {
+	*x = AddSourceRequest{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddSourceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddSourceRequest) ProtoMessage() {}
+
+func (x *AddSourceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddSourceRequest.ProtoReflect.Descriptor instead.
+func (*AddSourceRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *AddSourceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AddSourceRequest) GetLocation() string {
+	if x != nil {
+		return x.Location
+	}
+	return ""
+}
+
+func (x *AddSourceRequest) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// AddSourceResponse is the source.
+type AddSourceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source.
+	Source        *v13.Source `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddSourceResponse) Reset() {
+	*x = AddSourceResponse{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddSourceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddSourceResponse) ProtoMessage() {}
+
+func (x *AddSourceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddSourceResponse.ProtoReflect.Descriptor instead.
+func (*AddSourceResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AddSourceResponse) GetSource() *v13.Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+// RecordSyncRequest says what was imported from a source.
+type RecordSyncRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source's name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What was imported.
+	Synced        *v13.Synced `protobuf:"bytes,2,opt,name=synced,proto3" json:"synced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordSyncRequest) Reset() {
+	*x = RecordSyncRequest{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordSyncRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordSyncRequest) ProtoMessage() {}
+
+func (x *RecordSyncRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordSyncRequest.ProtoReflect.Descriptor instead.
+func (*RecordSyncRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *RecordSyncRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RecordSyncRequest) GetSynced() *v13.Synced {
+	if x != nil {
+		return x.Synced
+	}
+	return nil
+}
+
+// RecordSyncResponse is the source.
+type RecordSyncResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source.
+	Source        *v13.Source `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordSyncResponse) Reset() {
+	*x = RecordSyncResponse{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordSyncResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordSyncResponse) ProtoMessage() {}
+
+func (x *RecordSyncResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordSyncResponse.ProtoReflect.Descriptor instead.
+func (*RecordSyncResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *RecordSyncResponse) GetSource() *v13.Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+// RemoveSourceRequest names a source.
+type RemoveSourceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSourceRequest) Reset() {
+	*x = RemoveSourceRequest{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSourceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSourceRequest) ProtoMessage() {}
+
+func (x *RemoveSourceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSourceRequest.ProtoReflect.Descriptor instead.
+func (*RemoveSourceRequest) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *RemoveSourceRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// RemoveSourceResponse says that it is removed.
+type RemoveSourceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSourceResponse) Reset() {
+	*x = RemoveSourceResponse{}
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSourceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSourceResponse) ProtoMessage() {}
+
+func (x *RemoveSourceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_catalog_v1_catalog_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSourceResponse.ProtoReflect.Descriptor instead.
+func (*RemoveSourceResponse) Descriptor() ([]byte, []int) {
+	return file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP(), []int{35}
+}
+
 var File_garrison_catalog_v1_catalog_service_proto protoreflect.FileDescriptor
 
 const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\n" +
-	")garrison/catalog/v1/catalog_service.proto\x12\x13garrison.catalog.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/channel/v1/channel.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x01\n" +
+	")garrison/catalog/v1/catalog_service.proto\x12\x13garrison.catalog.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/channel/v1/channel.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/source/v1/source.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x01\n" +
 	"\x11ListImagesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1528,7 +1933,28 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\achannel\x18\x02 \x01(\tR\achannel\"]\n" +
 	"\x13DemoteImageResponse\x12.\n" +
 	"\x05image\x18\x01 \x01(\v2\x18.garrison.image.v1.ImageR\x05image\x12\x16\n" +
-	"\x06absent\x18\x02 \x01(\bR\x06absent2\xc3\v\n" +
+	"\x06absent\x18\x02 \x01(\bR\x06absent\"?\n" +
+	"\x12ListSourcesRequest\x12)\n" +
+	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\xa1\x01\n" +
+	"\x13ListSourcesResponse\x124\n" +
+	"\asources\x18\x01 \x03(\v2\x1a.garrison.source.v1.SourceR\asources\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\x123\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"V\n" +
+	"\x10AddSourceRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\blocation\x18\x02 \x01(\tR\blocation\x12\x12\n" +
+	"\x04keys\x18\x03 \x03(\tR\x04keys\"G\n" +
+	"\x11AddSourceResponse\x122\n" +
+	"\x06source\x18\x01 \x01(\v2\x1a.garrison.source.v1.SourceR\x06source\"[\n" +
+	"\x11RecordSyncRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\x06synced\x18\x02 \x01(\v2\x1a.garrison.source.v1.SyncedR\x06synced\"H\n" +
+	"\x12RecordSyncResponse\x122\n" +
+	"\x06source\x18\x01 \x01(\v2\x1a.garrison.source.v1.SourceR\x06source\")\n" +
+	"\x13RemoveSourceRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x16\n" +
+	"\x14RemoveSourceResponse2\xdd\x0e\n" +
 	"\x0eCatalogService\x12c\n" +
 	"\n" +
 	"ListImages\x12&.garrison.catalog.v1.ListImagesRequest\x1a'.garrison.catalog.v1.ListImagesResponse\"\x04\x88\xb5\x18\x01\x12]\n" +
@@ -1544,7 +1970,12 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\rCreateChannel\x12).garrison.catalog.v1.CreateChannelRequest\x1a*.garrison.catalog.v1.CreateChannelResponse\"\x04\x88\xb5\x18\x02\x12l\n" +
 	"\rDeleteChannel\x12).garrison.catalog.v1.DeleteChannelRequest\x1a*.garrison.catalog.v1.DeleteChannelResponse\"\x04\x88\xb5\x18\x02\x12i\n" +
 	"\fPromoteImage\x12(.garrison.catalog.v1.PromoteImageRequest\x1a).garrison.catalog.v1.PromoteImageResponse\"\x04\x88\xb5\x18\x02\x12f\n" +
-	"\vDemoteImage\x12'.garrison.catalog.v1.DemoteImageRequest\x1a(.garrison.catalog.v1.DemoteImageResponse\"\x04\x88\xb5\x18\x02BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1;catalogv1b\x06proto3"
+	"\vDemoteImage\x12'.garrison.catalog.v1.DemoteImageRequest\x1a(.garrison.catalog.v1.DemoteImageResponse\"\x04\x88\xb5\x18\x02\x12f\n" +
+	"\vListSources\x12'.garrison.catalog.v1.ListSourcesRequest\x1a(.garrison.catalog.v1.ListSourcesResponse\"\x04\x88\xb5\x18\x01\x12`\n" +
+	"\tAddSource\x12%.garrison.catalog.v1.AddSourceRequest\x1a&.garrison.catalog.v1.AddSourceResponse\"\x04\x88\xb5\x18\x02\x12c\n" +
+	"\n" +
+	"RecordSync\x12&.garrison.catalog.v1.RecordSyncRequest\x1a'.garrison.catalog.v1.RecordSyncResponse\"\x04\x88\xb5\x18\x02\x12i\n" +
+	"\fRemoveSource\x12(.garrison.catalog.v1.RemoveSourceRequest\x1a).garrison.catalog.v1.RemoveSourceResponse\"\x04\x88\xb5\x18\x02BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1;catalogv1b\x06proto3"
 
 var (
 	file_garrison_catalog_v1_catalog_service_proto_rawDescOnce sync.Once
@@ -1558,7 +1989,7 @@ func file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP() []byte {
 	return file_garrison_catalog_v1_catalog_service_proto_rawDescData
 }
 
-var file_garrison_catalog_v1_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_garrison_catalog_v1_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_garrison_catalog_v1_catalog_service_proto_goTypes = []any{
 	(*ListImagesRequest)(nil),     // 0: garrison.catalog.v1.ListImagesRequest
 	(*ListImagesResponse)(nil),    // 1: garrison.catalog.v1.ListImagesResponse
@@ -1588,64 +2019,88 @@ var file_garrison_catalog_v1_catalog_service_proto_goTypes = []any{
 	(*PromoteImageResponse)(nil),  // 25: garrison.catalog.v1.PromoteImageResponse
 	(*DemoteImageRequest)(nil),    // 26: garrison.catalog.v1.DemoteImageRequest
 	(*DemoteImageResponse)(nil),   // 27: garrison.catalog.v1.DemoteImageResponse
-	(*v1.Page)(nil),               // 28: garrison.api.v1.Page
-	(v11.State)(0),                // 29: garrison.image.v1.State
-	(*v11.Image)(nil),             // 30: garrison.image.v1.Image
-	(*v1.LeftOut)(nil),            // 31: garrison.api.v1.LeftOut
-	(*v11.Manifest)(nil),          // 32: garrison.image.v1.Manifest
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*v12.Channel)(nil),           // 34: garrison.channel.v1.Channel
+	(*ListSourcesRequest)(nil),    // 28: garrison.catalog.v1.ListSourcesRequest
+	(*ListSourcesResponse)(nil),   // 29: garrison.catalog.v1.ListSourcesResponse
+	(*AddSourceRequest)(nil),      // 30: garrison.catalog.v1.AddSourceRequest
+	(*AddSourceResponse)(nil),     // 31: garrison.catalog.v1.AddSourceResponse
+	(*RecordSyncRequest)(nil),     // 32: garrison.catalog.v1.RecordSyncRequest
+	(*RecordSyncResponse)(nil),    // 33: garrison.catalog.v1.RecordSyncResponse
+	(*RemoveSourceRequest)(nil),   // 34: garrison.catalog.v1.RemoveSourceRequest
+	(*RemoveSourceResponse)(nil),  // 35: garrison.catalog.v1.RemoveSourceResponse
+	(*v1.Page)(nil),               // 36: garrison.api.v1.Page
+	(v11.State)(0),                // 37: garrison.image.v1.State
+	(*v11.Image)(nil),             // 38: garrison.image.v1.Image
+	(*v1.LeftOut)(nil),            // 39: garrison.api.v1.LeftOut
+	(*v11.Manifest)(nil),          // 40: garrison.image.v1.Manifest
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*v12.Channel)(nil),           // 42: garrison.channel.v1.Channel
+	(*v13.Source)(nil),            // 43: garrison.source.v1.Source
+	(*v13.Synced)(nil),            // 44: garrison.source.v1.Synced
 }
 var file_garrison_catalog_v1_catalog_service_proto_depIdxs = []int32{
-	28, // 0: garrison.catalog.v1.ListImagesRequest.page:type_name -> garrison.api.v1.Page
-	29, // 1: garrison.catalog.v1.ListImagesRequest.state:type_name -> garrison.image.v1.State
-	30, // 2: garrison.catalog.v1.ListImagesResponse.images:type_name -> garrison.image.v1.Image
-	31, // 3: garrison.catalog.v1.ListImagesResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	30, // 4: garrison.catalog.v1.GetImageResponse.image:type_name -> garrison.image.v1.Image
-	32, // 5: garrison.catalog.v1.CreateImageRequest.manifest:type_name -> garrison.image.v1.Manifest
-	30, // 6: garrison.catalog.v1.CreateImageResponse.image:type_name -> garrison.image.v1.Image
-	30, // 7: garrison.catalog.v1.ActivateImageResponse.image:type_name -> garrison.image.v1.Image
-	30, // 8: garrison.catalog.v1.DisableImageResponse.image:type_name -> garrison.image.v1.Image
-	33, // 9: garrison.catalog.v1.DeleteImageRequest.if_since:type_name -> google.protobuf.Timestamp
-	28, // 10: garrison.catalog.v1.ListChannelsRequest.page:type_name -> garrison.api.v1.Page
-	34, // 11: garrison.catalog.v1.ListChannelsResponse.channels:type_name -> garrison.channel.v1.Channel
-	31, // 12: garrison.catalog.v1.ListChannelsResponse.left_out:type_name -> garrison.api.v1.LeftOut
-	34, // 13: garrison.catalog.v1.CreateChannelResponse.channel:type_name -> garrison.channel.v1.Channel
-	30, // 14: garrison.catalog.v1.PromoteImageResponse.image:type_name -> garrison.image.v1.Image
-	30, // 15: garrison.catalog.v1.DemoteImageResponse.image:type_name -> garrison.image.v1.Image
-	0,  // 16: garrison.catalog.v1.CatalogService.ListImages:input_type -> garrison.catalog.v1.ListImagesRequest
-	2,  // 17: garrison.catalog.v1.CatalogService.GetImage:input_type -> garrison.catalog.v1.GetImageRequest
-	4,  // 18: garrison.catalog.v1.CatalogService.CreateImage:input_type -> garrison.catalog.v1.CreateImageRequest
-	6,  // 19: garrison.catalog.v1.CatalogService.PutChunk:input_type -> garrison.catalog.v1.PutChunkRequest
-	8,  // 20: garrison.catalog.v1.CatalogService.MissingChunks:input_type -> garrison.catalog.v1.MissingChunksRequest
-	10, // 21: garrison.catalog.v1.CatalogService.GetChunk:input_type -> garrison.catalog.v1.GetChunkRequest
-	12, // 22: garrison.catalog.v1.CatalogService.ActivateImage:input_type -> garrison.catalog.v1.ActivateImageRequest
-	14, // 23: garrison.catalog.v1.CatalogService.DisableImage:input_type -> garrison.catalog.v1.DisableImageRequest
-	16, // 24: garrison.catalog.v1.CatalogService.DeleteImage:input_type -> garrison.catalog.v1.DeleteImageRequest
-	18, // 25: garrison.catalog.v1.CatalogService.ListChannels:input_type -> garrison.catalog.v1.ListChannelsRequest
-	20, // 26: garrison.catalog.v1.CatalogService.CreateChannel:input_type -> garrison.catalog.v1.CreateChannelRequest
-	22, // 27: garrison.catalog.v1.CatalogService.DeleteChannel:input_type -> garrison.catalog.v1.DeleteChannelRequest
-	24, // 28: garrison.catalog.v1.CatalogService.PromoteImage:input_type -> garrison.catalog.v1.PromoteImageRequest
-	26, // 29: garrison.catalog.v1.CatalogService.DemoteImage:input_type -> garrison.catalog.v1.DemoteImageRequest
-	1,  // 30: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
-	3,  // 31: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
-	5,  // 32: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
-	7,  // 33: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
-	9,  // 34: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
-	11, // 35: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
-	13, // 36: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
-	15, // 37: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
-	17, // 38: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
-	19, // 39: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
-	21, // 40: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
-	23, // 41: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
-	25, // 42: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
-	27, // 43: garrison.catalog.v1.CatalogService.DemoteImage:output_type -> garrison.catalog.v1.DemoteImageResponse
-	30, // [30:44] is the sub-list for method output_type
-	16, // [16:30] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	36, // 0: garrison.catalog.v1.ListImagesRequest.page:type_name -> garrison.api.v1.Page
+	37, // 1: garrison.catalog.v1.ListImagesRequest.state:type_name -> garrison.image.v1.State
+	38, // 2: garrison.catalog.v1.ListImagesResponse.images:type_name -> garrison.image.v1.Image
+	39, // 3: garrison.catalog.v1.ListImagesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	38, // 4: garrison.catalog.v1.GetImageResponse.image:type_name -> garrison.image.v1.Image
+	40, // 5: garrison.catalog.v1.CreateImageRequest.manifest:type_name -> garrison.image.v1.Manifest
+	38, // 6: garrison.catalog.v1.CreateImageResponse.image:type_name -> garrison.image.v1.Image
+	38, // 7: garrison.catalog.v1.ActivateImageResponse.image:type_name -> garrison.image.v1.Image
+	38, // 8: garrison.catalog.v1.DisableImageResponse.image:type_name -> garrison.image.v1.Image
+	41, // 9: garrison.catalog.v1.DeleteImageRequest.if_since:type_name -> google.protobuf.Timestamp
+	36, // 10: garrison.catalog.v1.ListChannelsRequest.page:type_name -> garrison.api.v1.Page
+	42, // 11: garrison.catalog.v1.ListChannelsResponse.channels:type_name -> garrison.channel.v1.Channel
+	39, // 12: garrison.catalog.v1.ListChannelsResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	42, // 13: garrison.catalog.v1.CreateChannelResponse.channel:type_name -> garrison.channel.v1.Channel
+	38, // 14: garrison.catalog.v1.PromoteImageResponse.image:type_name -> garrison.image.v1.Image
+	38, // 15: garrison.catalog.v1.DemoteImageResponse.image:type_name -> garrison.image.v1.Image
+	36, // 16: garrison.catalog.v1.ListSourcesRequest.page:type_name -> garrison.api.v1.Page
+	43, // 17: garrison.catalog.v1.ListSourcesResponse.sources:type_name -> garrison.source.v1.Source
+	39, // 18: garrison.catalog.v1.ListSourcesResponse.left_out:type_name -> garrison.api.v1.LeftOut
+	43, // 19: garrison.catalog.v1.AddSourceResponse.source:type_name -> garrison.source.v1.Source
+	44, // 20: garrison.catalog.v1.RecordSyncRequest.synced:type_name -> garrison.source.v1.Synced
+	43, // 21: garrison.catalog.v1.RecordSyncResponse.source:type_name -> garrison.source.v1.Source
+	0,  // 22: garrison.catalog.v1.CatalogService.ListImages:input_type -> garrison.catalog.v1.ListImagesRequest
+	2,  // 23: garrison.catalog.v1.CatalogService.GetImage:input_type -> garrison.catalog.v1.GetImageRequest
+	4,  // 24: garrison.catalog.v1.CatalogService.CreateImage:input_type -> garrison.catalog.v1.CreateImageRequest
+	6,  // 25: garrison.catalog.v1.CatalogService.PutChunk:input_type -> garrison.catalog.v1.PutChunkRequest
+	8,  // 26: garrison.catalog.v1.CatalogService.MissingChunks:input_type -> garrison.catalog.v1.MissingChunksRequest
+	10, // 27: garrison.catalog.v1.CatalogService.GetChunk:input_type -> garrison.catalog.v1.GetChunkRequest
+	12, // 28: garrison.catalog.v1.CatalogService.ActivateImage:input_type -> garrison.catalog.v1.ActivateImageRequest
+	14, // 29: garrison.catalog.v1.CatalogService.DisableImage:input_type -> garrison.catalog.v1.DisableImageRequest
+	16, // 30: garrison.catalog.v1.CatalogService.DeleteImage:input_type -> garrison.catalog.v1.DeleteImageRequest
+	18, // 31: garrison.catalog.v1.CatalogService.ListChannels:input_type -> garrison.catalog.v1.ListChannelsRequest
+	20, // 32: garrison.catalog.v1.CatalogService.CreateChannel:input_type -> garrison.catalog.v1.CreateChannelRequest
+	22, // 33: garrison.catalog.v1.CatalogService.DeleteChannel:input_type -> garrison.catalog.v1.DeleteChannelRequest
+	24, // 34: garrison.catalog.v1.CatalogService.PromoteImage:input_type -> garrison.catalog.v1.PromoteImageRequest
+	26, // 35: garrison.catalog.v1.CatalogService.DemoteImage:input_type -> garrison.catalog.v1.DemoteImageRequest
+	28, // 36: garrison.catalog.v1.CatalogService.ListSources:input_type -> garrison.catalog.v1.ListSourcesRequest
+	30, // 37: garrison.catalog.v1.CatalogService.AddSource:input_type -> garrison.catalog.v1.AddSourceRequest
+	32, // 38: garrison.catalog.v1.CatalogService.RecordSync:input_type -> garrison.catalog.v1.RecordSyncRequest
+	34, // 39: garrison.catalog.v1.CatalogService.RemoveSource:input_type -> garrison.catalog.v1.RemoveSourceRequest
+	1,  // 40: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
+	3,  // 41: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
+	5,  // 42: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
+	7,  // 43: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
+	9,  // 44: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
+	11, // 45: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
+	13, // 46: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
+	15, // 47: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
+	17, // 48: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
+	19, // 49: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
+	21, // 50: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
+	23, // 51: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
+	25, // 52: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
+	27, // 53: garrison.catalog.v1.CatalogService.DemoteImage:output_type -> garrison.catalog.v1.DemoteImageResponse
+	29, // 54: garrison.catalog.v1.CatalogService.ListSources:output_type -> garrison.catalog.v1.ListSourcesResponse
+	31, // 55: garrison.catalog.v1.CatalogService.AddSource:output_type -> garrison.catalog.v1.AddSourceResponse
+	33, // 56: garrison.catalog.v1.CatalogService.RecordSync:output_type -> garrison.catalog.v1.RecordSyncResponse
+	35, // 57: garrison.catalog.v1.CatalogService.RemoveSource:output_type -> garrison.catalog.v1.RemoveSourceResponse
+	40, // [40:58] is the sub-list for method output_type
+	22, // [22:40] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_garrison_catalog_v1_catalog_service_proto_init() }
@@ -1659,7 +2114,7 @@ func file_garrison_catalog_v1_catalog_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_catalog_v1_catalog_service_proto_rawDesc), len(file_garrison_catalog_v1_catalog_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1104,7 +1104,9 @@ type Manifest struct {
 	// The lowest version that may replace this one; empty means any.
 	Floor string `protobuf:"bytes,16,opt,name=floor,proto3" json:"floor,omitempty"`
 	// Agents that must be on the same server, with the versions that it works with.
-	Requires      []*Requirement `protobuf:"bytes,17,rep,name=requires,proto3" json:"requires,omitempty"`
+	Requires []*Requirement `protobuf:"bytes,17,rep,name=requires,proto3" json:"requires,omitempty"`
+	// What it needs of the machine.
+	Machine       *Machine `protobuf:"bytes,18,opt,name=machine,proto3" json:"machine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1258,6 +1260,150 @@ func (x *Manifest) GetRequires() []*Requirement {
 	return nil
 }
 
+func (x *Manifest) GetMachine() *Machine {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+// Machine is what an image needs of a machine. What a machine does not report is not asked of it.
+type Machine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least release of the kernel, such as 5.10; empty means any.
+	Kernel string `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
+	// The distributions that it works on, of which the machine must have one; none means any.
+	Distributions []*Distribution `protobuf:"bytes,2,rep,name=distributions,proto3" json:"distributions,omitempty"`
+	// True: control groups must be of version 2 alone.
+	CgroupV2 bool `protobuf:"varint,3,opt,name=cgroup_v2,json=cgroupV2,proto3" json:"cgroup_v2,omitempty"`
+	// The least memory that the machine must have; 0 means any.
+	MemoryBytes uint64 `protobuf:"varint,4,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// What must be free on the disk beside the image's own files; 0 means nothing.
+	DiskBytes     uint64 `protobuf:"varint,5,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Machine) Reset() {
+	*x = Machine{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Machine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Machine) ProtoMessage() {}
+
+func (x *Machine) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Machine.ProtoReflect.Descriptor instead.
+func (*Machine) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Machine) GetKernel() string {
+	if x != nil {
+		return x.Kernel
+	}
+	return ""
+}
+
+func (x *Machine) GetDistributions() []*Distribution {
+	if x != nil {
+		return x.Distributions
+	}
+	return nil
+}
+
+func (x *Machine) GetCgroupV2() bool {
+	if x != nil {
+		return x.CgroupV2
+	}
+	return false
+}
+
+func (x *Machine) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Machine) GetDiskBytes() uint64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
+// Distribution is a distribution of an operating system.
+type Distribution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, ID of os-release(5), such as debian.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its least version, such as 12; empty means any.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Distribution) Reset() {
+	*x = Distribution{}
+	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Distribution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Distribution) ProtoMessage() {}
+
+func (x *Distribution) ProtoReflect() protoreflect.Message {
+	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
+func (*Distribution) Descriptor() ([]byte, []int) {
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Distribution) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Distribution) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 // Requirement is an agent that an image works with.
 type Requirement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1271,7 +1417,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1429,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[11]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1442,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{11}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Requirement) GetAgent() string {
@@ -1328,7 +1474,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1486,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[12]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1499,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{12}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Ref) GetId() string {
@@ -1394,7 +1540,7 @@ type Kept struct {
 
 func (x *Kept) Reset() {
 	*x = Kept{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1552,7 @@ func (x *Kept) String() string {
 func (*Kept) ProtoMessage() {}
 
 func (x *Kept) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[13]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1565,7 @@ func (x *Kept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kept.ProtoReflect.Descriptor instead.
 func (*Kept) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{13}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Kept) GetImage() *Ref {
@@ -1463,7 +1609,7 @@ type Ahead struct {
 
 func (x *Ahead) Reset() {
 	*x = Ahead{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1621,7 @@ func (x *Ahead) String() string {
 func (*Ahead) ProtoMessage() {}
 
 func (x *Ahead) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[14]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1634,7 @@ func (x *Ahead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ahead.ProtoReflect.Descriptor instead.
 func (*Ahead) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{14}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Ahead) GetImage() *Ref {
@@ -1516,7 +1662,7 @@ type Created struct {
 
 func (x *Created) Reset() {
 	*x = Created{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1674,7 @@ func (x *Created) String() string {
 func (*Created) ProtoMessage() {}
 
 func (x *Created) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[15]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1687,7 @@ func (x *Created) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Created.ProtoReflect.Descriptor instead.
 func (*Created) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{15}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Created) GetManifest() *Manifest {
@@ -1560,7 +1706,7 @@ type Filled struct {
 
 func (x *Filled) Reset() {
 	*x = Filled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1718,7 @@ func (x *Filled) String() string {
 func (*Filled) ProtoMessage() {}
 
 func (x *Filled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[16]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1731,7 @@ func (x *Filled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filled.ProtoReflect.Descriptor instead.
 func (*Filled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{16}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
 }
 
 // Activated: the image may be installed.
@@ -1597,7 +1743,7 @@ type Activated struct {
 
 func (x *Activated) Reset() {
 	*x = Activated{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1755,7 @@ func (x *Activated) String() string {
 func (*Activated) ProtoMessage() {}
 
 func (x *Activated) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[17]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1768,7 @@ func (x *Activated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activated.ProtoReflect.Descriptor instead.
 func (*Activated) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{17}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{19}
 }
 
 // Disabled: the image may not be newly installed.
@@ -1636,7 +1782,7 @@ type Disabled struct {
 
 func (x *Disabled) Reset() {
 	*x = Disabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1794,7 @@ func (x *Disabled) String() string {
 func (*Disabled) ProtoMessage() {}
 
 func (x *Disabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[18]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1807,7 @@ func (x *Disabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disabled.ProtoReflect.Descriptor instead.
 func (*Disabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{18}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Disabled) GetReason() string {
@@ -1680,7 +1826,7 @@ type Enabled struct {
 
 func (x *Enabled) Reset() {
 	*x = Enabled{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1838,7 @@ func (x *Enabled) String() string {
 func (*Enabled) ProtoMessage() {}
 
 func (x *Enabled) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[19]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1851,7 @@ func (x *Enabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enabled.ProtoReflect.Descriptor instead.
 func (*Enabled) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{19}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{21}
 }
 
 // Deleted: the image and, unless another image shares it, its content are gone.
@@ -1717,7 +1863,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1875,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[20]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1888,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{20}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{22}
 }
 
 // Image is an image as the catalog sees it.
@@ -1766,7 +1912,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_garrison_image_v1_image_proto_msgTypes[21]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1924,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_garrison_image_v1_image_proto_msgTypes[21]
+	mi := &file_garrison_image_v1_image_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1937,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{21}
+	return file_garrison_image_v1_image_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Image) GetManifest() *Manifest {
@@ -1912,7 +2058,7 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\tstatement\x18\x01 \x01(\fR\tstatement\x12<\n" +
 	"\n" +
 	"signatures\x18\x02 \x03(\v2\x1c.garrison.image.v1.SignatureR\n" +
-	"signatures\"\xe0\x05\n" +
+	"signatures\"\x96\x06\n" +
 	"\bManifest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1931,10 +2077,21 @@ const file_garrison_image_v1_image_proto_rawDesc = "" +
 	"\rupgrades_from\x18\x0e \x03(\tR\fupgradesFrom\x12\x14\n" +
 	"\x05skips\x18\x0f \x03(\tR\x05skips\x12\x14\n" +
 	"\x05floor\x18\x10 \x01(\tR\x05floor\x12:\n" +
-	"\brequires\x18\x11 \x03(\v2\x1e.garrison.image.v1.RequirementR\brequires\x1a7\n" +
+	"\brequires\x18\x11 \x03(\v2\x1e.garrison.image.v1.RequirementR\brequires\x124\n" +
+	"\amachine\x18\x12 \x01(\v2\x1a.garrison.image.v1.MachineR\amachine\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"?\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x01\n" +
+	"\aMachine\x12\x16\n" +
+	"\x06kernel\x18\x01 \x01(\tR\x06kernel\x12E\n" +
+	"\rdistributions\x18\x02 \x03(\v2\x1f.garrison.image.v1.DistributionR\rdistributions\x12\x1b\n" +
+	"\tcgroup_v2\x18\x03 \x01(\bR\bcgroupV2\x12!\n" +
+	"\fmemory_bytes\x18\x04 \x01(\x04R\vmemoryBytes\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\x05 \x01(\x04R\tdiskBytes\"8\n" +
+	"\fDistribution\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"?\n" +
 	"\vRequirement\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x1a\n" +
 	"\bversions\x18\x02 \x01(\tR\bversions\"G\n" +
@@ -1993,7 +2150,7 @@ func file_garrison_image_v1_image_proto_rawDescGZIP() []byte {
 }
 
 var file_garrison_image_v1_image_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_garrison_image_v1_image_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_garrison_image_v1_image_proto_goTypes = []any{
 	(State)(0),                    // 0: garrison.image.v1.State
 	(Takeover)(0),                 // 1: garrison.image.v1.Takeover
@@ -2009,26 +2166,28 @@ var file_garrison_image_v1_image_proto_goTypes = []any{
 	(*Signature)(nil),             // 11: garrison.image.v1.Signature
 	(*Seal)(nil),                  // 12: garrison.image.v1.Seal
 	(*Manifest)(nil),              // 13: garrison.image.v1.Manifest
-	(*Requirement)(nil),           // 14: garrison.image.v1.Requirement
-	(*Ref)(nil),                   // 15: garrison.image.v1.Ref
-	(*Kept)(nil),                  // 16: garrison.image.v1.Kept
-	(*Ahead)(nil),                 // 17: garrison.image.v1.Ahead
-	(*Created)(nil),               // 18: garrison.image.v1.Created
-	(*Filled)(nil),                // 19: garrison.image.v1.Filled
-	(*Activated)(nil),             // 20: garrison.image.v1.Activated
-	(*Disabled)(nil),              // 21: garrison.image.v1.Disabled
-	(*Enabled)(nil),               // 22: garrison.image.v1.Enabled
-	(*Deleted)(nil),               // 23: garrison.image.v1.Deleted
-	(*Image)(nil),                 // 24: garrison.image.v1.Image
-	nil,                           // 25: garrison.image.v1.Run.EnvEntry
-	nil,                           // 26: garrison.image.v1.Manifest.TagsEntry
-	(v1.Kind)(0),                  // 27: garrison.agent.v1.Kind
-	(*v11.Platform)(nil),          // 28: garrison.server.v1.Platform
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*Machine)(nil),               // 14: garrison.image.v1.Machine
+	(*Distribution)(nil),          // 15: garrison.image.v1.Distribution
+	(*Requirement)(nil),           // 16: garrison.image.v1.Requirement
+	(*Ref)(nil),                   // 17: garrison.image.v1.Ref
+	(*Kept)(nil),                  // 18: garrison.image.v1.Kept
+	(*Ahead)(nil),                 // 19: garrison.image.v1.Ahead
+	(*Created)(nil),               // 20: garrison.image.v1.Created
+	(*Filled)(nil),                // 21: garrison.image.v1.Filled
+	(*Activated)(nil),             // 22: garrison.image.v1.Activated
+	(*Disabled)(nil),              // 23: garrison.image.v1.Disabled
+	(*Enabled)(nil),               // 24: garrison.image.v1.Enabled
+	(*Deleted)(nil),               // 25: garrison.image.v1.Deleted
+	(*Image)(nil),                 // 26: garrison.image.v1.Image
+	nil,                           // 27: garrison.image.v1.Run.EnvEntry
+	nil,                           // 28: garrison.image.v1.Manifest.TagsEntry
+	(v1.Kind)(0),                  // 29: garrison.agent.v1.Kind
+	(*v11.Platform)(nil),          // 30: garrison.server.v1.Platform
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_garrison_image_v1_image_proto_depIdxs = []int32{
 	4,  // 0: garrison.image.v1.Ready.exec:type_name -> garrison.image.v1.Exec
-	25, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
+	27, // 1: garrison.image.v1.Run.env:type_name -> garrison.image.v1.Run.EnvEntry
 	1,  // 2: garrison.image.v1.Run.takeover:type_name -> garrison.image.v1.Takeover
 	5,  // 3: garrison.image.v1.Run.ready:type_name -> garrison.image.v1.Ready
 	6,  // 4: garrison.image.v1.Run.sockets:type_name -> garrison.image.v1.Socket
@@ -2038,27 +2197,29 @@ var file_garrison_image_v1_image_proto_depIdxs = []int32{
 	9,  // 8: garrison.image.v1.Run.sandbox:type_name -> garrison.image.v1.Sandbox
 	4,  // 9: garrison.image.v1.Run.rehearsal:type_name -> garrison.image.v1.Exec
 	11, // 10: garrison.image.v1.Seal.signatures:type_name -> garrison.image.v1.Signature
-	27, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
-	28, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
+	29, // 11: garrison.image.v1.Manifest.kind:type_name -> garrison.agent.v1.Kind
+	30, // 12: garrison.image.v1.Manifest.platform:type_name -> garrison.server.v1.Platform
 	3,  // 13: garrison.image.v1.Manifest.blob:type_name -> garrison.image.v1.Blob
 	10, // 14: garrison.image.v1.Manifest.run:type_name -> garrison.image.v1.Run
-	29, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
-	26, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
+	31, // 15: garrison.image.v1.Manifest.published_at:type_name -> google.protobuf.Timestamp
+	28, // 16: garrison.image.v1.Manifest.tags:type_name -> garrison.image.v1.Manifest.TagsEntry
 	12, // 17: garrison.image.v1.Manifest.seal:type_name -> garrison.image.v1.Seal
-	14, // 18: garrison.image.v1.Manifest.requires:type_name -> garrison.image.v1.Requirement
-	15, // 19: garrison.image.v1.Kept.image:type_name -> garrison.image.v1.Ref
-	29, // 20: garrison.image.v1.Kept.since:type_name -> google.protobuf.Timestamp
-	15, // 21: garrison.image.v1.Ahead.image:type_name -> garrison.image.v1.Ref
-	29, // 22: garrison.image.v1.Ahead.keep_until:type_name -> google.protobuf.Timestamp
-	13, // 23: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
-	13, // 24: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
-	0,  // 25: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
-	29, // 26: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	16, // 18: garrison.image.v1.Manifest.requires:type_name -> garrison.image.v1.Requirement
+	14, // 19: garrison.image.v1.Manifest.machine:type_name -> garrison.image.v1.Machine
+	15, // 20: garrison.image.v1.Machine.distributions:type_name -> garrison.image.v1.Distribution
+	17, // 21: garrison.image.v1.Kept.image:type_name -> garrison.image.v1.Ref
+	31, // 22: garrison.image.v1.Kept.since:type_name -> google.protobuf.Timestamp
+	17, // 23: garrison.image.v1.Ahead.image:type_name -> garrison.image.v1.Ref
+	31, // 24: garrison.image.v1.Ahead.keep_until:type_name -> google.protobuf.Timestamp
+	13, // 25: garrison.image.v1.Created.manifest:type_name -> garrison.image.v1.Manifest
+	13, // 26: garrison.image.v1.Image.manifest:type_name -> garrison.image.v1.Manifest
+	0,  // 27: garrison.image.v1.Image.state:type_name -> garrison.image.v1.State
+	31, // 28: garrison.image.v1.Image.since:type_name -> google.protobuf.Timestamp
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_garrison_image_v1_image_proto_init() }
@@ -2078,7 +2239,7 @@ func file_garrison_image_v1_image_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_garrison_image_v1_image_proto_rawDesc), len(file_garrison_image_v1_image_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -548,8 +548,10 @@ type Sysinfo struct {
 	RoomBytes uint64 `protobuf:"varint,60,opt,name=room_bytes,json=roomBytes,proto3" json:"room_bytes,omitempty"`
 	// Whether its executor takes only images that a key of the server's own file signed.
 	WantsSignatures bool `protobuf:"varint,61,opt,name=wants_signatures,json=wantsSignatures,proto3" json:"wants_signatures,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether its control groups are of version 2 alone; unset when that is not known.
+	CgroupV2      *bool `protobuf:"varint,62,opt,name=cgroup_v2,json=cgroupV2,proto3,oneof" json:"cgroup_v2,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sysinfo) Reset() {
@@ -683,6 +685,13 @@ func (x *Sysinfo) GetRoomBytes() uint64 {
 func (x *Sysinfo) GetWantsSignatures() bool {
 	if x != nil {
 		return x.WantsSignatures
+	}
+	return false
+}
+
+func (x *Sysinfo) GetCgroupV2() bool {
+	if x != nil && x.CgroupV2 != nil {
+		return *x.CgroupV2
 	}
 	return false
 }
@@ -2881,7 +2890,7 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x05mount\x18\x01 \x01(\tR\x05mount\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\"\xc9\x04\n" +
+	"size_bytes\x18\x03 \x01(\x04R\tsizeBytes\"\xf9\x04\n" +
 	"\aSysinfo\x128\n" +
 	"\bplatform\x18\x01 \x01(\v2\x1c.garrison.server.v1.PlatformR\bplatform\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x16\n" +
@@ -2902,7 +2911,10 @@ const file_garrison_server_v1_server_proto_rawDesc = "" +
 	"\x0eaddresses_more\x18\r \x01(\rR\raddressesMore\x12\x1d\n" +
 	"\n" +
 	"room_bytes\x18< \x01(\x04R\troomBytes\x12)\n" +
-	"\x10wants_signatures\x18= \x01(\bR\x0fwantsSignatures\"\x81\x04\n" +
+	"\x10wants_signatures\x18= \x01(\bR\x0fwantsSignatures\x12 \n" +
+	"\tcgroup_v2\x18> \x01(\bH\x00R\bcgroupV2\x88\x01\x01B\f\n" +
+	"\n" +
+	"_cgroup_v2\"\x81\x04\n" +
 	"\aInvited\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04cell\x18\x02 \x01(\tR\x04cell\x12?\n" +
@@ -3277,6 +3289,7 @@ func file_garrison_server_v1_server_proto_init() {
 	file_garrison_server_v1_history_proto_init()
 	file_garrison_server_v1_intake_proto_init()
 	file_garrison_server_v1_reinstall_proto_init()
+	file_garrison_server_v1_server_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -17,7 +17,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 	"github.com/garrison-fleet/garrison/services/executor/internal/layout"
 )
 
@@ -83,10 +83,10 @@ func New(t testing.TB, agent, version string, run *imagev1.Run, files ...File) I
 		b.UnpackedSizeBytes += uint64(len(f.Content))
 	}
 	i := Image{Manifest: &imagev1.Manifest{
-		Id: ident.From("image", agent, version,
-			string(digest[:])), Agent: agent, Version: version, Kind: agentv1.Kind_KIND_DAEMON,
+		Agent: agent, Version: version, Kind: agentv1.Kind_KIND_DAEMON,
 		Platform: &serverv1.Platform{Os: runtime.GOOS, Arch: runtime.GOARCH}, Blob: b, Run: run,
 	}}
+	i.Manifest.Id = manifest.ID(i.Manifest)
 	for len(blob) > 0 {
 		n := min(len(blob), ChunkSize)
 		sum := sha256.Sum256(blob[:n])

@@ -1,4 +1,4 @@
-package image_test
+package manifest_test
 
 import (
 	"testing"
@@ -6,7 +6,8 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/manifest"
 )
 
 func TestAProbeIsAURLOfHTTPWithAHost(t *testing.T) {
@@ -22,7 +23,7 @@ func TestAProbeIsAURLOfHTTPWithAHost(t *testing.T) {
 	} {
 		m := valid()
 		m.Run.Ready = &imagev1.Ready{Probe: &imagev1.Ready_Http{Http: probe}}
-		if err := image.Check(m); ok && err != nil || !ok && codeOf(err) != code.BadManifest {
+		if err := manifest.Check(m); ok && err != nil || !ok && fault.RefusalOf(err).GetCode() != code.BadManifest {
 			t.Errorf("%s: %v, want ok %v", probe, err, ok)
 		}
 	}

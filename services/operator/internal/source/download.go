@@ -1,0 +1,134 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/image"
+)
+
+// download fetches the file of an image into a directory, and returns its path. A file that is there in part is
+// continued. The file that it returns has the size and the digest of the index, and holds the image that the index
+// names; of any other it leaves nothing.
+func download(ctx context.Context, at place, l listed, dir string, report func(done uint64)) (string, error) {
+	path := filepath.Join(dir, hex.EncodeToString(l.GetFileDigest())+image.Extension)
+	if err := fetch(ctx, at, l, path, report); err != nil {
+		if fault.Is(err, fault.Invalid) { // nothing of it is good
+			_ = os.Remove(path)
+		}
+		return "", err
+	}
+	if err := checkFile(l, path); err != nil {
+		_ = os.Remove(path)
+		return "", err
+	}
+	return path, nil
+}
+
+// fetch completes the file at path.
+func fetch(ctx context.Context, at place, l listed, path string, report func(done uint64)) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}()
+	have, err := f.Seek(0, io.SeekEnd)
+	if err != nil || uint64(have) == l.GetSizeBytes() {
+		return err
+	}
+	if uint64(have) > l.GetSizeBytes() {
+		have = 0
+	}
+	body, from, err := at.open(ctx, fileName(l), have)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	if err := f.Truncate(from); err != nil {
+		return err
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return err
+	}
+	return copyTo(f, body, l, uint64(from), report)
+}
+
+// copyTo copies what a file lacks and refuses more or less. What it wrote stays, for the next try.
+func copyTo(f *os.File, body io.Reader, l listed, done uint64, report func(done uint64)) error {
+	name, size := l.GetAgent()+"@"+l.GetVersion(), l.GetSizeBytes()
+	counted := readerFunc(func(b []byte) (int, error) {
+		n, err := body.Read(b)
+		done += uint64(n)
+		report(min(done, size))
+		return n, err
+	})
+	_, err := io.Copy(f, io.LimitReader(counted, int64(size-done)+1))
+	switch {
+	case done > size:
+		return fault.Refusef(fault.Invalid, code.TooLarge, "the file of %s has more than the %d bytes of the index",
+			name, size)
+	case done < size:
+		cause := ""
+		if err != nil {
+			cause = ": " + err.Error()
+		}
+		return fault.Refusef(fault.Unavailable, code.Truncated, "the file of %s ends after %d of %d bytes%s", name,
+			done, size, cause).Try("the same again, which continues")
+	}
+	return nil
+}
+
+type readerFunc func([]byte) (int, error)
+
+// Read implements io.Reader.
+func (r readerFunc) Read(b []byte) (int, error) { return r(b) }
+
+// checkFile refuses a file that is not the one of the index, or not of the image that the index names.
+func checkFile(l listed, path string) error {
+	name := l.GetAgent() + "@" + l.GetVersion()
+	have, err := digestOf(path)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(have, l.GetFileDigest()) {
+		return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x",
+			name, have, l.GetFileDigest())
+	}
+	f, err := image.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	m := f.Manifest()
+	if m.GetId() != l.GetImageId() || m.GetAgent() != l.GetAgent() || m.GetVersion() != l.GetVersion() {
+		return fault.Refusef(fault.Invalid, code.WrongID, "the file of %s holds image %s of %s@%s", name, m.GetId(),
+			m.GetAgent(), m.GetVersion())
+	}
+	return nil
+}
+
+// digestOf returns the sha256 of a file.
+func digestOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return sum.Sum(nil), nil
+}

@@ -1,0 +1,123 @@
+// Package source builds the commands of garrison source: places outside the catalog that images are imported from.
+//
+// The catalog keeps the names, places and keys of sources. Only the command line connects to a source: it fetches
+// image files and imports them as garrison image import does, so that the control plane opens no connection, and
+// content is trusted by its digest and signature alone.
+//
+// A source is a directory of files, which any web server serves. See deploy/docs/sources.md for its format.
+package source
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
+	"github.com/garrison-fleet/garrison/pkg/seal"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+type source = *sourcev1.Source
+
+var listing = output.Listing[source]{
+	Name: source.GetName,
+	Columns: []output.Column[source]{
+		output.Col("NAME", source.GetName),
+		output.Col("PLACE", source.GetLocation),
+		output.Since("SYNCED", source.GetSyncedAt),
+		output.Col("IMAGES", func(s source) string {
+			if s.GetLast() == nil {
+				return ""
+			}
+			return fmt.Sprint(s.GetLast().GetImages())
+		}).Numeric(),
+		output.Col("NEXT", func(s source) string {
+			if s.GetLast() == nil {
+				return "garrison source sync " + s.GetName()
+			}
+			return ""
+		}),
+		output.Wide("PUBLISHED", func(s source) string { return output.Stamp(s.GetLast().GetPublishedAt()) }),
+		output.Wide("KEYS", func(s source) string { return strings.Join(s.GetKeys(), ",") }),
+		output.Wide("BY", source.GetAddedBy),
+	},
+}
+
+// Commands returns the command source with its verbs.
+func Commands(env *cli.Env) *cobra.Command {
+	return cli.Group("source", "Manage sources: places that images are imported from.",
+		cli.ListCommand[*catalogv1.ListSourcesResponse](env, "source", "List sources, and when each was last "+
+			"synchronized.", listing, &catalogv1.ListSourcesRequest{}),
+		addCommand(env), testCommand(env), syncCommand(env), publishCommand(env), removeCommand(env))
+}
+
+func addCommand(env *cli.Env) *cobra.Command {
+	q := &catalogv1.AddSourceRequest{}
+	c := &cobra.Command{
+		Use: "add NAME URL|DIR --key KEY",
+		Example: "  garrison source add site /srv/images " +
+			"--key ACFM6KUI2ZNWG6CVXKXZWR2ONAFQIEQ6F4VZR7IHUQXAPX2ZTDU4MA7T",
+		Short: "Add a source, or change its place and keys.",
+		Args:  cli.Exactly("NAME", "URL|DIR"), PreRunE: cli.Prints(env, listing),
+		RunE: func(c *cobra.Command, a []string) (err error) {
+			if q.Name, q.Location = a[0], a[1]; !strings.Contains(q.Location, "://") {
+				if q.Location, err = filepath.Abs(q.Location); err != nil {
+					return err
+				}
+			}
+			r, err := cli.Call[*catalogv1.AddSourceResponse](c.Context(), env, q)
+			if err != nil {
+				return err
+			}
+			return cli.Changed(env, listing, r.GetSource(),
+				"source %s added; to import from it: garrison source sync %[1]s", a[0])
+		},
+	}
+	cli.NamesVar(c.Flags(), &q.Keys, "key", seal.CheckKey,
+		"the public `KEYS` that sign its index, of which one must have; repeatable")
+	return c
+}
+
+func removeCommand(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove NAME",
+		Example: "  garrison source remove site",
+		Short:   "Remove a source; images that came from it stay.", Args: cli.Exactly("NAME"),
+		RunE: func(c *cobra.Command, a []string) error {
+			_, err := cli.Call[*catalogv1.RemoveSourceResponse](c.Context(), env,
+				&catalogv1.RemoveSourceRequest{Name: a[0]})
+			return cli.Deleted(env, "source", a[0], err)
+		},
+	}
+}
+
+// find returns a source by name.
+func find(ctx context.Context, env *cli.Env, name string) (source, error) {
+	all, err := cli.All[*catalogv1.ListSourcesResponse](ctx, env, &catalogv1.ListSourcesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all.GetSources() {
+		if s.GetName() == name {
+			return s, nil
+		}
+	}
+	names := func(yield func(string) bool) {
+		for _, s := range all.GetSources() {
+			if !yield(s.GetName()) {
+				return
+			}
+		}
+	}
+	return nil, fault.Refusef(fault.NotFound, code.UnknownSource, "no source %.80q (%d searched)", name,
+		len(all.GetSources())).Near(nearest.Name(name, names)).Try("garrison source list")
+}

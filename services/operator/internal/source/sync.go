@@ -1,0 +1,230 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
+
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+)
+
+// offer is an image of a source, and whether the catalog has it.
+type offer struct {
+	*sourcev1.Listed
+	here bool
+}
+
+var offers = output.Listing[offer]{
+	Name: func(o offer) string { return o.GetImageId() },
+	Columns: []output.Column[offer]{
+		{Title: "ID", Value: func(v output.View, o offer) string { return output.ShortID(v, o.GetImageId()) }},
+		output.Col("AGENT", func(o offer) string { return o.GetAgent() }),
+		output.Col("VERSION", func(o offer) string { return o.GetVersion() }),
+		output.Col("PLATFORM", func(o offer) string { return display.Platform(o.GetPlatform()) }),
+		output.Col("CHANNELS", func(o offer) string { return strings.Join(o.GetChannels(), ",") }),
+		output.Col("SIZE", func(o offer) string { return output.Size(o.GetSizeBytes()) }),
+		output.Col("CATALOG", func(o offer) string { return output.Yes(o.here) }),
+	},
+}
+
+// choice is what of a source is looked at.
+type choice struct {
+	channel string
+	keep    int
+}
+
+func (w *choice) add(c *cobra.Command) {
+	cli.TextVar(c.Flags(), &w.channel, "channel", cli.Name("channel"), "only images in this `CHANNEL` of the source")
+	c.Flags().Var(cli.ValueOf(&w.keep, readKeep, strconv.Itoa), "keep",
+		"only the `N` highest versions of each agent and platform (0: all)")
+}
+
+func readKeep(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number of versions, such as 3", text)
+	}
+	return int(n), nil
+}
+
+// session is a source that was read.
+type session struct {
+	source source
+	place  place
+	index  *sourcev1.Index
+	offers []offer
+}
+
+// read reads the index of a source, and which of its images the catalog has.
+func (w *choice) read(ctx context.Context, env *cli.Env, name string) (*session, error) {
+	s, err := find(ctx, env, name)
+	if err != nil {
+		return nil, err
+	}
+	at, err := placeOf(s.GetLocation())
+	if err != nil {
+		return nil, err
+	}
+	index, err := readIndex(ctx, at, s, env.Now())
+	if err != nil {
+		return nil, err
+	}
+	out := &session{source: s, place: at, index: index}
+	for _, l := range choose(index.GetImages(), w.channel, w.keep) {
+		here, err := inCatalog(ctx, env, l)
+		if err != nil {
+			return nil, err
+		}
+		out.offers = append(out.offers, offer{l, here})
+	}
+	return out, nil
+}
+
+// inCatalog reports whether the catalog has the whole image.
+func inCatalog(ctx context.Context, env *cli.Env, l listed) (bool, error) {
+	r, err := cli.Call[*catalogv1.GetImageResponse](ctx, env, &catalogv1.GetImageRequest{Image: l.GetImageId()})
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	i := r.GetImage()
+	return i.GetFilled() || i.GetState() == imagev1.State_STATE_ACTIVE, err
+}
+
+// missing returns the images that the catalog lacks.
+func (s *session) missing() (out []listed) {
+	for _, o := range s.offers {
+		if !o.here {
+			out = append(out, o.Listed)
+		}
+	}
+	return out
+}
+
+func testCommand(env *cli.Env) *cobra.Command {
+	var w choice
+	c := &cobra.Command{
+		Use:     "test NAME",
+		Example: "  garrison source test site --channel release",
+		Short:   "List what a source has and whether the catalog has it; change nothing.",
+		Args:    cli.Exactly("NAME"), PreRunE: cli.Prints(env, offers),
+		RunE: func(c *cobra.Command, a []string) error {
+			s, err := w.read(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
+			env.Say("source %s: %s, of which the catalog lacks %d; published %s, expires %s", a[0],
+				output.Plural(len(s.offers), "image"), len(s.missing()), output.Stamp(s.index.GetPublishedAt()),
+				output.Stamp(s.index.GetExpiresAt()))
+			return output.Show(env.Output, offers, nil, s.offers)
+		},
+	}
+	w.add(c)
+	return c
+}
+
+func syncCommand(env *cli.Env) *cobra.Command {
+	var w choice
+	var into string
+	c := &cobra.Command{
+		Use:     "sync NAME",
+		Example: "  garrison source sync site --channel release --keep 3 --activate-in release",
+		Short:   "Import what the catalog lacks of a source; resumes after an interruption.",
+		Args:    cli.Exactly("NAME"),
+		RunE: func(c *cobra.Command, a []string) error {
+			s, err := w.read(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
+			missing := s.missing()
+			if env.DryRun {
+				cli.Foresee(env, "import "+output.Plural(len(missing), "image")+" from source "+a[0])
+				return client.ErrDryRun
+			}
+			for _, l := range missing {
+				if err := s.take(c.Context(), env, l, into); err != nil {
+					return err
+				}
+			}
+			_, err = cli.Call[*catalogv1.RecordSyncResponse](c.Context(), env, &catalogv1.RecordSyncRequest{
+				Name: a[0], Synced: &sourcev1.Synced{
+					PublishedAt: s.index.GetPublishedAt(), Images: uint32(len(s.index.GetImages())),
+					Imported: uint32(len(missing)),
+				},
+			})
+			if err != nil {
+				return err
+			}
+			env.Say("source %s synchronized: %s imported, %d were there", a[0], output.Plural(len(missing), "image"),
+				len(s.offers)-len(missing))
+			return nil
+		},
+	}
+	w.add(c)
+	cli.TextVar(c.Flags(), &into, "activate-in", cli.Name("channel"), "activate what is imported, in this `CHANNEL` "+
+		"of the catalog")
+	return c
+}
+
+// take fetches an image and imports it as any image file. What was fetched is deleted once it is in the catalog.
+func (s *session) take(ctx context.Context, env *cli.Env, l listed, into string) error {
+	dir, err := cacheDir(env)
+	if err != nil {
+		return err
+	}
+	path, err := s.fetch(ctx, env, l, dir)
+	if err != nil {
+		return err
+	}
+	c, err := env.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err = c.Import(ctx, path, nil); err != nil {
+		return err
+	}
+	_ = os.Remove(path)
+	if into == "" {
+		env.Say("image %s@%s imported; to make it installable: garrison image activate %s", l.GetAgent(),
+			l.GetVersion(), l.GetImageId())
+		return nil
+	}
+	if _, err = c.Activate(ctx, l.GetImageId(), into); err == nil {
+		env.Say("image %s@%s imported and activated in channel %s", l.GetAgent(), l.GetVersion(), into)
+	}
+	return err
+}
+
+// fetch downloads the file of an image and shows how far that is.
+func (s *session) fetch(ctx context.Context, env *cli.Env, l listed, dir string) (string, error) {
+	line := env.Live()
+	defer line.End()
+	return download(ctx, s.place, l, dir, func(done uint64) {
+		line.Set("fetching %s@%s %s %s of %s", l.GetAgent(), l.GetVersion(), output.Bar(done, l.GetSizeBytes()),
+			output.Size(done), output.Size(l.GetSizeBytes()))
+	})
+}
+
+// cacheDir returns the directory of files that were fetched in part.
+func cacheDir(env *cli.Env) (string, error) {
+	base := cmp.Or(env.Getenv("XDG_CACHE_HOME"), filepath.Join(env.Getenv("HOME"), ".cache"))
+	if !filepath.IsAbs(base) {
+		return "", errors.New("there is no directory for what is fetched: set HOME or XDG_CACHE_HOME")
+	}
+	dir := filepath.Join(base, "garrison", "sources")
+	return dir, os.MkdirAll(dir, 0o700)
+}
