@@ -27,7 +27,7 @@ func readRecipe(root *os.Root) (*recipe, error) {
 	f, err := openRegular(root, RecipeName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
-			Code: code.NoRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build " +
+			Code: code.BadRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build " +
 				"--help, which shows one",
 		})
 	}
@@ -118,7 +118,7 @@ func checkKeys(at string, have map[string]any) error {
 	for _, k := range slices.Sorted(mapKeys(have)) {
 		if !slices.Contains(keys[at], k) {
 			return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-				Code: code.UnknownKey,
+				Code: code.BadRecipe,
 				Message: RecipeName + " has the unknown key " + at + k + " (known there: " + strings.Join(keys[at],
 					", ") + ")",
 			})
