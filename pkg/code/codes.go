@@ -492,7 +492,7 @@ var entries = []Entry{
 	{
 		Blocked, []string{"registry"},
 		"The image, on this platform, or the configuration of the agent is blocked: it failed on several servers, it halted a rollout, or an operator blocked it. No intent brings it to a server on which it does not run already; an undo may go back to it.",
-		"garrison block list AGENT; garrison block remove BLOCK -m WHY, and then the same again",
+		"garrison block list AGENT; garrison unblock BLOCK -m WHY, and then the same again",
 	},
 	{
 		Busy, []string{"executor", "registry", "image-catalog", "task-dispatcher", "access"},
@@ -1577,7 +1577,7 @@ var entries = []Entry{
 	{
 		TooFewSucceed, []string{"registry"},
 		"The share of the wave's servers that must succeed can no longer be reached, or the wave broke servers, none succeeded and another wave follows, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		TooLarge, []string{"garrison", "image-catalog", "executor"},
@@ -1592,7 +1592,7 @@ var entries = []Entry{
 	{
 		TooManyBroken, []string{"registry"},
 		"The rollout broke more servers than it may, so it halted. Servers that were broken before, and servers that were broken when the rollout was resumed, do not count.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		TooManyReaders, []string{"registry", "executor"},
@@ -1747,7 +1747,7 @@ var entries = []Entry{
 	{
 		WorseThanUnchanged, []string{"registry"},
 		"Servers that were changed become unhealthy or silent more often than servers that are not changed yet, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		WrongDigest, []string{"garrison", "image-catalog", "executor"},
@@ -1777,6 +1777,6 @@ var entries = []Entry{
 	{
 		WrongVersion, []string{"registry"},
 		"The external instance has another version than its agent says is wanted. Garrison does not change it: the system that runs it does.",
-		"change it there; garrison agent want AGENT VERSION, when the other version is right",
+		"change it there; garrison agent update AGENT --want VERSION, when the other version is right",
 	},
 }

@@ -71,7 +71,7 @@ any flag of waves or gates but --emergency and --override, the way back has only
 	w.AddStrict(c)
 	w.AddYes(c)
 	waves.AddUndo(c)
-	return c
+	return addWays(env, c, &w)
 }
 
 // undo undoes an intent: as a rollout when it was one, when it changed many servers, or when that is asked for.

@@ -69,7 +69,7 @@ func (a *API) Add(
 		}
 		if n := r.View.BlockCount(); len(drafts) > 0 && n+len(drafts) > MostBlocks {
 			return nil, fault.Refusef(fault.Conflict, code.TooMany, "there are %d blocks; %d are the most", n,
-				MostBlocks).Try("garrison block list; garrison block remove BLOCK -m WHY")
+				MostBlocks).Try("garrison block list; garrison unblock BLOCK -m WHY")
 		}
 		added = len(drafts)
 		return drafts, nil
@@ -112,7 +112,7 @@ func (a *API) builds(q *registryv1.AddBlocksRequest) ([]*blockv1.Build, error) {
 	}
 	if named != 1 {
 		return nil, request.Invalid(code.Invalid, "name a version, an image or a configuration, and only one of them").
-			Try("garrison block add " + q.Agent + "@VERSION -m WHY")
+			Try("garrison block " + q.Agent + "@VERSION -m WHY")
 	}
 	if q.ConfigurationDigest != "" {
 		digest, err := hex.DecodeString(q.ConfigurationDigest)

@@ -2,6 +2,7 @@ package declarations
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -200,7 +201,10 @@ func agentFits(r *records.Records, have, next *agentv1.Agent) error {
 			return UnknownApplication(r, next.Application)
 		}
 	}
-	for _, d := range next.Dependencies {
+	for n, d := range next.Dependencies {
+		if slices.Contains(next.Dependencies[:n], d) {
+			return request.Invalid(code.Invalid, "agent %q needs agent %q twice", next.Name, d)
+		}
 		if _, ok := r.View.Agent(d); !ok && d != next.Name {
 			return request.NotFound(intent.UnknownAgent(r.View, d))
 		}
