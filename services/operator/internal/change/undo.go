@@ -81,7 +81,7 @@ func undo(ctx context.Context, env *cli.Env, w work.Flags, waves Waves, past dis
 	}
 	id := past.GetId()
 	err := work.Propose(ctx, env, w, work.Proposal{
-		Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(undoOf(id)), Differs: true,
+		Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(undoOf(id)),
 	})
 	if fault.RefusalOf(err).GetCode() == code.TooWide {
 		return waves.Undo(ctx, id, w)

@@ -179,7 +179,7 @@ func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {
 	f := fleetOf(answers{servers: &registryv1.CountServersResponse{Counts: counted(
 		group(2, "alive", "online", "enrolled", ""),
 	)}})
-	want := "servers         2  2 online\ninstances       0\nholds           0\n\nNothing needs a person.\n"
+	want := "servers         2  2 online\ninstances       0\n\nNothing needs a person.\n"
 	if d := cmp.Diff(want, f.text(false)); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}
