@@ -13,11 +13,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/external"
@@ -93,7 +91,7 @@ func readSchema(path string) (string, error) {
 	return string(text), err
 }
 
-// check refuses an agent of which versions are wanted in unknown environments, or that an unknown user reports.
+// check refuses an agent of which versions are wanted in unknown environments, and says when no user reports it.
 func check(ctx context.Context, env *cli.Env, was, now agent) error {
 	if err := external.CheckWanted(ctx, env, was, now); err != nil {
 		return err
@@ -103,18 +101,16 @@ func check(ctx context.Context, env *cli.Env, was, now agent) error {
 	}
 	users, err := cli.All[*accessv1.ListUsersResponse](ctx, env, &accessv1.ListUsersRequest{})
 	if err != nil {
-		return err
+		return nil // the registry decides about the agent alone
 	}
 	for _, u := range users.GetUsers() {
 		if u.GetName() == now.GetReporter() {
 			return nil
 		}
 	}
-	return cli.Refuse(fault.NotFound, &apiv1.Refusal{
-		Code: code.NotFound, Try: "garrison user create " + now.GetReporter() + " --role reporter",
-		Message: fmt.Sprintf("no user %q, who would report agent %q (%d searched)", now.GetReporter(), now.GetName(),
-			len(users.GetUsers())),
-	})
+	env.Say("note: no user %s, who reports it, exists yet: garrison user create %[1]s --role reporter",
+		now.GetReporter())
+	return nil
 }
 
 // Commands returns the command agent with its verbs.

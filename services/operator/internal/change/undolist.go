@@ -155,7 +155,7 @@ rollout has not ended, an agent is held, or whose environment is closed, are lef
 		case purges:
 			return purge(c.Context(), env, *w)
 		case chosen:
-			return cli.Usage("--on, --not and --agent require --list or --purge: a change is undone on all of its servers")
+			return cli.Usage("--on, --not and --agent require --list or --purge: an undo is of all servers of a change")
 		}
 		return undo(c, a)
 	}

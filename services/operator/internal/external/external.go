@@ -17,7 +17,7 @@ import (
 
 // WantHelp is the help of the flag that says which version external instances should have.
 const WantHelp = "which version the instances of an agent of kind external should have, `[OF=]VERSION`: of all, of " +
-	"env=ENVIRONMENT, or of the instance of a name; the most specific one counts, an empty version wants none; repeatable"
+	"env=ENVIRONMENT, or of the instance of a name; the most specific one counts, an empty one wants none; repeatable"
 
 // Wanted is a version that instances of an agent should have. Of is the key of the agent's record: all, an environment
 // or a name.

@@ -84,8 +84,8 @@ func showCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	t.add(c)
-	c.Flags().BoolVar(&replay, "replay", false, "make every decision about it again from the ledger, and compare; exit "+
-		"with 3 when one comes out differently")
+	c.Flags().BoolVar(&replay, "replay", false, "make every decision about it again from the ledger, and compare; "+
+		"exit with 3 when one comes out differently")
 	c.MarkFlagsMutuallyExclusive("replay", "servers")
 	return c
 }

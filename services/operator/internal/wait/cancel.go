@@ -18,8 +18,8 @@ func CancelCommand(env *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel INTENT|TASK",
 		Short: "Cancel what has not begun of an intent, or one task; what runs finishes.",
-		Long: `Withdraw an intent: cancel its changes that have not begun or are deferred, on every server. Or cancel one
-task that is not assigned yet. Changes that run finish. A rollout is ended by garrison rollout abort.`,
+		Long: `Withdraw an intent: cancel its changes that have not begun or are deferred, on every server. Or cancel
+one task that is not assigned yet. Changes that run finish. A rollout is ended by garrison rollout abort.`,
 		Example: "  garrison cancel 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 -m \"wrong version\"\n" +
 			"  garrison cancel 65d947de --dry-run",
 		Args: cli.Exactly("INTENT|TASK"), PreRunE: cli.Prints(env, display.Records),
