@@ -28,18 +28,14 @@ func Command(env *cli.Env) *cobra.Command {
 		Example: "  garrison explain NO_MATCH\n" +
 			"  garrison explain web-1 beacon\n" +
 			"  garrison explain --codes",
-		Args: func(c *cobra.Command, a []string) error {
-			if every {
-				return cli.Exactly()(c, a)
-			}
-			if len(a) == 0 {
-				return cli.Usage("CODE or SERVER is missing. Try: garrison server list")
-			}
-			return cli.AtMost("CODE or SERVER", "AGENT")(c, a)
-		},
-		ValidArgs: codes,
+		Args: cli.AtMost("CODE or SERVER", "AGENT"), ValidArgs: codes,
 		RunE: func(c *cobra.Command, a []string) error {
-			if every {
+			switch {
+			case every && len(a) > 0:
+				return cli.Usage("--codes lists every code, and excludes %s", a[0])
+			case !every && len(a) == 0:
+				return cli.Usage("CODE or SERVER is missing. Try: garrison server list")
+			case every:
 				return output.Show(env.Output, meaningListing, meaningList{meanings()}, meanings())
 			}
 			if e, ok := code.Lookup(a[0]); ok && len(a) == 1 {
