@@ -78,7 +78,7 @@ func (r *Runner) rollout(ctx context.Context) error {
 	if err := r.readRollout(ctx, id, from); err != nil {
 		return err
 	}
-	r.rolled.Replayed, err = r.fleet.CLI(ctx, "rollout", "replay", id)
+	r.rolled.Replayed, err = r.fleet.CLI(ctx, "rollout", "show", "--replay", id)
 	return err
 }
 
