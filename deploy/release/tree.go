@@ -23,7 +23,8 @@ const keyCount = 2
 func (o Options) check() error {
 	v, err := semver.StrictNewVersion(o.Version)
 	if err != nil || v.Metadata() != "" {
-		return fmt.Errorf("the version %q is not of the form 1.2.3 or 1.2.3-rc.1", o.Version)
+		return fmt.Errorf("the version %q is not of the form 1.2.3 or 1.2.3-rc.1: make release VERSION=1.2.3, "+
+			"with LOCAL=1 for a build to try", o.Version)
 	}
 	for _, arch := range o.Archs {
 		if !slices.Contains([]string{"amd64", "arm64"}, arch) {

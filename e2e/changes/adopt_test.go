@@ -96,7 +96,7 @@ func TestARunningProcessIsAdoptedAndLetGoWithoutARestart(t *testing.T) {
 	w.Fails(1, "NOT_SCANNED", "instance", "adopt", "alpha", "--list")
 	id := w.candidateOf("alpha", pid)
 
-	w.Fails(1, "UNKNOWN_CANDIDATE", "instance", "adopt", "alpha", "nothing", "--as", "beacon@1.0.0", "--yes")
+	w.Fails(1, "NOT_FOUND", "instance", "adopt", "alpha", "nothing", "--as", "beacon@1.0.0", "--yes")
 	w.Fails(1, "NOT_ADOPTABLE", "instance", "adopt", "alpha", "process/x", "--as", "beacon@1.0.0", "--yes", "--dry-run")
 	w.OK("instance", "adopt", "alpha", id, "--as", "beacon@1.0.0", "--yes")
 	w.Converges("1.0.0")

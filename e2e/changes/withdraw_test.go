@@ -26,7 +26,7 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	id := strings.TrimSpace(w.OK("up", "beacon@2.0.0", "--on", "all", "--yes", "--detach", "-o", "name"))
 	w.Eventually("alpha has it", func() error { return w.progressIs(id, "1 succeeded, 1 queued") })
 
-	w.OK("intent", "cancel", id, "--yes", "-m", "the wrong one")
+	w.OK("cancel", id, "--yes", "-m", "the wrong one")
 	w.Eventually("nothing of it is to come",
 		func() error { return w.progressIs(id, "1 succeeded, 1 cancelled; finished") })
 	scenario.Must(t, w.Servers[1].Executor.Revive())

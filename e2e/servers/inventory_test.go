@@ -208,7 +208,7 @@ func TestTheRegistryListsWhatIsOnTheServersAfterAnyHistory(t *testing.T) {
 		case 4:
 			ids, _ := w.CLI(t.Context(), "task", "list", "--state", "queued", "-o", "name")
 			if id, _, found := strings.Cut(ids, "\n"); found {
-				args = []string{"task", "cancel", strings.TrimPrefix(id, "task/")}
+				args = []string{"cancel", strings.TrimPrefix(id, "task/")}
 			}
 		case 5:
 			x := w.Servers[r.IntN(len(w.Servers))].Executor

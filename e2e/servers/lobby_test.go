@@ -50,7 +50,7 @@ func TestAMachineWithoutATokenIsLetInByItsFingerprint(t *testing.T) {
 	scenario.Must(t, errors.Join(s.Executor.Kill(), w.Garrisond.Kill(), w.Start(t.Context()), s.Executor.Start()))
 	w.Eventually("it waits again", func() error { return w.waiting(fingerprint) })
 
-	w.Fails(1, "NOT_WAITING", "lobby", "accept", "AAAA-AAAA", "--yes")
+	w.Fails(1, "NOT_FOUND", "lobby", "accept", "AAAA-AAAA", "--yes")
 	w.OK("lobby", "accept", fingerprint, "--name", "stranger", "--env", "prod",
 		"--label", "port="+strconv.Itoa(s.Port), "--yes")
 	w.Servers = []*rig.Server{s}

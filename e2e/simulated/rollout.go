@@ -44,7 +44,7 @@ type Rolled struct {
 	Took    time.Duration // from the plan to the end or the halt
 	// Noticed is the time from the last change that ended badly before the rollout halted until it halted.
 	Noticed  time.Duration
-	Replayed string // what garrison rollout replay said
+	Replayed string // what garrison rollout show --replay said
 	Watched  string // what garrison watch printed of a rollout that came to a part of the servers
 
 	id   string
@@ -78,7 +78,7 @@ func (r *Runner) rollout(ctx context.Context) error {
 	if err := r.readRollout(ctx, id, from); err != nil {
 		return err
 	}
-	r.rolled.Replayed, err = r.fleet.CLI(ctx, "rollout", "replay", id)
+	r.rolled.Replayed, err = r.fleet.CLI(ctx, "rollout", "show", "--replay", id)
 	return err
 }
 

@@ -128,7 +128,7 @@ const (
 )
 
 // CheckName returns the clean form of an entry's name, or refuses it: a name that is too long, not printable UTF-8,
-// or holds a backslash (BAD_NAME), that does not stay within the image (UNSAFE_PATH), or that is reserved
+// or holds a backslash (BAD_NAME), that does not stay within the image (BAD_ARCHIVE), or that is reserved
 // (RESERVED_NAME).
 func CheckName(name string) (string, error) {
 	if len(name) > MaxName {
@@ -139,7 +139,7 @@ func CheckName(name string) (string, error) {
 	}
 	clean := path.Clean(name)
 	if name == "" || path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") {
-		return "", fault.Refusef(fault.Invalid, code.UnsafePath, "the name %q does not stay within the image", name)
+		return "", fault.Refusef(fault.Invalid, code.BadArchive, "the name %q does not stay within the image", name)
 	}
 	if clean == Reserved || strings.HasPrefix(clean, reservedTop) {
 		return "", fault.Refusef(fault.Invalid, code.ReservedName, "the name %q is reserved for Garrison", name).

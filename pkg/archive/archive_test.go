@@ -21,7 +21,7 @@ func TestNamesAreRefusedWithTheirCode(t *testing.T) {
 		"a": "", "./a/b": "", "d/": "", "./": "", "a b/é": "", archive.Reserved + "s": "", "d/" + archive.Reserved: "",
 		strings.Repeat("n/", archive.MaxName/2): "",
 
-		"": code.UnsafePath, "/a": code.UnsafePath, "..": code.UnsafePath, "a/../b": code.UnsafePath,
+		"": code.BadArchive, "/a": code.BadArchive, "..": code.BadArchive, "a/../b": code.BadArchive,
 		archive.Reserved: code.ReservedName, "./" + archive.Reserved + "/": code.ReservedName,
 		archive.Reserved + "/a": code.ReservedName,
 		"a\nb":                  code.BadName, "a\x00": code.BadName, "a\x7f": code.BadName, "a\xff": code.BadName,

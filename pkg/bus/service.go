@@ -217,7 +217,7 @@ func callerOf(actor string, header map[string][]string) Caller {
 // checkNote refuses a note that no fact could keep.
 func checkNote(header map[string][]string) error {
 	if note := get(header, ledger.HeaderNote); ledger.CheckNote(note) != note {
-		return fault.Refusef(fault.Invalid, code.BadText,
+		return fault.Refusef(fault.Invalid, code.Invalid,
 			"the note of the request is not one line of printable text, of %d bytes at most", ledger.MaxNote)
 	}
 	return nil

@@ -77,8 +77,8 @@ func TestANoteThatNoFactCanKeepIsRefused(t *testing.T) {
 		},
 	)
 	for note, want := range map[string]string{
-		"": "", "OPS-8: größer": "", "a\x1b[31mb": code.BadText, "a\tb": code.BadText,
-		strings.Repeat("x", ledger.MaxNote+1): code.BadText,
+		"": "", "OPS-8: größer": "", "a\x1b[31mb": code.Invalid, "a\tb": code.Invalid,
+		strings.Repeat("x", ledger.MaxNote+1): code.Invalid,
 	} {
 		heard = "nothing"
 		_, err := bus.Call[*registryv1.GetServerResponse](bus.WithNote(t.Context(), note), c, "registry", getServer,

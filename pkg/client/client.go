@@ -112,15 +112,19 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	c.OnWait(o.OnWait)
 	for began := time.Now(); ; {
 		tried := time.Now()
-		conn, err := dial(ctx, o, func(err error) { c.denials.report(notAllowed(o.Context, err)) })
+		conn, err := dial(ctx, o, func(err error) { c.denials.report(err, notAllowed(o.Context)) })
 		if err == nil {
 			c.take(conn)
 			return c, nil
 		}
-		// A bus that stands still may go on, and of several servers another one answers. One that refuses is not there.
-		waits := severalAddresses(o) || time.Since(tried) >= connectTimeout
-		if ctx.Err() != nil || !waits || fault.RefusalOf(err).GetCode() != code.BusAway ||
-			!c.patience.goesOn(began, c.patience.within, err) || pause(ctx, mostRetry) != nil {
+		// A bus that stands still may go on, and of several servers another one answers. One that refuses is started
+		// again, or is not there.
+		within := c.patience.within
+		if !severalAddresses(o) && time.Since(tried) < connectTimeout {
+			within = min(within, comesBack)
+		}
+		if ctx.Err() != nil || fault.RefusalOf(err).GetCode() != code.BusAway ||
+			!c.patience.goesOn(began, within, err) || pause(ctx, mostRetry) != nil {
 			return nil, err
 		}
 	}
@@ -221,15 +225,15 @@ func cause(who trust.Context, err error) string {
 }
 
 // notAllowed explains that the bus forbids what was asked.
-func notAllowed(who trust.Context, err error) error {
+func notAllowed(who trust.Context) error {
 	role := "the role of " + who.Actor
 	if who.Role != "" {
 		role = fmt.Sprintf("the role %s of %s", who.Role, who.Actor)
 	}
 	return fault.Refuse(fault.Denied, &apiv1.Refusal{
 		Code: code.Denied, Component: "bus",
-		Message: fmt.Sprintf("%s does not allow this: %v", role, err),
-		Try:     "garrison context list",
+		Message: role + " does not allow this",
+		Try:     "garrison whoami",
 	})
 }
 

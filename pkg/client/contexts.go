@@ -38,7 +38,7 @@ func SavedContexts(getenv func(string) string) (Contexts, error) {
 
 // FindContext returns the context with a name: the path of a context file or the name of a saved context. Without a
 // name it returns that of GARRISON_CONTEXT, or else the saved context that is in use. An error has the code NO_CONTEXT,
-// UNKNOWN_CONTEXT or DAMAGED_CONTEXT, or says what is wrong with the file.
+// NOT_FOUND or DAMAGED_CONTEXT, or says what is wrong with the file.
 func FindContext(name string, getenv func(string) string) (trust.Context, error) {
 	saved, err := SavedContexts(getenv)
 	for _, name := range []string{name, getenv("GARRISON_CONTEXT")} {
@@ -70,7 +70,7 @@ func readFile(path string) (trust.Context, error) {
 	c, err := trust.ReadContext(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, fault.Refuse(fault.Invalid, &apiv1.Refusal{
-			Code: code.UnknownContext, Message: "no context file " + strconv.Quote(path), Try: "garrison context list",
+			Code: code.NotFound, Message: "no context file " + strconv.Quote(path), Try: "garrison context list",
 		})
 	}
 	return c, damaged(err)
@@ -105,7 +105,7 @@ func (s Contexts) currentPath() string { return filepath.Join(s.dir, "context") 
 func (s Contexts) unknown(name string) error {
 	names := s.Names()
 	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
-		Code:    code.UnknownContext,
+		Code:    code.NotFound,
 		Message: fmt.Sprintf("no saved context %q (%d searched)", name, len(names)),
 		Nearest: nearest.Name(name, slices.Values(names)),
 		Try:     "garrison context list",
@@ -155,7 +155,7 @@ func (s Contexts) Add(name, file string) (trust.Context, error) {
 	return c, s.Use(name)
 }
 
-// Use makes a saved context the one in use. An error has the code UNKNOWN_CONTEXT when there is no such context.
+// Use makes a saved context the one in use. An error has the code NOT_FOUND when there is no such context.
 func (s Contexts) Use(name string) error {
 	if _, err := os.Stat(s.path(name)); err != nil {
 		return s.unknown(name)
@@ -166,7 +166,7 @@ func (s Contexts) Use(name string) error {
 	return nil
 }
 
-// Remove deletes a saved context. Without the one in use, no context is selected. An error has the code UNKNOWN_CONTEXT
+// Remove deletes a saved context. Without the one in use, no context is selected. An error has the code NOT_FOUND
 // when there is no such context.
 func (s Contexts) Remove(name string) error {
 	err := os.Remove(s.path(name))

@@ -76,11 +76,11 @@ func TestAContextThatIsNotSavedIsRefusedWithTheNearestName(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.FindContext("prodction", env)
-	if r := fault.RefusalOf(err); r.GetCode() != "UNKNOWN_CONTEXT" || r.GetNearest() != "production" {
-		t.Errorf("%v, want UNKNOWN_CONTEXT near production", err)
+	if r := fault.RefusalOf(err); r.GetCode() != "NOT_FOUND" || r.GetNearest() != "production" {
+		t.Errorf("%v, want NOT_FOUND near production", err)
 	}
-	if err := saved.Use("staging"); fault.RefusalOf(err).GetCode() != "UNKNOWN_CONTEXT" {
-		t.Errorf("%v, want UNKNOWN_CONTEXT", err)
+	if err := saved.Use("staging"); fault.RefusalOf(err).GetCode() != "NOT_FOUND" {
+		t.Errorf("%v, want NOT_FOUND", err)
 	}
 }
 

@@ -101,13 +101,13 @@ func (d *denials) watch(ctx context.Context, subject string) (watched context.Co
 	}
 }
 
-// report fails what waits on the subject that err names. The bus names it in the text only, in quotes.
-func (d *denials) report(err error) {
+// report fails with why what waits on the subject that the bus denied. The bus names it in the text only, in quotes.
+func (d *denials) report(denied, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for one := range d.pending {
-		if strings.Contains(err.Error(), `"`+one.subject+`"`) {
-			one.fail(err)
+		if strings.Contains(denied.Error(), `"`+one.subject+`"`) {
+			one.fail(why)
 		}
 	}
 }

@@ -16,6 +16,8 @@ const (
 	patienceOf = 6
 	// leastRetry and mostRetry are the shortest and the longest pause before a try that was not answered is repeated.
 	leastRetry, mostRetry = 10 * time.Millisecond, time.Second
+	// comesBack is how long a bus that refuses connections is waited for, as while it is started again.
+	comesBack = 10 * time.Second
 	// sayAfter is the length of an outage that OnWait hears of.
 	sayAfter = time.Second
 )

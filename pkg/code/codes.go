@@ -10,9 +10,7 @@ const (
 	Denied         = "DENIED"
 	NoAnswer       = "NO_ANSWER"
 	NoContext      = "NO_CONTEXT"
-	UnknownContext = "UNKNOWN_CONTEXT"
 	DamagedContext = "DAMAGED_CONTEXT"
-	UnknownCode    = "UNKNOWN_CODE"
 	NotFound       = "NOT_FOUND"
 	Conflict       = "CONFLICT"
 	Unavailable    = "UNAVAILABLE"
@@ -22,11 +20,7 @@ const (
 	Malformed      = "MALFORMED"
 	UnknownMethod  = "UNKNOWN_METHOD"
 	UnknownField   = "UNKNOWN_FIELD"
-	BadPage        = "BAD_PAGE"
-	BadFilter      = "BAD_FILTER"
 	Busy           = "BUSY"
-	BadText        = "BAD_TEXT"
-	BadDuration    = "BAD_DURATION"
 	ClockDiffers   = "CLOCK_DIFFERS"
 	AnswerTooLarge = "ANSWER_TOO_LARGE"
 )
@@ -62,9 +56,6 @@ const (
 	NoInstances        = "NO_INSTANCES"
 	ServerOnline       = "SERVER_ONLINE"
 	NotAlive           = "NOT_ALIVE"
-	UnknownIntent      = "UNKNOWN_INTENT"
-	TooManyServers     = "TOO_MANY_SERVERS"
-	TooManyInstances   = "TOO_MANY_INSTANCES"
 	NothingLeft        = "NOTHING_LEFT"
 	LeftOut            = "LEFT_OUT"
 	NoUpgradePath      = "NO_UPGRADE_PATH"
@@ -76,7 +67,6 @@ const (
 	ChangedSince       = "CHANGED_SINCE"
 	AskedLater         = "ASKED_LATER"
 	NotUndoable        = "NOT_UNDOABLE"
-	NotAccepted        = "NOT_ACCEPTED"
 	NotWithdrawable    = "NOT_WITHDRAWABLE"
 	NeededBy           = "NEEDED_BY"
 	ServerReinstalling = "SERVER_REINSTALLING"
@@ -85,56 +75,34 @@ const (
 // Holds and notes.
 const (
 	Held        = "HELD"
-	NotHeld     = "NOT_HELD"
 	HoldIsWider = "HOLD_IS_WIDER"
 	TooMany     = "TOO_MANY"
-	BadHold     = "BAD_HOLD"
-)
-
-// Blocks.
-const (
-	Blocked    = "BLOCKED"
-	NotBlocked = "NOT_BLOCKED"
-	BadBlock   = "BAD_BLOCK"
+	Blocked     = "BLOCKED"
 )
 
 // Records.
 const (
-	BadDriftPolicy     = "BAD_DRIFT_POLICY"
-	BadWindow          = "BAD_WINDOW"
-	BadKeep            = "BAD_KEEP"
 	Frozen             = "FROZEN"
 	DriftHeld          = "DRIFT_HELD"
-	UnknownDefault     = "UNKNOWN_DEFAULT"
-	BadReach           = "BAD_REACH"
 	TooWide            = "TOO_WIDE"
 	UnmanagedAgent     = "UNMANAGED_AGENT"
-	BadOwner           = "BAD_OWNER"
 	BadDeclaration     = "BAD_DECLARATION"
 	FieldOwned         = "FIELD_OWNED"
 	FieldFixed         = "FIELD_FIXED"
 	UnknownEnvironment = "UNKNOWN_ENVIRONMENT"
-	UnknownApplication = "UNKNOWN_APPLICATION"
 	Exists             = "EXISTS"
 	BadSchema          = "BAD_SCHEMA"
 	SchemaMismatch     = "SCHEMA_MISMATCH"
 	RevisionChanged    = "REVISION_CHANGED"
 	InUse              = "IN_USE"
 	NotDead            = "NOT_DEAD"
-	BadCleanUp         = "BAD_CLEAN_UP"
-	KindFixed          = "KIND_FIXED"
 	DependencyCycle    = "DEPENDENCY_CYCLE"
 	BadName            = "BAD_NAME"
-	BadLabel           = "BAD_LABEL"
 	BadMetadata        = "BAD_METADATA"
 	SecretInClear      = "SECRET_IN_CLEAR"
 	NoSecretKey        = "NO_SECRET_KEY"
 	SecretMissing      = "SECRET_MISSING"
-	BadDependency      = "BAD_DEPENDENCY"
 	NotReporter        = "NOT_REPORTER"
-	BadReport          = "BAD_REPORT"
-	BadWanted          = "BAD_WANTED"
-	BadKind            = "BAD_KIND"
 	ServerFull         = "SERVER_FULL"
 	Leaked             = "LEAKED"
 )
@@ -145,8 +113,6 @@ const (
 	TokenUsedUp        = "TOKEN_USED_UP"
 	TokenRevoked       = "TOKEN_REVOKED"
 	OutsideRange       = "OUTSIDE_RANGE"
-	BadUses            = "BAD_USES"
-	BadAddressRange    = "BAD_ADDRESS_RANGE"
 	UsedToken          = "USED_TOKEN"
 	ExpiredToken       = "EXPIRED_TOKEN"
 	UsedKey            = "USED_KEY"
@@ -178,19 +144,13 @@ const (
 	LedgerBudget       = "LEDGER_BUDGET"
 	LobbyClosed        = "LOBBY_CLOSED"
 	LobbyRejected      = "LOBBY_REJECTED"
-	NotWaiting         = "NOT_WAITING"
-	BadKnock           = "BAD_KNOCK"
-	BadLabelRule       = "BAD_LABEL_RULE"
-	UnknownLabelRule   = "UNKNOWN_LABEL_RULE"
 	LabelByRule        = "LABEL_BY_RULE"
 )
 
 // Users.
 const (
-	UserBudget  = "USER_BUDGET"
-	UnknownUser = "UNKNOWN_USER"
-	BadRole     = "BAD_ROLE"
-	BadKey      = "BAD_KEY"
+	UserBudget = "USER_BUDGET"
+	BadKey     = "BAD_KEY"
 )
 
 // Images.
@@ -202,20 +162,15 @@ const (
 	Active          = "ACTIVE"
 	OtherChunks     = "OTHER_CHUNKS"
 	Incomplete      = "INCOMPLETE"
-	Corrupt         = "CORRUPT"
 	NoSuchChunk     = "NO_SUCH_CHUNK"
 	Changed         = "CHANGED"
 	Empty           = "EMPTY"
 	NotYourImage    = "NOT_YOUR_IMAGE"
 	ChunkMissing    = "CHUNK_MISSING"
-	ChunkMismatch   = "CHUNK_MISMATCH"
 	WrongDigest     = "WRONG_DIGEST"
 	WrongID         = "WRONG_ID"
 	NotAnImage      = "NOT_AN_IMAGE"
-	Truncated       = "TRUNCATED"
-	NoRecipe        = "NO_RECIPE"
 	BadRecipe       = "BAD_RECIPE"
-	UnknownKey      = "UNKNOWN_KEY"
 	NoCommand       = "NO_COMMAND"
 	UnfitProgram    = "UNFIT_PROGRAM"
 	Outside         = "OUTSIDE"
@@ -224,7 +179,6 @@ const (
 	TooLarge        = "TOO_LARGE"
 	BadVersion      = "BAD_VERSION"
 	UnknownPlatform = "UNKNOWN_PLATFORM"
-	UnknownSource   = "UNKNOWN_SOURCE"
 	BadSource       = "BAD_SOURCE"
 	SourceExpired   = "SOURCE_EXPIRED"
 	UnsignedImage   = "UNSIGNED_IMAGE"
@@ -235,7 +189,6 @@ const (
 
 // Changes on a server.
 const (
-	UnknownTask         = "UNKNOWN_TASK"
 	NoDocument          = "NO_DOCUMENT"
 	NotCounted          = "NOT_COUNTED"
 	NotQueued           = "NOT_QUEUED"
@@ -258,10 +211,7 @@ const (
 	UnknownVariable     = "UNKNOWN_VARIABLE"
 	BadVariable         = "BAD_VARIABLE"
 	BadArchive          = "BAD_ARCHIVE"
-	UnsafePath          = "UNSAFE_PATH"
 	LinkEscapes         = "LINK_ESCAPES"
-	DuplicateName       = "DUPLICATE_NAME"
-	SpecialMode         = "SPECIAL_MODE"
 	ReservedName        = "RESERVED_NAME"
 	SetupFailed         = "SETUP_FAILED"
 	NotStarted          = "NOT_STARTED"
@@ -291,7 +241,6 @@ const (
 const (
 	UnknownDetector  = "UNKNOWN_DETECTOR"
 	NotScanned       = "NOT_SCANNED"
-	UnknownCandidate = "UNKNOWN_CANDIDATE"
 	NotAdoptable     = "NOT_ADOPTABLE"
 	CandidateGone    = "CANDIDATE_GONE"
 	CandidateManaged = "CANDIDATE_MANAGED"
@@ -381,7 +330,6 @@ const (
 // Rollouts.
 const (
 	BadStrategy         = "BAD_STRATEGY"
-	CanariesExceedWave  = "CANARIES_EXCEED_WAVE"
 	EmptyWave           = "EMPTY_WAVE"
 	TooManyBroken       = "TOO_MANY_BROKEN"
 	TooFewSucceed       = "TOO_FEW_SUCCEED"
@@ -394,7 +342,6 @@ const (
 
 // Requests about rollouts.
 const (
-	UnknownRollout  = "UNKNOWN_ROLLOUT"
 	RolloutOverlaps = "ROLLOUT_OVERLAPS"
 	ImpossibleSet   = "IMPOSSIBLE_SET"
 	RolloutNotFit   = "ROLLOUT_NOT_FIT"
@@ -456,14 +403,9 @@ var entries = []Entry{
 		"garrison server show SERVER",
 	},
 	{
-		BadAddressRange, []string{"registry"},
-		"The address range is no prefix, has bits beyond its length, or there are more than 32 of them.",
-		"garrison token create NAME --from-address 10.0.0.0/8",
-	},
-	{
 		BadArchive, []string{"executor"},
-		"The content of the image cannot be unpacked. Nothing was changed.",
-		"garrison image verify FILE, then garrison image build DIR",
+		"The content of the image cannot be unpacked: it is damaged, a path leads out of the image, two files have the same name, or a file is setuid, setgid or sticky. The message names the file. Nothing was changed.",
+		"garrison image verify FILE; chmod u-s,g-s,-t FILE, then garrison image build DIR",
 	},
 	{
 		BadAsBefore, []string{"executor"},
@@ -471,44 +413,9 @@ var entries = []Entry{
 		"garrison explain SERVER AGENT",
 	},
 	{
-		BadBlock, []string{"registry"},
-		"The request does not name what to block, or not why.",
-		"garrison block add AGENT@VERSION -m WHY",
-	},
-	{
-		BadCleanUp, []string{"registry", "garrison"},
-		"The receipt of a clean-up is invalid: it names another server, was a dry run, or has no outcome.",
-		"garrison server clean SERVER --receipt FILE, with what executor uninstall --tombstone FILE -o json printed on that machine",
-	},
-	{
 		BadDeclaration, []string{"garrison"},
 		"A file is not valid: it is no YAML, JSON or INI of the expected form, a key is unknown or is there twice, a value has the wrong form, or it is too large or too deep.",
 		"garrison apply --help; garrison import --help; garrison export shows the form",
-	},
-	{
-		BadDependency, []string{"registry"},
-		"The agent has more dependencies than an agent may have.",
-		"garrison agent update AGENT --needs AGENT",
-	},
-	{
-		BadDriftPolicy, []string{"registry"},
-		"The drift policy of the environment is unknown, or its brake is no percentage from 1 to 100.",
-		"garrison env update ENVIRONMENT --drift report|heal|hold --drift-brake PERCENT",
-	},
-	{
-		BadDuration, []string{"registry", "access"},
-		"The duration is out of bounds; a token lasts thirty days at most, the credentials of a user 400 days.",
-		"a duration above zero, such as 1h",
-	},
-	{
-		BadFilter, []string{"registry", "task-dispatcher"},
-		"The filter of a list, a count or a read of the ledger is not valid: an unknown noun, kind or field, more fields than are counted by, or a key with other characters than letters, digits, dashes, underscores and dots.",
-		"garrison events --noun NOUN --id ID",
-	},
-	{
-		BadHold, []string{"registry"},
-		"A hold would end at a time that is not in the future, or a pause of the site, the hold of every agent, lacks its end, its reason, or servers, or would last longer than 31 days.",
-		"garrison hold AGENT --on SELECTOR --until 24h",
 	},
 	{
 		BadImageKey, []string{"garrison", "image-catalog", "registry", "executor"},
@@ -516,34 +423,9 @@ var entries = []Entry{
 		"garrison image key FILE",
 	},
 	{
-		BadKeep, []string{"registry"},
-		"A keep budget of an environment is not valid: it counts by env or by label.NAME, once each, with a number of servers or a percentage from 0 to 100.",
-		"garrison env update --help",
-	},
-	{
 		BadKey, []string{"access"},
 		"The public key is not one of a user, belongs to another user or server, or is revoked.",
 		"garrison user create NAME, by an admin",
-	},
-	{
-		BadKind, []string{"registry"},
-		"The agent kind is unknown.",
-		"garrison agent create --help",
-	},
-	{
-		BadKnock, []string{"registry"},
-		"A request of a machine without a token is malformed, or its key did not sign it.",
-		"executor status on the machine; garrison versions",
-	},
-	{
-		BadLabel, []string{"registry"},
-		"The name or value of a label is too long or has characters that are not allowed.",
-		"garrison server label --help",
-	},
-	{
-		BadLabelRule, []string{"registry"},
-		"A label rule has no condition or no label, too many of them, or a condition about a label or presence, on which no rule may depend; or there are too many rules.",
-		"garrison label-rule set NAME --when os=linux --label LABEL=VALUE",
 	},
 	{
 		BadManifest, []string{"garrison", "image-catalog", "executor"},
@@ -561,34 +443,9 @@ var entries = []Entry{
 		"the name in lower-case letters, digits, inner dashes and underscores",
 	},
 	{
-		BadOwner, []string{"registry"},
-		"The record of what garrison apply declares is not valid: an owner without a name, or too many owners or fields.",
-		"fewer fields in the file, or one file set for fewer owners",
-	},
-	{
-		BadPage, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"The page is larger than the service allows, or the cursor does not come from an earlier page of this list.",
-		"the list with a smaller --limit, without --cursor",
-	},
-	{
-		BadReach, []string{"registry"},
-		"A default must say which servers it installs on: new ones only, or all.",
-		"garrison env default set ENVIRONMENT AGENT --reach new, or --reach all",
-	},
-	{
 		BadRecipe, []string{"garrison"},
-		"garrison.yaml cannot be read, or a value in it is not valid.",
+		"The directory has no garrison.yaml, or it cannot be read, has an unknown key or a value that is not valid.",
 		"garrison image build --help",
-	},
-	{
-		BadReport, []string{"registry", "garrison"},
-		"An instance in a report breaks a limit or cannot be placed, or the report lists too many. The other instances of the report are recorded.",
-		"garrison instance report --help lists the fields and their limits",
-	},
-	{
-		BadRole, []string{"access"},
-		"A user has one of three roles: viewer, operator or admin.",
-		"garrison user create NAME --role ROLE",
 	},
 	{
 		BadSchema, []string{"registry"},
@@ -617,7 +474,7 @@ var entries = []Entry{
 	},
 	{
 		BadStrategy, []string{"registry"},
-		"The strategy of the rollout contradicts itself, or a number of it is out of its range.",
+		"The strategy of the rollout contradicts itself, a number of it is out of its range, or it asks for more canaries than there are servers to change. Servers that are offline or already unhealthy cannot be canaries.",
 		"garrison rollout plan --help",
 	},
 	{
@@ -626,19 +483,9 @@ var entries = []Entry{
 		"garrison instance show SERVER AGENT, then garrison configure AGENT --set NAME=VALUE --on SERVER, or garrison server label SERVER LABEL=VALUE",
 	},
 	{
-		BadText, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"A reason, a note or a description is missing, is too long, or has characters that cannot be printed.",
-		"the same with a shorter text on one line",
-	},
-	{
 		BadTombstone, []string{"executor"},
 		"The tombstone is not valid, or not signed by the server's registry. It is ignored: nothing was changed, and agents keep running.",
 		"executor status there; garrison server clean SERVER --tombstone",
-	},
-	{
-		BadUses, []string{"registry"},
-		"A pooled token must be for 1 to 100,000 servers.",
-		"garrison token create NAME --uses N",
 	},
 	{
 		BadVariable, []string{"executor"},
@@ -651,22 +498,12 @@ var entries = []Entry{
 		"--version 1.2.3",
 	},
 	{
-		BadWanted, []string{"registry"},
-		"The versions that an agent of kind external wants are of something else than all instances, an environment or an instance, have no text, or are too many.",
-		"garrison agent want AGENT VERSION --env ENVIRONMENT",
-	},
-	{
-		BadWindow, []string{"registry"},
-		"The windows or freezes of an environment are not valid: days are 1 to 7, times have a time zone by its IANA name, and a freeze ends after it begins; or its limit for critical sections is not 1 s to 7 days.",
-		"garrison env update --help; garrison env freeze --help",
-	},
-	{
 		Blocked, []string{"registry"},
 		"The image, on this platform, or the configuration of the agent is blocked: it failed on several servers, it halted a rollout, or an operator blocked it. No intent brings it to a server on which it does not run already; an undo may go back to it.",
-		"garrison block list AGENT; garrison block remove BLOCK -m WHY, and then the same again",
+		"garrison block list AGENT; garrison unblock BLOCK -m WHY, and then the same again",
 	},
 	{
-		Busy, []string{"executor", "registry", "image-catalog", "task-dispatcher", "access"},
+		Busy, []string{"executor", "registry", "image-catalog", "task-dispatcher", "access", "gateway"},
 		"The caller has as many requests under way, or has read as much within the last seconds, as one caller may. The refusal names the time after which the same may be asked again; programs wait that long and retry.",
 		"the same command again, with fewer of them at a time",
 	},
@@ -694,11 +531,6 @@ var entries = []Entry{
 		BusStarting, []string{"executor"},
 		"The bus is up but does not accept logins yet. Agents keep running, and the executor retries.",
 		"executor status there, in a minute",
-	},
-	{
-		CanariesExceedWave, []string{"registry"},
-		"The strategy asks for more canaries than the rollout has servers to change. Servers that are offline or already unhealthy cannot be canaries.",
-		"fewer --canaries, or a selector that matches more servers",
 	},
 	{
 		CandidateGone, []string{"executor"},
@@ -756,11 +588,6 @@ var entries = []Entry{
 		"garrison explain SERVER AGENT",
 	},
 	{
-		ChunkMismatch, []string{"executor"},
-		"The digest of a stored chunk differs from the manifest.",
-		"garrison image verify FILE, then garrison image import FILE",
-	},
-	{
 		ChunkMissing, []string{"executor"},
 		"A chunk of the content is not stored. Nothing was changed; an import of the file resumes where it stopped.",
 		"garrison image import FILE",
@@ -786,7 +613,7 @@ var entries = []Entry{
 		"garrison up AGENT@VERSION --on SERVER",
 	},
 	{
-		Conflict, []string{"registry", "image-catalog", "task-dispatcher", "access"},
+		Conflict, []string{"registry", "image-catalog", "task-dispatcher", "access", "gateway"},
 		"Concurrent update: the record changed between read and write. Nothing was changed.",
 		"the same command again",
 	},
@@ -794,11 +621,6 @@ var entries = []Entry{
 		Conflicts, []string{"registry", "executor"},
 		"The image conflicts with another agent on the server. Remove that agent first. Nothing was changed.",
 		"garrison remove OTHER --on SERVER",
-	},
-	{
-		Corrupt, []string{"image-catalog"},
-		"Stored content differed from the manifest and was deleted.",
-		"garrison image verify FILE, then garrison image import FILE",
 	},
 	{
 		CrashedExecutor, []string{"executor"},
@@ -866,11 +688,6 @@ var entries = []Entry{
 		"garrison server show SERVER, which names both; garrison server replace SERVER --force --token-file FILE, then on the machine to keep: executor join --token-file FILE",
 	},
 	{
-		DuplicateName, []string{"executor"},
-		"Two files of the image have the same name. Nothing was changed.",
-		"garrison image build DIR",
-	},
-	{
 		Empty, []string{"garrison"},
 		"The directory has no file to pack.",
 		"garrison image build --help",
@@ -926,8 +743,8 @@ var entries = []Entry{
 		"garrison up AGENT@VERSION --on SELECTOR -m WHY",
 	},
 	{
-		FieldFixed, []string{"garrison"},
-		"The field is set when the object is created, and cannot be changed.",
+		FieldFixed, []string{"garrison", "registry"},
+		"The field, such as the kind of an agent, is set when the object is created, and cannot be changed.",
 		"the value that the object has, or another name",
 	},
 	{
@@ -1046,8 +863,8 @@ var entries = []Entry{
 		"garrison up AGENT --on SERVER",
 	},
 	{
-		Invalid, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"The request is not valid. A retry does not help.",
+		Invalid, []string{"registry", "image-catalog", "task-dispatcher", "access", "garrison", "gateway"},
+		"A part of the request is missing or not valid; the message names the part and what is allowed. A retry does not help.",
 		"the command with --help",
 	},
 	{
@@ -1064,11 +881,6 @@ var entries = []Entry{
 		InUse, []string{"registry", "garrison"},
 		"Other records still refer to this one. Change or remove those first.",
 		"garrison instance list; garrison agent list; garrison server list --env NAME",
-	},
-	{
-		KindFixed, []string{"registry"},
-		"The kind of an agent cannot be changed. Create another agent.",
-		"garrison agent create with another name",
 	},
 	{
 		LabelByRule, []string{"registry"},
@@ -1146,7 +958,7 @@ var entries = []Entry{
 		"garrison server enroll NAME, and there executor join --token-file FILE",
 	},
 	{
-		LoginRefused, []string{"garrison", "executor"},
+		LoginRefused, []string{"garrison", "executor", "gateway"},
 		"The bus rejects the credentials of the context or the token: they belong to another Garrison, or are revoked. A token is rejected also five minutes after it was used up.",
 		"garrison context list; for a token: garrison server show NAME, garrison server enroll NAME",
 	},
@@ -1231,11 +1043,6 @@ var entries = []Entry{
 		"garrison restore status",
 	},
 	{
-		NotAccepted, []string{"registry"},
-		"The intent changes nothing. There is nothing to withdraw.",
-		"garrison intent show INTENT",
-	},
-	{
 		NotActive, []string{"registry", "image-catalog"},
 		"The image is not active. Only active images are installed.",
 		"garrison image activate IMAGE",
@@ -1262,13 +1069,8 @@ var entries = []Entry{
 	},
 	{
 		NotAnImage, []string{"garrison"},
-		"The file is not an image file.",
-		"garrison image build DIR",
-	},
-	{
-		NotBlocked, []string{"registry"},
-		"No block has this id, or several ids start so.",
-		"garrison block list",
+		"The file is not an image file, or is truncated.",
+		"garrison image build DIR, or another copy of the file",
 	},
 	{
 		NotCleaned, []string{"executor", "garrison"},
@@ -1291,14 +1093,9 @@ var entries = []Entry{
 		"garrison restore status",
 	},
 	{
-		NotFound, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"What the request names does not exist; the message names it.",
-		"the list of that noun, such as garrison server list",
-	},
-	{
-		NotHeld, []string{"registry"},
-		"No hold has this id, or none of the agent is about the selected servers.",
-		"garrison hold list",
+		NotFound, []string{"registry", "image-catalog", "task-dispatcher", "access", "garrison", "gateway"},
+		"What the request names does not exist, or no longer: an intent, a task, a rollout, a hold, a block, a user, a saved context or a code, for example. The message names it. Tasks and rollouts that ended long ago are in the ledger only.",
+		"the list of that noun, such as garrison rollout list",
 	},
 	{
 		NotInstalled, []string{"registry"},
@@ -1381,18 +1178,13 @@ var entries = []Entry{
 		"garrison server clean SERVER again; TMPDIR there, and its free space",
 	},
 	{
-		NotWaiting, []string{"registry"},
-		"No machine in the lobby has this fingerprint. A machine that waits asks every few seconds; it is forgotten when it stops, and after a restart of the registry until it asks again.",
-		"garrison lobby list; executor status on the machine",
-	},
-	{
 		NotWanted, []string{"executor"},
 		"The executor crashed during the change, and found when it came back that the change is no longer wanted. It went back to the version before instead of going on.",
 		"garrison explain SERVER AGENT",
 	},
 	{
 		NotWithdrawable, []string{"registry"},
-		"A decommission or a reinstall takes effect when it is accepted and cannot be withdrawn.",
+		"The intent changes nothing, or it is a decommission or a reinstall, which takes effect when it is accepted.",
 		"garrison intent show INTENT",
 	},
 	{
@@ -1454,11 +1246,6 @@ var entries = []Entry{
 		NoProgram, []string{"garrison"},
 		"The dead server's machine has no executor program that can clean up with a tombstone. Nothing was changed.",
 		"garrison server clean SERVER --ssh USER@HOST --upload FILE, or --executor PROGRAM",
-	},
-	{
-		NoRecipe, []string{"garrison"},
-		"The directory has no garrison.yaml.",
-		"garrison image build --help",
 	},
 	{
 		NoSecretKey, []string{"registry"},
@@ -1551,7 +1338,7 @@ var entries = []Entry{
 		"garrison server show SERVER, in a minute",
 	},
 	{
-		PlainRefused, []string{"garrison", "executor", "registry", "image-catalog", "task-dispatcher", "garrisond"},
+		PlainRefused, []string{"garrison", "executor", "registry", "image-catalog", "task-dispatcher", "garrisond", "gateway"},
 		"The bus is on another host and there is no CA to know it by. Without TLS, anybody on the way can read and change everything.",
 		"a token or context of a bus with TLS; or --allow-plain, on a network that you trust",
 	},
@@ -1591,7 +1378,7 @@ var entries = []Entry{
 		"executor status there; garrison server show SERVER",
 	},
 	{
-		Refused, []string{"garrison"},
+		Refused, []string{"garrison", "gateway"},
 		"The service refused without a code; the message says why.",
 		"the command with --help",
 	},
@@ -1756,11 +1543,6 @@ var entries = []Entry{
 		"the directory without devices, sockets and pipes",
 	},
 	{
-		SpecialMode, []string{"executor"},
-		"A file in the image is setuid, setgid or sticky. Nothing was changed.",
-		"chmod u-s,g-s,-t FILE, then garrison image build DIR",
-	},
-	{
 		SshFailed, []string{"garrison"},
 		"The dead server's machine cannot be reached over ssh; the reason has ssh's last output. Nothing was started there.",
 		"ssh USER@HOST, with the same --ssh-command",
@@ -1808,7 +1590,7 @@ var entries = []Entry{
 	{
 		TooFewSucceed, []string{"registry"},
 		"The share of the wave's servers that must succeed can no longer be reached, or the wave broke servers, none succeeded and another wave follows, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		TooLarge, []string{"garrison", "image-catalog", "executor"},
@@ -1817,28 +1599,18 @@ var entries = []Entry{
 	},
 	{
 		TooMany, []string{"registry", "executor"},
-		"There are as many holds, blocks, defaults of an environment or critical sections of a server as there may be.",
-		"the list of them, and to end one",
+		"There are as many holds, blocks, defaults of an environment or critical sections of a server as there may be, or an intent or a step changes more servers or instances than one may.",
+		"the list of them, and to end one; --on with a label or an environment, to change fewer at a time",
 	},
 	{
 		TooManyBroken, []string{"registry"},
 		"The rollout broke more servers than it may, so it halted. Servers that were broken before, and servers that were broken when the rollout was resumed, do not count.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
-	},
-	{
-		TooManyInstances, []string{"registry"},
-		"The change affects more instances than one step may.",
-		"garrison remove AGENT --on SERVER, for some agents first",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		TooManyReaders, []string{"registry", "executor"},
 		"As many people read output of agents on the server as it allows at a time.",
 		"the same command again, after another one ended",
-	},
-	{
-		TooManyServers, []string{"registry"},
-		"The intent changes more servers than one intent may. Select fewer at a time.",
-		"--on with a label or an environment",
 	},
 	{
 		TooWide, []string{"registry", "garrison"},
@@ -1854,11 +1626,6 @@ var entries = []Entry{
 		TopologyTooNew, []string{"garrisond", "registry", "image-catalog", "task-dispatcher", "access"},
 		"A newer program set up the bus or its keys, and this program must not use them. Nothing was changed.",
 		"garrisond --version; the version that set the bus up, or a newer one",
-	},
-	{
-		Truncated, []string{"garrison"},
-		"The file is truncated.",
-		"garrison image build DIR, or another copy of the file",
 	},
 	{
 		Unavailable, []string{"registry", "image-catalog", "task-dispatcher", "access"},
@@ -1891,34 +1658,9 @@ var entries = []Entry{
 		"garrison agent list",
 	},
 	{
-		UnknownApplication, []string{"registry", "garrison"},
-		"No application has that name.",
-		"garrison app list",
-	},
-	{
-		UnknownCandidate, []string{"garrison"},
-		"No process or service that runs has that id or name in the server's last scan.",
-		"garrison instance adopt SERVER --list --listening",
-	},
-	{
 		UnknownChannel, []string{"registry", "image-catalog", "garrison"},
 		"No channel has that name.",
 		"garrison channel list",
-	},
-	{
-		UnknownCode, []string{"garrison"},
-		"No refusal has that code.",
-		"garrison explain",
-	},
-	{
-		UnknownContext, []string{"garrison"},
-		"No saved context has that name.",
-		"garrison context list",
-	},
-	{
-		UnknownDefault, []string{"registry"},
-		"The environment has no default for that agent.",
-		"garrison env default list ENVIRONMENT",
 	},
 	{
 		UnknownDetector, []string{"registry", "executor"},
@@ -1936,21 +1678,6 @@ var entries = []Entry{
 		"garrison versions: client and services of one version",
 	},
 	{
-		UnknownIntent, []string{"registry"},
-		"The registry does not know the intent. The message says that the intent is not stored, or that it may be one of those that wait for their decision.",
-		"garrison events --noun intent --limit 20",
-	},
-	{
-		UnknownKey, []string{"garrison"},
-		"garrison.yaml has an unknown key.",
-		"garrison image build --help",
-	},
-	{
-		UnknownLabelRule, []string{"registry"},
-		"No label rule has this name.",
-		"garrison label-rule list",
-	},
-	{
 		UnknownMethod, []string{"registry", "image-catalog", "task-dispatcher", "access"},
 		"The service has no such method: its version differs from the caller's.",
 		"garrison versions --server",
@@ -1959,11 +1686,6 @@ var entries = []Entry{
 		UnknownPlatform, []string{"garrison", "image-catalog", "executor"},
 		"Garrison does not run on that operating system and architecture.",
 		"--os linux --arch amd64",
-	},
-	{
-		UnknownRollout, []string{"registry"},
-		"No rollout has this id. The registry keeps the last 200 rollouts that ended, and the servers of the last 20 of them; the ledger has all.",
-		"garrison rollout list",
 	},
 	{
 		UnknownServer, []string{"registry", "task-dispatcher", "executor"},
@@ -1976,24 +1698,9 @@ var entries = []Entry{
 		"garrison image show IMAGE lists the signers; the file executor/image-keys in the server's root and --image-key of the catalog list the trusted keys",
 	},
 	{
-		UnknownSource, []string{"image-catalog", "garrison"},
-		"The catalog has no source of that name.",
-		"garrison source list; garrison source add NAME URL --key KEY",
-	},
-	{
-		UnknownTask, []string{"task-dispatcher"},
-		"No task has that id or unique prefix.",
-		"garrison task list",
-	},
-	{
 		UnknownToken, []string{"registry"},
 		"No token has this name, or its secret is wrong; or it names an unknown server.",
 		"garrison server enroll NAME; garrison token list",
-	},
-	{
-		UnknownUser, []string{"access"},
-		"No user has that name.",
-		"garrison user list",
 	},
 	{
 		UnknownVariable, []string{"executor", "garrison"},
@@ -2004,11 +1711,6 @@ var entries = []Entry{
 		UnmanagedAgent, []string{"registry"},
 		"The server has the agent without an instance, so no default of its environment installs it.",
 		"garrison explain SERVER; garrison install AGENT --on SERVER takes it in",
-	},
-	{
-		UnsafePath, []string{"executor"},
-		"A path in the image leads out of it, or is not a valid path. Nothing was changed.",
-		"garrison image build DIR",
 	},
 	{
 		UnsafePermissions, []string{"garrisond", "executor", "registry", "image-catalog", "task-dispatcher", "access"},
@@ -2063,11 +1765,11 @@ var entries = []Entry{
 	{
 		WorseThanUnchanged, []string{"registry"},
 		"Servers that were changed become unhealthy or silent more often than servers that are not changed yet, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison block remove BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
 		WrongDigest, []string{"garrison", "image-catalog", "executor"},
-		"The digest of the content differs from the manifest: the content was damaged or changed. Nothing was changed on a server.",
+		"The digest of the content differs from the manifest: the content was damaged or changed. Nothing was changed on a server. The catalog deletes such content.",
 		"garrison image verify FILE, then garrison image import FILE; or garrison image build DIR",
 	},
 	{
@@ -2093,6 +1795,6 @@ var entries = []Entry{
 	{
 		WrongVersion, []string{"registry"},
 		"The external instance has another version than its agent says is wanted. Garrison does not change it: the system that runs it does.",
-		"change it there; garrison agent want AGENT VERSION, when the other version is right",
+		"change it there; garrison agent update AGENT --want VERSION, when the other version is right",
 	},
 }

@@ -70,7 +70,7 @@ func (r *reader) read(
 		return nil, err
 	}
 	if q.GetLimit() > MostFacts {
-		return nil, fault.Refusef(fault.Invalid, code.BadPage,
+		return nil, fault.Refusef(fault.Invalid, code.Invalid,
 			"a part of %d facts; %d are the most", q.GetLimit(), MostFacts)
 	}
 	leave, err := r.gate.enter(by.Actor)

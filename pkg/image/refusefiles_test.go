@@ -11,13 +11,13 @@ var badConfigurations = map[string]refusal{
 	"an unknown key in a config": {
 		"run: {configs: [{template: a, file: b}]}",
 		run,
-		code.UnknownKey,
+		code.BadRecipe,
 		"run.configs.file",
 	},
 	"an unknown key in a rehearsal": {
 		"run: {rehearsal: {run: b}}",
 		run,
-		code.UnknownKey,
+		code.BadRecipe,
 		"run.rehearsal.run",
 	},
 	"an unknown reload":       {daemon("reload: kill"), run, code.BadRecipe, "kill"},

@@ -87,7 +87,7 @@ type Request interface {
 const digestBytes = 6
 
 // After returns the key after which the requested part starts; empty for the first part. A cursor of another list, or
-// of the same list with another filter, is refused with BAD_PAGE: it would skip rows.
+// of the same list with another filter, is refused with INVALID: it would skip rows.
 func After(q Request) (key string, err error) {
 	cursor := q.GetPage().GetCursor()
 	if cursor == "" {
@@ -95,7 +95,7 @@ func After(q Request) (key string, err error) {
 	}
 	digest, key, ok := strings.Cut(cursor, "-")
 	if !ok || key == "" || digest != digestOf(q) {
-		return "", fault.Refusef(fault.Invalid, code.BadPage,
+		return "", fault.Refusef(fault.Invalid, code.Invalid,
 			"the cursor %.120q does not come from this list with this filter", cursor).
 			Try("the list without --cursor, or the cursor with the flags that led to it")
 	}

@@ -44,23 +44,23 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		"its own name":         {"BAD_NAME", create(func(q *c) { q.Name = "access" })},
 		"a system user's name": {"BAD_NAME", create(func(q *c) { q.Name = "access-system" })},
 		"executor":             {"BAD_NAME", create(func(q *c) { q.Name = "executor" })},
-		"no role":              {"BAD_ROLE", create(func(q *c) { q.Role = 0 })},
+		"no role":              {"INVALID", create(func(q *c) { q.Role = 0 })},
 		"no key":               {"BAD_KEY", create(func(q *c) { q.PublicKey = "" })},
 		"an account's key": {"BAD_KEY", create(func(q *c) {
 			q.PublicKey = w.bus.Authority.Names[topology.AccountOps]
 		})},
 		"another's key":  {"BAD_KEY", create(func(q *c) { q.PublicKey = taken.public })},
 		"a name in use":  {"EXISTS", create(func(q *c) { q.Name = "ann" })},
-		"too long":       {"BAD_DURATION", create(func(q *c) { q.ValidFor = durationpb.New(401 * 24 * time.Hour) })},
-		"too short":      {"BAD_DURATION", create(func(q *c) { q.ValidFor = durationpb.New(0) })},
-		"an unknown one": {"UNKNOWN_USER", func() error { return w.revoke("zoe", "") }},
-		"a long reason":  {"BAD_TEXT", func() error { return w.revoke("ann", strings.Repeat("x", 257)) }},
-		"an odd reason":  {"BAD_TEXT", func() error { return w.revoke("ann", "a\x1b[2J") }},
+		"too long":       {"INVALID", create(func(q *c) { q.ValidFor = durationpb.New(401 * 24 * time.Hour) })},
+		"too short":      {"INVALID", create(func(q *c) { q.ValidFor = durationpb.New(0) })},
+		"an unknown one": {"NOT_FOUND", func() error { return w.revoke("zoe", "") }},
+		"a long reason":  {"INVALID", func() error { return w.revoke("ann", strings.Repeat("x", 257)) }},
+		"an odd reason":  {"INVALID", func() error { return w.revoke("ann", "a\x1b[2J") }},
 		"another's key to renew": {"BAD_KEY", func() error {
 			_, err := w.renew(w.admin, taken.public)
 			return err
 		}},
-		"a wrong cursor": {"BAD_PAGE", func() error {
+		"a wrong cursor": {"INVALID", func() error {
 			_, err := call[*accessv1.ListUsersResponse](w, w.admin, "ListUsers",
 				&accessv1.ListUsersRequest{Page: &apiv1.Page{Cursor: "A B"}})
 			return err

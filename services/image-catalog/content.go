@@ -93,7 +93,7 @@ func (c *content) purgeCorrupt(ctx context.Context, i *imagev1.Image) error {
 	if err := c.purge(ctx, m.Blob.Digest); err != nil {
 		return err
 	}
-	return refuse(fault.Conflict, code.Corrupt,
+	return refuse(fault.Conflict, code.WrongDigest,
 		"the stored content of image %s (%s %s) did not have the digest of its manifest and was purged; "+
 			"send all %d chunks again", m.Id, m.Agent, m.Version, len(m.Blob.ChunkDigests))
 }
@@ -214,7 +214,7 @@ func (c *Catalog) getChunk(
 	}
 	if fault.RefusalOf(err) != nil {
 		c.cfg.Log.Error().Err(err).Str(logs.Image, i.Manifest.Id).Msg("stored chunk is corrupt")
-		return nil, refuse(fault.Internal, code.Corrupt,
+		return nil, refuse(fault.Internal, code.WrongDigest,
 			"the stored chunk %d of image %s does not have the digest of its manifest", n, i.Manifest.Id)
 	}
 	return &catalogv1.GetChunkResponse{Content: data}, err

@@ -221,8 +221,8 @@ func (d *downloads) read(ctx context.Context, b *imagev1.Blob, n int) ([]byte, e
 		return nil, deny(fault.NotFound, code.Incomplete, "chunk %d of content %x is not stored", n, b.Digest)
 	case fault.RefusalOf(err) != nil:
 		d.log.Error().Err(err).Hex("digest", b.Digest).Int("chunk", n).Msg("stored chunk is corrupt")
-		return nil, deny(fault.Internal, code.Corrupt, "the stored chunk %d of content %x has another digest than its "+
-			"manifest says", n, b.Digest)
+		return nil, deny(fault.Internal, code.WrongDigest,
+			"the stored chunk %d of content %x has another digest than its manifest says", n, b.Digest)
 	}
 	return data, err
 }

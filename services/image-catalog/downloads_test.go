@@ -168,7 +168,7 @@ func TestAChunkThatIsNotStoredOrCorruptIsRefusedAndNotKept(t *testing.T) {
 	s.desire(r.address, i.Manifest)
 	r.refused(i.Blob.Digest, 0, "INCOMPLETE")
 	damage(t, s.catalog.cfg.Conn, i.Manifest, 0)
-	r.refused(i.Blob.Digest, 0, "CORRUPT")
+	r.refused(i.Blob.Digest, 0, "WRONG_DIGEST")
 	if err := s.catalog.content.purge(t.Context(), i.Blob.Digest); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func (c *Catalog) disableImage(
 	q *catalogv1.DisableImageRequest,
 ) (*catalogv1.DisableImageResponse, error) {
 	if len(q.Reason) > maxReason {
-		return nil, refuse(fault.Invalid, code.BadText, "the reason has %d bytes, want at most %d",
+		return nil, refuse(fault.Invalid, code.Invalid, "the reason has %d bytes, want at most %d",
 			len(q.Reason), maxReason)
 	}
 	i, err := c.change(ctx, caller, q.Image,

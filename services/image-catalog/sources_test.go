@@ -43,7 +43,7 @@ func TestASourceIsSharedFromItsAdditionToItsRemoval(t *testing.T) {
 		Name: "site", Synced: &sourcev1.Synced{PublishedAt: timestamppb.New(time.Unix(199, 0))},
 	}, fault.Conflict, "BAD_SOURCE")
 	refused[*catalogv1.RemoveSourceResponse](c, "RemoveSource", &catalogv1.RemoveSourceRequest{Name: "sit"},
-		fault.NotFound, "UNKNOWN_SOURCE")
+		fault.NotFound, "NOT_FOUND")
 	must[*catalogv1.RemoveSourceResponse](c, "RemoveSource", &catalogv1.RemoveSourceRequest{Name: "site"})
 	left := must[*catalogv1.ListSourcesResponse](c, "ListSources", &catalogv1.ListSourcesRequest{})
 	if len(left.Sources) > 0 {

@@ -143,9 +143,9 @@ func TestADamagedChunkIsPurgedAtActivationAndCanBeSentAgain(t *testing.T) {
 	c.upload(s)
 	damage(t, c.conn, s.Manifest, 2)
 	refused[*catalogv1.GetChunkResponse](c, "GetChunk", &catalogv1.GetChunkRequest{ImageId: s.Id, Chunk: 2},
-		fault.Internal, "CORRUPT")
+		fault.Internal, "WRONG_DIGEST")
 	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id},
-		fault.Conflict, "CORRUPT")
+		fault.Conflict, "WRONG_DIGEST")
 	if n := len(c.missing(s.Manifest)); n != 5 {
 		t.Fatalf("%d chunks are missing, want all 5", n)
 	}
@@ -163,7 +163,7 @@ func TestAManifestWhoseDigestsContradictEachOtherIsNotActivated(t *testing.T) {
 	s.Id = imageID(s)
 	c.upload(s)
 	refused[*catalogv1.ActivateImageResponse](c, "ActivateImage", &catalogv1.ActivateImageRequest{Image: s.Id},
-		fault.Conflict, "CORRUPT")
+		fault.Conflict, "WRONG_DIGEST")
 }
 
 func TestAChunkThatIsNotStoredYetIsNotFound(t *testing.T) {

@@ -33,8 +33,8 @@ var dryRuns = []string{
 	"apply -f DIR/fleet.yaml", "check --fix", "configure beacon --set level=debug --on all",
 	"env default set prod beacon@1.0.0 --reach all", "image prune beacon --older-than 1ms",
 	"import ansible DIR/hosts", "import triton DIR/dump", "install beacon --on all",
-	"instance adopt web-1 12 --as beacon@1.0.0", "instance release web-1 beacon", "intent cancel ID",
-	"purge-undo --on all", "remove beacon --on all", "restore accept --on all", "restore accept --revocations --yes",
+	"instance adopt web-1 12 --as beacon@1.0.0", "instance release web-1 beacon", "cancel ID",
+	"undo --purge --on all", "remove beacon --on all", "restore accept --on all", "restore accept --revocations --yes",
 	"rollout start --plan DIR/plan.json", "rollout start beacon@2.0.0 --on all", "undo ID --waves 1",
 	"server clean gone-1 --ssh root@gone --ssh-command true", "server decommission web-1",
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",
@@ -53,8 +53,8 @@ var written = map[string]string{
 	"app create a":                                    "would create application a",
 	"app delete net":                                  "would delete application net",
 	"app update net --description x":                  "description=x",
-	"block add beacon@1.0.0 -m x":                     "would add blocks beacon: version=1.0.0, reason=x",
-	"block remove 1a2b3c4d -m x":                      "would delete block 1a2b3c4d, because: x",
+	"block beacon@1.0.0 -m x":                         "would add blocks beacon: version=1.0.0, reason=x",
+	"unblock 1a2b3c4d -m x":                           "would delete block 1a2b3c4d, because: x",
 	"channel create c":                                "would create channel c",
 	"channel delete c":                                "would delete channel c",
 	"channel remove tools@1.0.0 --channel release":    "would demote image tools@1.0.0: channel=release",
@@ -66,7 +66,7 @@ var written = map[string]string{
 	"env update prod --channel release":               "channel=release",
 	"env update prod --keep 2/label.rack":             "would change environment prod: field=label.rack, servers=2",
 	"instance report vm --from DIR/found":             "would report external vm: version=1, health=good",
-	"agent want vm 1.0.0":                             "would change agent vm: wanted.all=1.0.0",
+	"agent update vm --want 1.0.0":                    "would change agent vm: wanted.all=1.0.0",
 	"hold beacon --on all --until 1h -m x":            "would set hold beacon: all=true, until=",
 	"image activate beacon@1.0.0":                     "would activate image beacon@1.0.0",
 	"image delete tools@1.0.0":                        "would delete image tools@1.0.0",
@@ -88,7 +88,6 @@ var written = map[string]string{
 	"server rename web-1 web-7":                       "would change server 01900000-0000-7000-8000-000000000001: ",
 	"source add site DIR/site --key SIGNER":           "would add source site",
 	"source remove site":                              "would remove source site",
-	"task cancel TASK":                                "would cancel task TASK",
 	"token create t --uses 2":                         "would create token t: uses=2, valid_for=1h, name_from=hostname",
 	"token revoke t":                                  "would revoke token t",
 	"unhold beacon --on all":                          "would delete hold beacon: all=true",
@@ -159,7 +158,7 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			if !strings.Contains(said, want) || want != "" && !strings.HasPrefix(said, "would ") {
 				t.Errorf("%s --dry-run says %q, want %q", line, said, want)
 			}
-			if code != cli.ExitOK && code != cli.ExitDifferent && !elsewhere[c.Name()] {
+			if code != cli.ExitOK && !elsewhere[c.Name()] {
 				t.Errorf("%s --dry-run ends with %d: %s", line, code, said)
 			}
 		}

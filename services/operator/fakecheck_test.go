@@ -92,7 +92,7 @@ func (f *fakes) cleanUps(t testing.TB, s *bus.Service) {
 			o := q.GetOutcome()
 			if o.GetServerId() != ident.From("gone-1") || o.GetDryRun() {
 				return nil, fault.Refuse(fault.Invalid,
-					&apiv1.Refusal{Code: "BAD_CLEAN_UP", Message: "it is about another server"})
+					&apiv1.Refusal{Code: "INVALID", Message: "it is about another server"})
 			}
 			f.cleaned = &serverv1.CleanUp{
 				At:     o.GetAt(),

@@ -39,7 +39,7 @@ func (f *fakes) defaults(t testing.TB, s *bus.Service) {
 	})
 	handle(t, f, s, "UnsetDefault", func(q *registryv1.UnsetDefaultRequest) (*registryv1.UnsetDefaultResponse, error) {
 		if q.GetAgent() != "beacon" {
-			return nil, unknown("UNKNOWN_DEFAULT", "default", q.GetAgent(), "beacon")
+			return nil, unknown("NOT_FOUND", "default", q.GetAgent(), "beacon")
 		}
 		if n := q.GetIfRevision(); n != 0 {
 			return &registryv1.UnsetDefaultResponse{}, f.checkDefault(q.GetEnvironment(), q.GetAgent(), n)

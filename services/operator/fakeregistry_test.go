@@ -70,7 +70,7 @@ func (f *fakes) registry(t testing.TB, c *bus.Conn) {
 		if r := f.intent(q.GetIntentId()); r != nil {
 			return &registryv1.GetIntentResponse{Intent: r}, nil
 		}
-		return nil, unknown("UNKNOWN_INTENT", "intent", q.GetIntentId(), "")
+		return nil, unknown("NOT_FOUND", "intent", q.GetIntentId(), "")
 	})
 	f.intentCalls(t, s)
 	stop, err := c.Subscribe(topology.IntentSubjects, f.hear)

@@ -79,7 +79,7 @@ func (f *fakes) rollouts(t testing.TB, s *bus.Service) {
 			r.Id, r.UntilWave, r.Waves[1].OpenedAt = in.GetId(), 0, ago(0)
 			return r, nil
 		}
-		return nil, unknown("UNKNOWN_ROLLOUT", "rollout", id, "")
+		return nil, unknown("NOT_FOUND", "rollout", id, "")
 	}
 	handle(t, f, s, "PlanRollout", planRollout)
 	handle(t, f, s, "ListRollouts", func(q *registryv1.ListRolloutsRequest) (*registryv1.ListRolloutsResponse, error) {

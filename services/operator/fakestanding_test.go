@@ -146,7 +146,7 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 	})
 	handle(t, f, s, "RevokeUser", func(q *accessv1.RevokeUserRequest) (*accessv1.RevokeUserResponse, error) {
 		if q.GetName() == "zoe" {
-			return nil, unknown("UNKNOWN_USER", "user", "zoe", "bob")
+			return nil, unknown("NOT_FOUND", "user", "zoe", "bob")
 		}
 		if q.GetName() == "ann" { // the caller: the bus ends the connection, and the client tells why
 			return nil, fault.Refusef(fault.Denied, "LOGIN_REFUSED", "the bus refused the login of ann").From("bus")

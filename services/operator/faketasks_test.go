@@ -217,7 +217,7 @@ func (f *fakes) dispatcher(t testing.TB, c *bus.Conn) {
 				}
 			}
 		}
-		return nil, unknown("UNKNOWN_TASK", "task", q.GetTask(), "")
+		return nil, unknown("NOT_FOUND", "task", q.GetTask(), "")
 	})
 }
 

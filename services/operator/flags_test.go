@@ -140,12 +140,12 @@ var wrongValues = map[string]string{
 	"events --since someday":                         "2026-01-31T12:00:00Z",
 	"hold a --on all --until -2d":                    "a duration such as 10m or 1d",
 	"hold a --on all -m ''":                          "the message must not be empty",
-	"block add web@1.0.0":                            "say why. Try: garrison block add web@1.0.0 -m WHY",
+	"block web@1.0.0":                                "say why. Try: garrison block web@1.0.0 -m WHY",
 	"server list --trouble NOPE":                     "there is no code \"NOPE\"",
 	"server list --trouble held":                     "Nearest: HELD",
 	"logs beacon":                                    "Try: garrison logs SERVER beacon, or garrison logs beacon --on",
-	"block remove 1a2b3c4d":                          "say why",
-	"block add web --image x -m y":                   "is not the id of an image",
+	"unblock 1a2b3c4d":                               "say why",
+	"block web --image x -m y":                       "is not the id of an image",
 	"unhold --id x":                                  "is not the id of a hold",
 	"events --cursor 0":                              "whole number from 1",
 	"events --noun planet":                           "want application, environment",
@@ -182,7 +182,7 @@ var wrongValues = map[string]string{
 	"events --since 9999-01-01":                      `"9999-01-01" is in the future. Try: garrison events --help`,
 	"intent list --since 9999-01-01":                 `"9999-01-01" is in the future`,
 	"events --since 1d --until 2d":                   "--until is not after --since",
-	"block beacon":                                   "unknown command garrison block beacon",
+	"block beacon":                                   "say why",
 	"completion":                                     "SHELL is missing (want bash, fish, powershell, zsh)",
 	"completion tcsh":                                `unknown shell "tcsh" (want bash, fish, powershell, zsh)`,
 	"man nosuch":                                     "unknown command garrison nosuch. Try: garrison --help",
@@ -205,7 +205,6 @@ var wrongValues = map[string]string{
 	"user create a --file /none/a":                   "there is no directory /none",
 	"context add a /none":                            "no file or directory /none",
 	"intent show 1a2B3c4d":                           "is not the id of an intent",
-	"intent cancel 1a2B3c4d":                         "Try: garrison intent list",
 }
 
 // Nothing is asked: the sessions have no bus to ask.

@@ -35,7 +35,7 @@ func TestAFirstGuessNamesTheCommandThatItMeans(t *testing.T) {
 		"cluster-info":                     "garrison bus",
 		"node status":                      "garrison server show",
 		"node drain web-1":                 "garrison server quarantine",
-		"job stop 1a2b3c4d":                "garrison task cancel",
+		"job stop 1a2b3c4d":                "garrison cancel",
 		"auth login":                       "garrison context add",
 		"auth status":                      "garrison whoami",
 		"rollout status 1a2b3c4d":          "garrison rollout show",
@@ -90,11 +90,9 @@ func TestAnUnexpectedArgumentNamesTheCommandLineThatHasAPlaceForIt(t *testing.T)
 		"server list web-1":     "garrison server show web-1",
 		"status web-1":          "garrison explain web-1",
 		"install beacon web-1":  "garrison install beacon --on web-1",
-		"purge-undo web-1":      "garrison purge-undo --on web-1",
 		"install beacon 1.0.0":  "garrison install beacon@1.0.0",
 		"apply fleet.yaml":      "garrison apply -f fleet.yaml",
 		"server show web-1 web": "garrison server show --help",
-		"block beacon@1.0.0":    "garrison block add beacon@1.0.0 -m WHY",
 	} {
 		if said := refused(t, line); !strings.HasSuffix(said, ". Try: "+want+"\n") {
 			t.Errorf("%s: have %q, want to try %q", line, said, want)
@@ -135,14 +133,14 @@ func TestARenamedCommandKeepsItsArguments(t *testing.T) {
 		"rollout undo 1a2b3c4d --yes":    "undo 1a2b3c4d",
 		"auth can-i up":                  "whoami --can up",
 		"auth can-i restart instance":    "whoami --can 'restart instance'",
-		"external want beacon 1.0.0":     "agent want beacon 1.0.0",
-		"external want beacon":           "agent want beacon VERSION",
+		"external want beacon 1.0.0":     "agent update beacon --want 1.0.0",
+		"external want beacon":           "agent update beacon --want VERSION",
 		"env default remove prod beacon": "env default unset prod beacon",
 		"image demote beacon@1.0.0":      "channel remove beacon@1.0.0",
 		"env fetch prod":                 "env update prod --fetch WHEN",
 		"task wait 1a2b3c4d 2b3c4d5e":    "watch 1a2b3c4d 2b3c4d5e",
 		"wait 1a2b3c4d":                  "watch 1a2b3c4d",
-		"intent withdraw 1a2b3c4d":       "intent cancel 1a2b3c4d",
+		"intent withdraw 1a2b3c4d":       "cancel 1a2b3c4d",
 		"rollout step 1a2b3c4d -m lunch": "rollout resume 1a2b3c4d --until-wave next",
 	} {
 		if said := refused(t, line); !strings.HasSuffix(said, ". Try: garrison "+want+"\n") {

@@ -66,6 +66,9 @@ func golden(t *testing.T, name, have string) {
 			t.Fatal(err)
 		}
 	}
+	if n := strings.Count(have, "\n"); n > 23 {
+		t.Errorf("%d lines do not fit a terminal of 24 with its prompt", n)
+	}
 	want, err := os.ReadFile(file)
 	if err != nil || have != string(want) {
 		t.Errorf("%v; have\n%s\nwant\n%s", err, have, want)

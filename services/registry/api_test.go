@@ -49,22 +49,22 @@ var wrongRequests = []struct {
 	method, code string
 	ask          proto.Message
 }{
-	{"CheckFleet", "BAD_PAGE", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Cursor: "nowhere"}}},
-	{"CheckFleet", "BAD_PAGE", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Limit: 5000}}},
+	{"CheckFleet", "INVALID", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Cursor: "nowhere"}}},
+	{"CheckFleet", "INVALID", &registryv1.CheckFleetRequest{Page: &apiv1.Page{Limit: 5000}}},
 	{"CheckFleet", "UNKNOWN_AGENT", &registryv1.CheckFleetRequest{Agent: "ghost"}},
 	{"QuarantineServer", "EMPTY_SELECTOR", &registryv1.QuarantineServerRequest{}},
 	{"QuarantineServer", "UNKNOWN_SERVER", &registryv1.QuarantineServerRequest{Server: "web-9"}},
 	{"QuarantineServer", "NOT_ALIVE", &registryv1.QuarantineServerRequest{Server: "later"}},
 	{"ReleaseServer", "NOT_ALIVE", &registryv1.ReleaseServerRequest{Server: "later"}},
 	{"RevokeServer", "NOT_ALIVE", &registryv1.RevokeServerRequest{Server: "later"}},
-	{"RevokeServer", "BAD_TEXT", &registryv1.RevokeServerRequest{Server: "one", Reason: "a\nb"}},
+	{"RevokeServer", "INVALID", &registryv1.RevokeServerRequest{Server: "one", Reason: "a\nb"}},
 	{"RecordCleanUp", "UNKNOWN_SERVER", cleanUp("unknown", 1, nil)},
-	{"CreateToken", "BAD_USES", &registryv1.CreateTokenRequest{Name: "a"}},
+	{"CreateToken", "INVALID", &registryv1.CreateTokenRequest{Name: "a"}},
 	{"CreateToken", "UNKNOWN_ENVIRONMENT", &registryv1.CreateTokenRequest{Name: "a", Uses: 1, Environment: "none"}},
 	{"RevokeToken", "UNKNOWN_TOKEN", &registryv1.RevokeTokenRequest{Name: "takn"}},
-	{"AddBlocks", "BAD_BLOCK", &registryv1.AddBlocksRequest{Agent: "web", Version: "1.0.0"}},
+	{"AddBlocks", "INVALID", &registryv1.AddBlocksRequest{Agent: "web", Version: "1.0.0"}},
 	{"PutRecord", "EMPTY_SELECTOR", record.Set(&holdv1.Hold{Agent: "web"})},
-	{"SetDefault", "BAD_REACH", &registryv1.SetDefaultRequest{Environment: "prod", Agent: "web"}},
+	{"SetDefault", "INVALID", &registryv1.SetDefaultRequest{Environment: "prod", Agent: "web"}},
 	{"MoveServers", "EMPTY_SELECTOR", &registryv1.MoveServersRequest{Environment: "prod"}},
 	{"DeleteRecord", "IN_USE", record.Delete(ledger.Agent, "vm", 0)},
 	{"ListAvailable", "UNKNOWN_AGENT", &registryv1.ListAvailableRequest{Agent: "wep"}},
@@ -76,21 +76,21 @@ var wrongRequests = []struct {
 	{"PutRecord", "BAD_NAME", record.Create( // without a reporter
 		&agentv1.Agent{Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL})},
 	{"PutRecord", "UNSUPPORTED_KIND", record.Create(&agentv1.Agent{Name: "new", Kind: daemon, Reporter: "lister"})},
-	{"PutRecord", "BAD_DURATION", record.Create(&agentv1.Agent{
+	{"PutRecord", "INVALID", record.Create(&agentv1.Agent{
 		Name: "new", Kind: agentv1.Kind_KIND_EXTERNAL, Reporter: "lister",
 		ReportWithin: durationpb.New(time.Second),
 	})},
-	{"ReportExternal", "BAD_REPORT", &registryv1.ReportExternalRequest{
+	{"ReportExternal", "INVALID", &registryv1.ReportExternalRequest{
 		Agent: "web", Found: make([]*externalv1.Found, 501),
 	}},
 	{"ReportExternal", "NOT_REPORTER", &registryv1.ReportExternalRequest{Agent: "web"}},
 	{"CountInstances", "MALFORMED", &registryv1.CountInstancesRequest{
 		Filter: &registryv1.ListInstancesRequest{Stale: true, WithExternal: true},
 	}},
-	{"PutRecord", "BAD_KIND", record.Create(&agentv1.Agent{Name: "new"})},
-	{"PutRecord", "BAD_KIND", record.Create(&agentv1.Agent{Name: "executor", Kind: daemon})},
+	{"PutRecord", "INVALID", record.Create(&agentv1.Agent{Name: "new"})},
+	{"PutRecord", "INVALID", record.Create(&agentv1.Agent{Name: "executor", Kind: daemon})},
 	{
-		"PutRecord", "UNKNOWN_APPLICATION",
+		"PutRecord", "NOT_FOUND",
 		record.Create(&agentv1.Agent{Name: "new", Kind: daemon, Application: "sdd"}),
 	},
 	{
@@ -106,7 +106,7 @@ var wrongRequests = []struct {
 		record.Change(&agentv1.Agent{Name: "web", Kind: daemon, Dependencies: []string{"cron"}}),
 	},
 	{
-		"PutRecord", "KIND_FIXED",
+		"PutRecord", "FIELD_FIXED",
 		record.Change(&agentv1.Agent{Name: "web", Kind: agentv1.Kind_KIND_FILES}),
 	},
 	{
@@ -129,7 +129,7 @@ var wrongRequests = []struct {
 		record.Change(&applicationv1.Application{Name: "sdc", Metadata: map[string]string{"a": "\x00"}}),
 	},
 	{
-		"PutRecord", "UNKNOWN_APPLICATION",
+		"PutRecord", "NOT_FOUND",
 		record.Change(&applicationv1.Application{Name: "manta"}),
 	},
 	{"PutRecord", "BAD_NAME", record.Change(&applicationv1.Application{})},
@@ -154,13 +154,13 @@ var wrongRequests = []struct {
 		record.Change(&agentv1.Agent{Name: "web", Kind: daemon, Metadata: map[string]string{"a.b": "c"}}),
 	},
 	{
-		"PutRecord", "BAD_WINDOW",
+		"PutRecord", "INVALID",
 		record.Change(&environmentv1.Environment{
 			Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars/Olympus"}},
 		}),
 	},
 	{"DeleteRecord", "IN_USE", record.Delete(ledger.Application, "sdc", 0)},
-	{"DeleteRecord", "UNKNOWN_APPLICATION", record.Delete(ledger.Application, "manta", 0)},
+	{"DeleteRecord", "NOT_FOUND", record.Delete(ledger.Application, "manta", 0)},
 	{
 		"PutRecord", "EXISTS",
 		record.Create(&environmentv1.Environment{Name: "prod"}),
@@ -170,48 +170,48 @@ var wrongRequests = []struct {
 	{"InviteServer", "EXISTS", &registryv1.InviteServerRequest{Name: "one"}},
 	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "two", ServerId: "two"}},
 	{
-		"InviteServer", "BAD_OWNER",
+		"InviteServer", "INVALID",
 		&registryv1.InviteServerRequest{Name: "two", Owner: &ownerv1.FieldOwner{Name: "A b"}},
 	},
 	{
-		"ChangeServer", "BAD_OWNER", &registryv1.ChangeServerRequest{
+		"ChangeServer", "INVALID", &registryv1.ChangeServerRequest{
 			Server: "one", Owner: &ownerv1.FieldOwner{Name: "site", Fields: map[string]uint64{"": 1}},
 		},
 	},
 	{
-		"PutRecord", "BAD_OWNER", record.Change(&environmentv1.Environment{
+		"PutRecord", "INVALID", record.Change(&environmentv1.Environment{
 			Name: "prod", Owners: []*ownerv1.FieldOwner{{Name: "a"}, {Name: "a"}},
 		}),
 	},
 	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "A b"}},
 	{"InviteServer", "BAD_NAME", &registryv1.InviteServerRequest{Name: "all"}},
 	{
-		"InviteServer", "BAD_DURATION",
+		"InviteServer", "INVALID",
 		&registryv1.InviteServerRequest{Name: "two", ValidFor: durationpb.New(31 * 24 * time.Hour)},
 	},
 	{
-		"InviteServer", "BAD_LABEL",
+		"InviteServer", "INVALID",
 		&registryv1.InviteServerRequest{Name: "two", Labels: map[string]string{"rack/1": "1"}},
 	},
 	{"InviteServer", "UNKNOWN_ENVIRONMENT", &registryv1.InviteServerRequest{Name: "two", Environment: "prodd"}},
 	{"ChangeServer", "UNKNOWN_SERVER", &registryv1.ChangeServerRequest{Server: "ones"}},
 	{"ChangeServer", "EMPTY_SELECTOR", &registryv1.ChangeServerRequest{}},
 	{
-		"ChangeServer", "BAD_LABEL",
+		"ChangeServer", "INVALID",
 		&registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"port": "1,rack=b"}},
 	},
 	{
-		"ChangeServer", "BAD_LABEL",
+		"ChangeServer", "INVALID",
 		&registryv1.ChangeServerRequest{Server: "one", SetLabels: map[string]string{"a": "\n"}},
 	},
 	{"ForgetServer", "NOT_DEAD", &registryv1.ForgetServerRequest{Server: "one"}},
 	{"GetServer", "UNKNOWN_SERVER", &registryv1.GetServerRequest{Server: "ones"}},
-	{"ListServers", "BAD_PAGE", &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1001}}},
+	{"ListServers", "INVALID", &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1001}}},
 	{"ListServers", "UNKNOWN_ENVIRONMENT", &registryv1.ListServersRequest{Environment: "prodd"}},
 	{"ListInstances", "UNKNOWN_AGENT", &registryv1.ListInstancesRequest{Agent: "wep"}},
 	{"ListInstances", "UNKNOWN_SERVER", &registryv1.ListInstancesRequest{Server: "ones"}},
 	{
-		"GetIntent", "BAD_DURATION",
+		"GetIntent", "INVALID",
 		&registryv1.GetIntentRequest{
 			IntentId: "00000000-0000-0000-0000-000000000000", Wait: durationpb.New(time.Minute),
 		},

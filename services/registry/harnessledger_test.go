@@ -84,7 +84,7 @@ func (s *site) outcome(id string) *intentv1.Record {
 		if err == nil {
 			return r.Intent
 		}
-		if fault.RefusalOf(err).GetCode() != code.UnknownIntent || time.Now().After(end) {
+		if fault.RefusalOf(err).GetCode() != code.NotFound || time.Now().After(end) {
 			s.t.Fatalf("GetIntent: %v", err)
 		}
 	}

@@ -170,7 +170,7 @@ func TestAnOldIntentIsFoundInTheLedger(t *testing.T) {
 	if err != nil || have.State != intentv1.State_STATE_ACCEPTED || have.Changed != 1 {
 		t.Errorf("have %v, %v", have, err)
 	}
-	if got := s.code("GetIntent", &registryv1.GetIntentRequest{IntentId: ident.New()}); got != "UNKNOWN_INTENT" {
+	if got := s.code("GetIntent", &registryv1.GetIntentRequest{IntentId: ident.New()}); got != "NOT_FOUND" {
 		t.Errorf("an unknown intent: %v", got)
 	}
 }
@@ -193,7 +193,7 @@ func TestAnIntentIsFoundByAPrefixThatNoOtherHas(t *testing.T) {
 		!strings.Contains(text, second) {
 		t.Errorf("the start of two ids: %v", err)
 	}
-	for prefix, want := range map[string]string{"ffffffff": code.UnknownIntent, first[:7]: code.Malformed} {
+	for prefix, want := range map[string]string{"ffffffff": code.NotFound, first[:7]: code.Malformed} {
 		if got := s.code("GetIntent", &registryv1.GetIntentRequest{IntentId: prefix}); got != want {
 			t.Errorf("%q: %v, want %s", prefix, got, want)
 		}
@@ -204,7 +204,7 @@ func TestAnIntentThatNeverArrivedIsCalledSo(t *testing.T) {
 	t.Parallel()
 	s, _ := installed(t, "web")
 	_, err := ask[*registryv1.GetIntentResponse](s, "GetIntent", &registryv1.GetIntentRequest{IntentId: ident.New()})
-	if codeOf(err) != code.UnknownIntent || !strings.Contains(fmt.Sprint(err), "is not stored") {
+	if codeOf(err) != code.NotFound || !strings.Contains(fmt.Sprint(err), "is not stored") {
 		t.Errorf("%v, want that it is not stored", err)
 	}
 }

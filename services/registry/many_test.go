@@ -93,7 +93,7 @@ func TestAMachineFromTheLobbyJoinsOnceAnOperatorAcceptedItsKey(t *testing.T) {
 	if answer, err := s.knock(m, m); answer != nil || err != nil {
 		t.Fatalf("before it was accepted: %v, %v", answer, err)
 	}
-	if _, err := s.knock(m, other); codeOf(err) != "BAD_KNOCK" {
+	if _, err := s.knock(m, other); codeOf(err) != "INVALID" {
 		t.Errorf("signed by another key: %v", err)
 	}
 	polltest.Eventually(t, "both have the machine in the lobby", func() bool {
@@ -145,7 +145,7 @@ func TestAMachineThatWasRejectedIsRefusedForADay(t *testing.T) {
 		t.Errorf("after it was rejected: %v", err)
 	}
 	accept := &registryv1.AcceptLobbyRequest{Fingerprints: fingerprints}
-	if code := s.code("AcceptLobby", accept); code != "NOT_WAITING" {
+	if code := s.code("AcceptLobby", accept); code != "NOT_FOUND" {
 		t.Errorf("accepted after it was rejected: %q", code)
 	}
 	s.skew.Store(int64(25 * time.Hour))

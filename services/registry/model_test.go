@@ -333,7 +333,7 @@ func (m *model) setDefault() {
 func (m *model) unsetDefault(environment, agent string) {
 	q := &registryv1.UnsetDefaultRequest{Environment: environment, Agent: agent}
 	_, err := ask[*registryv1.UnsetDefaultResponse](m.site, "UnsetDefault", q)
-	if have := codeOf(err); have != "none" && have != code.UnknownDefault {
+	if have := codeOf(err); have != "none" && have != code.NotFound {
 		m.rt.Fatalf("unset a default: %v", err)
 	}
 }

@@ -183,10 +183,10 @@ func TestOnlyAcceptedIntentsCanBeWithdrawn(t *testing.T) {
 	dry.DryRun = true
 	refused := s.publish(topology.VerbInstall, install("ghost", on("one")))
 	s.outcome(refused)
-	for want, id := range map[string]string{
-		"UNKNOWN_INTENT":   ident.New(),
-		"NOT_ACCEPTED":     refused,
-		"NOT_WITHDRAWABLE": s.accepted(topology.VerbDecommission, decommission("one", false)).Id,
+	for id, want := range map[string]string{
+		ident.New(): "NOT_FOUND",
+		refused:     "NOT_WITHDRAWABLE",
+		s.accepted(topology.VerbDecommission, decommission("one", false)).Id: "NOT_WITHDRAWABLE",
 	} {
 		if have := s.code("WithdrawIntent", &registryv1.WithdrawIntentRequest{IntentId: id}); have != want {
 			t.Errorf("%s, want %s", have, want)

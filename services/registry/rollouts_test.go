@@ -222,7 +222,7 @@ func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.
 			t.Errorf("%s is %s after %d changes", row.ServerName, row.Target.State, wanted)
 		}
 	}
-	if c := s.code("GetRollout", &registryv1.GetRolloutRequest{RolloutId: "x"}); c != code.UnknownRollout {
+	if c := s.code("GetRollout", &registryv1.GetRolloutRequest{RolloutId: "x"}); c != code.NotFound {
 		t.Errorf("an unknown rollout: %s", c)
 	}
 	all := must[*registryv1.ListRolloutsResponse](s, "ListRollouts", &registryv1.ListRolloutsRequest{}).Rollouts

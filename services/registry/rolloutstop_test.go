@@ -220,7 +220,7 @@ func TestAReplayComesToEveryRecordedDecision(t *testing.T) {
 	if polled := must[*registryv1.ReplayRolloutResponse](s, "ReplayRollout", q); !proto.Equal(polled, resp) {
 		t.Errorf("replayed for a client that polls: %v; want %v", polled, resp)
 	}
-	if c := s.code("ReplayRollout", &registryv1.ReplayRolloutRequest{RolloutId: "none"}); c != code.UnknownRollout {
+	if c := s.code("ReplayRollout", &registryv1.ReplayRolloutRequest{RolloutId: "none"}); c != code.NotFound {
 		t.Errorf("an unknown rollout: %s", c)
 	}
 }

@@ -69,7 +69,7 @@ func (a *api) listTasks(
 	}
 	if c := q.GetPage().GetCursor(); c != "" {
 		if f.Before, err = strconv.ParseUint(c, 10, 64); err != nil || f.Before == 0 {
-			return nil, fault.Refusef(fault.Invalid, code.BadPage,
+			return nil, fault.Refusef(fault.Invalid, code.Invalid,
 				"invalid cursor %.80q: pass next_cursor of an answer", c).
 				Try("garrison task list")
 		}
@@ -95,11 +95,11 @@ func (a *api) filterOf(q *dispatcherv1.ListTasksRequest) (view.Filter, error) {
 		Intent: q.GetIntentId(), Server: q.GetServerId(), Agent: q.GetAgent(), States: q.GetStates(),
 	}
 	if n := len(q.GetServerIds()); n > maxNamed {
-		return f, fault.Refusef(fault.Invalid, code.BadFilter, "the filter names %d servers; %d are the most", n,
+		return f, fault.Refusef(fault.Invalid, code.Invalid, "the filter names %d servers; %d are the most", n,
 			maxNamed).Try("fewer servers, or another filter: --agent, --intent or --state")
 	}
 	if n := len(q.GetIntentIds()); n > maxNamed {
-		return f, fault.Refusef(fault.Invalid, code.BadFilter, "the filter names %d intents; %d are the most", n,
+		return f, fault.Refusef(fault.Invalid, code.Invalid, "the filter names %d intents; %d are the most", n,
 			maxNamed).Try("another filter: --agent, --on or --state")
 	}
 	f.Servers, f.Intents = setOf(q.GetServerIds()), setOf(q.GetIntentIds())
@@ -191,7 +191,7 @@ func (a *api) unknownTask(prefix string) error {
 			near = found[0].Task.Id
 		}
 	}
-	return fault.Refusef(fault.NotFound, code.UnknownTask,
+	return fault.Refusef(fault.NotFound, code.NotFound,
 		"no task starts with %q (%d open and %d ended tasks searched; "+
 			"this view keeps the last %d succeeded and %d other ended tasks; the ledger has all)",
 		prefix, open, ended, view.KeepEnded, view.KeepEnded).

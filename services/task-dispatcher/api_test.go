@@ -168,7 +168,7 @@ func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
 		return ok
 	})
 	ask := map[string]func() error{
-		"UNKNOWN_TASK": func() error {
+		"NOT_FOUND": func() error {
 			_, err := call[*dispatcherv1.GetTaskResponse](w, "GetTask",
 				&dispatcherv1.GetTaskRequest{Task: known[:8] + "x"})
 			return err
@@ -187,13 +187,13 @@ func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
 				&dispatcherv1.GetDocumentRequest{ServerId: serverID(77)})
 			return err
 		},
-		"BAD_PAGE": func() error {
+		"INVALID": func() error {
 			_, err := call[*dispatcherv1.ListTasksResponse](w, "ListTasks",
 				&dispatcherv1.ListTasksRequest{Page: &apiv1.Page{Cursor: "x"}})
 			return err
 		},
 	}
-	near := map[string]string{"UNKNOWN_TASK": known, "UNKNOWN_SERVER": all[0]}
+	near := map[string]string{"NOT_FOUND": known, "UNKNOWN_SERVER": all[0]}
 	for code, f := range ask {
 		r := fault.RefusalOf(f())
 		if r.GetCode() != code || r.GetTry() == "" || r.GetNearest() != near[code] {

@@ -96,7 +96,7 @@ func notQueued(t *taskv1.Task) error {
 		return fault.Refusef(fault.Conflict, code.NotQueued, "task %s waits on its server for the end of a critical "+
 			"section, and may go on at any moment; only its server can give it up, before it touches anything",
 			t.GetId()).
-			Try("garrison intent cancel " + t.GetIntentId() + ", which withdraws it from every server of the intent")
+			Try("garrison cancel " + t.GetIntentId() + ", which withdraws it from every server of the intent")
 	}
 	try := "garrison watch " + ident.Short(t.GetId())
 	if task.Ended(t.GetState()) {

@@ -30,15 +30,15 @@ func (a *api) countTasks(
 	for n, field := range q.By {
 		switch {
 		case view.CountFields[field] == nil:
-			return nil, fault.Refusef(fault.Invalid, code.BadFilter, "no field %.80q to count by (known: %s)", field,
+			return nil, fault.Refusef(fault.Invalid, code.Invalid, "no field %.80q to count by (known: %s)", field,
 				strings.Join(known, ", ")).Near(nearest.Name(field, slices.Values(known))).Try("--count-by FIELD,FIELD")
 		case slices.Contains(q.By[:n], field):
-			return nil, fault.Refusef(fault.Invalid, code.BadFilter, "counts by %s twice", field).
+			return nil, fault.Refusef(fault.Invalid, code.Invalid, "counts by %s twice", field).
 				Try("--count-by with each field once")
 		}
 	}
 	if q.Filter.GetPage() != nil || q.Top > maxGroups {
-		return nil, fault.Refusef(fault.Invalid, code.BadPage,
+		return nil, fault.Refusef(fault.Invalid, code.Invalid,
 			"a count has no pages, and %d groups at most", maxGroups).Try("the filter without its page")
 	}
 	f, err := a.filterOf(q.Filter)

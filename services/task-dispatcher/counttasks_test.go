@@ -66,15 +66,15 @@ func TestTasksAreCountedByTheValuesOfFields(t *testing.T) {
 		q    *dispatcherv1.CountTasksRequest
 		want string
 	}{
-		{&dispatcherv1.CountTasksRequest{By: []string{"colour"}}, code.BadFilter},
-		{&dispatcherv1.CountTasksRequest{By: []string{"verb", "verb"}}, code.BadFilter},
-		{&dispatcherv1.CountTasksRequest{Top: 1001}, code.BadPage},
+		{&dispatcherv1.CountTasksRequest{By: []string{"colour"}}, code.Invalid},
+		{&dispatcherv1.CountTasksRequest{By: []string{"verb", "verb"}}, code.Invalid},
+		{&dispatcherv1.CountTasksRequest{Top: 1001}, code.Invalid},
 		{&dispatcherv1.CountTasksRequest{
 			Filter: &dispatcherv1.ListTasksRequest{Page: &apiv1.Page{Limit: 1}},
-		}, code.BadPage},
+		}, code.Invalid},
 		{&dispatcherv1.CountTasksRequest{
 			Filter: &dispatcherv1.ListTasksRequest{ServerIds: servers(maxNamed + 1)},
-		}, code.BadFilter},
+		}, code.Invalid},
 	} {
 		_, err := call[*dispatcherv1.CountTasksResponse](w, "CountTasks", c.q)
 		if have := fault.RefusalOf(err).GetCode(); have != c.want {

@@ -180,7 +180,7 @@ func TestARefusalToCancelADeferredTaskNamesHowItEnds(t *testing.T) {
 	w.defers(server, waiting.Id, &taskv1.Deferral{Until: timestamppb.New(time.Now().Add(time.Hour))})
 	w.awaitDeferred(d, server, 1)
 	_, err := call[*dispatcherv1.CancelTaskResponse](w, "CancelTask", &dispatcherv1.CancelTaskRequest{Task: waiting.Id})
-	want := "garrison intent cancel " + waiting.IntentId
+	want := "garrison cancel " + waiting.IntentId
 	if have := fault.RefusalOf(err); have.GetCode() != code.NotQueued || !strings.HasPrefix(have.GetTry(), want) {
 		t.Errorf("refused with %v; want %s with %q", have, code.NotQueued, want)
 	}

@@ -68,7 +68,7 @@ type item struct {
 
 // programs are those that refuse.
 var programs = []string{
-	"access", "executor", "garrison", "garrisond", "image-catalog", "registry", "task-dispatcher",
+	"access", "executor", "garrison", "garrisond", "gateway", "image-catalog", "registry", "task-dispatcher",
 }
 
 // form is that of one code, its lines joined: - `CODE` (PROGRAM, PROGRAM): Meaning. **Try:** Remedy

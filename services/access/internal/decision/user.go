@@ -59,10 +59,10 @@ func Create(
 	case trust.CheckPerson(p.Name) != nil:
 		return p, nil, refuse(fault.Invalid, code.BadName, "%v", trust.CheckPerson(p.Name))
 	case !slices.Contains(topology.Roles, p.Role):
-		return p, nil, refuse(fault.Invalid, code.BadRole,
+		return p, nil, refuse(fault.Invalid, code.Invalid,
 			"a user needs a role: viewer, operator, admin, reporter or approver")
 	case lasting < ShortestValidity || lasting > LongestValidity:
-		return p, nil, refuse(fault.Invalid, code.BadDuration,
+		return p, nil, refuse(fault.Invalid, code.Invalid,
 			"credentials for %v are refused; want from %v to %d days", lasting, ShortestValidity,
 			LongestValidity/(24*time.Hour))
 	case trust.CheckPublicKey(p.PublicKey) != nil:
@@ -105,7 +105,7 @@ func created(p trust.Person) *userv1.Created {
 func Revoke(v *view.View, name, reason string, at time.Time) ([]ledger.Draft, error) {
 	if len(reason) > maxReason || !utf8.ValidString(reason) ||
 		strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return nil, refuse(fault.Invalid, code.BadText, "a reason must be printable and have %d bytes at most",
+		return nil, refuse(fault.Invalid, code.Invalid, "a reason must be printable and have %d bytes at most",
 			maxReason)
 	}
 	u, err := v.User(name, at)

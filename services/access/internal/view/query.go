@@ -37,7 +37,7 @@ func LimitOf(p *apiv1.Page) int {
 func (v *View) User(name string, at time.Time) (*userv1.User, error) {
 	u, ok := v.users.Get(name)
 	if !ok {
-		return nil, fault.Refusef(fault.NotFound, code.UnknownUser, "no user %q (%d searched)", name, v.users.Len()).
+		return nil, fault.Refusef(fault.NotFound, code.NotFound, "no user %q (%d searched)", name, v.users.Len()).
 			Near(nearest.Name(name, v.names())).Try("garrison user list").From(ledger.Access)
 	}
 	return shown(u, at), nil
@@ -55,7 +55,7 @@ func (v *View) OwnerOf(account, public string) string {
 // Users returns one page of the users, by name, as they are at a time, and the cursor of the next page.
 func (v *View) Users(p *apiv1.Page, at time.Time) ([]*userv1.User, string, error) {
 	if c := p.GetCursor(); c != "" && ident.CheckName("cursor", c) != nil {
-		return nil, "", fault.Refusef(fault.Invalid, code.BadPage,
+		return nil, "", fault.Refusef(fault.Invalid, code.Invalid,
 			"invalid cursor %.80q: pass next_cursor of an answer", c).From(ledger.Access)
 	}
 	var names []string

@@ -99,7 +99,7 @@ func (c *chunks) refusal(n int, err error) error {
 		return fault.Refusef(fault.Invalid, code.ChunkMissing, "the image-catalog has no %s: %s", what,
 			answer.GetMessage())
 	default:
-		return fault.Refusef(fault.Invalid, code.ChunkMismatch, "%s is not what the manifest says", what)
+		return fault.Refusef(fault.Invalid, code.WrongDigest, "%s is not what the manifest says", what)
 	}
 }
 
@@ -127,7 +127,7 @@ func (c *chunks) request(ctx context.Context, n int) ([]byte, error) {
 			return nil, err
 		}
 		if !matches(m.Data, c.blob.GetChunkDigests()[n]) {
-			return nil, fault.Refusef(fault.Internal, code.ChunkMismatch, "the answer has another digest")
+			return nil, fault.Refusef(fault.Internal, code.WrongDigest, "the answer has another digest")
 		}
 		return m.Data, nil
 	case <-timeout.C:

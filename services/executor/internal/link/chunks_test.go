@@ -180,8 +180,8 @@ func TestABlobIsFetchedOnceAndEachChunkVerified(t *testing.T) {
 func TestAChunkThatIsMissingOrWrongIsRefused(t *testing.T) {
 	t.Parallel()
 	for code, harm := range map[string]func(*imagev1.Blob){
-		"CHUNK_MISSING":  func(b *imagev1.Blob) { b.ChunkDigests = append(b.ChunkDigests, make([]byte, 32)) },
-		"CHUNK_MISMATCH": func(b *imagev1.Blob) { b.ChunkDigests[0] = make([]byte, 32) },
+		"CHUNK_MISSING": func(b *imagev1.Blob) { b.ChunkDigests = append(b.ChunkDigests, make([]byte, 32)) },
+		"WRONG_DIGEST":  func(b *imagev1.Blob) { b.ChunkDigests[0] = make([]byte, 32) },
 	} {
 		t.Run(code, func(t *testing.T) {
 			s := newStand(t)

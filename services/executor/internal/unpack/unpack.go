@@ -128,13 +128,13 @@ func (u *unpacker) one(h *tar.Header) error {
 		return err
 	}
 	if h.Mode&specialMode != 0 {
-		return refuse(code.SpecialMode, "%q is setuid, setgid or sticky", h.Name)
+		return refuse(code.BadArchive, "%q is setuid, setgid or sticky", h.Name)
 	}
 	if was, ok := u.made.Type(name); ok {
 		if name == "." && h.Typeflag == tar.TypeDir {
 			return nil // the archive's own top
 		}
-		return refuse(code.DuplicateName, "%q is there twice (first as type %q)", h.Name, was)
+		return refuse(code.BadArchive, "%q is there twice (first as type %q)", h.Name, was)
 	}
 	if err := u.parents(name); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (u *unpacker) parents(name string) error {
 		return nil
 	}
 	if ok {
-		return refuse(code.UnsafePath, "%q is below %q, which is no directory", name, dir)
+		return refuse(code.BadArchive, "%q is below %q, which is no directory", name, dir)
 	}
 	if err := u.parents(dir); err != nil {
 		return err

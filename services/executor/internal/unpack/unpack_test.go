@@ -54,12 +54,12 @@ var dishonest = map[string]struct {
 	code  string
 	files []imagetest.File
 }{
-	"absolute":       {code.UnsafePath, []imagetest.File{file("/etc/passwd")}},
-	"dot dot":        {code.UnsafePath, []imagetest.File{file("a/../../x")}},
-	"dot dot within": {code.UnsafePath, []imagetest.File{file("a/../x")}},
-	"below a file":   {code.UnsafePath, []imagetest.File{file("a"), file("a/b")}},
+	"absolute":       {code.BadArchive, []imagetest.File{file("/etc/passwd")}},
+	"dot dot":        {code.BadArchive, []imagetest.File{file("a/../../x")}},
+	"dot dot within": {code.BadArchive, []imagetest.File{file("a/../x")}},
+	"below a file":   {code.BadArchive, []imagetest.File{file("a"), file("a/b")}},
 	"through a link": {
-		code.UnsafePath,
+		code.BadArchive,
 		[]imagetest.File{entry(tar.TypeDir, "d", "", 0o755), entry(tar.TypeSymlink, "l", "d", 0), file("l/x")},
 	},
 	"link to root": {code.LinkEscapes, []imagetest.File{entry(tar.TypeSymlink, "l", "/etc/passwd", 0)}},
@@ -76,7 +76,7 @@ var dishonest = map[string]struct {
 			entry(tar.TypeSymlink, "out", "a/b/top/..", 0),
 		},
 	},
-	"hard link out": {code.UnsafePath, []imagetest.File{entry(tar.TypeLink, "l", "../x", 0)}},
+	"hard link out": {code.BadArchive, []imagetest.File{entry(tar.TypeLink, "l", "../x", 0)}},
 	"hard link to a link": {
 		code.LinkEscapes,
 		[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeLink, "h", "l", 0)},
@@ -84,11 +84,11 @@ var dishonest = map[string]struct {
 	"device":           {code.SpecialFile, []imagetest.File{entry(tar.TypeChar, "null", "", 0o666)}},
 	"block device":     {code.SpecialFile, []imagetest.File{entry(tar.TypeBlock, "sda", "", 0o666)}},
 	"fifo":             {code.SpecialFile, []imagetest.File{entry(tar.TypeFifo, "pipe", "", 0o666)}},
-	"setuid":           {code.SpecialMode, []imagetest.File{imagetest.Regular("su", 0o4755, []byte("x"))}},
-	"setgid directory": {code.SpecialMode, []imagetest.File{entry(tar.TypeDir, "d", "", 0o2755)}},
-	"twice":            {code.DuplicateName, []imagetest.File{file("x"), file("./x")}},
+	"setuid":           {code.BadArchive, []imagetest.File{imagetest.Regular("su", 0o4755, []byte("x"))}},
+	"setgid directory": {code.BadArchive, []imagetest.File{entry(tar.TypeDir, "d", "", 0o2755)}},
+	"twice":            {code.BadArchive, []imagetest.File{file("x"), file("./x")}},
 	"directory over a link": {
-		code.DuplicateName,
+		code.BadArchive,
 		[]imagetest.File{file("x"), entry(tar.TypeSymlink, "l", "x", 0), entry(tar.TypeDir, "l", "", 0o755)},
 	},
 	"reserved":  {code.ReservedName, []imagetest.File{file(archive.Reserved)}},

@@ -64,7 +64,7 @@ func CreateChannel(v *view.View, name, description string) ([]ledger.Draft, erro
 		return nil, refuse(fault.Invalid, code.BadName, "%v", err)
 	}
 	if len(description) > maxDescription {
-		return nil, refuse(fault.Invalid, code.BadText, "the description has %d bytes, want at most %d",
+		return nil, refuse(fault.Invalid, code.Invalid, "the description has %d bytes, want at most %d",
 			len(description), maxDescription)
 	}
 	if c, err := v.Channel(name); err == nil {

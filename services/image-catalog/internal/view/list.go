@@ -152,7 +152,7 @@ func readCursor(s string, parts int) ([]string, error) {
 	text, err := base64.RawURLEncoding.DecodeString(s)
 	t := strings.Split(string(text), "\x00")
 	if err != nil || len(t) != parts {
-		return nil, refuse(fault.Invalid, code.BadPage, "invalid cursor %.80q: pass next_cursor of an answer", s)
+		return nil, refuse(fault.Invalid, code.Invalid, "invalid cursor %.80q: pass next_cursor of an answer", s)
 	}
 	return t, nil
 }

@@ -123,7 +123,7 @@ func TestAForeignCursorIsRefused(t *testing.T) {
 	w := newWorld()
 	for _, cursor := range []string{"!", "abc", writeCursor("a", "b")} {
 		_, err := w.List(&catalogv1.ListImagesRequest{Page: &apiv1.Page{Cursor: cursor}})
-		if fault.RefusalOf(err).GetCode() != "BAD_PAGE" {
+		if fault.RefusalOf(err).GetCode() != "INVALID" {
 			t.Errorf("%q: %v", cursor, err)
 		}
 	}

@@ -39,7 +39,7 @@ func (s *Sources) Find(name string) (*sourcev1.Source, error) {
 	found, ok := s.table.Get(name)
 	if !ok {
 		names := s.names()
-		return nil, refuse(fault.NotFound, code.UnknownSource, "no source %.80q (%d searched)", name, len(names)).
+		return nil, refuse(fault.NotFound, code.NotFound, "no source %.80q (%d searched)", name, len(names)).
 			Near(nearest.Name(name, slices.Values(names))).Try("garrison source list")
 	}
 	return proto.CloneOf(found), nil

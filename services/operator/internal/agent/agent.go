@@ -2,6 +2,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/regular"
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -62,6 +64,8 @@ func agentFlags(f *pflag.FlagSet, said *record.Edits[agent], update bool) {
 		"1h by default", time.ParseDuration, func(a agent, v time.Duration) { a.ReportWithin = durationpb.New(v) })
 	record.EditVar(f, said, "schema", "a JSON schema in `FILE` that the merged metadata of each instance must fit; an "+
 		"empty value removes it", readSchema, func(a agent, v string) { a.Schema = v })
+	record.EditVar(f, said, "want", external.WantHelp, external.ReadWanted,
+		func(a agent, w external.Wanted) { w.Set(a) })
 	if !update { // the kind never changes
 		all := output.Words(agentv1.Kind(0).Descriptor())
 		kinds := strings.Join(all, ", ")
@@ -87,9 +91,31 @@ func readSchema(path string) (string, error) {
 	return string(text), err
 }
 
+// check refuses an agent of which versions are wanted in unknown environments, and says when no user reports it.
+func check(ctx context.Context, env *cli.Env, was, now agent) error {
+	if err := external.CheckWanted(ctx, env, was, now); err != nil {
+		return err
+	}
+	if now.GetReporter() == "" || now.GetReporter() == was.GetReporter() {
+		return nil
+	}
+	users, err := cli.All[*accessv1.ListUsersResponse](ctx, env, &accessv1.ListUsersRequest{})
+	if err != nil {
+		return nil // the registry decides about the agent alone
+	}
+	for _, u := range users.GetUsers() {
+		if u.GetName() == now.GetReporter() {
+			return nil
+		}
+	}
+	env.Say("note: no user %s, who reports it, exists yet: garrison user create %[1]s --role reporter",
+		now.GetReporter())
+	return nil
+}
+
 // Commands returns the command agent with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	c := record.Commands(record.Noun[agent]{
+	return record.Commands(record.Noun[agent]{
 		Env:         env,
 		Word:        "agent",
 		Unknown:     code.UnknownAgent,
@@ -102,7 +128,6 @@ func Commands(env *cli.Env) *cobra.Command {
 		SetMetadata: func(a agent, m map[string]string) { a.Metadata = m },
 		Flags:       agentFlags,
 		On:          func(string) string { return "all" },
+		Check:       func(ctx context.Context, was, now agent) error { return check(ctx, env, was, now) },
 	})
-	c.AddCommand(external.WantCommand(env))
-	return c
 }

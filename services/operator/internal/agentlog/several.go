@@ -58,7 +58,7 @@ func readSeveral(ctx context.Context, env *cli.Env, f logFlags, agent string) er
 				Server: row.GetInstance().GetServerId(), Agent: agent, Start: proto.CloneOf(f.start()),
 			}
 			err := read(reading, &together, f, q, p)
-			if err == nil || ctx.Err() != nil {
+			if err == nil || ctx.Err() != nil || fault.Is(err, fault.Denied) { // no other server allows it
 				return err
 			}
 			together.Say("%s: %s", p.name, cli.LineOf(err))

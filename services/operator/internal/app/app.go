@@ -30,7 +30,7 @@ func Commands(env *cli.Env) *cobra.Command {
 	return record.Commands(record.Noun[application]{
 		Env:         env,
 		Word:        "application",
-		Unknown:     code.UnknownApplication,
+		Unknown:     code.NotFound,
 		Command:     "app",
 		Short:       "Group agents into applications.",
 		Without:     "agents",

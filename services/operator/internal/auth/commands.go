@@ -8,22 +8,22 @@ var commands = commandActions()
 
 func commandActions() map[string][]string {
 	out := map[string][]string{
-		"apply": {"put record"}, "block": {"add block"}, "block remove": {"delete record"},
+		"apply": {"put record"}, "block": {"add block"}, "unblock": {"delete record"},
 		"block list": {"list record"}, "bus": {"show bus"}, "diff": {"list record"}, "env default": {"set default"},
 		"events": {"read fact"}, "explain": {"show server"}, "export": {"list record"}, "hold": {"put record"},
 		"image export": {"show image", "show chunk"}, "image import": {"create image", "put chunk"},
 		"instance list": {"list instance"}, "instance report": {"report external"}, "logs": {"read log"},
-		"lobby list": {"list lobby"}, "purge-undo": {"refresh"}, "rollout start": {"rollout"},
+		"lobby list": {"list lobby"}, "rollout start": {"rollout"},
 		"restore status": {"show restore-status"}, "server clean": {"record clean-up"}, "status": {"count server"},
 		"task show": {"show task"}, "unhold": {"delete record"}, "versions": {"list writer"},
-		"agent want": {"put record"}, "channel remove": {"demote image"}, "env freeze": {"put record"},
+		"channel remove": {"demote image"}, "env freeze": {"put record"},
 		"env thaw": {"put record"}, "image prune": {"delete image"}, "import ansible": {"enroll server", "put record"},
 		"import triton": {"enroll server", "put record"}, "instance adopt": {"adopt"}, "instance release": {"release"},
 		"instance show": {"list instance"}, "label-rule set": {"put record"}, "label-rule unset": {"delete record"},
 		"server refresh": {"refresh"}, "server reinstall": {"reinstall"}, "server rename": {"update server"},
 		"source publish": {"list image", "show image", "show chunk"}, "source test": {"list source", "show image"},
 		"source sync": {"list source", "create image", "put chunk", "record sync"},
-		"watch":       {"show intent-progress"}, "intent cancel": {"withdraw intent"}, "env diff": {"list default"},
+		"watch": {"show intent-progress"}, "cancel": {"withdraw intent", "cancel task"}, "env diff": {"list default"},
 	}
 	for _, noun := range records {
 		out[noun+" create"], out[noun+" update"] = []string{"put record"}, []string{"put record"}

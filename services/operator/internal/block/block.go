@@ -1,4 +1,4 @@
-// Package block builds the command garrison block.
+// Package block builds the commands garrison block and garrison unblock.
 package block
 
 import (
@@ -19,14 +19,15 @@ import (
 
 // Command returns the command block.
 func Command(env *cli.Env) *cobra.Command {
-	c := cli.Group("block", "Keep a bad image or configuration from further servers.",
-		listCommand(env), addCommand(env), removeCommand(env))
+	c := addCommand(env)
+	c.Short = "Keep a bad image or configuration from further servers."
 	c.Long = `Keep a bad image or configuration from further servers. A build, which is the content of an image on a
 platform or a configuration of an agent, is blocked by the registry when it failed on several servers (flag
 --block-after of the registry) and on at least one in five of those that got it, or when it halted a rollout, and by an
-operator with block add. No install, upgrade, configuration, default or rollout brings it to a server on which it does
-not run already: plans leave these servers out with the code BLOCKED, and a rollout of it halts. An undo may go back to
-it.`
+operator with this command. No install, upgrade, configuration, default or rollout brings it to a server on which it
+does not run already: plans leave these servers out with the code BLOCKED, and a rollout of it halts. An undo may go
+back to it. All images of the version are blocked, one image, or one configuration. To lift a block: garrison unblock.`
+	c.AddCommand(listCommand(env))
 	c.SuggestFor = []string{"blocklist", "ban", "deny", "blacklist"}
 	return c
 }
@@ -54,18 +55,17 @@ func listCommand(env *cli.Env) *cobra.Command {
 func addCommand(env *cli.Env) *cobra.Command {
 	q := &registryv1.AddBlocksRequest{}
 	c := &cobra.Command{
-		Use: "add AGENT@VERSION | AGENT --image IMAGE | AGENT --configuration DIGEST",
-		Example: "  garrison block add beacon@1.4.0 -m \"it leaks memory\"\n" +
-			"  garrison block add beacon --image 1a2b3c4d -m \"arm64 only\"",
-		Short: "Block every image of a version, one image, or a configuration.",
-		Args:  cli.Exactly("AGENT"), PreRunE: cli.Prints(env, display.Blocks),
+		Use: "block AGENT@VERSION | AGENT --image IMAGE | AGENT --configuration DIGEST",
+		Example: "  garrison block beacon@1.4.0 -m \"it leaks memory\"\n" +
+			"  garrison block beacon --image 1a2b3c4d -m \"arm64 only\"",
+		Args: cli.Subject("AGENT"), PreRunE: cli.Prints(env, display.Blocks),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Agent, q.Version, _ = strings.Cut(a[0], "@")
 			if err := ident.CheckName("agent", q.Agent); err != nil {
 				return cli.Usage("%v", err)
 			}
 			if q.Reason == "" {
-				return cli.Usage("say why. Try: garrison block add %s -m WHY", a[0])
+				return cli.Usage("say why. Try: garrison block %s -m WHY", a[0])
 			}
 			r, err := cli.Call[*registryv1.AddBlocksResponse](c.Context(), env, q)
 			if err != nil {
@@ -73,7 +73,7 @@ func addCommand(env *cli.Env) *cobra.Command {
 			}
 			env.Say("%s", addedText(r, q.GetAgent()))
 			for _, b := range r.GetBlocks() {
-				env.Say("to lift it: garrison block remove %s -m WHY", ident.Short(b.GetId()))
+				env.Say("to lift it: garrison unblock %s -m WHY", ident.Short(b.GetId()))
 			}
 			return output.Show(env.Output, display.Blocks, r.GetBlocks(), r.GetBlocks())
 		},
@@ -99,14 +99,15 @@ func addedText(r *registryv1.AddBlocksResponse, agent string) string {
 	return text
 }
 
-func removeCommand(env *cli.Env) *cobra.Command {
+// UnblockCommand returns the command unblock.
+func UnblockCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove BLOCK", Example: "  garrison block remove 1a2b3c4d -m \"the disks were bad, not the build\"",
-		Short: "Lift a block; failures are counted anew.", Aliases: []string{"lift"},
+		Use: "unblock BLOCK", Example: "  garrison unblock 1a2b3c4d -m \"the disks were bad, not the build\"",
+		Short: "Lift a block; failures are counted anew.", SuggestFor: []string{"lift"},
 		Args: cli.Exactly("BLOCK"), PreRunE: cli.Prints(env, display.Blocks),
 		RunE: func(c *cobra.Command, a []string) error {
 			if !c.Flags().Changed("message") {
-				return cli.Usage("say why. Try: garrison block remove %s -m WHY", a[0])
+				return cli.Usage("say why. Try: garrison unblock %s -m WHY", a[0])
 			}
 			lifted, err := cli.Delete[*blockv1.Block](c.Context(), env, record.Delete(ledger.Block, a[0], 0))
 			if err != nil {

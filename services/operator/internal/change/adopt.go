@@ -123,7 +123,7 @@ func findCandidate(ctx context.Context, env *cli.Env, server, text string) (stri
 		return match[0], nil
 	}
 	refusal := &apiv1.Refusal{
-		Code: code.UnknownCandidate, Nearest: nearest.Name(text, slices.Values(names)),
+		Code: code.NotFound, Nearest: nearest.Name(text, slices.Values(names)),
 		Message: fmt.Sprintf("the last scan listed %d processes and services that run, and %q is not among them",
 			len(names), text),
 		Try: "garrison server refresh " + server + " --scan; garrison instance adopt " + server + " --list --listening",

@@ -126,7 +126,7 @@ func (q *agents) do(c *cobra.Command, env *cli.Env, w work.Flags, waves Waves) e
 		return rollout(c.Context(), nil)
 	}
 	return work.Propose(c.Context(), env, w, work.Proposal{
-		Verb: q.name, Question: q.question, Asks: q.asks(on), Differs: true, Wide: rollout,
+		Verb: q.name, Question: q.question, Asks: q.asks(on), Wide: rollout,
 	})
 }
 

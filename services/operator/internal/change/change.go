@@ -136,7 +136,7 @@ func RemoveCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := work.Proposal{Verb: q.name, Question: q.question, Asks: q.asks(on), Differs: true}
+			p := work.Proposal{Verb: q.name, Question: q.question, Asks: q.asks(on)}
 			return work.Propose(c.Context(), env, w, p)
 		},
 	}

@@ -60,7 +60,7 @@ cancelled or expired. With --bring-wanted the wanted version comes too.
 				ask.IfRevision = &revision
 			}
 			i := &intentv1.Intent{Ask: &intentv1.Intent_Configure{Configure: ask}}
-			p := work.Proposal{Verb: topology.VerbConfigure, Question: "Configure", Asks: asked(i), Differs: true}
+			p := work.Proposal{Verb: topology.VerbConfigure, Question: "Configure", Asks: asked(i)}
 			if ask.IfRevision == nil && !ask.BringWanted {
 				p.Wide = func(ctx context.Context, wide *work.Planned) error {
 					one := proto.CloneOf(ask)

@@ -71,7 +71,7 @@ any flag of waves or gates but --emergency and --override, the way back has only
 	w.AddStrict(c)
 	w.AddYes(c)
 	waves.AddUndo(c)
-	return c
+	return addWays(env, c, &w)
 }
 
 // undo undoes an intent: as a rollout when it was one, when it changed many servers, or when that is asked for.
@@ -81,7 +81,7 @@ func undo(ctx context.Context, env *cli.Env, w work.Flags, waves Waves, past dis
 	}
 	id := past.GetId()
 	err := work.Propose(ctx, env, w, work.Proposal{
-		Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(undoOf(id)), Differs: true,
+		Verb: topology.VerbUndo, Question: "Undo intent " + id, Asks: asked(undoOf(id)),
 	})
 	if fault.RefusalOf(err).GetCode() == code.TooWide {
 		return waves.Undo(ctx, id, w)

@@ -118,34 +118,44 @@ func disk(i *instancev1.Instance) (bytes uint64) {
 	return bytes
 }
 
-// AddWays adds --list to the command undo.
-func AddWays(env *cli.Env, c *cobra.Command) *cobra.Command {
-	var list bool
+// addWays adds --list and --purge to the command undo, whose flags are w.
+func addWays(env *cli.Env, c *cobra.Command, w *work.Flags) *cobra.Command {
+	var list, purges bool
 	var agent string
-	var servers selector.Flags
 	args, undo := c.Args, c.RunE
-	c.Use = "undo [INTENT | ROLLOUT] | --list [--on SELECTOR]"
+	c.Use = "undo [INTENT | ROLLOUT] | --list [--on SELECTOR] | --purge --on SELECTOR"
 	c.Long += `
 
 With --list nothing changes: each agent is shown with the version to which an undo of its last intent goes back,
-where the files of that version come from, and what the kept versions take on the server's disk.`
-	c.Example += "\n  garrison undo --list --on env=prod"
-	servers.Add(c)
+where the files of that version come from, and what the kept versions take on the server's disk.
+
+With --purge the servers delete the versions that they keep for a way back, by a task for each server. What runs is not
+touched, and garrison undo still goes back: the image-catalog brings the version again, so that it takes longer and
+needs the bus. An executor that replaced itself loses the version that would run in its place. Servers on which a
+rollout has not ended, an agent is held, or whose environment is closed, are left out and named.`
+	c.Example += "\n  garrison undo --list --on env=prod\n  garrison undo --purge --on env=prod --dry-run"
+	w.Servers.Add(c)
 	c.Flags().BoolVar(&list, "list", false, "list how far agents can go back, and what that costs; change nothing")
+	c.Flags().BoolVar(&purges, "purge", false, "free the disk of the versions that servers keep for a way back")
+	c.MarkFlagsMutuallyExclusive("list", "purge")
 	cli.TextVar(c.Flags(), &agent, "agent", cli.Name("agent"), "with --list: only this `AGENT`")
 	c.Args = func(c *cobra.Command, a []string) error {
-		chosen := c.Flags().Changed("on") || c.Flags().Changed("not") || agent != ""
-		switch {
-		case list:
+		if list || purges {
 			return cli.Exactly()(c, a)
-		case chosen:
-			return cli.Usage("--on, --not and --agent require --list: a change is undone on all of its servers")
 		}
 		return args(c, a)
 	}
 	c.RunE = func(c *cobra.Command, a []string) error {
-		if list {
-			return listWays(c.Context(), env, servers, agent)
+		chosen := c.Flags().Changed("on") || c.Flags().Changed("not") || agent != ""
+		switch {
+		case purges && agent != "":
+			return cli.Usage("--agent requires --list: --purge is of every agent on the servers")
+		case list:
+			return listWays(c.Context(), env, w.Servers, agent)
+		case purges:
+			return purge(c.Context(), env, *w)
+		case chosen:
+			return cli.Usage("--on, --not and --agent require --list or --purge: an undo is of all servers of a change")
 		}
 		return undo(c, a)
 	}
@@ -166,7 +176,7 @@ func listWays(ctx context.Context, env *cli.Env, servers selector.Flags, agent s
 		return err
 	}
 	if text := keptText(whole.GetInstances()); text != "" {
-		env.Say("%s; to free it: garrison purge-undo --on SELECTOR", text)
+		env.Say("%s; to free it: garrison undo --purge --on SELECTOR", text)
 	}
 	return nil
 }
@@ -218,40 +228,18 @@ func sayKept(ctx context.Context, env *cli.Env, on *intentv1.Selector) error {
 	return nil
 }
 
-// PurgeUndoCommand returns the command purge-undo.
-func PurgeUndoCommand(env *cli.Env) *cobra.Command {
-	var w work.Flags
-	c := &cobra.Command{
-		Use:   "purge-undo --on SELECTOR",
-		Short: "Free the disk of the versions that servers keep for a way back.",
-		Long: `Delete the versions that servers keep for a way back, by a task for each server.
-
-What runs is not touched, and garrison undo still goes back: the image-catalog brings the version again, so
-that it takes longer and needs the bus. An executor that replaced itself loses the version that would run in
-its place. Servers on which a rollout has not ended, an agent is held, or whose environment is closed, are left
-out and named. More than 100 servers at once need --at-once. See garrison undo --list.`,
-		Example: "  garrison purge-undo --on env=prod --dry-run",
-		Args:    cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			on, err := w.Selector()
-			if err != nil {
-				return err
-			}
-			if err := sayKept(c.Context(), env, on); err != nil {
-				return err
-			}
-			q := &intentv1.Refresh{On: on, PurgeKept: true}
-			ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: q}}
-			p := work.Proposal{
-				Verb: topology.VerbRefresh, Question: "Delete the versions kept for a way back", Asks: asked(ask),
-			}
-			return work.Propose(c.Context(), env, w, p)
-		},
+// purge deletes what the selected servers keep for a way back, by a task for each server.
+func purge(ctx context.Context, env *cli.Env, w work.Flags) error {
+	on, err := w.Selector()
+	if err != nil {
+		return err
 	}
-	w.Servers.Add(c)
-	w.AddStrict(c)
-	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "also on more than 100 servers at once")
-	w.Add(c, false)
-	w.AddYes(c)
-	return c
+	if err := sayKept(ctx, env, on); err != nil {
+		return err
+	}
+	q := &intentv1.Refresh{On: on, PurgeKept: true}
+	ask := &intentv1.Intent{Ask: &intentv1.Intent_Refresh{Refresh: q}}
+	return work.Propose(ctx, env, w, work.Proposal{
+		Verb: topology.VerbRefresh, Question: "Delete the versions kept for a way back", Asks: asked(ask),
+	})
 }

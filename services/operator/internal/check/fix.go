@@ -96,7 +96,10 @@ func fix(
 		env.Say("plan: %s: %s", output.Plural(len(g.servers), "server"), g.command())
 	}
 	sayOthers(env, others)
-	if len(groups) == 0 || w.DryRun {
+	if w.DryRun {
+		return nil
+	}
+	if len(groups) == 0 {
 		return cli.Ended(cli.ExitDifferent)
 	}
 	if err := env.Confirm(ctx, w.Yes, "Do "+output.Plural(len(groups), "command")+"?"); err != nil {

@@ -76,11 +76,6 @@ func RefuseUnknown(c *cobra.Command, args []string) error {
 	if line := RenamedTo(c, args); line != "" {
 		return Usage("%s. Try: %s", text, fault.Hint(line))
 	}
-	add, _, err := c.Find([]string{"add"})
-	if c.HasParent() && err == nil && add != c && strings.Contains(args[0], "@") {
-		try := add.CommandPath() + " " + output.Quote(args[0]) + " -m WHY" // the object of block add
-		return Usage("%s. Try: %s", text, fault.Hint(try))
-	}
 	if near := meant(c, args); near != nil {
 		help = near.CommandPath()
 		text += ". Nearest: " + help
@@ -111,6 +106,16 @@ func listing(c *cobra.Command, argument string) string {
 		return list.CommandPath()
 	}
 	return c.CommandPath() + " --help"
+}
+
+// Subject is Exactly for a verb whose name was a noun's. A command that is gone is refused with what took its place.
+func Subject(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if line := RenamedTo(c, args); line != "" {
+			return Usage("%s %s is gone. Try: %s", c.CommandPath(), args[0], fault.Hint(line))
+		}
+		return Exactly(name)(c, args)
+	}
 }
 
 // AtLeast requires one argument or more of a name.

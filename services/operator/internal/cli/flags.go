@@ -208,6 +208,9 @@ func PairsVar(
 	*to = map[string]string{}
 	f.Var(FlagValue{Read: func(text string) error {
 		k, v, err := parse(text)
+		if had, ok := (*to)[k]; ok && err == nil && had != v {
+			return fmt.Errorf("%s has two values, %q and %q", k, had, v)
+		}
 		(*to)[k] = v
 		return err
 	}}, name, help)

@@ -216,18 +216,19 @@ var otherNouns = map[string]string{
 // of one command alone is in its SuggestFor.
 var otherWords = byWord(map[string]string{
 	"agent show": "cat, values, template", "apply": "playbook", "bus": "cluster-info",
-	"channel list": "channel show", "check": "test, lint, verify", "configure": "edit, reload, daemon-reload",
+	"cancel": "job stop", "channel list": "channel show", "check": "test, lint, verify",
+	"configure":   "edit, reload, daemon-reload",
 	"context add": "login, auth login", "context list": "config-view", "context rm": "logout, auth logout",
 	"events": "monitor", "explain": "describe, show", "hold": "disable, mask", "image": "repo",
 	"image activate": "image publish", "image build": "package, pack", "image export": "pull",
 	"image import": "push, image add", "image list": "search", "image promote": "channel add",
-	"install": "deploy, run, add, start, enable, scale", "intent cancel": "cancel", "man": "doc",
+	"install": "deploy, run, add, start, enable, scale", "man": "doc",
 	"instance list": "get, ps, is-active, is-enabled, list-units",
 	"logs":          "journalctl, agent logs, instance logs", "remove": "stop, agent remove",
 	"restart": "rollout restart, bounce",
 	"rollout": "deployment", "server label": "label", "server list": "ls, list, ping, inventory, members",
 	"server quarantine": "drain, cordon, taint", "server release": "uncordon", "server show": "facts",
-	"status": "ui, web, dashboard", "task cancel": "kill", "unhold": "unmask", "up --dry-run": "plan",
+	"status": "ui, web, dashboard", "unhold": "unmask", "up --dry-run": "plan",
 	"whoami": "auth, auth status, auth whoami",
 })
 

@@ -309,7 +309,7 @@ func TestAWrongFileIsRefusedWithItsLine(t *testing.T) {
 		}
 	}
 	_, err := declare.Read([]declare.File{{Name: "a.yaml", Data: []byte("format: 1\nagents: {x: {kinds: daemon}}")}})
-	if r := fault.RefusalOf(err); r.GetCode() != code.UnknownKey || r.GetNearest() != "kind" {
+	if r := fault.RefusalOf(err); r.GetCode() != code.BadRecipe || r.GetNearest() != "kind" {
 		t.Errorf("%v", r)
 	}
 }

@@ -128,7 +128,7 @@ func (r *reader) pairs(n *yaml.Node, what string, f func(key, value *yaml.Node) 
 
 // unknownKey refuses a key and names the nearest one.
 func (r *reader) unknownKey(key *yaml.Node, what string, known []string) error {
-	err := fault.Refusef(fault.Invalid, code.UnknownKey, "%s:%d: %s has no key %q", r.file, key.Line, what, key.Value)
+	err := fault.Refusef(fault.Invalid, code.BadRecipe, "%s:%d: %s has no key %q", r.file, key.Line, what, key.Value)
 	return err.Near(nearest.Name(key.Value, slices.Values(known)))
 }
 

@@ -194,7 +194,7 @@ func ExplainStops(v output.View, r Instance) (rows []Explanation) {
 		rows = append(rows, Explanation{
 			What: "block", Name: BuildText(b.GetBuild()), Is: "no longer installed", State: "blocked",
 			Since:  output.Stamp(b.GetSetAt()),
-			Next:   "garrison block remove " + ident.Short(b.GetId()) + ", or another build",
+			Next:   "garrison unblock " + ident.Short(b.GetId()) + ", or another build",
 			Reason: BlockText(b),
 		})
 	}

@@ -291,7 +291,7 @@ func stepWords(s *intentv1.Step) (words, flag string) {
 func Restarts(u *intentv1.Upgrade) bool { return u.GetAgain() && u.GetImage() == nil }
 
 // purgeVerb is the command that deletes the versions which servers keep for a way back.
-const purgeVerb = "purge-undo"
+const purgeVerb = "undo --purge"
 
 // aheadVerb is what a rollout asks of servers that may not be changed yet.
 const aheadVerb = "fetch ahead"

@@ -260,7 +260,7 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout)
 	add("FETCHED AHEAD", FetchedAheadText(ro))
 	if n := r.GetUnused(); n > 0 {
 		add("NOT USED", fmt.Sprintf("%s may keep at most %s that were fetched ahead, for 30 days at most; to free it: "+
-			"garrison purge-undo --on SELECTOR", output.Plural(int(n), "server"), output.Size(r.GetUnusedBytes())))
+			"garrison undo --purge --on SELECTOR", output.Plural(int(n), "server"), output.Size(r.GetUnusedBytes())))
 	}
 	add("THEN", thenState(ro))
 	add("LEFT", LeftText(r, v.At))

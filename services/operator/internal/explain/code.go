@@ -21,15 +21,21 @@ func Command(env *cli.Env) *cobra.Command {
 	for _, e := range code.All() {
 		codes = append(codes, e.Code)
 	}
-	return &cobra.Command{
-		Use:   "explain [CODE | SERVER [AGENT]]",
+	var every bool
+	c := &cobra.Command{
+		Use:   "explain CODE | SERVER [AGENT] | --codes",
 		Short: "Explain an error code, or the state of a server or agent.",
 		Example: "  garrison explain NO_MATCH\n" +
 			"  garrison explain web-1 beacon\n" +
-			"  garrison explain            # every code",
+			"  garrison explain --codes",
 		Args: cli.AtMost("CODE or SERVER", "AGENT"), ValidArgs: codes,
 		RunE: func(c *cobra.Command, a []string) error {
-			if len(a) == 0 {
+			switch {
+			case every && len(a) > 0:
+				return cli.Usage("--codes lists every code, and excludes %s", a[0])
+			case !every && len(a) == 0:
+				return cli.Usage("CODE or SERVER is missing. Try: garrison server list")
+			case every:
 				return output.Show(env.Output, meaningListing, meaningList{meanings()}, meanings())
 			}
 			if e, ok := code.Lookup(a[0]); ok && len(a) == 1 {
@@ -38,13 +44,15 @@ func Command(env *cli.Env) *cobra.Command {
 				return output.ShowOne(env.Output, env.Output.View(), meaningListing, meaningOf(e))
 			}
 			if len(a) == 1 && isCodeLike(a[0]) {
-				return fault.Refusef(fault.NotFound, code.UnknownCode, "unknown code %s (%d searched)", a[0],
+				return fault.Refusef(fault.NotFound, code.NotFound, "unknown code %s (%d searched)", a[0],
 					len(codes)).
-					Near(nearest.Name(a[0], slices.Values(codes))).Try("garrison explain")
+					Near(nearest.Name(a[0], slices.Values(codes))).Try("garrison explain --codes")
 			}
 			return explainServer(c.Context(), env, a[0], a[1:])
 		},
 	}
+	c.Flags().BoolVar(&every, "codes", false, "list every code with its meaning")
+	return c
 }
 
 // isCodeLike reports whether a name is written like a code. Names of servers have no capitals.

@@ -144,7 +144,7 @@ func report(ctx context.Context, env *cli.Env, agent string, found []*externalv1
 	}
 	env.Say("%s: %d changed, %d as recorded, %d gone", agent, r.Changed, r.Confirmed, r.Gone)
 	if n := len(r.LeftOut); n > 0 {
-		return cli.Exit{Code: cli.ExitPartly, Err: fmt.Errorf("garrison: %s: %s not recorded", code.BadReport,
+		return cli.Exit{Code: cli.ExitPartly, Err: fmt.Errorf("garrison: %s: %s not recorded", code.Invalid,
 			output.Plural(n, "instance"))}
 	}
 	return nil

@@ -117,28 +117,3 @@ func checkUnused(ctx context.Context, env *cli.Env, reference string) error {
 	}
 	return nil
 }
-
-func promoteCommand(env *cli.Env) *cobra.Command {
-	q := &catalogv1.PromoteImageRequest{}
-	c := &cobra.Command{
-		Use:     "promote IMAGE --channel CHANNEL",
-		Example: "  garrison image promote beacon@1.1.0 --channel release",
-		Short:   "Add an active image to a channel, as its newest.",
-		Args:    cli.Exactly("IMAGE"),
-		PreRunE: cli.Prints(env, listing),
-		RunE: func(c *cobra.Command, a []string) error {
-			if q.Channel == "" {
-				return cli.Usage("--channel is missing. Try: garrison channel list")
-			}
-			q.Image = a[0]
-			r, err := cli.Call[*catalogv1.PromoteImageResponse](c.Context(), env, q)
-			if err != nil {
-				return err
-			}
-			return cli.Changed(env, listing, r.GetImage(), "image %s is the newest of channel %s",
-				imageName(r.GetImage()), q.Channel)
-		},
-	}
-	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "add it to this `CHANNEL`")
-	return c
-}

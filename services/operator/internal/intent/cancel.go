@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -26,40 +24,16 @@ import (
 // withdrawalPoll is the interval of polls until a withdrawal has reached every change.
 const withdrawalPoll = 200 * time.Millisecond
 
-// cancelFlags are the flags of garrison intent cancel.
-type cancelFlags struct {
-	work   work.Flags
-	reason string
+// CancelFlags are the flags with which an intent is withdrawn.
+type CancelFlags struct {
+	Work   work.Flags
+	Reason string
 }
 
-func cancelCommand(env *cli.Env) *cobra.Command {
-	var f cancelFlags
-	c := &cobra.Command{
-		Use:     "cancel INTENT",
-		Example: "  garrison intent cancel 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 -m \"wrong version\"",
-		Short:   "Withdraw an intent: cancel changes that have not begun, or are deferred; others finish.",
-		Args:    cli.OneIntent, PreRunE: cli.Prints(env, display.Records), SuggestFor: []string{"withdraw"},
-		RunE: func(c *cobra.Command, a []string) error { return cancel(c.Context(), env, f, a[0]) },
-	}
-	cli.NoteVar(c.Flags(), &f.reason)
-	c.Flags().BoolVar(&f.work.DryRun, "dry-run", false, "show the changes that have not begun; change nothing")
-	cli.TimeVar(c.Flags(), &f.work.Timeout, "timeout", time.Minute, 0,
-		"stop waiting after this `DURATION`, with exit code 7")
-	f.work.AddYes(c)
-	return c
-}
-
-// cancel shows the changes that have not begun, asks for confirmation, withdraws the intent, and waits until the
-// withdrawal has reached every change.
-func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
-	r, err := fleet.Intent(ctx, env, id, 0)
-	if err != nil {
-		return err
-	}
-	id = r.GetId() // the argument may be a prefix
-	if r.GetIntent().GetRollout() != nil {
-		return cli.Usage("%s is a rollout. Try: garrison rollout abort %s; or garrison rollout pause %s", id, id, id)
-	}
+// Cancel shows the changes of an intent that have not begun, asks for confirmation, withdraws the intent, and waits
+// until the withdrawal has reached every change.
+func Cancel(ctx context.Context, env *cli.Env, f CancelFlags, r display.Record) error {
+	id := r.GetId()
 	before, err := progressOf(ctx, env, r)
 	if err != nil {
 		return err
@@ -75,14 +49,14 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
 		env.Say("nothing to withdraw: every change has begun or ended")
 		return nil
-	case f.work.DryRun:
+	case f.Work.DryRun:
 		return output.ShowOne(env.Output, env.Output.View(), display.Records, r)
 	}
 	question := fmt.Sprintf("Withdraw what has not begun (%s)?", output.Plural(waiting, "change"))
-	if err := env.Confirm(ctx, f.work.Yes, question); err != nil {
+	if err := env.Confirm(ctx, f.Work.Yes, question); err != nil {
 		return err
 	}
-	q := &registryv1.WithdrawIntentRequest{IntentId: id, Reason: f.reason}
+	q := &registryv1.WithdrawIntentRequest{IntentId: id, Reason: f.Reason}
 	w, err := cli.Call[*registryv1.WithdrawIntentResponse](ctx, env, q)
 	if err != nil {
 		return err
@@ -91,8 +65,8 @@ func cancel(ctx context.Context, env *cli.Env, f cancelFlags, id string) error {
 }
 
 // awaitWithdrawal waits until no change of an intent waits to begin, and prints the cancelled and the running ones.
-func awaitWithdrawal(ctx context.Context, env *cli.Env, f cancelFlags, r display.Record, before uint32) error {
-	ctx, stop := context.WithTimeoutCause(ctx, f.work.Timeout, cli.ErrWaited)
+func awaitWithdrawal(ctx context.Context, env *cli.Env, f CancelFlags, r display.Record, before uint32) error {
+	ctx, stop := context.WithTimeoutCause(ctx, f.Work.Timeout, cli.ErrWaited)
 	defer stop()
 	for {
 		p, err := fleet.Progress(ctx, env, r.GetId(), watch.NamedEnds)

@@ -1,4 +1,4 @@
-// Package intent builds the commands of garrison intent: list, show and cancel.
+// Package intent builds the commands of garrison intent, list and show, and withdraws intents.
 package intent
 
 import (
@@ -19,8 +19,7 @@ import (
 
 // Commands returns the command intent with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	return cli.Group("intent", "Show and withdraw intents: requests and their outcomes.",
-		listCommand(env), showCommand(env), cancelCommand(env))
+	return cli.Group("intent", "Show intents: requests and their outcomes.", listCommand(env), showCommand(env))
 }
 
 func showCommand(env *cli.Env) *cobra.Command {

@@ -79,11 +79,27 @@ func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.L
 // outcomesWithin bounds how long a list waits for outcomes, and outcomesAtOnce is how many one request asks for.
 const outcomesWithin, outcomesAtOnce = 2 * time.Second, 100
 
-// outcomes returns what became of the changes of accepted intents, by id. A rollout has none; its page has it.
-func outcomes(ctx context.Context, env *cli.Env, all []display.Record) map[string]string {
+// rollouts returns the states of the rollouts among intents, by id; nothing for one that is no longer kept.
+func rollouts(ctx context.Context, env *cli.Env, all []display.Record) map[string]string {
 	out := map[string]string{}
+	if !slices.ContainsFunc(all, func(r display.Record) bool { return r.GetIntent().GetRollout() != nil }) {
+		return out
+	}
+	kept, err := cli.All[*registryv1.ListRolloutsResponse](ctx, env, &registryv1.ListRolloutsRequest{})
+	if err != nil {
+		return out // the list is of use without them
+	}
+	for _, r := range kept.GetRollouts() {
+		out[r.GetId()] = output.Word(r.GetState())
+	}
+	return out
+}
+
+// outcomes returns what became of the changes of accepted intents, and of rollouts, by id.
+func outcomes(ctx context.Context, env *cli.Env, all []display.Record) map[string]string {
 	asking, cancel := context.WithTimeout(ctx, outcomesWithin)
 	defer cancel()
+	out := rollouts(asking, env, all)
 	var ids []string
 	for _, r := range all {
 		if r.GetChanged() > 0 && !r.GetIntent().GetDryRun() && r.GetIntent().GetRollout() == nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -120,6 +122,11 @@ func chosen(ctx context.Context, env *cli.Env, named, matching []string) ([]stri
 	var out []string
 	for _, w := range r.GetWaiting() {
 		out = append(out, w.GetFingerprint())
+	}
+	if len(out) == 0 && !r.GetOpen() {
+		return nil, cli.Refuse(fault.Unavailable, &apiv1.Refusal{
+			Code: code.LobbyClosed, Message: "the lobby is closed, so no machine waits", Try: "garrisond --lobby",
+		})
 	}
 	if len(out) == 0 {
 		return nil, nil

@@ -17,10 +17,11 @@ const indent = 4
 // leastCut is the width to which a cell is cut at most, so that something of it can be read.
 const leastCut = 8
 
-// The titles of columns that are of no use in part: those with commands, which are left out at last, and others.
+// The titles of columns that are of no use in part: those with commands that come next, which are left out at last, and
+// others.
 var (
-	commands = []string{"NEXT", "CURE", "TRY"}
-	whole    = append([]string{"ID", "TIME", "SINCE", "CAUSE"}, commands...)
+	commands = []string{"NEXT", "TRY"}
+	whole    = append([]string{"ID", "TIME", "SINCE", "CAUSE", "CURE"}, commands...)
 )
 
 // cutTo returns the columns of a list as they fit into a width with one line for a row. Columns that say nothing in all

@@ -49,6 +49,8 @@ type Noun[T Record] struct {
 	On   func(name string) string                      // the selector of the servers that its metadata concerns
 	More func(context.Context, T) ([][2]string, error) // what show prints besides the fields; may be nil
 
+	Check func(ctx context.Context, was, now T) error // what else must hold of a record to be written; may be nil
+
 	Help    string                                // what the help of update says besides; may be ""
 	Updated func(ctx context.Context, was, now T) // prints what an update means; may be nil
 }
@@ -100,6 +102,9 @@ func (k Noun[T]) createCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := k.check(c.Context(), k.Blank(a[0]), t); err != nil {
+				return err
+			}
 			if t, _, err = cli.Put[T](c.Context(), env, wire.Create(t)); err != nil {
 				return err
 			}
@@ -128,6 +133,14 @@ func (k Noun[T]) edited(ctx context.Context, env *cli.Env, t T, said Edits[T], f
 	return t, nil
 }
 
+// check returns why a record must not be written, besides what the service refuses.
+func (k Noun[T]) check(ctx context.Context, was, now T) error {
+	if k.Check == nil {
+		return nil
+	}
+	return k.Check(ctx, was, now)
+}
+
 func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 	var said Edits[T]
 	var f cli.Values
@@ -151,6 +164,9 @@ func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 			if proto.Equal(found, now) {
 				env.Say("nothing to do")
 				return nil
+			}
+			if err := k.check(c.Context(), found, now); err != nil {
+				return err
 			}
 			basedOn(now, revision)
 			now, outdated, err := cli.Put[T](c.Context(), env, wire.Change(now))

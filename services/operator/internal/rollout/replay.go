@@ -13,32 +13,24 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
-func replayCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "replay ROLLOUT", Example: "  garrison rollout replay 1a2b3c4d",
-		Short: "Make every decision about a rollout again from the ledger, and compare.",
-		Long: `Make every recorded decision about a rollout again, from the facts of the ledger before it, and compare.
-
-Exits with 3 when a decision comes out differently.`,
-		Args: cli.Exactly("ROLLOUT"), PreRunE: cli.Prints(env, display.RolloutReplay),
-		RunE: func(c *cobra.Command, a []string) error {
-			r, err := replayed(c.Context(), env, a[0])
-			if err != nil {
-				return err
-			}
-			if err := output.Show(env.Output, display.RolloutReplay, r, r.GetDecisions()); err != nil {
-				return err
-			}
-			env.Say("%d of %s came out the same", r.GetSame(), output.Plural(int(r.GetRecorded()), "decision"))
-			if left := int(r.GetRecorded()) - len(r.GetDecisions()); left > 0 {
-				env.Say("%s the same and not listed", output.Plural(left, "more decision"))
-			}
-			if r.GetSame() != r.GetRecorded() {
-				return cli.Ended(cli.ExitDifferent)
-			}
-			return nil
-		},
+// showReplay makes every recorded decision about a rollout again, from the facts of the ledger before it, and prints
+// the comparison. It ends with exit code 3 when a decision comes out differently.
+func showReplay(ctx context.Context, env *cli.Env, rollout string) error {
+	r, err := replayed(ctx, env, rollout)
+	if err != nil {
+		return err
 	}
+	if err := output.Show(env.Output, display.RolloutReplay, r, r.GetDecisions()); err != nil {
+		return err
+	}
+	env.Say("%d of %s came out the same", r.GetSame(), output.Plural(int(r.GetRecorded()), "decision"))
+	if left := int(r.GetRecorded()) - len(r.GetDecisions()); left > 0 {
+		env.Say("%s the same and not listed", output.Plural(left, "more decision"))
+	}
+	if r.GetSame() != r.GetRecorded() {
+		return cli.Ended(cli.ExitDifferent)
+	}
+	return nil
 }
 
 // sayReading is how often it is printed how far the ledger is read.

@@ -23,8 +23,7 @@ import (
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("rollout", "Change servers in waves that stop by themselves and can be undone.",
 		planCommand(env), startCommand(env), listCommand(env), showCommand(env),
-		pauseCommand(env), resumeCommand(env), approveCommand(env), rejectCommand(env), abortCommand(env),
-		replayCommand(env))
+		pauseCommand(env), resumeCommand(env), approveCommand(env), rejectCommand(env), abortCommand(env))
 }
 
 func listCommand(env *cli.Env) *cobra.Command {
@@ -53,10 +52,12 @@ func listCommand(env *cli.Env) *cobra.Command {
 
 func showCommand(env *cli.Env) *cobra.Command {
 	var t targets
+	var replay bool
 	c := &cobra.Command{
 		Use: "show ROLLOUT",
 		Example: "  garrison rollout show 1a2b3c4d\n" +
-			"  garrison rollout show 1a2b3c4d --servers --state broken",
+			"  garrison rollout show 1a2b3c4d --servers --state broken\n" +
+			"  garrison rollout show 1a2b3c4d --replay",
 		Short: "Show a rollout: its waves, what it waits for, and why servers are not as they should be.",
 		Args:  cli.Exactly("ROLLOUT"),
 		RunE: func(c *cobra.Command, a []string) error {
@@ -67,6 +68,9 @@ func showCommand(env *cli.Env) *cobra.Command {
 				if c.Flags().Changed(name) {
 					return cli.Usage("--%s requires --servers", name)
 				}
+			}
+			if replay {
+				return showReplay(c.Context(), env, a[0])
 			}
 			if err := cli.Prints(env, display.Rollouts)(c, a); err != nil {
 				return err
@@ -80,6 +84,9 @@ func showCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	t.add(c)
+	c.Flags().BoolVar(&replay, "replay", false, "make every decision about it again from the ledger, and compare; "+
+		"exit with 3 when one comes out differently")
+	c.MarkFlagsMutuallyExclusive("replay", "servers")
 	return c
 }
 

@@ -174,13 +174,13 @@ func propose(
 	return d.follow(ctx, env, id)
 }
 
-// preview lists every server of the plan of a rollout, and returns the exit code for differences.
+// preview lists every server of the plan of a rollout.
 func preview(ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest) error {
 	if d.asFew(env) {
 		if _, err := said(ctx, env, d, cli.PageFlags{Limit: 1}, q); err != nil {
 			return err
 		}
-		return cli.FirstError(d.wide.List(env), cli.Ended(cli.ExitDifferent))
+		return d.wide.List(env)
 	}
 	if err := cli.Prints(env, display.RolloutTargets)(nil, nil); err != nil {
 		return err
@@ -189,10 +189,7 @@ func preview(ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRollo
 	if err != nil {
 		return err
 	}
-	if err := output.Show(env.Output, display.RolloutTargets, p, p.GetTargets()); err != nil {
-		return err
-	}
-	return cli.Ended(cli.ExitDifferent)
+	return output.Show(env.Output, display.RolloutTargets, p, p.GetTargets())
 }
 
 // said returns the plan of a rollout with some of its servers, and prints what it does. A plan that is refused is an

@@ -319,7 +319,7 @@ func (w *watcher) halted(ctx context.Context, r *rolloutv1.Rollout) {
 		w.env.Say("to take back %s: garrison undo %s", rest, id)
 	}
 	if block := w.blocked(ctx); block != "" {
-		w.env.Say("what it brings was blocked; before it can go on: garrison block remove %s -m WHY", block)
+		w.env.Say("what it brings was blocked; before it can go on: garrison unblock %s -m WHY", block)
 	}
 	w.env.Say("to %s: garrison rollout resume %s", goesOn, id)
 }

@@ -226,7 +226,7 @@ func readReceipt(env *cli.Env, file string) (ssh.Outcome, error) {
 	o, err := ssh.ParseOutcome(data)
 	if err != nil {
 		return nil, cli.Refuse(fault.Invalid, &apiv1.Refusal{
-			Code:    code.BadCleanUp,
+			Code:    code.Invalid,
 			Message: "not a receipt: " + err.Error(),
 			Try:     "executor uninstall --tombstone FILE -o json, on the machine",
 		})

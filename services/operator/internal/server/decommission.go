@@ -70,7 +70,6 @@ func decommissionMany(ctx context.Context, env *cli.Env, w work.Flags, ask *inte
 		Asks: []*registryv1.PlanIntentRequest{{Intent: &intentv1.Intent{
 			Ask: &intentv1.Intent_Decommission{Decommission: ask},
 		}}},
-		Differs: true,
 	})
 }
 

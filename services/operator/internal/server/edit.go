@@ -157,6 +157,10 @@ func changeOf(server string, words []string) (*registryv1.ChangeServerRequest, e
 		if !ok || k == "" {
 			return nil, cli.Usage("%q is not LABEL=VALUE or LABEL-. Try: garrison server label %s rack=a", w, server)
 		}
+		if had, ok := q.SetLabels[k]; ok && had != v {
+			return nil, cli.Usage("label %s has two values, %q and %q. Try: garrison server label %s %s", k, had, v,
+				server, w)
+		}
 		q.SetLabels[k] = v
 	}
 	return q, nil

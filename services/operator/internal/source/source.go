@@ -118,6 +118,6 @@ func find(ctx context.Context, env *cli.Env, name string) (source, error) {
 			}
 		}
 	}
-	return nil, fault.Refusef(fault.NotFound, code.UnknownSource, "no source %.80q (%d searched)", name,
+	return nil, fault.Refusef(fault.NotFound, code.NotFound, "no source %.80q (%d searched)", name,
 		len(all.GetSources())).Near(nearest.Name(name, names)).Try("garrison source list")
 }

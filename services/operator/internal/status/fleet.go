@@ -184,8 +184,8 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(f.Instances.State["drifted"], "instance drifted", "instances drifted", "garrison check")
 	add(int(a.defaults.GetCounts().GetTotal()), "server waits for a default", "servers wait for a default",
 		"garrison env default list")
-	add(len(a.stale.GetInstances()), "external instance is in no recent report",
-		"external instances are in no recent report", "garrison instance list --stale")
+	add(len(a.stale.GetInstances()), "external instance has no recent report",
+		"external instances have no recent report", "garrison instance list --stale")
 	names := braked(a.environments.GetEnvironments())
 	if len(names) > 0 {
 		add(len(names), "environment heals no drift: "+names[0],
@@ -201,7 +201,7 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	approve, resume := a.needing(rollout.NeedsApprove), a.needing(rollout.NeedsResume)
 	add(len(approve), "rollout waits for an approval", "rollouts wait for an approval",
 		oneOr(approve, "garrison rollout approve ", "garrison rollout list --state running"))
-	add(len(resume), "rollout stopped after a wave, as it was asked to", "rollouts stopped after a wave, as asked",
+	add(len(resume), "rollout stopped after a wave", "rollouts stopped after a wave",
 		oneOr(resume, "garrison rollout resume ", "garrison rollout list --state running"))
 	stuck := a.immovableRollouts()
 	add(len(stuck), "rollout waits for a keep budget that lets no server change",

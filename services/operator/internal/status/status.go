@@ -83,7 +83,9 @@ func (f Fleet) text(wide bool) string {
 			fmt.Fprintf(&b, "  … and %d more: garrison rollout list --state running,paused\n", more)
 		}
 	}
-	line("holds", f.Holds)
+	if f.Holds > 0 {
+		line("holds", f.Holds)
+	}
 	f.printVersions(&b, wide)
 	printPoints(&b, "ENDS BY ITSELF", f.Waiting)
 	printPoints(&b, "NEEDS A PERSON", f.Attention)

@@ -85,7 +85,6 @@ func TestTheScreenShowsCountsAndWhatNeedsAPerson(t *testing.T) {
 	want := `servers        22  13 online, 4 late, 2 offline; 3 invited; 1 quarantined
 instances      13  9 converged, 2 offline, 1 drifted, 1 failed; 10 good, 2 unknown, 1 bad
 tasks           5  1 running, 4 queued
-holds           0
 
 AGENT          VERSION  INSTANCES
 beacon         1.2.0    9
@@ -103,8 +102,7 @@ NEEDS A PERSON
      1  instance is not healthy: garrison instance list --health bad
      1  instance drifted: garrison check
     40  servers wait for a default: garrison env default list
-     3  external instances are in no recent report
-        garrison instance list --stale
+     3  external instances have no recent report: garrison instance list --stale
      1  environment heals no drift: prod: garrison env show prod
      1  environment has a keep budget that lets no server change: test
         garrison env show test
@@ -164,7 +162,7 @@ func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 	})
 	want := []AttentionPoint{
 		{1, "rollout waits for an approval", "garrison rollout approve r-1"},
-		{2, "rollouts stopped after a wave, as asked", "garrison rollout list --state running"},
+		{2, "rollouts stopped after a wave", "garrison rollout list --state running"},
 		{1, "rollout waits for a keep budget that lets no server change", "garrison rollout show r-4"},
 		{1, "rollout is paused", "garrison rollout list --state paused"},
 	}
@@ -181,7 +179,7 @@ func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {
 	f := fleetOf(answers{servers: &registryv1.CountServersResponse{Counts: counted(
 		group(2, "alive", "online", "enrolled", ""),
 	)}})
-	want := "servers         2  2 online\ninstances       0\nholds           0\n\nNothing needs a person.\n"
+	want := "servers         2  2 online\ninstances       0\n\nNothing needs a person.\n"
 	if d := cmp.Diff(want, f.text(false)); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}

@@ -71,7 +71,7 @@ func overtaken(ctx context.Context, c *client.Client, t display.Task, first clie
 	if !instance.Overtaken(first.Body, i.GetId(), i.GetGeneration()) {
 		return nil
 	}
-	return fault.Refusef(fault.NotFound, code.UnknownTask,
+	return fault.Refusef(fault.NotFound, code.NotFound,
 		"the assignment of task %s is void: another decision about %s on its server was recorded before it",
 		t.GetId(), t.GetAgent()).Try("garrison events --id " + t.GetId())
 }

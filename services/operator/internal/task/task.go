@@ -1,10 +1,11 @@
-// Package task builds the commands of garrison task: list, show and cancel.
+// Package task builds the commands of garrison task, list and show, and cancels tasks.
 //
 // A task that the dispatcher no longer keeps is read from the ledger by its whole id.
 package task
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -22,9 +23,7 @@ import (
 
 // Commands returns the command task with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	return cli.Group("task", "Show and cancel tasks: changes of one agent on one "+
-		"server.", listCommand(env), showCommand(env),
-		cancelCommand(env))
+	return cli.Group("task", "Show tasks: changes of one agent on one server.", listCommand(env), showCommand(env))
 }
 
 func showCommand(env *cli.Env) *cobra.Command {
@@ -64,24 +63,13 @@ func refText(r *imagev1.Ref) string {
 	return fmt.Sprintf("%s sha256:%.6x", r.GetId(), r.GetDigest())
 }
 
-func cancelCommand(env *cli.Env) *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use:     "cancel TASK",
-		Example: "  garrison task cancel 65d947de -m \"too early\"",
-		Short:   "Cancel a task that is not assigned yet.",
-		Args:    cli.Exactly("TASK"),
-		PreRunE: cli.Prints(env, display.Tasks),
-		RunE: func(c *cobra.Command, a []string) error {
-			r, err := cli.Call[*dispatcherv1.CancelTaskResponse](c.Context(), env,
-				&dispatcherv1.CancelTaskRequest{Task: a[0], Reason: reason})
-			if err != nil {
-				return err
-			}
-			env.Say("task %s cancelled", ident.Short(r.GetTask().GetId()))
-			return show(c.Context(), env, nil, []display.Task{r.GetTask()})
-		},
+// Cancel cancels a task that is not assigned yet.
+func Cancel(ctx context.Context, env *cli.Env, id, reason string) error {
+	r, err := cli.Call[*dispatcherv1.CancelTaskResponse](ctx, env,
+		&dispatcherv1.CancelTaskRequest{Task: id, Reason: reason})
+	if err != nil {
+		return err
 	}
-	cli.NoteVar(c.Flags(), &reason)
-	return c
+	env.Say("task %s cancelled", ident.Short(r.GetTask().GetId()))
+	return show(ctx, env, nil, []display.Task{r.GetTask()})
 }

@@ -80,7 +80,7 @@ func (f *followed) read(ctx context.Context, env *cli.Env, word string) error {
 		t, err := fleet.Task(ctx, env, word)
 		if fault.Is(err, fault.NotFound) {
 			return cli.Refuse(fault.NotFound, &apiv1.Refusal{
-				Code: code.UnknownTask, Try: "garrison intent list", Message: fmt.Sprintf(
+				Code: code.NotFound, Try: "garrison intent list", Message: fmt.Sprintf(
 					"no rollout, intent or task has an id that begins with %q (the latest of each are known)", word),
 			})
 		}

@@ -20,7 +20,6 @@ type Proposal struct {
 	Verb     string // the verb in the intent's subject
 	Question string // the question to confirm; empty asks nothing
 	Asks     []*registryv1.PlanIntentRequest
-	Differs  bool // with --dry-run, exit with 3 when a server would change
 
 	// Wide carries out the change when it reaches more servers than a handful, unless --at-once; nil: as any other.
 	Wide func(context.Context, *Planned) error
@@ -67,7 +66,7 @@ func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 	return do(ctx, env, w, p.Verb, shown)
 }
 
-// preview shows what would be done, with exit code 3 when an agent would change.
+// preview shows what would be done.
 func (p Proposal) preview(ctx context.Context, env *cli.Env, w Flags) error {
 	if err := cli.Prints(env, display.Plan)(nil, nil); err != nil {
 		return err
@@ -80,10 +79,7 @@ func (p Proposal) preview(ctx context.Context, env *cli.Env, w Flags) error {
 		return p.Wide(ctx, shown)
 	}
 	shown.say(env)
-	if err := cli.FirstError(shown.List(env), shown.outcome()); err != nil || !p.Differs || shown.changed() == 0 {
-		return err
-	}
-	return cli.Ended(cli.ExitDifferent)
+	return cli.FirstError(shown.List(env), shown.outcome())
 }
 
 // wide reports whether a plan reaches more servers than a handful.

@@ -190,7 +190,7 @@ func askText(i *intentv1.Intent, agent string) string {
 	verb := string(ask.Name())
 	switch {
 	case i.GetRefresh().GetPurgeKept():
-		verb = "purge-undo"
+		verb = "undo --purge"
 	case display.Restarts(i.GetUpgrade()):
 		verb = "restart"
 	}

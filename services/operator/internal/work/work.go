@@ -28,12 +28,11 @@ import (
 )
 
 // Publish publishes an intent that needs no plan, prints the decision, and watches until the end. A dry run publishes
-// nothing: it shows the plan, with exit code 3 when an agent would change.
+// nothing: it shows the plan.
 func Publish(ctx context.Context, env *cli.Env, w Flags, o watch.Order) error {
 	if w.DryRun {
 		return Propose(ctx, env, w, Proposal{
 			Verb: o.Verb, Asks: []*registryv1.PlanIntentRequest{{Intent: o.Intent}},
-			Differs: o.Intent.GetRefresh() == nil,
 		})
 	}
 	if err := printsWork(env, w); err != nil {

@@ -199,7 +199,7 @@ func (x External) Difference() *registryv1.Difference {
 	case x.Missing:
 		d.Cause, d.Wanted, d.Observed = code.StaleReport, x.Wanted, "never reported"
 		d.Reason = fmt.Sprintf("%s: it is wanted, and no report lists it", f.GetName())
-		d.Cure = fmt.Sprintf("garrison agent want %s --unset --name %s, unless it should be there", x.Instance.Agent,
+		d.Cure = fmt.Sprintf("garrison agent update %s --want %s=, unless it should be there", x.Instance.Agent,
 			f.GetName())
 	case x.Stale:
 		d.Cause, d.Wanted = code.StaleReport, fmt.Sprintf("reported within %v", x.Within)

@@ -56,11 +56,11 @@ func TestABlockedBuildIsNoCure(t *testing.T) {
 		t.Fatalf("%v; want one to cure by up", rows)
 	}
 	at.Blocked = func(*instancev1.Instance) *apiv1.Refusal {
-		return &apiv1.Refusal{Message: "ann blocked web 1.0.0: it leaks", Try: "garrison block remove b1 -m WHY"}
+		return &apiv1.Refusal{Message: "ann blocked web 1.0.0: it leaks", Try: "garrison unblock b1 -m WHY"}
 	}
 	rows, _ := Of(at, all)
 	if d := rows[0]; d.GetRemedy() != registryv1.Remedy_REMEDY_PERSON || strings.Contains(d.GetCure(), "web@1.0.0") ||
-		!strings.Contains(d.GetCure(), "garrison block remove b1") || !strings.Contains(d.GetReason(), "it leaks") {
+		!strings.Contains(d.GetCure(), "garrison unblock b1") || !strings.Contains(d.GetReason(), "it leaks") {
 		t.Errorf("%v", d)
 	}
 }

@@ -55,10 +55,10 @@ func CheckAgent(a *agentv1.Agent) *apiv1.Refusal {
 			a.Reporter)
 	case within != nil && (within.CheckValid() != nil || within.AsDuration() < shortestWithin ||
 		within.AsDuration() > longestWithin):
-		return refuse(code.BadDuration, "agent %q: a report counts from %v to %v", a.Name, shortestWithin,
+		return refuse(code.Invalid, "agent %q: a report counts from %v to %v", a.Name, shortestWithin,
 			longestWithin)
 	case len(a.Dependencies) > 0:
-		return refuse(code.BadDependency, "agent %q of kind external is not installed, and depends on nothing", a.Name)
+		return refuse(code.Invalid, "agent %q of kind external is not installed, and depends on nothing", a.Name)
 	}
 	return checkWanted(a)
 }
@@ -141,16 +141,16 @@ func OfMany(key string) bool { return key == wantedOfAll || strings.HasPrefix(ke
 // and an instance may come later.
 func checkWanted(a *agentv1.Agent) *apiv1.Refusal {
 	if len(a.Wanted) > maxWanted {
-		return refuse(code.BadWanted, "agent %q wants %d versions; %d are the most", a.Name, len(a.Wanted), maxWanted)
+		return refuse(code.Invalid, "agent %q wants %d versions; %d are the most", a.Name, len(a.Wanted), maxWanted)
 	}
 	for key, version := range a.Wanted {
 		environment, in := strings.CutPrefix(key, wantedIn)
 		if in && ident.CheckName("environment", environment) != nil || !in && !isName.MatchString(key) {
-			return refuse(code.BadWanted, "agent %q wants a version of %.80q: want all, env=NAME, or the name of an "+
+			return refuse(code.Invalid, "agent %q wants a version of %.80q: want all, env=NAME, or the name of an "+
 				"instance", a.Name, key)
 		}
 		if version == "" || len(version) > maxVersion || !printable(version) {
-			return refuse(code.BadWanted, "agent %q: the version that it wants of %s must be printable and have 1 to "+
+			return refuse(code.Invalid, "agent %q: the version that it wants of %s must be printable and have 1 to "+
 				"%d bytes", a.Name, key, maxVersion)
 		}
 	}

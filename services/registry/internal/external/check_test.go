@@ -18,7 +18,7 @@ func TestAWantedVersionNamesWhatItIsOf(t *testing.T) {
 		{"": "1"}, {"env=": "1"}, {"env=NO": "1"}, {"a b": "1"}, {"all": ""}, {"all": "a\nb"}, many,
 	} {
 		a := &agentv1.Agent{Kind: agentv1.Kind_KIND_EXTERNAL, Reporter: "lister", Wanted: wanted}
-		if have := CheckAgent(a).GetCode(); have != code.BadWanted {
+		if have := CheckAgent(a).GetCode(); have != code.Invalid {
 			t.Errorf("%d versions, %.40v: %q", len(wanted), wanted, have)
 		}
 	}

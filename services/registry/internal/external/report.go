@@ -154,5 +154,5 @@ func same(a, b *externalv1.Found) bool {
 }
 
 func bad(problem string) *apiv1.Refusal {
-	return &apiv1.Refusal{Code: code.BadReport, Message: problem}
+	return &apiv1.Refusal{Code: code.Invalid, Message: problem}
 }

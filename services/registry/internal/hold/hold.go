@@ -162,7 +162,7 @@ func Named(r Reader, reference string) (*holdv1.Hold, *apiv1.Refusal) {
 	case len(found) > 1:
 		message = fmt.Sprintf("%d holds have an id that starts with %q", len(found), reference)
 	}
-	return nil, &apiv1.Refusal{Code: code.NotHeld, Message: message, Try: "garrison hold list -o wide"}
+	return nil, &apiv1.Refusal{Code: code.NotFound, Message: message, Try: "garrison hold list -o wide"}
 }
 
 // Ended returns the holds of an agent that end when it is released on the servers of a selector: those all of whose
@@ -198,7 +198,7 @@ func Ended(r Reader, agent string, on *intentv1.Selector, at time.Time) ([]*hold
 	}
 	if len(out) == 0 {
 		return nil, &apiv1.Refusal{
-			Code: code.NotHeld, Message: fmt.Sprintf("no hold of agent %q is about these servers (%d searched)", agent,
+			Code: code.NotFound, Message: fmt.Sprintf("no hold of agent %q is about these servers (%d searched)", agent,
 				len(found.Servers)),
 			Try: "garrison hold list " + agent,
 		}

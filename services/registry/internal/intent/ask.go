@@ -207,7 +207,7 @@ func malformed(a Ask) *apiv1.Refusal {
 	}
 	for _, text := range []string{a.Intent.Note, a.Intent.GetRollout().GetTitle()} {
 		if len(text) > MaxNote || strings.ContainsFunc(text, unprintable) {
-			return &apiv1.Refusal{Code: code.BadText, Message: fmt.Sprintf(
+			return &apiv1.Refusal{Code: code.Invalid, Message: fmt.Sprintf(
 				"a note and a title must be printable and have %d bytes at most", MaxNote)}
 		}
 	}

@@ -93,6 +93,6 @@ func BlockedOn(r Reader, s *serverv1.Server) func(*instancev1.Instance) *apiv1.R
 func Blocked(b *blockv1.Block) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code: code.Blocked, Message: fmt.Sprintf("%s blocked %s: %s", b.SetBy, block.Words(b.Build), b.Reason),
-		Try: "garrison block remove " + ident.Short(b.Id) + " -m WHY",
+		Try: "garrison unblock " + ident.Short(b.Id) + " -m WHY",
 	}
 }

@@ -147,7 +147,7 @@ func checkOrigins(all map[string]string) *apiv1.Refusal {
 		hidden := strings.ContainsFunc(o, func(r rune) bool { return !unicode.IsPrint(r) })
 		if hidden || len(o) > maxOrigin {
 			return &apiv1.Refusal{
-				Code: code.BadText,
+				Code: code.Invalid,
 				Message: fmt.Sprintf("the origin %.40q of the instance on server %s is not printable, or has more "+
 					"than %d bytes", o, server, maxOrigin),
 				Try: "an origin such as triton:UUID",

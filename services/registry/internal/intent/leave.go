@@ -53,7 +53,7 @@ func refresh(o *outcome, q *intentv1.Refresh) *apiv1.Refusal {
 	})
 	if n := o.changed(); refusal == nil && n > namedRefreshed {
 		return &apiv1.Refusal{
-			Code:    code.TooManyServers,
+			Code:    code.TooMany,
 			Message: fmt.Sprintf("%d servers are selected; one refresh is for %d at most", n, namedRefreshed),
 			Try:     "a part after the other, such as --on env=NAME or --on LABEL=VALUE",
 		}

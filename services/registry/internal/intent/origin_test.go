@@ -28,7 +28,7 @@ func TestAnInstallKeepsTheOriginsOfItsInstances(t *testing.T) {
 		i.Ask = &intentv1.Intent_Install{Install: &intentv1.Install{
 			Agent: "web", On: &intentv1.Selector{All: true}, Origins: map[string]string{"s": bad},
 		}}
-		if d := w.decide("install", i); d.Refusal.GetCode() != code.BadText {
+		if d := w.decide("install", i); d.Refusal.GetCode() != code.Invalid {
 			t.Errorf("%q: %v", bad, d.Refusal)
 		}
 	}

@@ -129,7 +129,7 @@ func refusals() map[string]*intentv1.Intent {
 		"install MALFORMED by a false source": with(install("base", one()), func(in *intentv1.Intent) {
 			in.Source = &intentv1.Source{Environment: "prod", Revision: 1}
 		}),
-		"install BAD_TEXT": with(install("base", one()), func(in *intentv1.Intent) { in.Note = "two\nlines" }),
+		"install INVALID": with(install("base", one()), func(in *intentv1.Intent) { in.Note = "two\nlines" }),
 	}
 }
 

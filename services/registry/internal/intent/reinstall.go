@@ -57,7 +57,7 @@ func unwantAll(o *outcome, instances []*instancev1.Instance) {
 
 func tooManyInstances(s *serverv1.Server, n int) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code:    code.TooManyInstances,
+		Code:    code.TooMany,
 		Message: fmt.Sprintf("server %q has %d instances, too many to end in one batch", s.Name, n),
 	}
 }

@@ -24,7 +24,7 @@ func undo(o *outcome, q *intentv1.Undo) *apiv1.Refusal {
 	past := o.ask.Undone
 	if past == nil {
 		return &apiv1.Refusal{
-			Code: code.UnknownIntent, Message: fmt.Sprintf("no intent %q is in the ledger", q.GetIntentId()),
+			Code: code.NotFound, Message: fmt.Sprintf("no intent %q is in the ledger", q.GetIntentId()),
 			Try: "garrison events --noun intent --limit 20",
 		}
 	}

@@ -154,7 +154,7 @@ func TestAnImpossibleUndoIsRefused(t *testing.T) {
 	if d := w.undo(id); d.Refusal.GetCode() != "NO_MATCH" {
 		t.Errorf("the image before is deleted: %v", d.Refusal)
 	}
-	if d := w.undo("nothing"); d.Refusal.GetCode() != "UNKNOWN_INTENT" {
+	if d := w.undo("nothing"); d.Refusal.GetCode() != "NOT_FOUND" {
 		t.Errorf("an unknown one: %v", d.Refusal)
 	}
 	refresh := w.did(t, "refresh",

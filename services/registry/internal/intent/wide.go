@@ -89,7 +89,7 @@ func inParts(in *intentv1.Intent, servers int) *apiv1.Refusal {
 	var on *intentv1.Selector
 	switch {
 	case in.GetRefresh().GetPurgeKept():
-		what, command, on = "delete what %d servers keep for a way back", "garrison purge-undo", in.GetRefresh().On
+		what, command, on = "delete what %d servers keep for a way back", "garrison undo --purge", in.GetRefresh().On
 	case in.GetDecommission() != nil:
 		what, command, on = "retire %d servers", "garrison server decommission", in.GetDecommission().On
 	default:

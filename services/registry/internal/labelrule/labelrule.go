@@ -64,7 +64,7 @@ func Check(r selector.Reader, rules Rules, next *labelrulev1.LabelRule) *apiv1.R
 		return bad("all rules together would give %d labels; %d are the most", len(labels), MaxLabels)
 	}
 	if refusal := selector.CheckConditions(r, next.When, fields...); refusal != nil {
-		refusal.Code = code.BadLabelRule
+		refusal.Code = code.Invalid
 		return refusal
 	}
 	return nil
@@ -72,7 +72,7 @@ func Check(r selector.Reader, rules Rules, next *labelrulev1.LabelRule) *apiv1.R
 
 func bad(format string, args ...any) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: code.BadLabelRule, Message: fmt.Sprintf(format, args...),
+		Code: code.Invalid, Message: fmt.Sprintf(format, args...),
 		Try: "garrison label-rule set NAME --when os=linux --label LABEL=VALUE",
 	}
 }

@@ -101,7 +101,7 @@ func TestARuleDependsOnNoLabelAndNotOnPresence(t *testing.T) {
 		"no value":     rule("a", "x=1", is("os")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if refusal := labelrule.Check(view.New(), rules(), r); refusal.GetCode() != "BAD_LABEL_RULE" {
+			if refusal := labelrule.Check(view.New(), rules(), r); refusal.GetCode() != "INVALID" {
 				t.Errorf("refusal %v", refusal)
 			}
 		})

@@ -200,7 +200,7 @@ func TestARolloutThatCannotBeginOrEndAsAskedIsRefused(t *testing.T) {
 		"too many changes": {func(q *intentv1.Rollout) {
 			q.Then = make([]*rolloutv1.Standing, 9)
 		}, code.Malformed, "8 are the most"},
-		"an undo of nothing": {undo, code.UnknownRollout, `"x"`},
+		"an undo of nothing": {undo, code.NotFound, `"x"`},
 		"an undo at a time": {func(q *intentv1.Rollout) {
 			undo(q)
 			at(2000)(q)

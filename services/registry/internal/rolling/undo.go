@@ -27,7 +27,7 @@ import (
 // UnknownRollout refuses a rollout that the view does not keep.
 func UnknownRollout(id string) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: code.UnknownRollout, Component: ledger.Registry, Try: "garrison rollout list",
+		Code: code.NotFound, Component: ledger.Registry, Try: "garrison rollout list",
 		Message: fmt.Sprintf("no rollout %q, or it ended too long ago to be kept", id),
 	}
 }

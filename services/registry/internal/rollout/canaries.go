@@ -125,6 +125,6 @@ func tooManyCanaries(n uint32, servers int) error {
 	if servers == 1 {
 		can = "1 server can be a canary"
 	}
-	return fault.Refusef(fault.Invalid, code.CanariesExceedWave, "%d canaries were asked for, but only %s", n, can).
+	return fault.Refusef(fault.Invalid, code.BadStrategy, "%d canaries were asked for, but only %s", n, can).
 		Try(fmt.Sprintf("--canaries %d, or a selector that matches more servers", servers))
 }

@@ -207,8 +207,8 @@ func TestABadStrategyIsRefused(t *testing.T) {
 		strategy *rolloutv1.Strategy
 		code     string
 	}{
-		"more canaries than servers":  {stages(canaries(11)), code.CanariesExceedWave},
-		"more canaries than are left": {stages(percent(100), canaries(1)), code.CanariesExceedWave},
+		"more canaries than servers":  {stages(canaries(11)), code.BadStrategy},
+		"more canaries than are left": {stages(percent(100), canaries(1)), code.BadStrategy},
 		"no canaries":                 {stages(canaries(0)), code.BadStrategy},
 		"no size":                     {stages(&rolloutv1.Stage{}), code.BadStrategy},
 		"no conditions":               {stages(&rolloutv1.Stage{Of: &rolloutv1.Group{}}), code.BadStrategy},

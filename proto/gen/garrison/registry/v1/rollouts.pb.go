@@ -904,7 +904,7 @@ type GetRolloutResponse struct {
 	// How many of its servers fetched ahead what the rollout no longer brings them, because it was aborted or
 	// undone, and may keep it.
 	Unused uint32 `protobuf:"varint,74,opt,name=unused,proto3" json:"unused,omitempty"`
-	// How many bytes of images that is, at most; garrison purge-undo frees them.
+	// How many bytes of images that is, at most; garrison undo --purge frees them.
 	UnusedBytes   uint64 `protobuf:"varint,75,opt,name=unused_bytes,json=unusedBytes,proto3" json:"unused_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -92,7 +92,7 @@ func TestAStandingBudgetMakesARolloutLongerAndItsOtherServersCount(t *testing.T)
 func TestAStrategyThatCannotBeMetIsRefused(t *testing.T) {
 	w := forecast.Virtual(10, 1)
 	_, err := forecast.Runs(nil, w, 3)
-	if r := fault.RefusalOf(err); r.GetCode() != code.CanariesExceedWave {
+	if r := fault.RefusalOf(err); r.GetCode() != code.BadStrategy {
 		t.Errorf("refused with %v", r)
 	}
 }

@@ -161,7 +161,7 @@ func (a *Desk) TokenExpiry(requested *durationpb.Duration) (*timestamppb.Timesta
 		valid = requested.AsDuration()
 	}
 	if valid <= 0 || valid > longestValidity {
-		return nil, request.Invalid(code.BadDuration,
+		return nil, request.Invalid(code.Invalid,
 			"a token valid for %v; want more than 0 and at most %v", valid, longestValidity)
 	}
 	return timestamppb.New(a.records.Now().Add(valid).UTC()), nil

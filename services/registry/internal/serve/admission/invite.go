@@ -81,7 +81,7 @@ func (m *invitations) record(ctx context.Context) error {
 // check checks each server, and that no two of a request exclude each other.
 func (m *invitations) check(q *registryv1.InviteServersRequest) error {
 	if n := len(q.Servers); n < 1 || n > InvitedAtOnce {
-		return request.Invalid(code.TooManyServers, "%d servers in one request; 1 to %d are possible", n, InvitedAtOnce)
+		return request.Invalid(code.TooMany, "%d servers in one request; 1 to %d are possible", n, InvitedAtOnce)
 	}
 	seen := map[string]bool{}
 	for _, one := range q.Servers {

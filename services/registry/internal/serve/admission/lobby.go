@@ -55,7 +55,7 @@ func (l *Lobby) Knock(
 ) (*registryv1.KnockResponse, error) {
 	k, err := readKnock(subject, q)
 	if err != nil {
-		return nil, fault.Refusef(fault.Invalid, code.BadKnock, "%v", err)
+		return nil, fault.Refusef(fault.Invalid, code.Invalid, "%v", err)
 	}
 	if l.Signer == nil {
 		return nil, fault.New(fault.Unavailable, "this registry has no signing keys")
@@ -224,7 +224,7 @@ func (l *Lobby) checkRequest(fingerprints []string) error {
 			Try("garrisond --lobby, or registry --lobby")
 	}
 	if n := len(fingerprints); n < 1 || n > decidedAtOnce {
-		return request.Invalid(code.TooManyServers, "%d machines are named; one request decides about 1 to %d", n,
+		return request.Invalid(code.TooMany, "%d machines are named; one request decides about 1 to %d", n,
 			decidedAtOnce)
 	}
 	seen := map[string]bool{}
@@ -244,7 +244,7 @@ func find(all []lobby.Waiting, reference string) (lobby.Waiting, error) {
 			return w, nil
 		}
 	}
-	return lobby.Waiting{}, fault.Refusef(fault.NotFound, code.NotWaiting,
+	return lobby.Waiting{}, fault.Refusef(fault.NotFound, code.NotFound,
 		"no machine in the lobby has the fingerprint %.60q (%d wait)", reference, len(all)).Try("garrison lobby list")
 }
 

@@ -84,7 +84,7 @@ func (a *Tokens) created(q *registryv1.CreateTokenRequest) (*tokenv1.Token, erro
 		return nil, request.BadName(err)
 	}
 	if q.Uses < 1 || q.Uses > maxUses {
-		return nil, request.Invalid(code.BadUses, "a token for %d servers; want 1 to %d", q.Uses, maxUses)
+		return nil, request.Invalid(code.Invalid, "a token for %d servers; want 1 to %d", q.Uses, maxUses)
 	}
 	ranges, err := addressRanges(q.FromAddresses)
 	if err != nil {
@@ -107,7 +107,7 @@ func (a *Tokens) created(q *registryv1.CreateTokenRequest) (*tokenv1.Token, erro
 // addressRanges returns prefixes in their shortest form; an address alone is a range of its own.
 func addressRanges(texts []string) (out []string, err error) {
 	if len(texts) > maxRanges {
-		return nil, request.Invalid(code.BadAddressRange, "%d address ranges; %d are the most", len(texts), maxRanges)
+		return nil, request.Invalid(code.Invalid, "%d address ranges; %d are the most", len(texts), maxRanges)
 	}
 	for _, text := range texts {
 		prefix, err := netip.ParsePrefix(text)
@@ -115,11 +115,11 @@ func addressRanges(texts []string) (out []string, err error) {
 			prefix, err = netip.PrefixFrom(a, a.BitLen()), nil
 		}
 		if err != nil {
-			return nil, request.Invalid(code.BadAddressRange,
+			return nil, request.Invalid(code.Invalid,
 				"address range %.60q; want a prefix such as 10.0.0.0/8", text)
 		}
 		if prefix.Masked() != prefix {
-			return nil, fault.Refusef(fault.Invalid, code.BadAddressRange,
+			return nil, fault.Refusef(fault.Invalid, code.Invalid,
 				"address range %s has bits beyond its length", prefix).Near(prefix.Masked().String())
 		}
 		out = append(out, prefix.String())
@@ -151,7 +151,7 @@ func (a *Tokens) Revoke(
 	ctx context.Context, c bus.Caller, q *registryv1.RevokeTokenRequest,
 ) (*registryv1.RevokeTokenResponse, error) {
 	if !request.Printable(q.Reason, request.MaxDescription) {
-		return nil, request.Invalid(code.BadText,
+		return nil, request.Invalid(code.Invalid,
 			"a reason must be printable and have %d bytes at most", request.MaxDescription)
 	}
 	r := a.admission.records

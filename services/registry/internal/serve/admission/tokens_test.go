@@ -37,15 +37,15 @@ func TestAWrongTokenIsNotCreated(t *testing.T) {
 		code   string
 	}{
 		"as it should be": {func(ask) {}, ""},
-		"no uses":         {func(q ask) { q.Uses = 0 }, code.BadUses},
-		"too many uses":   {func(q ask) { q.Uses = 100_001 }, code.BadUses},
+		"no uses":         {func(q ask) { q.Uses = 0 }, code.Invalid},
+		"too many uses":   {func(q ask) { q.Uses = 100_001 }, code.Invalid},
 		"no name":         {func(q ask) { q.Name = "" }, code.BadName},
 		"a dot":           {func(q ask) { q.Name = "a.b" }, code.BadName},
 		"an id":           {func(q ask) { q.Name = "01a1fc88-01b0-78a7-8be5-02349c182293" }, code.BadName},
-		"a label":         {func(q ask) { q.Labels = map[string]string{"a b": "1"} }, code.BadLabel},
-		"a range":         {func(q ask) { q.FromAddresses = []string{"10.0.0.1/8"} }, code.BadAddressRange},
-		"no range":        {func(q ask) { q.FromAddresses = []string{"rack-a"} }, code.BadAddressRange},
-		"too long":        {func(q ask) { q.ValidFor = durationpb.New(31 * 24 * time.Hour) }, code.BadDuration},
+		"a label":         {func(q ask) { q.Labels = map[string]string{"a b": "1"} }, code.Invalid},
+		"a range":         {func(q ask) { q.FromAddresses = []string{"10.0.0.1/8"} }, code.Invalid},
+		"no range":        {func(q ask) { q.FromAddresses = []string{"rack-a"} }, code.Invalid},
+		"too long":        {func(q ask) { q.ValidFor = durationpb.New(31 * 24 * time.Hour) }, code.Invalid},
 	} {
 		q := &registryv1.CreateTokenRequest{Name: "a", Uses: 1, FromAddresses: []string{"10.0.0.0/8"}}
 		c.change(q)

@@ -59,7 +59,7 @@ func (a *API) Open(
 	ctx context.Context, c bus.Caller, q *registryv1.OpenLogRequest,
 ) (*registryv1.OpenLogResponse, error) {
 	if q.Start.GetLines() > maxLogLines || q.Start.GetSince() != nil && !q.Start.Since.IsValid() {
-		return nil, request.Invalid(code.BadFilter,
+		return nil, request.Invalid(code.Invalid,
 			"a reading begins at %d lines before the end at most, and at a valid time", maxLogLines)
 	}
 	if _, ok := a.turns.Take(c.Actor); !ok {

@@ -53,7 +53,7 @@ func (p *Watch) Unconfirmed(within *durationpb.Duration) (*view.Unconfirmed, err
 		return nil, nil
 	}
 	if within.CheckValid() != nil || within.AsDuration() <= 0 {
-		return nil, request.Invalid(code.BadFilter, "unconfirmed for %v; want a time above 0", within.AsDuration()).
+		return nil, request.Invalid(code.Invalid, "unconfirmed for %v; want a time above 0", within.AsDuration()).
 			Try("--unconfirmed 10m")
 	}
 	return &view.Unconfirmed{Since: p.records.Now().Add(-within.AsDuration()), Of: p.confirmed}, nil

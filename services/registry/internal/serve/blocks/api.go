@@ -69,7 +69,7 @@ func (a *API) Add(
 		}
 		if n := r.View.BlockCount(); len(drafts) > 0 && n+len(drafts) > MostBlocks {
 			return nil, fault.Refusef(fault.Conflict, code.TooMany, "there are %d blocks; %d are the most", n,
-				MostBlocks).Try("garrison block list; garrison block remove BLOCK -m WHY")
+				MostBlocks).Try("garrison block list; garrison unblock BLOCK -m WHY")
 		}
 		added = len(drafts)
 		return drafts, nil
@@ -92,7 +92,7 @@ func (a *API) Add(
 // blockReason refuses a reason that says nothing.
 func blockReason(reason string) error {
 	if strings.TrimSpace(reason) == "" || !request.Printable(reason, intent.MaxNote) {
-		return request.Invalid(code.BadBlock, "a reason must not be empty, must be printable and have %d bytes at most",
+		return request.Invalid(code.Invalid, "a reason must not be empty, must be printable and have %d bytes at most",
 			intent.MaxNote).Try("the same with -m WHY")
 	}
 	return nil
@@ -111,13 +111,13 @@ func (a *API) builds(q *registryv1.AddBlocksRequest) ([]*blockv1.Build, error) {
 		}
 	}
 	if named != 1 {
-		return nil, request.Invalid(code.BadBlock, "name a version, an image or a configuration, and only one of them").
-			Try("garrison block add " + q.Agent + "@VERSION -m WHY")
+		return nil, request.Invalid(code.Invalid, "name a version, an image or a configuration, and only one of them").
+			Try("garrison block " + q.Agent + "@VERSION -m WHY")
 	}
 	if q.ConfigurationDigest != "" {
 		digest, err := hex.DecodeString(q.ConfigurationDigest)
 		if err != nil || len(digest) != 32 {
-			return nil, request.Invalid(code.BadBlock,
+			return nil, request.Invalid(code.Invalid,
 				"the digest of a configuration has 64 hexadecimal digits, not %q",
 				q.ConfigurationDigest).Try("garrison instance show SERVER " + q.Agent + " -o json")
 		}
@@ -182,7 +182,7 @@ func (a *API) named(reference string) (*blockv1.Block, error) {
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	return nil, fault.Refusef(fault.NotFound, code.NotBlocked, "%d blocks have an id that starts with %q (%d searched)",
+	return nil, fault.Refusef(fault.NotFound, code.NotFound, "%d blocks have an id that starts with %q (%d searched)",
 		len(found), reference, a.records.View.BlockCount()).Try("garrison block list")
 }
 

@@ -105,10 +105,10 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 		_, err := s.table.Delete(t.Context(), caller, record.Delete(ledger.Block, b.Id[:8], 0))
 		return recordstest.CodeOf(err)
 	}
-	if have := lift(""); have != code.BadBlock {
+	if have := lift(""); have != code.Invalid {
 		t.Errorf("lifted without a reason: %q", have)
 	}
-	if have := [2]string{lift("the disks were full"), lift("again")}; have != [2]string{"", code.NotBlocked} {
+	if have := [2]string{lift("the disks were full"), lift("again")}; have != [2]string{"", code.NotFound} {
 		t.Errorf("lifted twice: %q", have)
 	}
 	if have := s.upgrade(); have != "" {
@@ -226,12 +226,12 @@ func TestAWrongRequestToBlockIsRefused(t *testing.T) {
 		q    *ask
 		want string
 	}{
-		"no reason":           {&ask{Agent: "web", Version: "1.0.0"}, code.BadBlock},
-		"nothing":             {&ask{Agent: "web", Reason: "x"}, code.BadBlock},
-		"two things":          {&ask{Agent: "web", Version: "1", ImageId: "2", Reason: "x"}, code.BadBlock},
+		"no reason":           {&ask{Agent: "web", Version: "1.0.0"}, code.Invalid},
+		"nothing":             {&ask{Agent: "web", Reason: "x"}, code.Invalid},
+		"two things":          {&ask{Agent: "web", Version: "1", ImageId: "2", Reason: "x"}, code.Invalid},
 		"an unknown agent":    {&ask{Agent: "wep", Version: "1.0.0", Reason: "x"}, code.UnknownAgent},
 		"an unknown version":  {&ask{Agent: "web", Version: "9.9.9", Reason: "x"}, code.NoMatch},
-		"a digest that is no": {&ask{Agent: "web", ConfigurationDigest: "x", Reason: "x"}, code.BadBlock},
+		"a digest that is no": {&ask{Agent: "web", ConfigurationDigest: "x", Reason: "x"}, code.Invalid},
 		"a version":           {&ask{Agent: "web", Version: "1.0.0", Reason: "x"}, ""},
 		"a configuration":     {&ask{Agent: "web", ConfigurationDigest: strings.Repeat("ab", 32), Reason: "x"}, ""},
 	} {

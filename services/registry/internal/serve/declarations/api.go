@@ -2,6 +2,7 @@ package declarations
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -112,22 +113,22 @@ func checkEnvironment(e *environmentv1.Environment) error {
 		return request.Invalid(code.BadName, "environment %q: the name stands for every server", e.Name)
 	}
 	if _, ok := environmentv1.DriftPolicy_name[int32(e.Drift)]; !ok {
-		return request.Invalid(code.BadDriftPolicy,
+		return request.Invalid(code.Invalid,
 			"environment %q: want one of the drift policies report, heal, hold", e.Name)
 	}
 	if e.DriftBrake > 100 {
-		return request.Invalid(code.BadDriftPolicy,
+		return request.Invalid(code.Invalid,
 			"environment %q: a brake of %d %%; 100 is the most", e.Name, e.DriftBrake)
 	}
 	if err := window.Check(e); err != nil {
-		refusal := request.Invalid(code.BadWindow, "environment %q: %v", e.Name, err)
+		refusal := request.Invalid(code.Invalid, "environment %q: %v", e.Name, err)
 		if window.CheckBusyLimit(e) != nil {
 			return refusal.Try("garrison env update " + e.Name + " --busy-limit 1h")
 		}
 		return refusal.Try("garrison env update --help")
 	}
 	if err := keep.Check(e.Keep); err != nil {
-		return request.Invalid(code.BadKeep, "environment %q: %v", e.Name, err)
+		return request.Invalid(code.Invalid, "environment %q: %v", e.Name, err)
 	}
 	if e.Channel == "" {
 		return nil
@@ -170,18 +171,18 @@ func drifting(r *records.Records, name string) drift.Count {
 // checkAgent checks the fields that only an agent has.
 func checkAgent(a *agentv1.Agent) error {
 	if _, ok := agentv1.Kind_name[int32(a.Kind)]; !ok || a.Kind == agentv1.Kind_KIND_UNSPECIFIED {
-		return request.Invalid(code.BadKind,
+		return request.Invalid(code.Invalid,
 			"agent %q: want one of the kinds daemon, oneshot, files, self, external", a.Name)
 	}
 	if a.Name == view.Executor && a.Kind != agentv1.Kind_KIND_SELF {
-		return request.Invalid(code.BadKind, "agent %q is the executor of each server, of kind self", a.Name).
+		return request.Invalid(code.Invalid, "agent %q is the executor of each server, of kind self", a.Name).
 			Try("garrison agent create " + a.Name + " --kind self")
 	}
 	if refusal := external.CheckAgent(a); refusal != nil {
 		return fault.Refuse(fault.Invalid, refusal)
 	}
 	if len(a.Dependencies) > maxDependencies {
-		return request.Invalid(code.BadDependency,
+		return request.Invalid(code.Invalid,
 			"agent %q: %d dependencies; %d are the most", a.Name, len(a.Dependencies), maxDependencies)
 	}
 	return intent.CheckSchema(a.Schema)
@@ -191,7 +192,7 @@ func checkAgent(a *agentv1.Agent) error {
 // depends on itself. It must run inside Read.
 func agentFits(r *records.Records, have, next *agentv1.Agent) error {
 	if have != nil && have.Kind != next.Kind {
-		return request.Invalid(code.KindFixed,
+		return request.Invalid(code.FieldFixed,
 			"agent %q is of kind %s and stays so; it cannot become %s", next.Name, agentnoun.KindWord(have.Kind),
 			agentnoun.KindWord(next.Kind))
 	}
@@ -200,7 +201,10 @@ func agentFits(r *records.Records, have, next *agentv1.Agent) error {
 			return UnknownApplication(r, next.Application)
 		}
 	}
-	for _, d := range next.Dependencies {
+	for n, d := range next.Dependencies {
+		if slices.Contains(next.Dependencies[:n], d) {
+			return request.Invalid(code.Invalid, "agent %q needs agent %q twice", next.Name, d)
+		}
 		if _, ok := r.View.Agent(d); !ok && d != next.Name {
 			return request.NotFound(intent.UnknownAgent(r.View, d))
 		}
@@ -233,7 +237,7 @@ func dependsOn(r *records.Records, name, other string, seen map[string]bool) boo
 // UnknownApplication refuses the name of an application that does not exist. It must run inside Read.
 func UnknownApplication(r *records.Records, name string) error {
 	return request.NotFound(&apiv1.Refusal{
-		Code: code.UnknownApplication, Message: fmt.Sprintf("no application %q", name),
+		Code: code.NotFound, Message: fmt.Sprintf("no application %q", name),
 		Nearest: nearest.Name(name, r.View.ApplicationNames()), Try: "garrison app list",
 	})
 }

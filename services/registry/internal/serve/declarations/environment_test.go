@@ -82,13 +82,13 @@ func TestAnEnvironmentThatCannotBeIsRefused(t *testing.T) {
 	t.Parallel()
 	type env = environmentv1.Environment
 	for want, e := range map[string]*env{
-		code.BadName + " none":       {Name: "none"},
-		code.BadName + " channel":    {Name: "prod", Channel: "A b"},
-		code.BadDriftPolicy:          {Name: "prod", Drift: 99},
-		code.BadDriftPolicy + " 101": {Name: "prod", DriftBrake: 101},
-		code.BadWindow:               {Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars"}}},
-		code.BadKeep:                 {Name: "prod", Keep: []*rolloutv1.Keep{{}}},
-		"":                           {Name: "prod", DriftBrake: 100, Channel: "release"},
+		code.BadName + " none":    {Name: "none"},
+		code.BadName + " channel": {Name: "prod", Channel: "A b"},
+		code.Invalid + " drift":   {Name: "prod", Drift: 99},
+		code.Invalid + " 101":     {Name: "prod", DriftBrake: 101},
+		code.Invalid + " window":  {Name: "prod", Windows: []*environmentv1.Window{{Minutes: 60, Zone: "Mars"}}},
+		code.Invalid + " keep":    {Name: "prod", Keep: []*rolloutv1.Keep{{}}},
+		"":                        {Name: "prod", DriftBrake: 100, Channel: "release"},
 	} {
 		wanted, _, _ := strings.Cut(want, " ")
 		if err := checkEnvironment(e); recordstest.CodeOf(err) != wanted {

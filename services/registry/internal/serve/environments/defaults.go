@@ -150,7 +150,7 @@ func (a *Defaults) check(q *registryv1.SetDefaultRequest) error {
 	switch q.Reach {
 	case environmentv1.Reach_REACH_NEW, environmentv1.Reach_REACH_ALL:
 	default:
-		return request.Invalid(code.BadReach, "the default of agent %q says neither new servers nor all", q.Agent)
+		return request.Invalid(code.Invalid, "the default of agent %q says neither new servers nor all", q.Agent)
 	}
 	if err := metadata.Check(q.Metadata); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (a *Defaults) Unset(
 
 func unknownDefault(environment, agent string, e *environmentv1.Environment) error {
 	return request.NotFound(&apiv1.Refusal{
-		Code:    code.UnknownDefault,
+		Code:    code.NotFound,
 		Message: fmt.Sprintf("environment %q has no default for agent %q", environment, agent),
 		Nearest: nearest.Name(agent, maps.Keys(e.GetDefaults())),
 		Try:     "garrison env default list " + environment,

@@ -268,7 +268,7 @@ func TestAWrongDefaultIsRefused(t *testing.T) {
 	channel := &intentv1.ImageChoice{By: &intentv1.ImageChoice_Channel{Channel: "dev"}}
 	type set = *registryv1.SetDefaultRequest
 	for want, q := range map[string]set{
-		code.BadReach:           ask(0),
+		code.Invalid:            ask(0),
 		code.UnknownEnvironment: ask(onNew, func(q set) { q.Environment = "prodd" }),
 		code.UnknownAgent:       ask(onNew, func(q set) { q.Agent = "wep" }),
 		code.NoMatch:            ask(onNew, func(q set) { q.Image = recordstest.Version("9.9.9") }),
@@ -281,7 +281,7 @@ func TestAWrongDefaultIsRefused(t *testing.T) {
 		}
 	}
 	for want, q := range map[string]*registryv1.UnsetDefaultRequest{
-		code.UnknownDefault:     {Environment: "prod", Agent: "web"},
+		code.NotFound:           {Environment: "prod", Agent: "web"},
 		code.UnknownEnvironment: {Environment: "prodd", Agent: "web"},
 	} {
 		if have := recordstest.Code(s.World, s.api.Unset, q); have != want {
@@ -363,7 +363,7 @@ func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *test
 		"to nowhere":   {1, moving("nextt"), nil, code.UnknownEnvironment, ""},
 		"of no server": {0, moving("next"), nil, code.NoServers, ""},
 		"of none":      {1, &registryv1.MoveServersRequest{Environment: "next"}, nil, code.EmptySelector, ""},
-		"more than move at once": {topology.MaxBatch, moving(""), nil, code.TooManyServers,
+		"more than move at once": {topology.MaxBatch, moving(""), nil, code.TooMany,
 			"garrison server move --on env=prod --on LABEL=VALUE --env none, part after part"},
 	} {
 		s := start(t, c.servers)

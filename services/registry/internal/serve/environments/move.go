@@ -72,7 +72,7 @@ func (a *Defaults) moved(q *registryv1.MoveServersRequest) ([]*serverv1.Server, 
 		return nil, request.NotFound(found.Left[0].Reason)
 	}
 	if n := len(found.Servers); n > topology.MaxBatch-1 {
-		return nil, fault.Refusef(fault.Invalid, code.TooManyServers,
+		return nil, fault.Refusef(fault.Invalid, code.TooMany,
 			"%d servers are selected; %d move at once at most", n, topology.MaxBatch-1).Try(fmt.Sprintf(
 			"garrison server move %s --on LABEL=VALUE --env %s, part after part", selector.Flags(q.On),
 			cmp.Or(q.Environment, environment.None)))

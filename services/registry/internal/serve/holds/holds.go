@@ -57,12 +57,12 @@ func (a holds) check(next *holdv1.Hold) error {
 		return nil
 	}
 	if next.Until != nil && (!next.Until.IsValid() || !next.Until.AsTime().After(a.records.Now())) {
-		return request.Invalid(code.BadHold, "the hold would end at %s, which is not in the future",
+		return request.Invalid(code.Invalid, "the hold would end at %s, which is not in the future",
 			next.Until.AsTime().UTC().Format(time.RFC3339)).
 			Try("garrison hold " + cmp.Or(next.Agent, "--all") + " --until 24h -m WHY")
 	}
 	if last := a.records.Now().Add(holdnoun.LongestPause); next.Agent == "" && next.Until.AsTime().After(last) {
-		return request.Invalid(code.BadHold, "the site would be paused until %s; a pause lasts for %d days at most",
+		return request.Invalid(code.Invalid, "the site would be paused until %s; a pause lasts for %d days at most",
 			next.Until.AsTime().UTC().Format(time.RFC3339), holdnoun.LongestPause/(24*time.Hour)).
 			Try("garrison hold --all --until 8h -m WHY")
 	}
@@ -74,7 +74,7 @@ func (a holds) key(next *holdv1.Hold) (string, error) {
 	agent, ok := a.records.View.Agent(next.Agent)
 	switch {
 	case next.Agent == "" && !proto.Equal(next.On, holdnoun.Site()):
-		return "", request.Invalid(code.BadHold, "a hold of every agent pauses the site, and is about all servers").
+		return "", request.Invalid(code.Invalid, "a hold of every agent pauses the site, and is about all servers").
 			Try("garrison hold --all --until 8h -m WHY, or garrison env freeze ENVIRONMENT --until 8h")
 	case next.Agent == "":
 		return holdnoun.ID("", next.On), nil
@@ -106,7 +106,7 @@ func (a holds) put(p table.Put[*holdv1.Hold]) ([]ledger.Draft, error) {
 		next.Until = nil
 	}
 	if next.Agent == "" && (next.Until == nil || reason == "") {
-		return nil, request.Invalid(code.BadHold, "a pause of the site needs an end and a reason").
+		return nil, request.Invalid(code.Invalid, "a pause of the site needs an end and a reason").
 			Try("garrison hold --all --until 8h -m WHY")
 	}
 	if p.Have != nil && p.Have.Reason == reason && proto.Equal(p.Have.Until, next.Until) {

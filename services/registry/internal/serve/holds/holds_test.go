@@ -136,8 +136,8 @@ func TestAPauseOfTheSiteLastsForAMonthAtMost(t *testing.T) {
 		lasts time.Duration
 		want  string
 	}{
-		{"", holdnoun.LongestPause + time.Second, code.BadHold},
-		{"", 10 * 365 * 24 * time.Hour, code.BadHold},
+		{"", holdnoun.LongestPause + time.Second, code.Invalid},
+		{"", 10 * 365 * 24 * time.Hour, code.Invalid},
 		{"", holdnoun.LongestPause, ""},
 		{"web", 10 * 365 * 24 * time.Hour, ""},
 	} {
@@ -171,7 +171,7 @@ func TestTheEndOfAPauseThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	_, err := s.api.Delete(t.Context(), bus.Caller{}, record.Delete(ledger.Hold, holdnoun.ID("", holdnoun.Site()), 0))
-	if r := fault.RefusalOf(err); r.GetCode() != code.NotHeld || r.GetMessage() != "the site is not paused" {
+	if r := fault.RefusalOf(err); r.GetCode() != code.NotFound || r.GetMessage() != "the site is not paused" {
 		t.Errorf("have %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestAHoldEndsAsAWhole(t *testing.T) {
 	if have := release(recordstest.On("web-1")); have != code.HoldIsWider {
 		t.Errorf("released on one of two servers: %q", have)
 	}
-	if have := release(recordstest.On("db-1")); have != code.NotHeld {
+	if have := release(recordstest.On("db-1")); have != code.NotFound {
 		t.Errorf("released where it is not held: %q", have)
 	}
 	for name, want := range map[string]int{"web-1": 1, "db-1": 0} {
@@ -244,8 +244,8 @@ func TestAPauseNeedsAnEndAReasonAndAllServers(t *testing.T) {
 		"no reason":    {"", &holdv1.Hold{On: all, Until: later, Reason: "a field that the fold sets"}},
 		"some servers": {"x", &holdv1.Hold{On: recordstest.On("web-1"), Until: later}},
 	} {
-		if have := recordstest.Code(s.World, s.noted(c.why), record.Set(c.hold)); have != code.BadHold {
-			t.Errorf("%s: %q, want %s", name, have, code.BadHold)
+		if have := recordstest.Code(s.World, s.noted(c.why), record.Set(c.hold)); have != code.Invalid {
+			t.Errorf("%s: %q, want %s", name, have, code.Invalid)
 		}
 	}
 }
@@ -258,13 +258,13 @@ func TestWrongHoldsAreRefused(t *testing.T) {
 		code.UnknownAgent:  {Agent: "ghost", On: one},
 		code.EmptySelector: {Agent: "web"},
 		code.UnknownServer: {Agent: "web", On: recordstest.On("web-9")},
-		code.BadHold:       {Agent: "web", On: one, Until: timestamppb.New(s.At)},
+		code.Invalid:       {Agent: "web", On: one, Until: timestamppb.New(s.At)},
 	} {
 		if have := recordstest.Code(s.World, s.api.Put, record.Set(q)); have != want {
 			t.Errorf("set %v: %q, want %s", q, have, want)
 		}
 	}
-	for id, want := range map[string]string{"": code.Malformed, "0badc0de": code.NotHeld} {
+	for id, want := range map[string]string{"": code.Malformed, "0badc0de": code.NotFound} {
 		if have := recordstest.Code(s.World, s.api.Delete, record.Delete(ledger.Hold, id, 0)); have != want {
 			t.Errorf("unset %q: %q, want %s", id, have, want)
 		}

@@ -84,7 +84,7 @@ func parseCheckCursor(text string) (c checkCursor, err error) {
 	server, row, ok := strings.Cut(text, ".")
 	c.server = server
 	if c.row, err = strconv.Atoi(row); !ok || err != nil || c.row < 0 {
-		return c, request.Invalid(code.BadPage, "%.80q is not where a part of a check ended", text)
+		return c, request.Invalid(code.Invalid, "%.80q is not where a part of a check ended", text)
 	}
 	return c, nil
 }

@@ -57,7 +57,7 @@ func (e *Externals) Report(
 	ctx context.Context, c bus.Caller, q *registryv1.ReportExternalRequest,
 ) (*registryv1.ReportExternalResponse, error) {
 	if len(q.Found) > external.MaxFound {
-		return nil, request.Invalid(code.BadReport,
+		return nil, request.Invalid(code.Invalid,
 			"a report of %d instances; %d are the most, send parts with a range",
 			len(q.Found), external.MaxFound)
 	}

@@ -163,7 +163,7 @@ func TestAnInstanceThatCannotBeRecordedHoldsUpNoOther(t *testing.T) {
 	for _, l := range r.LeftOut {
 		have[l.Name] = l.Refusal.Code
 	}
-	bad := code.BadReport
+	bad := code.Invalid
 	want := map[string]string{"a": bad, "long": bad, "far": code.UnknownServer, "not a name": bad, "u": bad}
 	if !maps.Equal(have, want) || r.Changed != 1 {
 		t.Errorf("left out %v, changed %d; want %v and 1", have, r.Changed, want)

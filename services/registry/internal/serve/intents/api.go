@@ -52,7 +52,7 @@ func (a *API) Get(
 	}
 	wait := q.GetWait().AsDuration()
 	if wait < 0 || wait > longestWait {
-		return nil, request.Invalid(code.BadDuration, "a wait of %v; want 0 to %v", wait, longestWait)
+		return nil, request.Invalid(code.Invalid, "a wait of %v; want 0 to %v", wait, longestWait)
 	}
 	until, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -103,7 +103,7 @@ func (a *API) prefixed(prefix string) (found *intentv1.Record, err error) {
 	switch n := len(ids); {
 	case n == 0:
 		return nil, fault.Refuse(fault.NotFound, &apiv1.Refusal{
-			Code: code.UnknownIntent, Message: fmt.Sprintf("no intent that is kept starts with %.40q", prefix),
+			Code: code.NotFound, Message: fmt.Sprintf("no intent that is kept starts with %.40q", prefix),
 			Try: "garrison intent list",
 		})
 	case n > 1:
@@ -149,7 +149,7 @@ func (a *API) List(
 	}
 	if c := q.Page.GetCursor(); c != "" {
 		if f.Before, err = strconv.ParseUint(c, 10, 64); err != nil || f.Before == 0 {
-			return nil, request.Invalid(code.BadPage, "cursor %q is not one that a list returned", c)
+			return nil, request.Invalid(code.Invalid, "cursor %q is not one that a list returned", c)
 		}
 	}
 	resp := &registryv1.ListIntentsResponse{}
@@ -179,7 +179,7 @@ func (a *API) Withdraw(
 		return nil, err
 	}
 	if len(q.Reason) > request.MaxReason || !utf8.ValidString(q.Reason) {
-		return nil, request.Invalid(code.BadText, "a reason is text of at most %d bytes", request.MaxReason)
+		return nil, request.Invalid(code.Invalid, "a reason is text of at most %d bytes", request.MaxReason)
 	}
 	var record *intentv1.Record
 	err := a.records.Decider.Retry(ctx, func(ctx context.Context) (err error) {
@@ -224,10 +224,10 @@ func withdrawable(r *intentv1.Record) *apiv1.Refusal {
 	switch {
 	case r.State != intentv1.State_STATE_ACCEPTED:
 		return &apiv1.Refusal{
-			Code: code.NotAccepted, Message: "intent " + r.Id + " was refused and changes nothing", Try: show,
+			Code: code.NotWithdrawable, Message: "intent " + r.Id + " was refused and changes nothing", Try: show,
 		}
 	case r.Intent.GetDryRun() || r.Changed == 0:
-		return &apiv1.Refusal{Code: code.NotAccepted, Message: "intent " + r.Id + " changes nothing", Try: show}
+		return &apiv1.Refusal{Code: code.NotWithdrawable, Message: "intent " + r.Id + " changes nothing", Try: show}
 	case r.Intent.GetDecommission() != nil:
 		return &apiv1.Refusal{
 			Code:    code.NotWithdrawable,
@@ -245,7 +245,7 @@ func withdrawable(r *intentv1.Record) *apiv1.Refusal {
 // neverStored refuses an intent that is not decided while none waits for a decision.
 func neverStored(id string) error {
 	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
-		Code: code.UnknownIntent, Try: "the command that published it again",
+		Code: code.NotFound, Try: "the command that published it again",
 		Message: fmt.Sprintf("intent %s is not stored and changed nothing: it was not decided, and no intent waits "+
 			"for a decision", id),
 	})
@@ -253,7 +253,7 @@ func neverStored(id string) error {
 
 func unknownIntent(id string) error {
 	return fault.Refuse(fault.NotFound, &apiv1.Refusal{
-		Code: code.UnknownIntent, Message: fmt.Sprintf("intent %s is not decided, or is not stored", id),
+		Code: code.NotFound, Message: fmt.Sprintf("intent %s is not decided, or is not stored", id),
 		Try: "garrison intent list",
 	})
 }

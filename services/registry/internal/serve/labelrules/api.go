@@ -79,7 +79,7 @@ func (a rules) ended(_ bus.Caller, q *registryv1.DeleteRecordRequest) ([]rule, e
 }
 
 func (a rules) unknown(name string) error {
-	return fault.Refusef(fault.NotFound, code.UnknownLabelRule, "no label rule is named %.80q", name).
+	return fault.Refusef(fault.NotFound, code.NotFound, "no label rule is named %.80q", name).
 		Near(nearest.Name(name, a.records.View.LabelRuleNames())).Try("garrison label-rule list")
 }
 

@@ -64,7 +64,7 @@ func TestALabelRuleKeepsItsOwnersAndItsRevision(t *testing.T) {
 		t.Errorf("set by hand, it lost its owner: %v", byHand)
 	}
 	for want, q := range map[string]*registryv1.PutRecordRequest{
-		code.RevisionChanged: ask("late", "", made.Revision), code.BadOwner: ask("high", "NO NAME", 0),
+		code.RevisionChanged: ask("late", "", made.Revision), code.Invalid: ask("high", "NO NAME", 0),
 	} {
 		if have := recordstest.Code(w, api.Put, q); have != want {
 			t.Errorf("%v: %q; want %s", q, have, want)

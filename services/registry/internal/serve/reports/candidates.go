@@ -43,7 +43,7 @@ func (a *Candidates) List(
 		return nil, err
 	}
 	if _, err := path.Match(q.Name, ""); err != nil {
-		return nil, request.Invalid(code.BadFilter, "the name %q is not a pattern", q.Name)
+		return nil, request.Invalid(code.Invalid, "the name %q is not a pattern", q.Name)
 	}
 	var server topology.ServerAddress
 	var name string

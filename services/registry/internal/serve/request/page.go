@@ -30,7 +30,7 @@ func PageLimit(p *apiv1.Page) (int, error) {
 	case n == 0:
 		return usualPage, nil
 	case n > largePage:
-		return 0, Invalid(code.BadPage, "a page of %d rows; %d are the most", n, largePage)
+		return 0, Invalid(code.Invalid, "a page of %d rows; %d are the most", n, largePage)
 	default:
 		return int(n), nil
 	}
@@ -46,24 +46,24 @@ const (
 // CountBy checks by which fields rows are counted, and returns their names and the number of groups to return.
 func CountBy(fields []string, top uint32, p *apiv1.Page, ofInstances bool) (by []string, groups int, err error) {
 	if len(fields) > mostFields {
-		return nil, 0, Invalid(code.BadFilter, "counts by %d fields; %d are the most", len(fields), mostFields).
+		return nil, 0, Invalid(code.Invalid, "counts by %d fields; %d are the most", len(fields), mostFields).
 			Try("--count-by with fewer fields")
 	}
 	if top > mostGroups {
-		return nil, 0, Invalid(code.BadPage, "%d groups; %d are the most", top, mostGroups).Try("a smaller --top")
+		return nil, 0, Invalid(code.Invalid, "%d groups; %d are the most", top, mostGroups).Try("a smaller --top")
 	}
 	if p != nil {
-		return nil, 0, Invalid(code.BadPage, "a count has no pages").Try("the filter without its page")
+		return nil, 0, Invalid(code.Invalid, "a count has no pages").Try("the filter without its page")
 	}
 	for _, field := range fields {
 		name, ok := view.FieldName(field, ofInstances)
 		if !ok {
 			known := slices.Collect(view.FieldNames(ofInstances))
-			return nil, 0, Invalid(code.BadFilter, "no field %q to count by (known: %s, label.NAME)", field,
+			return nil, 0, Invalid(code.Invalid, "no field %q to count by (known: %s, label.NAME)", field,
 				strings.Join(known, ", ")).Near(nearest.Name(field, slices.Values(known))).Try("--count-by FIELD,FIELD")
 		}
 		if slices.Contains(by, name) {
-			return nil, 0, Invalid(code.BadFilter, "counts by %s twice", name).Try("--count-by with each field once")
+			return nil, 0, Invalid(code.Invalid, "counts by %s twice", name).Try("--count-by with each field once")
 		}
 		by = append(by, name)
 	}

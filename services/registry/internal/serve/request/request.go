@@ -39,11 +39,11 @@ const (
 func CheckNewLabels(labels map[string]string) error {
 	for k, v := range labels {
 		if strings.Contains(v, ",") {
-			return Invalid(code.BadLabel, "label %q: a value has no comma, which separates labels in a selector", k).
+			return Invalid(code.Invalid, "label %q: a value has no comma, which separates labels in a selector", k).
 				Try("--label once for each label, or another separator in the value")
 		}
 		if slices.Contains(selectorWords, k) {
-			return Invalid(code.BadLabel, "label %q: a selector reads that name as something else", k).
+			return Invalid(code.Invalid, "label %q: a selector reads that name as something else", k).
 				Try("another name, or garrison server move SERVER --env NAME")
 		}
 	}
@@ -56,15 +56,15 @@ var selectorWords = []string{"env", "all"}
 // CheckLabels refuses labels that a selector or a variable cannot name.
 func CheckLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
-		return Invalid(code.BadLabel, "%d labels; %d are the most", len(labels), maxLabels)
+		return Invalid(code.Invalid, "%d labels; %d are the most", len(labels), maxLabels)
 	}
 	for k, v := range labels {
 		if err := ident.CheckHostname("label", k); err != nil || len(k) > 63 {
-			return Invalid(code.BadLabel,
+			return Invalid(code.Invalid,
 				"label %q: want 1 to 63 letters, digits, inner dashes, underscores and dots", k)
 		}
 		if !Printable(v, maxLabelValue) {
-			return Invalid(code.BadLabel,
+			return Invalid(code.Invalid,
 				"label %q: its value must be printable and have %d bytes at most", k, maxLabelValue)
 		}
 	}
@@ -74,7 +74,7 @@ func CheckLabels(labels map[string]string) error {
 // CheckDescription refuses a description that is too long or not printable.
 func CheckDescription(s string) error {
 	if !Printable(s, MaxDescription) {
-		return Invalid(code.BadText,
+		return Invalid(code.Invalid,
 			"a description must be printable and have %d bytes at most", MaxDescription)
 	}
 	return nil
@@ -131,24 +131,24 @@ const (
 // CheckOwners refuses owners that are unnamed or named twice, and too many fields or paths too long.
 func CheckOwners(owners []*ownerv1.FieldOwner) error {
 	if len(owners) > maxOwners {
-		return Invalid(code.BadOwner, "%d owners; %d are the most", len(owners), maxOwners)
+		return Invalid(code.Invalid, "%d owners; %d are the most", len(owners), maxOwners)
 	}
 	seen := map[string]bool{}
 	for _, o := range owners {
 		if err := ident.CheckName("owner", o.GetName()); err != nil {
-			return Invalid(code.BadOwner, "%v", err)
+			return Invalid(code.Invalid, "%v", err)
 		}
 		if seen[o.GetName()] {
-			return Invalid(code.BadOwner, "owner %q is named twice", o.GetName())
+			return Invalid(code.Invalid, "owner %q is named twice", o.GetName())
 		}
 		seen[o.GetName()] = true
 		if n := len(o.GetFields()); n > maxOwnedFields {
-			return Invalid(code.BadOwner, "owner %q declares %d fields; %d are the most", o.GetName(), n,
+			return Invalid(code.Invalid, "owner %q declares %d fields; %d are the most", o.GetName(), n,
 				maxOwnedFields)
 		}
 		for path := range o.GetFields() {
 			if path == "" || !Printable(path, maxOwnedPath) {
-				return Invalid(code.BadOwner,
+				return Invalid(code.Invalid,
 					"owner %q: the path of a field must be printable and have 1 to %d bytes", o.GetName(), maxOwnedPath)
 			}
 		}
@@ -185,7 +185,7 @@ func SameOwners(a, b []*ownerv1.FieldOwner) bool {
 // CheckOrigin refuses the name that a record has in another system when it is no line of text.
 func CheckOrigin(origin string) error {
 	if !Printable(origin, maxOrigin) {
-		return Invalid(code.BadText, "an origin must be printable and have %d bytes at most", maxOrigin)
+		return Invalid(code.Invalid, "an origin must be printable and have %d bytes at most", maxOrigin)
 	}
 	return nil
 }

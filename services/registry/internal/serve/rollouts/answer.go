@@ -135,7 +135,7 @@ func rejected(r *rolloutv1.Rollout, g gate) (proto.Message, error) {
 	w := rollouts.Wave(r, g.wave)
 	switch {
 	case g.reason == "":
-		return nil, request.Invalid(code.BadText, "a rejection needs a reason")
+		return nil, request.Invalid(code.Invalid, "a rejection needs a reason")
 	case w == nil:
 		return nil, notFit(r, "no wave is left to reject")
 	case w.OpenedAt != nil:

@@ -167,7 +167,7 @@ func (a *API) planPage(
 	if cursor != "" {
 		var err error
 		if from, err = strconv.Atoi(cursor); err != nil || from < 0 || from > len(targets) {
-			return request.Invalid(code.BadPage, "cursor %q is not one that a plan returned", cursor)
+			return request.Invalid(code.Invalid, "cursor %q is not one that a plan returned", cursor)
 		}
 	}
 	size := 0

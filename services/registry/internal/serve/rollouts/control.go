@@ -36,7 +36,7 @@ type steering struct {
 // steer records what is decided about a rollout, and returns the rollout after it.
 func (a *API) steer(ctx context.Context, c bus.Caller, s steering) (*rolloutv1.Rollout, error) {
 	if !request.Printable(s.reason, request.MaxDescription) {
-		return nil, request.Invalid(code.BadText,
+		return nil, request.Invalid(code.Invalid,
 			"a reason must be printable and have %d bytes at most", request.MaxDescription)
 	}
 	var id string

@@ -362,8 +362,8 @@ func TestAWrongRequestAboutARolloutIsRefused(t *testing.T) {
 		"it excludes":      {&plan{Intent: up(nil), Exclude: []string{"web"}}, code.Malformed},
 		"it repairs":       {&plan{Intent: up(nil), Repair: true}, code.Malformed},
 		"steps, and every": {&plan{Intent: up(nil), EveryAgent: true}, code.Malformed},
-		"a page":           {&plan{Intent: up(nil), Page: far}, code.BadPage},
-		"a cursor":         {&plan{Intent: up(nil), Page: &apiv1.Page{Cursor: "x"}}, code.BadPage},
+		"a page":           {&plan{Intent: up(nil), Page: far}, code.Invalid},
+		"a cursor":         {&plan{Intent: up(nil), Page: &apiv1.Page{Cursor: "x"}}, code.Invalid},
 	} {
 		if have := recordstest.Code(f.World, f.api.plan, c.q); have != c.want {
 			t.Errorf("a plan, %s: %q; want %s", name, have, c.want)
@@ -372,13 +372,13 @@ func TestAWrongRequestAboutARolloutIsRefused(t *testing.T) {
 	nine := listOf(id)
 	nine.Wave = proto.Uint32(9)
 	for want, q := range map[string]*registryv1.ListRolloutTargetsRequest{
-		code.UnknownRollout: listOf("none"), code.BadStrategy: nine, code.BadPage: {RolloutId: id, Page: far},
+		code.NotFound: listOf("none"), code.BadStrategy: nine, code.Invalid: {RolloutId: id, Page: far},
 	} {
 		if have := recordstest.Code(f.World, f.api.Targets, q); have != want {
 			t.Errorf("a list of servers: %q; want %s", have, want)
 		}
 	}
-	if have := recordstest.Code(f.World, f.api.List, &registryv1.ListRolloutsRequest{Page: far}); have != code.BadPage {
+	if have := recordstest.Code(f.World, f.api.List, &registryv1.ListRolloutsRequest{Page: far}); have != code.Invalid {
 		t.Errorf("a list: %q", have)
 	}
 	list := recordstest.Call(f.World, f.api.List, &registryv1.ListRolloutsRequest{Agent: "web"}).Rollouts

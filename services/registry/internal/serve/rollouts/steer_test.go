@@ -107,7 +107,7 @@ func TestARejectionIsOfAWaveThatWaitsForAnApproval(t *testing.T) {
 		"the wave that waits": {gated(approvals, passed, ""), gate{"qa", 2, "no"}, "", true},
 		"one that has one":    {gated(approvals, passed, agreed), gate{"qa", 2, "no"}, "", true},
 		"it was rejected":     {again, gate{"qa", 2, "no"}, "", false},
-		"without a reason":    {gated(approvals, passed, ""), gate{"qa", 2, ""}, code.BadText, false},
+		"without a reason":    {gated(approvals, passed, ""), gate{"qa", 2, ""}, code.Invalid, false},
 		"it began":            {gated(approvals, passed, begun), gate{"qa", 2, "no"}, code.RolloutNotFit, false},
 		"it has no gate":      {gated(nil, begun, ""), gate{"qa", 2, "no"}, code.RolloutNotFit, false},
 		"no such wave":        {gated(approvals, passed, ""), gate{"qa", 9, "no"}, code.RolloutNotFit, false},

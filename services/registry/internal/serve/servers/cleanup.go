@@ -59,7 +59,7 @@ func (a *API) RecordCleanUp(
 
 // checkCleanUp refuses an incomplete outcome, and text that is too long for the ledger.
 func checkCleanUp(q *registryv1.RecordCleanUpRequest) error {
-	bad := func(format string, args ...any) error { return request.Invalid(code.BadCleanUp, format, args...) }
+	bad := func(format string, args ...any) error { return request.Invalid(code.Invalid, format, args...) }
 	o := q.Outcome
 	switch {
 	case o == nil || o.At == nil || !o.At.IsValid():
@@ -82,7 +82,7 @@ func cleanable(s *serverv1.Server, o *reportv1.CleanUpOutcome) error {
 			Try("garrison server decommission " + s.Name)
 	}
 	if o.ServerId != s.Id {
-		return request.Invalid(code.BadCleanUp,
+		return request.Invalid(code.Invalid,
 			"the outcome is of server %q, and %s is %s", o.ServerId, s.Name, s.Id)
 	}
 	return nil

@@ -27,13 +27,13 @@ func TestAnImpossibleCleanUpIsRefused(t *testing.T) {
 		code   string
 	}{
 		"as it should be":      {func(ask) {}, ""},
-		"without an end":       {func(q ask) { q.Outcome = nil }, code.BadCleanUp},
-		"without a time":       {func(q ask) { q.Outcome.At = nil }, code.BadCleanUp},
-		"without a way":        {func(q ask) { q.Via = "" }, code.BadCleanUp},
-		"with a way too long":  {func(q ask) { q.Via = strings.Repeat("x", MaxVia+1) }, code.BadCleanUp},
-		"that was a dry run":   {func(q ask) { q.Outcome.DryRun = true }, code.BadCleanUp},
-		"refused with no code": {func(q ask) { q.Outcome.Refusal = &apiv1.Refusal{Message: "no"} }, code.BadCleanUp},
-		"of another":           {func(q ask) { q.Outcome.ServerId = "other" }, code.BadCleanUp},
+		"without an end":       {func(q ask) { q.Outcome = nil }, code.Invalid},
+		"without a time":       {func(q ask) { q.Outcome.At = nil }, code.Invalid},
+		"without a way":        {func(q ask) { q.Via = "" }, code.Invalid},
+		"with a way too long":  {func(q ask) { q.Via = strings.Repeat("x", MaxVia+1) }, code.Invalid},
+		"that was a dry run":   {func(q ask) { q.Outcome.DryRun = true }, code.Invalid},
+		"refused with no code": {func(q ask) { q.Outcome.Refusal = &apiv1.Refusal{Message: "no"} }, code.Invalid},
+		"of another":           {func(q ask) { q.Outcome.ServerId = "other" }, code.Invalid},
 		"of one that lives":    {nil, code.NotDead},
 	} {
 		q, s := proto.CloneOf(good), proto.CloneOf(dead)

@@ -28,7 +28,7 @@ func (a *API) Replace(
 		return nil, fault.New(fault.Unavailable, "this registry has no signing keys, so it cannot invite servers")
 	}
 	if !request.Printable(q.Reason, request.MaxDescription) {
-		return nil, request.Invalid(code.BadText,
+		return nil, request.Invalid(code.Invalid,
 			"a reason must be printable and have %d bytes at most", request.MaxDescription)
 	}
 	expires, err := a.admission.TokenExpiry(q.ValidFor)

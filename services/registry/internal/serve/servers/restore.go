@@ -131,7 +131,7 @@ func (a *Restores) Accept(
 	ctx context.Context, c bus.Caller, q *registryv1.AcceptRestoreRequest,
 ) (*registryv1.AcceptRestoreResponse, error) {
 	if n := len(q.Losses); n == 0 || n > maxAccepted {
-		return nil, request.Invalid(code.BadPage, "%d losses; want 1 to %d", n, maxAccepted)
+		return nil, request.Invalid(code.Invalid, "%d losses; want 1 to %d", n, maxAccepted)
 	}
 	resp := &registryv1.AcceptRestoreResponse{}
 	accepted := map[string]*serverv1.DocumentPlace{}

@@ -81,7 +81,7 @@ func (a *API) stand(
 	decide func(*serverv1.Server) (proto.Message, error),
 ) (*serverv1.Server, error) {
 	if !request.Printable(reason, request.MaxDescription) {
-		return nil, request.Invalid(code.BadText,
+		return nil, request.Invalid(code.Invalid,
 			"a reason must be printable and have %d bytes at most", request.MaxDescription)
 	}
 	var id string

@@ -263,7 +263,7 @@ func (n *Noun[T]) list(
 // checkFilter refuses an agent and servers by which the records of the noun are not selected.
 func (n *Noun[T]) checkFilter(agent string, on *intentv1.Selector) error {
 	if agent != "" && !n.OfAgent || on != nil && !n.OnServers {
-		return request.Invalid(code.BadFilter, "records of the noun %s are not selected so", n.Name)
+		return request.Invalid(code.Invalid, "records of the noun %s are not selected so", n.Name)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestARecordIsPutAsItIsExpected(t *testing.T) {
 		q    *registryv1.PutRecordRequest
 		want string
 	}{
-		{"a change of none", record.Change(shop("a")), code.UnknownApplication},
+		{"a change of none", record.Change(shop("a")), code.NotFound},
 		{"whatever is there", record.Set(shop("set")), ""},
 		{"a new one that exists", record.Create(shop("b")), code.Exists},
 		{"a change", record.Change(shop("c")), ""},
@@ -87,7 +87,7 @@ func TestAListAndADeletionNameANounThatIsKept(t *testing.T) {
 		t.Errorf("a list of tasks: %q", have)
 	}
 	q := record.List(ledger.Application)
-	if q.Agent = "web"; recordstest.Code(w, api.List, q) != code.BadFilter {
+	if q.Agent = "web"; recordstest.Code(w, api.List, q) != code.Invalid {
 		t.Error("applications are selected by an agent")
 	}
 	gone := recordstest.Call(w, api.Delete, record.Delete(ledger.Application, "shop", 0)).Records
