@@ -84,7 +84,7 @@ func copyTo(f *os.File, body io.Reader, l listed, done uint64, report func(done 
 		if err != nil {
 			cause = ": " + err.Error()
 		}
-		return fault.Refusef(fault.Unavailable, code.Truncated, "the file of %s ends after %d of %d bytes%s", name,
+		return fault.Refusef(fault.Unavailable, code.NotAnImage, "the file of %s ends after %d of %d bytes%s", name,
 			done, size, cause).Try("the same again, which continues")
 	}
 	return nil
