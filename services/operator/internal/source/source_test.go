@@ -289,7 +289,7 @@ func TestASourceThatGoesAwayMidwayIsContinuedWhereItStopped(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	_, err := s.take(t.Context(), away, dir)
-	wantCode(t, err, code.Truncated, "tools@1.0.0 ends after")
+	wantCode(t, err, code.NotAnImage, "tools@1.0.0 ends after")
 	if have := left(t, dir); !slices.Equal(have, []int64{int64(half)}) {
 		t.Fatalf("files of %v bytes, want one of %d", have, half)
 	}
