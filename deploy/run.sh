@@ -15,7 +15,8 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-"$bin/garrisond" --data "$dir/control" --listen 127.0.0.1:0 --http 127.0.0.1:0 >"$dir/garrisond.out" 2>"$dir/garrisond.log" &
+"$bin/garrisond" --data "$dir/control" --listen 127.0.0.1:0 --http 127.0.0.1:0 \
+  >"$dir/garrisond.out" 2>"$dir/garrisond.log" &
 pids+=($!)
 export GARRISON_CONTEXT=$dir/control/operator.json
 for ((i = 0; i < 300; i++)); do

@@ -13,7 +13,8 @@ import (
 
 // local are commands that ask no service.
 var local = []string{
-	"all", "completion", "context add", "context list", "context rm", "context use", "debug", "exit-codes", "flags",
+	"all", "completion", "context add", "context list", "context rm", "context token", "context use",
+	"debug", "exit-codes", "flags",
 	"help", "image build", "image key", "image sign", "image verify", "image-references", "man", "selectors", "whoami",
 }
 
