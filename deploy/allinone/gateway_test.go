@@ -237,7 +237,7 @@ func TestAnIntentIsDecidedOnceUnderItsKey(t *testing.T) {
 	}
 	first := s.ask("POST", intentPath, ann, refresh("web-1"), "Idempotency-Key", key)
 	s.want(first, http.StatusBadRequest, code.UnknownServer)
-	if again := s.ask("POST", intentPath, ann, refresh("web-1"), "Idempotency-Key", key); again.body != first.body {
+	if again := s.ask("POST", intentPath, ann, refresh("web-1"), "Idempotency-Key", strings.ToUpper(key)); again.body != first.body {
 		t.Errorf("the second answer is %s, want %s", again.body, first.body)
 	}
 	s.want(s.ask("POST", intentPath, ann, refresh("web-2"), "Idempotency-Key", key), http.StatusConflict,
@@ -374,6 +374,9 @@ func TestRequestsHaveBounds(t *testing.T) {
 	large := fmt.Sprintf(`{"name":"x","description":%q}`, strings.Repeat("x", 1<<20))
 	s.want(s.ask("POST", catalogPath+"CreateChannel", ann, large), http.StatusTooManyRequests, "resource_exhausted")
 	s.want(s.ask("GET", "/events?after=yesterday", ann, ""), http.StatusBadRequest, "SEQUENCE")
+	s.want(s.ask("GET", "/events?noun=weather", ann, ""), http.StatusBadRequest, "no noun")
+	s.want(s.ask("GET", "/events?key=a", ann, ""), http.StatusBadRequest, "noun")
+	s.want(s.ask("GET", "/events?since=1h", ann, ""), http.StatusBadRequest, "no parameter")
 	s.want(s.ask("GET", "/nothing", ann, ""), http.StatusNotFound, "openapi.json")
 	s.want(s.ask("GET", "/healthz", "", ""), http.StatusOK, "ok")
 }

@@ -25,7 +25,7 @@ func ParseBearer(word string, at time.Time) (Context, error) {
 	c := Context{JWT: word[:dot], Seed: word[dot+1:]}
 	claims, err := jwt.DecodeUserClaims(c.JWT)
 	if err != nil || !nkeys.IsValidPublicUserKey(claims.Subject) || claims.Subject != c.PublicKey() {
-		return Context{}, fault.New(fault.Denied, "the bearer token is damaged: was all of it copied?")
+		return Context{}, fault.New(fault.Denied, "the bearer token is damaged; it is JWT.SEED of a user, whole")
 	}
 	if CheckPerson(claims.Name) != nil {
 		return Context{}, fault.New(fault.Denied, "the bearer token is not of a user")

@@ -1,8 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -48,7 +50,12 @@ func publish(
 	if err != nil {
 		return nil, failure.Error(err)
 	}
-	decided, err := submit(ctx, actor.From(ctx), id, q.Msg.GetIntent())
+	in := q.Msg.GetIntent()
+	if in == nil {
+		in = &intentv1.Intent{} // refused as one that asks for nothing
+	}
+	in.Note = cmp.Or(in.GetNote(), q.Header().Get(headerNote))
+	decided, err := submit(ctx, actor.From(ctx), id, in)
 	if err != nil {
 		return nil, failure.Error(err)
 	}
@@ -57,11 +64,11 @@ func publish(
 
 // idOf returns the id of the intent in a request.
 func idOf(q *connect.Request[gatewayv1.PublishIntentRequest]) (string, error) {
-	id, key := q.Msg.GetIntentId(), q.Header().Get(headerKey)
+	id, key := strings.ToLower(q.Msg.GetIntentId()), strings.ToLower(q.Header().Get(headerKey))
 	switch {
 	case q.Header().Get(headerDryRun) != "":
 		return "", fault.Refusef(fault.Invalid, code.Invalid,
-			"an intent has no dry run: PlanIntent shows what it would do").
+			"what is published is stored: PlanIntent shows what an intent would do").
 			Try("/garrison.registry.v1.RegistryService/PlanIntent")
 	case id != "" && key != "" && id != key:
 		return "", fault.Refusef(fault.Invalid, code.Invalid, "intent_id and the header %s differ", headerKey)
@@ -79,9 +86,6 @@ func idOf(q *connect.Request[gatewayv1.PublishIntentRequest]) (string, error) {
 // submit publishes an intent under an id and waits for its decision. An id that another intent of the actor has is
 // refused.
 func submit(ctx context.Context, c *client.Client, id string, in *intentv1.Intent) (*intentv1.Record, error) {
-	if in == nil {
-		in = &intentv1.Intent{}
-	}
 	if err := c.Publish(ctx, id, in); err != nil {
 		return nil, err
 	}

@@ -120,6 +120,17 @@ func options(m protoreflect.MethodDescriptor) []connect.HandlerOption {
 	return o
 }
 
+// Headers returns the headers that a method takes beside its message.
+func Headers(m protoreflect.MethodDescriptor) []string {
+	switch {
+	case Reads(m):
+		return nil
+	case m.Parent() == Service:
+		return []string{headerNote, headerKey}
+	}
+	return []string{headerNote, headerDryRun}
+}
+
 type unary = func(context.Context, *connect.Request[passed]) (*connect.Response[passed], error)
 
 // forward passes the requests of a method on to its service.

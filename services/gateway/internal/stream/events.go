@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -14,6 +15,7 @@ import (
 	gatewayv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/gateway/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
@@ -26,13 +28,12 @@ const writeWithin = 10 * time.Second
 // event is named fact, beat (a sign of life), reset or error; the last two end the stream. The header Last-Event-ID, or
 // the parameter after, is where the stream begins; the parameters noun, key and new are as in FollowFacts.
 func Events(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	ask := &gatewayv1.FollowFactsRequest{
-		After: cmp.Or(r.Header.Get("Last-Event-ID"), q.Get("after")), NewOnly: q.Get("new") != "",
-		Noun: q.Get("noun"), Key: q.Get("key"),
-	}
 	c := actor.From(r.Context())
-	query, err := queryOf(r.Context(), c, ask)
+	ask, err := read(r)
+	var query client.Query
+	if err == nil {
+		query, err = queryOf(r.Context(), c, ask)
+	}
 	if err != nil {
 		failure.Write(w, r, err)
 		return
@@ -45,6 +46,21 @@ func Events(w http.ResponseWriter, r *http.Request) {
 	if out.write(": garrison\n\n") == nil {
 		out.follow(r.Context(), c, query)
 	}
+}
+
+// read returns what a request asks for.
+func read(r *http.Request) (*gatewayv1.FollowFactsRequest, error) {
+	q := r.URL.Query()
+	for name := range q {
+		if !slices.Contains([]string{"after", "new", "noun", "key"}, name) {
+			return nil, fault.Refusef(fault.Invalid, code.Invalid, "/events has no parameter %.60q", name).
+				Try("/events?noun=NOUN&key=KEY&after=PLACE&new=1")
+		}
+	}
+	return &gatewayv1.FollowFactsRequest{
+		After: cmp.Or(r.Header.Get("Last-Event-ID"), q.Get("after")), NewOnly: q.Get("new") != "",
+		Noun: q.Get("noun"), Key: q.Get("key"),
+	}, nil
 }
 
 // events writes server-sent events.

@@ -96,8 +96,13 @@ func deliver(
 // queryOf returns the query of a request.
 func queryOf(ctx context.Context, c *client.Client, q *gatewayv1.FollowFactsRequest) (client.Query, error) {
 	after, err := parsePlace(q.GetAfter())
-	if err != nil {
+	switch noun := ledger.Noun(q.GetNoun()); {
+	case err != nil:
 		return client.Query{}, err
+	case noun != "" && !noun.Known():
+		return client.Query{}, fault.Refusef(fault.Invalid, code.Invalid, "the ledger has no noun %.60q", q.GetNoun())
+	case noun == "" && q.GetKey() != "":
+		return client.Query{}, fault.Refusef(fault.Invalid, code.Invalid, "a key needs its noun")
 	}
 	if after.Sequence == 0 && q.GetNewOnly() {
 		if after.Sequence, err = c.LedgerEnd(ctx); err != nil {

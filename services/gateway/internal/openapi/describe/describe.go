@@ -17,6 +17,8 @@ type Service struct {
 	Names      []string                                   // the values of {service} in the prefix
 	Reads      func(protoreflect.MethodDescriptor) bool   // reports whether GET serves a method too
 	Procedure  func(protoreflect.MethodDescriptor) string // the path of a method
+	// Headers returns the headers of a method; the document knows each by its name.
+	Headers func(protoreflect.MethodDescriptor) []string
 }
 
 // Document returns the document of services. Extra are further paths.
@@ -72,9 +74,9 @@ func (d document) method(s Service, m protoreflect.MethodDescriptor) {
 	}
 	item := Object{"post": operation("", Object{"requestBody": Object{
 		"required": true, "content": Object{"application/json": Object{"schema": d.ref(m.Input())}},
-	}}, referred("Note"), referred("DryRun"))}
+	}}, referred(s.Headers(m)...)...)}
 	if s.Reads(m) {
-		item["get"] = operation("_get", nil, referred("Encoding"), Object{
+		item["get"] = operation("_get", nil, referred("encoding")[0], Object{
 			"name": "message", "in": "query", "required": true,
 			"content": Object{"application/json": Object{"schema": d.ref(m.Input())}},
 		})
@@ -92,20 +94,30 @@ func (d document) service(s Service) []any {
 	}}
 }
 
-func referred(parameter string) Object { return Object{"$ref": "#/components/parameters/" + parameter} }
+// referred returns references to parameters.
+func referred(parameters ...string) (all []any) {
+	for _, name := range parameters {
+		all = append(all, Object{"$ref": "#/components/parameters/" + name})
+	}
+	return all
+}
 
 // headers are the parameters that several methods have.
 var headers = Object{
-	"Note": Object{
+	"Garrison-Note": Object{
 		"name": "Garrison-Note", "in": "header", "schema": Object{"type": "string"},
 		"description": "Why: one line, which the ledger keeps with what follows from the request.",
 	},
-	"DryRun": Object{
+	"Idempotency-Key": Object{
+		"name": "Idempotency-Key", "in": "header", "schema": Object{"type": "string", "format": "uuid"},
+		"description": "The id of the intent, when the request has none. The request may be repeated with it.",
+	},
+	"Garrison-Dry-Run": Object{
 		"name": "Garrison-Dry-Run", "in": "header", "schema": Object{"type": "string"},
 		"description": "Any text: check the request and store nothing. The answer has the header Garrison-Dry-Run, " +
 			"with changes or unchanged, when the request would have been accepted.",
 	},
-	"Encoding": Object{
+	"encoding": Object{
 		"name": "encoding", "in": "query", "required": true, "schema": Object{"type": "string", "enum": []any{"json"}},
 	},
 }

@@ -44,6 +44,7 @@ func generate(in io.Reader, out io.Writer) error {
 		}
 		one := describe.Service{
 			Descriptor: d.(protoreflect.ServiceDescriptor), Reads: rpc.Reads, Procedure: rpc.Procedure,
+			Headers: rpc.Headers,
 		}
 		if len(s.Names) > 1 {
 			one.Prefix, one.Names = "/{service}", s.Names
