@@ -237,7 +237,8 @@ func TestAnIntentIsDecidedOnceUnderItsKey(t *testing.T) {
 	}
 	first := s.ask("POST", intentPath, ann, refresh("web-1"), "Idempotency-Key", key)
 	s.want(first, http.StatusBadRequest, code.UnknownServer)
-	if again := s.ask("POST", intentPath, ann, refresh("web-1"), "Idempotency-Key", strings.ToUpper(key)); again.body != first.body {
+	again := s.ask("POST", intentPath, ann, refresh("web-1"), "Idempotency-Key", strings.ToUpper(key))
+	if again.body != first.body {
 		t.Errorf("the second answer is %s, want %s", again.body, first.body)
 	}
 	s.want(s.ask("POST", intentPath, ann, refresh("web-2"), "Idempotency-Key", key), http.StatusConflict,
