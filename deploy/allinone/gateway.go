@@ -29,7 +29,7 @@ func addGateway(g *Garrison) error {
 	}
 	c := gateway.Config{
 		Listen: g.config.HTTP.Listen, Plain: g.config.HTTP.Plain, Log: g.logger("gateway"),
-		Metrics: g.config.Metrics.Under("gateway"),
+		Metrics: g.config.Metrics.Under("gateway"), Issuers: g.authority.PeopleIssuers(),
 		Bus: func() (trust.Context, error) {
 			ca, err := g.certs.Bundle()
 			return trust.Context{URL: g.url, CA: string(ca)}, err

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -242,7 +245,9 @@ func TestAnIntentIsDecidedOnceUnderItsKey(t *testing.T) {
 		t.Errorf("the second answer is %s, want %s", again.body, first.body)
 	}
 	s.want(s.ask("POST", intentPath, ann, refresh("web-2"), "Idempotency-Key", key), http.StatusConflict,
-		"something else")
+		"another intent")
+	bob := s.user("bob", topology.Operator).Bearer()
+	s.want(s.ask("POST", intentPath, bob, refresh("web-1"), "Idempotency-Key", key), http.StatusConflict, "another intent")
 	s.want(s.ask("POST", intentPath, ann, refresh("web-1"), "Idempotency-Key", "7"), http.StatusBadRequest, "UUID")
 	s.want(s.ask("POST", intentPath, ann, refresh("web-1"), "Garrison-Dry-Run", "1"), http.StatusBadRequest,
 		"PlanIntent")
@@ -374,12 +379,38 @@ func TestRequestsHaveBounds(t *testing.T) {
 	ann := s.user("ann", topology.Operator).Bearer()
 	large := fmt.Sprintf(`{"name":"x","description":%q}`, strings.Repeat("x", 1<<20))
 	s.want(s.ask("POST", catalogPath+"CreateChannel", ann, large), http.StatusTooManyRequests, "resource_exhausted")
+	for _, dry := range []string{"", "0", "no"} {
+		s.want(s.ask("POST", catalogPath+"CreateChannel", ann, `{"name":"x"}`, "Garrison-Dry-Run", dry),
+			http.StatusBadRequest, "must be 1")
+	}
+	s.want(s.ask("GET", "/events", s.user("vm", topology.Reporter).Bearer(), ""), http.StatusForbidden, code.Denied)
 	s.want(s.ask("GET", "/events?after=yesterday", ann, ""), http.StatusBadRequest, "SEQUENCE")
 	s.want(s.ask("GET", "/events?noun=weather", ann, ""), http.StatusBadRequest, "no noun")
 	s.want(s.ask("GET", "/events?key=a", ann, ""), http.StatusBadRequest, "noun")
 	s.want(s.ask("GET", "/events?since=1h", ann, ""), http.StatusBadRequest, "no parameter")
 	s.want(s.ask("GET", "/nothing", ann, ""), http.StatusNotFound, "openapi.json")
 	s.want(s.ask("GET", "/healthz", "", ""), http.StatusOK, "ok")
+}
+
+func TestConnectionsWithoutATokenTakeNoPlaceOfAUser(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	strangers := make([]net.Conn, 600)
+	for i := range strangers {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url(), "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := fmt.Fprint(c, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"); err != nil && i < 500 {
+			t.Fatal(err)
+		}
+		strangers[i] = c
+	}
+	if _, err := io.Copy(io.Discard, strangers[0]); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the oldest stranger: %v, want the end of its connection", err)
+	}
+	s.want(s.ask("POST", registryPath+"ListServers", s.user("ann", topology.Viewer).Bearer(), "{}"), http.StatusOK, "{}")
 }
 
 func TestOtherHostsAreServedWithTLSUnlessPlainIsAskedFor(t *testing.T) {

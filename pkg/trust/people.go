@@ -138,6 +138,24 @@ func (c Context) PublicKey() string {
 	return public
 }
 
+// IssuerOf returns the public key that signed a user's JWT; empty when it cannot be read.
+func IssuerOf(userJWT string) string {
+	claims, err := jwt.DecodeUserClaims(userJWT)
+	if err != nil {
+		return ""
+	}
+	return claims.Issuer
+}
+
+// PeopleIssuers returns the public keys that sign people, one for each role.
+func (p Public) PeopleIssuers() []string {
+	claims, err := jwt.DecodeAccountClaims(p.Accounts[p.Names[topology.AccountOps]])
+	if err != nil {
+		return nil
+	}
+	return claims.SigningKeys.Keys()
+}
+
 // UserOf returns the public key and the name of the user whom a JWT admits; both are empty when it
 // cannot be read.
 func UserOf(userJWT string) (publicKey, name string) {

@@ -12,7 +12,8 @@
 //  1. A request without a valid bearer token reaches no service, and its body is not read.
 //  2. A plain listener is reachable from this host only, unless the caller asked for that by name.
 //  3. Headers, bodies, requests of one token, connections and each write to a client have bounds. A stream has none in
-//     time: it ends with its client, with the rights of its actor, or with the gateway.
+//     time: it ends with its client, with the rights of its actor, or with the gateway. A client without a valid token
+//     takes no place of one that has a token.
 //  4. A stop ends streams at once, and finishes other requests.
 package gateway
 
@@ -28,7 +29,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/net/netutil"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -47,8 +47,8 @@ const (
 	idleFor = 2 * time.Minute
 	// mostHeader bounds the headers of a request; a bearer token has less than 1 KiB.
 	mostHeader = 16 << 10
-	// mostConnections bounds the connections of all clients.
-	mostConnections = 4096
+	// mostAtOnce bounds the requests at once on one connection.
+	mostAtOnce = 32
 	// finishWithin is how long a gateway that stops has for requests that it has taken.
 	finishWithin = 10 * time.Second
 )
@@ -60,6 +60,8 @@ type Config struct {
 	Plain  bool        // allow plain HTTP on addresses that other hosts reach
 
 	Bus func() (trust.Context, error) // the bus: its address and CA, without credentials
+	// Issuers are the keys that sign users, where they are known; see package actor.
+	Issuers []string
 
 	Metrics *metrics.Set // takes what is measured; may be nil
 	Log     zerolog.Logger
@@ -70,6 +72,7 @@ type Config struct {
 type Gateway struct {
 	cfg      Config
 	listener net.Listener
+	door     *door
 	actors   *actor.Pool
 	server   *http.Server
 	stopping chan struct{} // closed when streams must end
@@ -89,22 +92,24 @@ func New(cfg Config) (*Gateway, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "listen for HTTP: %w", err)
 	}
-	if listener = netutil.LimitListener(listener, mostConnections); cfg.TLS != nil {
+	if cfg.TLS != nil {
 		t := cfg.TLS.Clone()
 		t.NextProtos = []string{"h2", "http/1.1"}
 		listener = tls.NewListener(listener, t)
 	}
-	g := &Gateway{cfg: cfg, listener: listener, stopping: make(chan struct{})}
-	g.actors = actor.NewPool(g.connect, cfg.Now)
+	g := &Gateway{cfg: cfg, listener: listener, door: newDoor(), stopping: make(chan struct{})}
+	g.actors = actor.NewPool(g.connect, cfg.Issuers, cfg.Now)
 	cfg.Metrics.Add(metrics.HTTPRequests, 0, "ok") // known from the start
 	cfg.Metrics.Gauge(metrics.HTTPTokens, func(context.Context) []metrics.Sample {
 		return metrics.One(float64(g.actors.Len()))
 	})
 	g.server = &http.Server{
-		Handler: g.handler(), ReadHeaderTimeout: headersWithin, IdleTimeout: idleFor, MaxHeaderBytes: mostHeader,
+		Handler: g.handler(), ReadHeaderTimeout: headersWithin, ReadTimeout: bodyWithin, IdleTimeout: idleFor,
+		MaxHeaderBytes: mostHeader, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: mostAtOnce},
+		ConnState: g.door.state, ConnContext: g.door.remember,
 		Protocols: protocols(cfg.TLS != nil), ErrorLog: log.New(&complaints{cfg.Log, logs.NewPacer()}, "", 0),
 	}
-	g.server.RegisterOnShutdown(sync.OnceFunc(func() { close(g.stopping) }))
+	g.server.RegisterOnShutdown(sync.OnceFunc(func() { close(g.stopping); g.door.closeStrangers() }))
 	return g, nil
 }
 

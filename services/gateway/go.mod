@@ -8,7 +8,6 @@ require (
 	github.com/garrison-fleet/garrison/proto v0.0.0
 	github.com/rs/zerolog v1.35.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
-	golang.org/x/net v0.60.0
 	google.golang.org/protobuf v1.36.12
 )
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -20,9 +19,7 @@ import (
 // handler routes requests.
 func (g *Gateway) handler() http.Handler {
 	api := http.NewServeMux()
-	rpc.Handle(api, rpc.Serving{Streams: g.untilStop, Ended: func(code string) {
-		g.cfg.Metrics.Add(metrics.HTTPRequests, 1, code)
-	}})
+	rpc.Handle(api, rpc.Serving{Streams: g.untilStop, Ended: g.count})
 	api.Handle("GET /events", g.untilStop(http.HandlerFunc(stream.Events)))
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		failure.Write(w, r, fault.Refusef(fault.NotFound, code.NotFound, "nothing is served at %.200q", r.URL.Path).
@@ -32,8 +29,11 @@ func (g *Gateway) handler() http.Handler {
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	all.HandleFunc("GET /openapi.json", openapi.Serve)
 	all.Handle("/", g.asActor(api))
-	return secured(all)
+	return timed(secured(all))
 }
+
+// count counts a request, by the code of Connect with which it ended.
+func (g *Gateway) count(code string) { g.cfg.Metrics.Add(metrics.HTTPRequests, 1, code) }
 
 // secured sets the headers that hold for every answer: what is served is data, and no page for a browser.
 func secured(next http.Handler) http.Handler {
@@ -49,20 +49,14 @@ func secured(next http.Handler) http.Handler {
 // asActor runs requests with the connection of their bearer token.
 func (g *Gateway) asActor(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, err := actor.Token(r)
+		c, done, err := g.actors.Admit(r)
 		if err != nil {
-			failure.Write(w, r, err)
-			return
-		}
-		c, done, err := g.actors.Take(r.Context(), token)
-		if err != nil {
+			g.count(failure.Code(err))
 			failure.Write(w, r, err)
 			return
 		}
 		defer done()
-		if r.Body != http.NoBody {
-			r.Body = newTimedBody(w, r.Body)
-		}
+		g.door.known(r.Context())
 		next.ServeHTTP(w, r.WithContext(actor.With(r.Context(), c)))
 	})
 }
@@ -84,26 +78,4 @@ func (g *Gateway) untilStop(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
-}
-
-// timedBody bounds the time in which the body of a request arrives. The bound ends with the body: afterwards the server
-// reads only to notice that the client is gone.
-type timedBody struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-func newTimedBody(w http.ResponseWriter, body io.ReadCloser) timedBody {
-	b := timedBody{body, http.NewResponseController(w)}
-	_ = b.control.SetReadDeadline(time.Now().Add(bodyWithin)) // every server of net/http can
-	return b
-}
-
-// Read implements io.Reader.
-func (b timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
 }

@@ -7,7 +7,8 @@
 //  2. What an actor may do is decided by the bus alone. A token that the bus refuses is refused for a few seconds
 //     without asking again.
 //  3. Connections, requests of one token and logins within a second have bounds. A token that was not signed with the
-//     key in it costs no login.
+//     key in it costs no login; those of issuers whose tokens the bus never accepted share a small allowance, so that
+//     tokens that somebody makes up take no login of a user.
 package actor
 
 import (
@@ -30,6 +31,10 @@ const (
 	mostAtOnce = 64
 	// loginsASecond bounds the logins of all tokens.
 	loginsASecond = 50
+	// strangersASecond bounds the logins with tokens of issuers of whom none was accepted.
+	strangersASecond = 5
+	// mostIssuers bounds the issuers that are remembered: one signs the users of a role.
+	mostIssuers = 64
 	// idleFor is how long a connection that is not used stays open.
 	idleFor = time.Minute
 	// refusedFor is how long a refusal of the bus is repeated.
@@ -46,9 +51,11 @@ type Pool struct {
 	connect Connect
 	now     func() time.Time
 	logins  *pace.Pace
+	unknown *pace.Pace // logins of unknown issuers
 
-	mu   sync.Mutex
-	open map[[sha256.Size]byte]*session
+	mu      sync.Mutex
+	open    map[[sha256.Size]byte]*session
+	issuers map[string]bool // of tokens that the bus accepted
 }
 
 // session is the connection of a token, or why the token has no connection.
@@ -62,12 +69,17 @@ type session struct {
 	until time.Time // when it ends unless it is used; of a refusal, when the bus is asked again
 }
 
-// NewPool returns a Pool without connections.
-func NewPool(connect Connect, now func() time.Time) *Pool {
-	return &Pool{
+// NewPool returns a Pool without connections. Issuers are those that are known beforehand.
+func NewPool(connect Connect, issuers []string, now func() time.Time) *Pool {
+	p := &Pool{
 		connect: connect, now: now, logins: pace.New(loginsASecond, time.Second),
-		open: map[[sha256.Size]byte]*session{},
+		unknown: pace.New(strangersASecond, time.Second),
+		open:    map[[sha256.Size]byte]*session{}, issuers: map[string]bool{},
 	}
+	for _, issuer := range issuers {
+		p.issuers[issuer] = true
+	}
+	return p
 }
 
 // Take returns the connection of a bearer token. The caller calls done when it needs it no longer. An error is Denied
@@ -93,9 +105,22 @@ func (p *Pool) Take(ctx context.Context, token string) (c *client.Client, done f
 // session returns the session of a token with one more user, and begins one.
 func (p *Pool) session(token string) (*session, error) {
 	key := sha256.Sum256([]byte(token))
+	if s, err := p.join(key); s != nil || err != nil {
+		return s, err
+	}
+	who, err := trust.ParseBearer(token, p.now())
+	if err != nil {
+		return nil, fault.Refusef(fault.Denied, code.LoginRefused, "%v", err).Try("garrison context token")
+	}
+	return p.begin(key, who)
+}
+
+// join returns the session of a token with one more user; nil without one.
+func (p *Pool) join(key [sha256.Size]byte) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch s := p.open[key]; {
+	s := p.open[key]
+	switch {
 	case s == nil:
 	case p.over(s):
 		p.end(key)
@@ -105,16 +130,26 @@ func (p *Pool) session(token string) (*session, error) {
 		s.users++
 		return s, nil
 	}
-	who, err := trust.ParseBearer(token, p.now())
-	if err != nil {
-		return nil, fault.Refusef(fault.Denied, code.LoginRefused, "%v", err).
-			Try("garrison context token")
+	return nil, nil
+}
+
+// begin returns a new session of a token.
+func (p *Pool) begin(key [sha256.Size]byte, who trust.Context) (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.open[key]; s != nil { // another request was faster
+		s.users++
+		return s, nil
 	}
 	if len(p.open) >= mostTokens && !p.makeRoom() {
 		return nil, busy("%d tokens are in use", len(p.open))
 	}
-	if _, ok := p.logins.Take(""); !ok {
-		return nil, busy("more than %d logins within a second", loginsASecond)
+	pace := p.unknown
+	if p.issuers[trust.IssuerOf(who.JWT)] {
+		pace = p.logins
+	}
+	if _, ok := pace.Take(""); !ok {
+		return nil, busy("too many tokens are new within this second")
 	}
 	s := &session{ready: make(chan struct{}), users: 1, until: p.now().Add(loginWithin + idleFor)}
 	p.open[key] = s
@@ -135,6 +170,8 @@ func (p *Pool) login(s *session, who trust.Context) {
 	s.client, s.err, s.until = c, err, p.now().Add(idleFor)
 	if err != nil {
 		s.until = p.now().Add(refusedFor)
+	} else if len(p.issuers) < mostIssuers {
+		p.issuers[trust.IssuerOf(who.JWT)] = true
 	}
 	close(s.ready)
 }

@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 			return nil, fault.Refusef(fault.Denied, code.LoginRefused, "the bus refused the login of %s", who.Actor)
 		}
 		return client.New(b.Dial(t, who.Actor), time.Second), nil
-	}, w.clock)
+	}, nil, w.clock)
 	return w
 }
 
@@ -161,5 +161,42 @@ func TestConnectionsThatAreNotUsedEnd(t *testing.T) {
 	cancel(errors.New("stop"))
 	if err := w.pool.Run(stopped); err != nil || w.pool.Len() != 0 {
 		t.Errorf("after the stop: %d tokens (%v)", w.pool.Len(), err)
+	}
+}
+
+func TestTokensThatSomebodyMakesUpTakeNoLoginOfAUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ann, bob := w.token("ann"), w.token("bob")
+	if _, done, err := w.pool.Take(t.Context(), ann); err != nil {
+		t.Fatal(err)
+	} else {
+		done()
+	}
+	other, err := trust.OpenAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := w.authority
+	w.authority = other
+	w.refuse.Store(true)
+	var made [40]string
+	for i := range made {
+		made[i] = w.token("eve")
+	}
+	for _, token := range made {
+		if _, _, err := w.pool.Take(t.Context(), token); err == nil {
+			t.Fatal("a token of another Garrison was taken")
+		}
+	}
+	if logins := int(w.logins.Load()) - 1; logins == len(made) {
+		t.Errorf("each of %d tokens that were made up cost a login", logins)
+	}
+	w.authority = mine
+	w.refuse.Store(false)
+	if _, done, err := w.pool.Take(t.Context(), bob); err != nil {
+		t.Errorf("a user is refused: %v", err)
+	} else {
+		done()
 	}
 }

@@ -10,10 +10,22 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
-// Token returns the bearer token of a request. An error is Denied.
-func Token(r *http.Request) (string, error) {
+// mostToken bounds a token; one of a long name has less than 1 KiB.
+const mostToken = 4 << 10
+
+// Admit returns the connection of the actor whose bearer token a request has, as Take does.
+func (p *Pool) Admit(r *http.Request) (c *client.Client, done func(), err error) {
+	token, err := tokenOf(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.Take(r.Context(), token)
+}
+
+// tokenOf returns the bearer token of a request. An error is Denied.
+func tokenOf(r *http.Request) (string, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > mostToken {
 		return "", fault.Refusef(fault.Denied, code.LoginRefused,
 			"the request has no bearer token, as in: Authorization: Bearer TOKEN").
 			Try("garrison context token")

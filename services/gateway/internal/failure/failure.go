@@ -50,6 +50,12 @@ func of(err error) (form, *apiv1.Refusal) {
 	return forms[fault.KindOf(err)], refusal
 }
 
+// Code returns the code of Connect of an error.
+func Code(err error) string {
+	form, _ := of(err)
+	return form.code.String()
+}
+
 // Error returns an error as Connect and gRPC send it: the code of its kind, one line of text, and the refusal as a
 // detail.
 func Error(err error) *connect.Error {

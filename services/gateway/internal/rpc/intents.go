@@ -66,7 +66,7 @@ func publish(
 func idOf(q *connect.Request[gatewayv1.PublishIntentRequest]) (string, error) {
 	id, key := strings.ToLower(q.Msg.GetIntentId()), strings.ToLower(q.Header().Get(headerKey))
 	switch {
-	case q.Header().Get(headerDryRun) != "":
+	case len(q.Header().Values(headerDryRun)) > 0:
 		return "", fault.Refusef(fault.Invalid, code.Invalid,
 			"what is published is stored: PlanIntent shows what an intent would do").
 			Try("/garrison.registry.v1.RegistryService/PlanIntent")
@@ -95,9 +95,8 @@ func submit(ctx context.Context, c *client.Client, id string, in *intentv1.Inten
 	if decided == nil && waiting.Err() != nil && ctx.Err() == nil {
 		return &intentv1.Record{Id: id}, nil // stored, and the caller asks again
 	}
-	if decided != nil && !proto.Equal(decided.GetIntent(), in) {
-		return nil, fault.Refusef(fault.Conflict, code.Conflict,
-			"intent %s asked for something else", id)
+	if decided != nil && (decided.GetActor() != c.Actor() || !proto.Equal(decided.GetIntent(), in)) {
+		return nil, fault.Refusef(fault.Conflict, code.Conflict, "another intent has the id %s", id)
 	}
 	return decided, err
 }

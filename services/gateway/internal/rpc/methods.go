@@ -26,6 +26,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
 )
@@ -136,7 +138,11 @@ type unary = func(context.Context, *connect.Request[passed]) (*connect.Response[
 // forward passes the requests of a method on to its service.
 func forward(service string, m protoreflect.MethodDescriptor) unary {
 	return func(ctx context.Context, q *connect.Request[passed]) (*connect.Response[passed], error) {
-		answer, err := client.Forward(said(ctx, q.Header()), actor.From(ctx), service, m, q.Msg.Encoded)
+		ctx, err := said(ctx, q.Header())
+		if err != nil {
+			return nil, failure.Error(err)
+		}
+		answer, err := client.Forward(ctx, actor.From(ctx), service, m, q.Msg.Encoded)
 		dry := errors.Is(err, bus.ErrDryRun)
 		if err != nil && !dry {
 			return nil, failure.Error(err)
@@ -161,14 +167,17 @@ func dryRunOf(err error) string {
 }
 
 // said returns a context with what the headers of a request say beside its message.
-func said(ctx context.Context, h http.Header) context.Context {
+func said(ctx context.Context, h http.Header) (context.Context, error) {
 	if why := h.Get(headerNote); why != "" {
 		ctx = client.WithNote(ctx, why)
 	}
-	if h.Get(headerDryRun) != "" {
+	switch dry := h.Values(headerDryRun); {
+	case len(dry) == 1 && dry[0] == "1":
 		ctx = client.WithDryRun(ctx)
+	case len(dry) > 0: // carrying the request out would be the worst answer to a mistake
+		return nil, fault.Refusef(fault.Invalid, code.Invalid, "the header %s must be 1, not %.60q", headerDryRun, dry)
 	}
-	return ctx
+	return ctx, nil
 }
 
 // tagged returns an answer with the digest of its content as ETag, or that the caller has it already. A cache must keep

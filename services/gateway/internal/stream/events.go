@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -20,9 +19,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
 )
-
-// writeWithin bounds each write to a reader, who may have stopped reading.
-const writeWithin = 10 * time.Second
 
 // Events serves GET /events: the facts of the ledger as server-sent events, with the place behind each as its id. The
 // event is named fact, beat (a sign of life), reset or error; the last two end the stream. The header Last-Event-ID, or
@@ -102,7 +98,6 @@ func (e events) send(r *gatewayv1.FollowFactsResponse) error {
 }
 
 func (e events) write(format string, args ...any) error {
-	_ = e.control.SetWriteDeadline(time.Now().Add(writeWithin)) // where it is not possible, the client's end counts
 	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -77,6 +78,7 @@ func deliver(
 		case <-quiet.C:
 		case f := <-facts:
 			if reset, ok := errors.AsType[*client.ResetError](f.err); ok {
+				r.Place = placeOf(client.Position{Sequence: reset.Next - 1}) // from where reading goes on
 				r.ResetTo = &gatewayv1.Reset{Reason: reset.Error(), Next: reset.Next}
 				return errors.Join(send(r), f.err)
 			}
@@ -104,12 +106,18 @@ func queryOf(ctx context.Context, c *client.Client, q *gatewayv1.FollowFactsRequ
 	case noun == "" && q.GetKey() != "":
 		return client.Query{}, fault.Refusef(fault.Invalid, code.Invalid, "a key needs its noun")
 	}
+	query := client.Query{Noun: ledger.Noun(q.GetNoun()), Key: q.GetKey(), From: math.MaxInt64, Gaps: true}
+	for _, err := range c.Events(ctx, query) { // none is there; an error says that the actor may not ask so
+		if err != nil {
+			return client.Query{}, err
+		}
+	}
 	if after.Sequence == 0 && q.GetNewOnly() {
 		if after.Sequence, err = c.LedgerEnd(ctx); err != nil {
 			return client.Query{}, err
 		}
 	}
-	return client.Query{Noun: ledger.Noun(q.GetNoun()), Key: q.GetKey(), After: after}, nil
+	return client.Query{Noun: query.Noun, Key: query.Key, After: after}, nil
 }
 
 // placeOf returns a place as FollowFactsResponse.place says it.

@@ -113,8 +113,8 @@ var headers = Object{
 		"description": "The id of the intent, when the request has none. The request may be repeated with it.",
 	},
 	"Garrison-Dry-Run": Object{
-		"name": "Garrison-Dry-Run", "in": "header", "schema": Object{"type": "string"},
-		"description": "Any text: check the request and store nothing. The answer has the header Garrison-Dry-Run, " +
+		"name": "Garrison-Dry-Run", "in": "header", "schema": Object{"type": "string", "enum": []any{"1"}},
+		"description": "1: check the request and store nothing. The answer has the header Garrison-Dry-Run, " +
 			"with changes or unchanged, when the request would have been accepted.",
 	},
 	"encoding": Object{
