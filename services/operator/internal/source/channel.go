@@ -36,7 +36,7 @@ func checkChannel(name string, index *sourcev1.Index, channel string) error {
 		Near(nearest.Name(channel, maps.Keys(has))).Try("garrison source test " + name)
 }
 
-// checkInto refuses a channel that the catalog does not have; "" is none.
+// checkInto refuses a channel that the catalog does not have; "" stands for no channel.
 func checkInto(ctx context.Context, env *cli.Env, channel string) error {
 	if channel == "" {
 		return nil

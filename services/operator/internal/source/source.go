@@ -83,8 +83,9 @@ func addCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, listing, r.GetSource(), "source %s %s; to import from it: garrison source sync %[1]s",
-				a[0], cli.Outcome(proto.Equal(before, r.GetSource()), "added"))
+			return cli.Changed(env, listing, r.GetSource(),
+				"source %s %s; to import from it: garrison source sync %[1]s", a[0],
+				cli.Outcome(proto.Equal(before, r.GetSource()), "added"))
 		},
 	}
 	cli.NamesVar(c.Flags(), &q.Keys, "key", seal.CheckKey,

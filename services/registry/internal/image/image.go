@@ -112,8 +112,8 @@ func conflicts(r Reader, o *instancev1.Instance, agent string) bool {
 // largestRoom is the size class beyond which an executor does not tell free space apart.
 const largestRoom = 64 << 30
 
-// lackOfDisk returns what an image certainly lacks of the disks of a server, or nil. The free space is less than two and
-// a half times what the executor reports.
+// lackOfDisk returns what an image certainly lacks of the disks of a server, or nil. The free space is less than two
+// and a half times what the executor reports.
 func lackOfDisk(m *imagev1.Manifest, s *serverv1.Server) *manifest.Lack {
 	need, most, room := needs(m), largestDisk(s), s.GetSysinfo().GetRoomBytes()
 	wanted := manifest.Size(need) + " of disk"
