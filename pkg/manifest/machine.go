@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ func (f *Faults) machine(m *imagev1.Machine) {
 		"machine.memory": m.GetMemoryBytes(), "machine.disk": m.GetDiskBytes(),
 	} {
 		if n > maxMemory {
-			f.Add(field, code.BadManifest, "%s is %d bytes, want at most %d", field, n, int64(maxMemory))
+			f.Add(field, code.BadManifest, "%s is %s, want at most %s", field, Size(n), Size(maxMemory))
 		}
 	}
 }
@@ -62,9 +63,20 @@ func Lacks(m *imagev1.Machine, have *serverv1.Sysinfo) (out []Lack) {
 		out = append(out, Lack{"control groups of version 2 alone", "version 1"})
 	}
 	if n := have.GetMemoryBytes(); n > 0 && n < m.GetMemoryBytes() {
-		out = append(out, Lack{fmt.Sprintf("%d bytes of memory", m.MemoryBytes), fmt.Sprint(n)})
+		out = append(out, Lack{Size(m.MemoryBytes) + " of memory", Size(n)})
 	}
 	return out
+}
+
+// Size returns a number of bytes in the largest unit that it reaches, with two decimals at most, such as 1.95 GiB.
+func Size(n uint64) string {
+	f, unit := float64(n), "bytes"
+	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if f >= 1024 {
+			f, unit = f/1024, larger
+		}
+	}
+	return strconv.FormatFloat(math.Round(f*100)/100, 'f', -1, 64) + " " + unit
 }
 
 // Words returns what is lacking in words; of nothing, the empty text.

@@ -167,8 +167,8 @@ func TestAMachineLacksWhatItReportsOtherwise(t *testing.T) {
 		"it needs debian 13 or newer or alpine, and has debian 12": {
 			Distributions: []*imagev1.Distribution{{Id: "debian", Version: "13"}, {Id: "alpine"}},
 		},
-		"it needs control groups of version 2 alone, and has version 1; it needs 2147483648 bytes of memory, and " +
-			"has 1073741824": {CgroupV2: true, MemoryBytes: 2 << 30},
+		"it needs control groups of version 2 alone, and has version 1; it needs 2 TiB of memory, and has " +
+			"1 GiB": {CgroupV2: true, MemoryBytes: 2 << 40},
 	} {
 		if got := manifest.Words(manifest.Lacks(m, have)); got != want {
 			t.Errorf("%v: %q, want %q", m, got, want)
@@ -177,6 +177,36 @@ func TestAMachineLacksWhatItReportsOtherwise(t *testing.T) {
 			t.Errorf("%v: a machine that reports nothing lacks %v", m, lacks)
 		}
 	}
+}
+
+func TestALimitIsWhatAMachineCanHave(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		run    *imagev1.Run
+		faulty bool
+	}{
+		"all processors of the largest machine": {&imagev1.Run{Limits: &imagev1.Limits{CpuPercent: 409_600}}, false},
+		"more processors than a machine has":    {&imagev1.Run{Limits: &imagev1.Limits{CpuPercent: 409_601}}, true},
+		"a capability":                          {bounded("CAP_NET_RAW"), false},
+		"a capability that Linux does not have": {bounded("CAP_EVERYTHING"), true},
+		"a socket at a variable":                {listening("${label.host}:${label.port}"), false},
+		"a socket at a name":                    {listening("x.example:80"), true},
+		"a socket at a port with letters":       {listening(":x80"), true},
+	} {
+		m := valid()
+		c.run.Command, m.Run = m.Run.Command, c.run
+		if r := fault.RefusalOf(manifest.Check(m)); (len(r.GetFaults()) == 1) != c.faulty {
+			t.Errorf("%s: %v, want a fault: %v", name, r, c.faulty)
+		}
+	}
+}
+
+func bounded(capability string) *imagev1.Run {
+	return &imagev1.Run{Sandbox: &imagev1.Sandbox{BoundCapabilities: true, Capabilities: []string{capability}}}
+}
+
+func listening(at string) *imagev1.Run {
+	return &imagev1.Run{Sockets: []*imagev1.Socket{{Name: "http", Listen: at}}}
 }
 
 func TestCapabilitiesThatAreNamedAndNotBoundAreRefused(t *testing.T) {

@@ -43,7 +43,7 @@ func (f runFaults) sockets(m *imagev1.Manifest) {
 
 // socketAddress reports whether an address has the shape of one, variables aside.
 func socketAddress(listen string) bool {
-	const filled = "x" // stands in no address and in no port
+	const filled = "\x00" // stands in no address and in no port
 	masked := variable.ReplaceAllString(listen, filled)
 	if masked == filled {
 		return true

@@ -84,6 +84,7 @@ var written = map[string]string{
 	"rollout resume " + paused:                        "would resume rollout " + paused,
 	"rollout resume " + paused + " --until-wave next": "would step rollout " + paused,
 	"server enroll web-9":                             "would invite server web-9: valid_for=1h",
+	"server forget gone-2":                            "would forget server gone-2",
 	"server label web-1 a=b":                          "would change server web-1: set_labels.a=b",
 	"server rename web-1 web-7":                       "would change server 01900000-0000-7000-8000-000000000001: ",
 	"source add site DIR/site --key SIGNER":           "would add source site",

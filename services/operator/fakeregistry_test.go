@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
@@ -123,7 +124,7 @@ func (f *fakes) invitations(t testing.TB, s *bus.Service) {
 	handle(t, f, s, "CreateToken", func(q *registryv1.CreateTokenRequest) (*registryv1.CreateTokenResponse, error) {
 		token := tokenNamed(q.GetName())
 		token.Uses = q.GetUses()
-		return &registryv1.CreateTokenResponse{Token: token, Secret: "garrison-3.secret"}, nil
+		return &registryv1.CreateTokenResponse{Token: token, Secret: pooledSecret(q.GetName())}, nil
 	})
 	handle(t, f, s, "ListTokens", func(q *registryv1.ListTokensRequest) (*registryv1.ListTokensResponse, error) {
 		return &registryv1.ListTokensResponse{Tokens: []*tokenv1.Token{tokenNamed("rack-a")}}, nil
@@ -256,6 +257,9 @@ func (f *fakes) putEnvironment(next *environmentv1.Environment, create bool) (*r
 	}
 	return &registryv1.PutRecordResponse{Record: record.Of(next)}, nil
 }
+
+// pooledSecret returns what a server joins with.
+func pooledSecret(name string) string { return trust.Token{Pool: name, Secret: "s", JWT: "j"}.String() }
 
 // tokenNamed returns a pooled token with which web-1 and web-2 joined.
 func tokenNamed(name string) *tokenv1.Token {

@@ -71,7 +71,7 @@ func Create(
 	p.Expires = at.Add(lasting).UTC().Truncate(time.Second)
 	if u, err := v.User(p.Name, at); err == nil && u.State == userv1.State_STATE_ACTIVE {
 		return p, nil, refuse(fault.Conflict, code.Exists, "user %s exists, as %s", p.Name, RoleOf(u.Role)).
-			Try("garrison user revoke " + p.Name)
+			Try("garrison user list")
 	}
 	if owner := v.OwnerOf(topology.AccountOps, p.PublicKey); owner != "" {
 		return p, nil, refuse(fault.Conflict, code.BadKey, "the public key belongs to %s", owner)

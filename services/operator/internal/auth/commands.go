@@ -23,7 +23,8 @@ func commandActions() map[string][]string {
 		"server refresh": {"refresh"}, "server reinstall": {"reinstall"}, "server rename": {"update server"},
 		"source publish": {"list image", "show image", "show chunk"}, "source test": {"list source", "show image"},
 		"source sync": {"list source", "create image", "put chunk", "record sync"},
-		"watch":       {"show intent-progress"}, "cancel": {"withdraw intent", "cancel task"}, "env diff": {"list default"},
+		"watch":       {"show intent-progress"}, "cancel": {"withdraw intent", "cancel task"},
+		"env diff": {"list default"},
 	}
 	for _, noun := range records {
 		out[noun+" create"], out[noun+" update"] = []string{"put record"}, []string{"put record"}

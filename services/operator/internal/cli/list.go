@@ -193,6 +193,14 @@ func Changed[T any](env *Env, l output.Listing[T], thing T, format string, args 
 	return output.Show(env.Output, l, nil, []T{thing})
 }
 
+// Outcome returns what was done to an object, and that nothing changed when it was so before.
+func Outcome(same bool, done string) string {
+	if same {
+		return done + " already; nothing changed"
+	}
+	return done
+}
+
 // Deleted prints that an object was deleted, unless err is set.
 func Deleted(env *Env, noun, name string, err error) error {
 	if err == nil {

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -23,11 +24,16 @@ func activateCommand(env *cli.Env) *cobra.Command {
 		PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Image = a[0]
+			before, err := get(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
 			i, err := activate(c.Context(), env, q)
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, listing, i, "image %s activated", imageName(i))
+			same := before.GetState() == i.GetState() && slices.Equal(before.GetChannels(), i.GetChannels())
+			return cli.Changed(env, listing, i, "image %s %s", imageName(i), cli.Outcome(same, "activated"))
 		},
 	}
 	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "add it to this `CHANNEL` (default: the "+
@@ -64,12 +70,17 @@ func disableCommand(env *cli.Env) *cobra.Command {
 		PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Image = a[0]
+			before, err := get(c.Context(), env, a[0])
+			if err != nil {
+				return err
+			}
 			r, err := cli.Call[*catalogv1.DisableImageResponse](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
 			env.Say("to undo: garrison image activate %s", r.GetImage().GetManifest().GetId())
-			return cli.Changed(env, listing, r.GetImage(), "image %s disabled", imageName(r.GetImage()))
+			return cli.Changed(env, listing, r.GetImage(), "image %s %s", imageName(r.GetImage()),
+				cli.Outcome(before.GetState() == r.GetImage().GetState(), "disabled"))
 		},
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)

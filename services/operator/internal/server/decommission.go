@@ -154,7 +154,7 @@ those of --on, are shown and must be confirmed: only dead ones, or with --invite
 server that is refused, such as a leaked one without --leak, does not keep the others.`,
 		Args: func(_ *cobra.Command, a []string) error { return oneOrMany(&f.on)(a) },
 		RunE: func(c *cobra.Command, a []string) error {
-			if len(a) == 1 && !f.dryRun && !f.invited {
+			if len(a) == 1 && !f.invited {
 				return forget(c.Context(), env, f, a[0], a[0])
 			}
 			return forgetMany(c.Context(), env, f, a)

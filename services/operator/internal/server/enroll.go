@@ -128,21 +128,26 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 // keepToken reports what a token file that exists is good for, so that the command may be repeated. It refuses when the
 // server of that name can no longer join with it: the token is of an earlier server.
 func keepToken(ctx context.Context, env *cli.Env, name, file string) error {
+	token, err := inventory.TokenIn(file)
+	if err != nil {
+		return err
+	}
 	s, err := fleet.Server(ctx, env, name)
+	own := err == nil && token.ServerID == s.GetId()
 	waits := s.GetLife() == serverv1.Life_LIFE_INVITED && s.GetTokenExpiresAt().AsTime().After(env.Output.View().At)
 	switch {
 	case err != nil && !fault.Is(err, fault.NotFound):
 		return err
-	case err == nil && waits:
+	case own && waits:
 		env.Say("%s exists; no new token created for %s", file, name)
 		return nil
-	case err == nil && s.GetLife() == serverv1.Life_LIFE_ALIVE && s.GetStanding() != serverv1.Standing_STANDING_REVOKED:
+	case own && s.GetLife() == serverv1.Life_LIFE_ALIVE && s.GetStanding() != serverv1.Standing_STANDING_REVOKED:
 		env.Say("%s exists; server %s has joined; no new token created", file, name)
 		return nil
 	}
 	return fault.Refusef(fault.Conflict, code.Exists,
-		"%s exists, and server %s cannot join with it: it expired, or is of an earlier server", file, name).
-		Try("rm " + file + ", then the same command")
+		"%s exists, and server %s cannot join with it: it expired, or is of another server", file, name).
+		Try("another --token-file")
 }
 
 // reserveNew makes room for a token, and refuses a file that exists, for it may hold a token that is still needed.

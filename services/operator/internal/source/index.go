@@ -42,7 +42,8 @@ func fileName(l listed) string {
 func readIndex(ctx context.Context, at place, s source, now time.Time) (*sourcev1.Index, error) {
 	body, _, err := at.open(ctx, indexName, 0)
 	if err != nil {
-		return nil, err
+		return nil, unusable("source %s: %s", s.GetName(), fault.RefusalOf(err).GetMessage()).
+			Try("garrison source add " + s.GetName() + " URL|DIR --key KEY; garrison source test " + s.GetName())
 	}
 	defer func() { _ = body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(body, maxIndex+1))

@@ -45,7 +45,7 @@ func placeOf(location string) (place, error) {
 }
 
 // unusable returns the refusal of a source.
-func unusable(format string, args ...any) error {
+func unusable(format string, args ...any) *fault.Error {
 	return fault.Refusef(fault.Unavailable, code.BadSource, format, args...)
 }
 

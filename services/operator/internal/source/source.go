@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -74,12 +75,17 @@ func addCommand(env *cli.Env) *cobra.Command {
 					return err
 				}
 			}
+			before, err := find(c.Context(), env, a[0])
+			if err != nil && !fault.Is(err, fault.NotFound) {
+				return err
+			}
 			r, err := cli.Call[*catalogv1.AddSourceResponse](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
 			return cli.Changed(env, listing, r.GetSource(),
-				"source %s added; to import from it: garrison source sync %[1]s", a[0])
+				"source %s %s; to import from it: garrison source sync %[1]s", a[0],
+				cli.Outcome(proto.Equal(before, r.GetSource()), "added"))
 		},
 	}
 	cli.NamesVar(c.Flags(), &q.Keys, "key", seal.CheckKey,

@@ -23,11 +23,13 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
-// offer is an image of a source, and whether the catalog has it.
+// offer is an image of a source, and the one of the catalog; nil where it lacks the image or a part of it.
 type offer struct {
 	*sourcev1.Listed
-	here bool
+	have *imagev1.Image
 }
+
+func (o offer) here() bool { return o.have != nil }
 
 var offers = output.Listing[offer]{
 	Name: func(o offer) string { return o.GetImageId() },
@@ -38,7 +40,7 @@ var offers = output.Listing[offer]{
 		output.Col("PLATFORM", func(o offer) string { return display.Platform(o.GetPlatform()) }),
 		output.Col("CHANNELS", func(o offer) string { return strings.Join(o.GetChannels(), ",") }),
 		output.Col("SIZE", func(o offer) string { return output.Size(o.GetSizeBytes()) }),
-		output.Col("CATALOG", func(o offer) string { return output.Yes(o.here) }),
+		output.Col("CATALOG", func(o offer) string { return output.Yes(o.here()) }),
 	},
 }
 
@@ -50,16 +52,24 @@ type choice struct {
 
 func (w *choice) add(c *cobra.Command) {
 	cli.TextVar(c.Flags(), &w.channel, "channel", cli.Name("channel"), "only images in this `CHANNEL` of the source")
-	c.Flags().Var(cli.ValueOf(&w.keep, readKeep, strconv.Itoa), "keep",
-		"only the `N` highest versions of each agent and platform (0: all)")
+	c.Flags().Var(cli.ValueOf(&w.keep, readKeep, keepShown), "keep",
+		"only the `N` highest versions of each agent and platform (default: all)")
 }
 
 func readKeep(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a number of versions, such as 3", text)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("%q is not a number of versions from 1, such as 3", text)
 	}
 	return int(n), nil
+}
+
+// keepShown returns a number of versions as help shows it: none for all.
+func keepShown(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // session is a source that was read.
@@ -84,31 +94,36 @@ func (w *choice) read(ctx context.Context, env *cli.Env, name string) (*session,
 	if err != nil {
 		return nil, err
 	}
+	if err := checkChannel(name, index, w.channel); err != nil {
+		return nil, err
+	}
 	out := &session{source: s, place: at, index: index}
 	for _, l := range choose(index.GetImages(), w.channel, w.keep) {
-		here, err := inCatalog(ctx, env, l)
+		have, err := inCatalog(ctx, env, l)
 		if err != nil {
 			return nil, err
 		}
-		out.offers = append(out.offers, offer{l, here})
+		out.offers = append(out.offers, offer{l, have})
 	}
 	return out, nil
 }
 
-// inCatalog reports whether the catalog has the whole image.
-func inCatalog(ctx context.Context, env *cli.Env, l listed) (bool, error) {
+// inCatalog returns the image of the catalog; nil when it lacks the image or a part of it.
+func inCatalog(ctx context.Context, env *cli.Env, l listed) (*imagev1.Image, error) {
 	r, err := cli.Call[*catalogv1.GetImageResponse](ctx, env, &catalogv1.GetImageRequest{Image: l.GetImageId()})
 	if fault.Is(err, fault.NotFound) {
-		return false, nil
+		return nil, nil
 	}
-	i := r.GetImage()
-	return i.GetFilled() || i.GetState() == imagev1.State_STATE_ACTIVE, err
+	if i := r.GetImage(); i.GetFilled() || i.GetState() == imagev1.State_STATE_ACTIVE {
+		return i, err
+	}
+	return nil, err
 }
 
 // missing returns the images that the catalog lacks.
 func (s *session) missing() (out []listed) {
 	for _, o := range s.offers {
-		if !o.here {
+		if !o.here() {
 			out = append(out, o.Listed)
 		}
 	}
@@ -150,34 +165,56 @@ func syncCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			missing := s.missing()
-			if env.DryRun {
-				cli.Foresee(env, "import "+output.Plural(len(missing), "image")+" from source "+a[0])
-				return client.ErrDryRun
-			}
-			for _, l := range missing {
-				if err := s.take(c.Context(), env, l, into); err != nil {
-					return err
-				}
-			}
-			_, err = cli.Call[*catalogv1.RecordSyncResponse](c.Context(), env, &catalogv1.RecordSyncRequest{
-				Name: a[0], Synced: &sourcev1.Synced{
-					PublishedAt: s.index.GetPublishedAt(), Images: uint32(len(s.index.GetImages())),
-					Imported: uint32(len(missing)),
-				},
-			})
-			if err != nil {
+			if err := checkInto(c.Context(), env, into); err != nil {
 				return err
 			}
-			env.Say("source %s synchronized: %s imported, %d were there", a[0], output.Plural(len(missing), "image"),
-				len(s.offers)-len(missing))
-			return nil
+			return s.sync(c.Context(), env, into)
 		},
 	}
 	w.add(c)
-	cli.TextVar(c.Flags(), &into, "activate-in", cli.Name("channel"), "activate what is imported, in this `CHANNEL` "+
-		"of the catalog")
+	cli.TextVar(c.Flags(), &into, "activate-in", cli.Name("channel"), "activate the images, also those that the "+
+		"catalog has, in this `CHANNEL` of the catalog; disabled ones stay disabled")
 	return c
+}
+
+// sync imports what the catalog lacks, and activates what a channel lacks of the source's images.
+func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
+	name, missing, idle := s.source.GetName(), s.missing(), s.outside(env, into)
+	active := output.Plural(len(missing)+len(idle), "image")
+	if env.DryRun {
+		text := "import " + output.Plural(len(missing), "image") + " from source " + name
+		if into != "" {
+			text += " and activate " + active + " in channel " + into
+		}
+		cli.Foresee(env, text)
+		return client.ErrDryRun
+	}
+	for _, l := range missing {
+		if err := s.take(ctx, env, l, into); err != nil {
+			return err
+		}
+	}
+	for _, l := range idle {
+		if err := activate(ctx, env, l, into, "activated"); err != nil {
+			return err
+		}
+	}
+	_, err := cli.Call[*catalogv1.RecordSyncResponse](ctx, env, &catalogv1.RecordSyncRequest{
+		Name: name, Synced: &sourcev1.Synced{
+			PublishedAt: s.index.GetPublishedAt(), Images: uint32(len(s.index.GetImages())),
+			Imported: uint32(len(missing)),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	text := ""
+	if into != "" {
+		text = ", " + active + " activated in channel " + into
+	}
+	env.Say("source %s synchronized: %s imported, %d were there%s", name, output.Plural(len(missing), "image"),
+		len(s.offers)-len(missing), text)
+	return nil
 }
 
 // take fetches an image and imports it as any image file. What was fetched is deleted once it is in the catalog.
@@ -203,10 +240,7 @@ func (s *session) take(ctx context.Context, env *cli.Env, l listed, into string)
 			l.GetVersion(), l.GetImageId())
 		return nil
 	}
-	if _, err = c.Activate(ctx, l.GetImageId(), into); err == nil {
-		env.Say("image %s@%s imported and activated in channel %s", l.GetAgent(), l.GetVersion(), into)
-	}
-	return err
+	return activate(ctx, env, l, into, "imported and activated")
 }
 
 // fetch downloads the file of an image and shows how far that is.

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
@@ -66,7 +69,7 @@ the router's.`,
 	f.BoolVar(&provisioned, "provisioned", false, "a provisioner creates and destroys the machines, so the "+
 		"executors never remove themselves; cannot be changed later")
 	cli.TextVar(f, &file, "token-file", cli.NotEmpty("file"),
-		"write the token to this `FILE`, mode 0600; do nothing if the file exists")
+		"write the token to this `FILE`, mode 0600; keep a file that holds it")
 	return c
 }
 
@@ -96,11 +99,10 @@ func checkRange(text string) error {
 	return nil
 }
 
-// create makes a token and prints it, or writes it to a file. An existing file means that it was made before.
+// create makes a token and prints it, or writes it to a file. A file that holds the token of that name is kept.
 func create(ctx context.Context, env *cli.Env, q *registryv1.CreateTokenRequest, file string) error {
 	if _, err := os.Lstat(file); file != "" && !errors.Is(err, fs.ErrNotExist) {
-		env.Say("%s exists; no new token created", file)
-		return err
+		return cmp.Or(err, keepToken(env, q.GetName(), file))
 	}
 	target, err := cli.ReserveTarget(file)
 	if err != nil {
@@ -114,4 +116,18 @@ func create(ctx context.Context, env *cli.Env, q *registryv1.CreateTokenRequest,
 	env.Say("%s may join until %s; on each machine, as root: executor join --token-file FILE",
 		output.Plural(int(r.GetToken().GetUses()), "server"), output.Stamp(r.GetToken().GetExpiresAt()))
 	return target.KeepOrShow(env, r, r.GetSecret())
+}
+
+// keepToken reports that a file holds a token, so that the command may be repeated. It refuses every other file.
+func keepToken(env *cli.Env, name, file string) error {
+	token, err := inventory.TokenIn(file)
+	switch {
+	case err != nil:
+		return err
+	case token.Pool != name:
+		return fault.Refusef(fault.Conflict, code.Exists, "%s exists and holds another token than %s", file, name).
+			Try("another --token-file")
+	}
+	env.Say("%s exists and holds token %s; no new token created", file, name)
+	return nil
 }

@@ -4,6 +4,7 @@ package token
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,11 +63,16 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 				return cli.Usage("stdin is not a terminal, cannot ask before servers are shut out. Try: --yes")
 			}
 			q.Name = a[0]
+			before, err := cli.All[*registryv1.ListTokensResponse](c.Context(), env, &registryv1.ListTokensRequest{})
+			if err != nil {
+				return err
+			}
 			r, err := cli.Call[*registryv1.RevokeTokenResponse](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
-			if err := cli.Changed(env, listing, r.GetToken(), "token %s revoked", a[0]); err != nil {
+			if err := cli.Changed(env, listing, r.GetToken(), "token %s %s", a[0],
+				cli.Outcome(revoked(before.GetTokens(), a[0]), "revoked")); err != nil {
 				return err
 			}
 			all, err := serversOf(c.Context(), env, a[0])
@@ -89,6 +95,12 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		"garrison server release")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return c
+}
+
+func revoked(all []token, name string) bool {
+	return slices.ContainsFunc(all, func(t token) bool {
+		return t.GetName() == name && t.GetState() == tokenv1.State_STATE_REVOKED
+	})
 }
 
 // quarantineAll shuts servers out. It goes on after a failure, and fails at the end.

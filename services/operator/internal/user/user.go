@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,7 +86,11 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name = a[0]
 			yes, _ := c.Flags().GetBool("yes")
-			if err := confirmLast(c.Context(), env, yes, a[0]); err != nil {
+			all, err := cli.All[*accessv1.ListUsersResponse](c.Context(), env, &accessv1.ListUsersRequest{})
+			if err != nil {
+				return err
+			}
+			if err := confirmLast(c.Context(), env, yes, all.GetUsers(), a[0]); err != nil {
 				return err
 			}
 			r, err := cli.Call[*accessv1.RevokeUserResponse](c.Context(), env, q)
@@ -95,7 +100,10 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 			if !r.GetShutOut() {
 				env.Say("the bus has not confirmed it yet; access keeps trying, and logs why")
 			}
-			return cli.Changed(env, listing, r.GetUser(), "user %s revoked", a[0])
+			same := slices.ContainsFunc(all.GetUsers(), func(u user) bool {
+				return u.GetName() == a[0] && u.GetState() == userv1.State_STATE_REVOKED
+			})
+			return cli.Changed(env, listing, r.GetUser(), "user %s %s", a[0], cli.Outcome(same, "revoked"))
 		},
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
@@ -114,12 +122,8 @@ func shutOutSelf(ctx context.Context, env *cli.Env, name string, err error) erro
 }
 
 // confirmLast asks before the last admin is revoked: no user could make another one.
-func confirmLast(ctx context.Context, env *cli.Env, yes bool, name string) error {
-	r, err := cli.All[*accessv1.ListUsersResponse](ctx, env, &accessv1.ListUsersRequest{})
-	if err != nil {
-		return err
-	}
-	if !lastAdmin(r.GetUsers(), name) {
+func confirmLast(ctx context.Context, env *cli.Env, yes bool, all []user, name string) error {
+	if !lastAdmin(all, name) {
 		return nil
 	}
 	env.Say("%s is the last admin. For another one after it: delete operator.json in the directory of garrisond, and "+

@@ -57,15 +57,7 @@ func Fits(r Reader, m *imagev1.Manifest, s *serverv1.Server, others []*instancev
 		return refuse(code.ExecutorTooOld, fmt.Sprintf("%s needs an executor of version %s; server %q has %s",
 			named(m), m.ExecutorVersion, s.Name, have), "garrison server list -o wide")
 	}
-	if why := manifest.Words(manifest.Lacks(m.Machine, s.GetSysinfo())); why != "" {
-		return refuse(code.UnfitMachine, fmt.Sprintf("%s cannot run on server %q: %s", named(m), s.Name, why),
-			"garrison server show "+s.Id)
-	}
-	if need, most := needs(m), largestDisk(s); most > 0 && need > most {
-		return refuse(code.NoSpace, fmt.Sprintf("%s needs %d bytes; the largest disk of server %q has %d",
-			named(m), need, s.Name, most), "garrison server show "+s.Id)
-	}
-	if why := short(m, s); why != nil {
+	if why := unfit(m, s); why != nil {
 		return why
 	}
 	for _, o := range others {
@@ -75,6 +67,22 @@ func Fits(r Reader, m *imagev1.Manifest, s *serverv1.Server, others []*instancev
 		}
 	}
 	return nil
+}
+
+// unfit returns why a machine cannot run an image, all of it, or nil. A lack of disk alone has a code of its own.
+func unfit(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
+	lacks, disk := manifest.Lacks(m.Machine, s.GetSysinfo()), lackOfDisk(m, s)
+	why, try := code.UnfitMachine, "garrison server show "+s.Id
+	if disk != nil {
+		if try += "; garrison server refresh " + s.Id; len(lacks) == 0 {
+			why = code.NoSpace
+		}
+		lacks = append(lacks, *disk)
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	return refuse(why, fmt.Sprintf("%s cannot run on server %q: %s", named(m), s.Name, manifest.Words(lacks)), try)
 }
 
 func named(m *imagev1.Manifest) string { return m.Agent + " " + m.Version }
@@ -104,14 +112,16 @@ func conflicts(r Reader, o *instancev1.Instance, agent string) bool {
 // largestRoom is the size class beyond which an executor does not tell free space apart.
 const largestRoom = 64 << 30
 
-// short returns why an image certainly does not fit into the free space of a server, or nil: the free space is less
-// than two and a half times what the executor reports.
-func short(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
-	need, room := needs(m), s.GetSysinfo().GetRoomBytes()
-	if room == 0 || room >= largestRoom || need < 2*room+room/2 {
-		return nil
+// lackOfDisk returns what an image certainly lacks of the disks of a server, or nil. The free space is less than two
+// and a half times what the executor reports.
+func lackOfDisk(m *imagev1.Manifest, s *serverv1.Server) *manifest.Lack {
+	need, most, room := needs(m), largestDisk(s), s.GetSysinfo().GetRoomBytes()
+	wanted := manifest.Size(need) + " of disk"
+	switch free := 2*room + room/2; {
+	case most > 0 && need > most:
+		return &manifest.Lack{Wanted: wanted, Found: manifest.Size(most) + " on its largest one"}
+	case room > 0 && room < largestRoom && need >= free:
+		return &manifest.Lack{Wanted: wanted, Found: "less than " + manifest.Size(free) + " free"}
 	}
-	return refuse(code.NoSpace, fmt.Sprintf(
-		"%s needs %d bytes; less than %d are free where the agents of server %q are", named(m), need,
-		2*room+room/2, s.Name), "garrison server show "+s.Id+"; garrison server refresh "+s.Id)
+	return nil
 }

@@ -39,6 +39,11 @@ func TestAnImageThatNeedsAnotherMachineNamesTheServerWhatItWantedAndWhatItFound(
 	if have.GetCode() != code.UnfitMachine || have.GetMessage() != want {
 		t.Errorf("%v\nwant %s", have, want)
 	}
+	m.Machine.DiskBytes, s.Sysinfo.RoomBytes = 2<<40, 1<<30
+	const disk = "; it needs 2 TiB of disk, and has less than 2.5 GiB free"
+	if have := Fits(shelf{}, m, s, nil); have.GetCode() != code.UnfitMachine || have.GetMessage() != want+disk {
+		t.Errorf("%v\nwant %s%s", have, want, disk)
+	}
 	m.Machine, s.Sysinfo.RoomBytes = &imagev1.Machine{DiskBytes: 3 << 30}, 1<<30
 	if have := Fits(shelf{}, m, s, nil); have.GetCode() != code.NoSpace {
 		t.Errorf("%v, want %s", have, code.NoSpace)

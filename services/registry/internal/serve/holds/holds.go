@@ -57,9 +57,13 @@ func (a holds) check(next *holdv1.Hold) error {
 		return nil
 	}
 	if next.Until != nil && (!next.Until.IsValid() || !next.Until.AsTime().After(a.records.Now())) {
+		about := "--all"
+		if next.Agent != "" {
+			about = next.Agent + " --on SELECTOR"
+		}
 		return request.Invalid(code.Invalid, "the hold would end at %s, which is not in the future",
 			next.Until.AsTime().UTC().Format(time.RFC3339)).
-			Try("garrison hold " + cmp.Or(next.Agent, "--all") + " --until 24h -m WHY")
+			Try("garrison hold " + about + " --until 24h -m WHY")
 	}
 	if last := a.records.Now().Add(holdnoun.LongestPause); next.Agent == "" && next.Until.AsTime().After(last) {
 		return request.Invalid(code.Invalid, "the site would be paused until %s; a pause lasts for %d days at most",
