@@ -189,20 +189,19 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 		cli.Foresee(env, text)
 		return client.ErrDryRun
 	}
-	for _, l := range missing {
-		if err := s.take(ctx, env, l, into); err != nil {
-			return err
-		}
+	refused, err := s.takeAll(ctx, env, missing, into)
+	if err != nil {
+		return err
 	}
 	for _, l := range idle {
 		if err := activate(ctx, env, l, into, "activated"); err != nil {
 			return err
 		}
 	}
-	_, err := cli.Call[*catalogv1.RecordSyncResponse](ctx, env, &catalogv1.RecordSyncRequest{
+	_, err = cli.Call[*catalogv1.RecordSyncResponse](ctx, env, &catalogv1.RecordSyncRequest{
 		Name: name, Synced: &sourcev1.Synced{
 			PublishedAt: s.index.GetPublishedAt(), Images: uint32(len(s.index.GetImages())),
-			Imported: uint32(len(missing)),
+			Imported: uint32(len(missing) - refused),
 		},
 	})
 	if err != nil {
@@ -212,9 +211,32 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 	if into != "" {
 		text = ", " + active + " activated in channel " + into
 	}
-	env.Say("source %s synchronized: %s imported, %d were there%s", name, output.Plural(len(missing), "image"),
-		len(s.offers)-len(missing), text)
+	env.Say("source %s synchronized: %s imported, %d already there%s", name,
+		output.Plural(len(missing)-refused, "image"), len(s.offers)-len(missing), text)
+	if refused > 0 {
+		return cli.Ended(cli.ExitPartly)
+	}
 	return nil
+}
+
+// takeAll imports images, and returns how many are left out because the catalog or this program refuses them.
+func (s *session) takeAll(ctx context.Context, env *cli.Env, missing []listed, into string) (refused int, err error) {
+	for _, l := range missing {
+		err := s.take(ctx, env, l, into)
+		if err != nil && !ofOneImage(err) {
+			return refused, err
+		}
+		if err != nil {
+			refused++
+			env.Say("image %s@%s is left out: %v", l.GetAgent(), l.GetVersion(), err)
+		}
+	}
+	return refused, nil
+}
+
+// ofOneImage reports whether an error is of one image, so that the others can be imported.
+func ofOneImage(err error) bool {
+	return fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound)
 }
 
 // take fetches an image and imports it as any image file. What was fetched is deleted once it is in the catalog.
