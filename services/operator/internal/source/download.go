@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -98,7 +97,12 @@ func (r readerFunc) Read(b []byte) (int, error) { return r(b) }
 // checkFile refuses a file that is not the one of the index, or not of the image that the index names.
 func checkFile(l listed, path string) error {
 	name := l.GetAgent() + "@" + l.GetVersion()
-	have, err := digestOf(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	have, err := digestOf(file)
 	if err != nil {
 		return err
 	}
@@ -106,11 +110,10 @@ func checkFile(l listed, path string) error {
 		return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x",
 			name, have, l.GetFileDigest())
 	}
-	f, err := image.Open(path)
+	f, err := image.From(file)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
 	m := f.Manifest()
 	if m.GetId() != l.GetImageId() || m.GetAgent() != l.GetAgent() || m.GetVersion() != l.GetVersion() {
 		return fault.Refusef(fault.Invalid, code.WrongID, "the file of %s holds image %s of %s@%s", name, m.GetId(),
@@ -119,16 +122,11 @@ func checkFile(l listed, path string) error {
 	return nil
 }
 
-// digestOf returns the sha256 of a file.
-func digestOf(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
+// digestOf returns the sha256 of a file, which it reads from where it stands.
+func digestOf(f io.Reader) ([]byte, error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, err
 	}
 	return sum.Sum(nil), nil
 }

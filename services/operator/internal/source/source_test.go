@@ -79,7 +79,11 @@ func (s *site) write(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, fileName(s.index.Images[0])), s.file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&publication{dir: s.dir}).sign(s.seed, s.index); err != nil {
+	data, err := sign(s.index, s.seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, indexName), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
