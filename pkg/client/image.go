@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -110,18 +109,8 @@ func (c *Client) sendChunk(ctx context.Context, q *catalogv1.PutChunkRequest) er
 // Export writes an image of the catalog into a file. Every chunk and the whole are checked; on an error nothing new is
 // at path. report, if not nil, is called after each chunk.
 func (c *Client) Export(ctx context.Context, m *imagev1.Manifest, path string, report func(Transfer)) error {
-	return image.Write(ctx, path, m, c.chunks(m, report))
-}
-
-// ExportTo writes what Export does. After an error, what was written is no image.
-func (c *Client) ExportTo(ctx context.Context, m *imagev1.Manifest, w io.Writer) error {
-	return image.WriteTo(ctx, w, m, c.chunks(m, nil))
-}
-
-// chunks returns a function that asks the catalog for the chunks of an image.
-func (c *Client) chunks(m *imagev1.Manifest, report func(Transfer)) func(context.Context, int) ([]byte, error) {
 	state := Transfer{Chunks: len(m.GetBlob().GetChunkDigests())}
-	return func(ctx context.Context, n int) ([]byte, error) {
+	return image.Write(ctx, path, m, func(ctx context.Context, n int) ([]byte, error) {
 		q := &catalogv1.GetChunkRequest{ImageId: m.GetId(), Chunk: uint32(n)}
 		r, err := Call[*catalogv1.GetChunkResponse](ctx, c, q)
 		if err == nil && report != nil {
@@ -129,7 +118,7 @@ func (c *Client) chunks(m *imagev1.Manifest, report func(Transfer)) func(context
 			report(state)
 		}
 		return r.GetContent(), err
-	}
+	})
 }
 
 // Activate lets an image be installed, as the newest of a channel; "" means the default one. The catalog reads the

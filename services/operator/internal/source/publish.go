@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/image"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
@@ -129,7 +130,12 @@ func (p *publication) file(ctx context.Context, c *client.Client, id string) (li
 func (p *publication) export(ctx context.Context, c *client.Client, m *imagev1.Manifest, l listed) error {
 	sum := sha256.New()
 	name, err := p.create(imagesDir, func(f *os.File) error {
-		if err := c.ExportTo(ctx, m, io.MultiWriter(f, sum)); err != nil {
+		err := image.WriteTo(ctx, io.MultiWriter(f, sum), m, func(ctx context.Context, n int) ([]byte, error) {
+			q := &catalogv1.GetChunkRequest{ImageId: m.GetId(), Chunk: uint32(n)}
+			r, err := client.Call[*catalogv1.GetChunkResponse](ctx, c, q)
+			return r.GetContent(), err
+		})
+		if err != nil {
 			return err
 		}
 		size, err := f.Seek(0, io.SeekCurrent)

@@ -85,7 +85,7 @@ func (w *webRoot) own(index *sourcev1.Index) error {
 	if w.signed, w.before, err = w.read(indexName); err != nil {
 		return fault.Refusef(fault.Conflict, code.BadSource,
 			"directory %s has files, and no index that this key signed, so nothing in it is touched: %v",
-			w.self.Name, err).Try("garrison source publish into an empty directory, or with the key of the one before")
+			w.self.Name, err).Try("garrison source publish DIR --key FILE, with an empty directory or the key of its index")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (w *webRoot) replace(name string, data []byte) error {
 	return w.root.Rename(temp, name)
 }
 
-// create writes a new file that everybody can read, and returns its name, which nobody can foresee.
+// create writes a new file that a web server can read, and returns its name, which is random.
 func (w *webRoot) create(dir string, write func(*os.File) error) (string, error) {
 	name := path.Join(dir, temporary+rand.Text())
 	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -182,7 +182,7 @@ func (w *webRoot) deleteTemporary(dir string) error {
 	return err
 }
 
-// prune deletes the image files that only the index before the present one lists: nobody reads it any longer.
+// prune deletes the image files that the index before the present one lists, and the present one does not.
 func (w *webRoot) prune() (err error) {
 	_, older, e := w.read(beforeName)
 	if e != nil {
