@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -67,14 +68,18 @@ func fetch(ctx context.Context, at place, l listed, path string, report func(don
 // copyTo copies what a file lacks and refuses more or less. What it wrote stays, for the next try.
 func copyTo(f *os.File, body io.Reader, l listed, done uint64, report func(done uint64)) error {
 	name, size := l.GetAgent()+"@"+l.GetVersion(), l.GetSizeBytes()
-	counted := readerFunc(func(b []byte) (int, error) {
-		n, err := body.Read(b)
+	var ended error // of the body
+	counted := readerFunc(func(b []byte) (n int, err error) {
+		n, err = body.Read(b)
 		done += uint64(n)
 		report(min(done, size))
+		ended = err
 		return n, err
 	})
 	_, err := io.Copy(f, io.LimitReader(counted, int64(size-done)+1))
 	switch {
+	case err != nil && !errors.Is(err, ended): // of the file
+		return err
 	case done > size:
 		return fault.Refusef(fault.Invalid, code.TooLarge, "the file of %s has more than the %d bytes of the index",
 			name, size)

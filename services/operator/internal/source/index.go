@@ -30,6 +30,8 @@ const (
 	maxListed   = 20_000
 	maxFile     = manifest.MaxSize + 4<<20 // the blob, its manifest, and the padding of the archive
 	digestBytes = 32
+	maxAhead    = 10 * time.Minute // of the clock of who publishes
+	indexWithin = 2 * time.Minute  // in all, however slowly the bytes come
 )
 
 // fileName returns the name of an image file of a source.
@@ -40,6 +42,8 @@ func fileName(l listed) string {
 // readIndex reads the index of a source. It refuses one that none of the source's keys signed, that has expired, or
 // that is older than the one that was taken last.
 func readIndex(ctx context.Context, at place, s source, now time.Time) (*sourcev1.Index, error) {
+	ctx, cancel := context.WithTimeout(ctx, indexWithin)
+	defer cancel()
 	body, _, err := at.open(ctx, indexName, 0)
 	if err != nil {
 		return nil, err
@@ -94,6 +98,10 @@ func checkIndex(i *sourcev1.Index, s source, now time.Time) error {
 	if !now.Before(expires.AsTime()) {
 		return fault.Refusef(fault.Invalid, code.SourceExpired, "the index of source %s expired at %s", s.GetName(),
 			expires.AsTime().Format(time.RFC3339)).Try("where it is published: garrison source publish DIR --key FILE")
+	}
+	if published.AsTime().After(now.Add(maxAhead)) {
+		return unusable("the index of source %s was published at %s, in the future", s.GetName(),
+			published.AsTime().Format(time.RFC3339))
 	}
 	if last := s.GetLast().GetPublishedAt(); last != nil && published.AsTime().Before(last.AsTime()) {
 		return unusable("the index of source %s was published at %s, before the one that was taken last, of %s",
