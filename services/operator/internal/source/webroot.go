@@ -85,7 +85,7 @@ func (w *webRoot) own(index *sourcev1.Index) error {
 	if w.signed, w.before, err = w.read(indexName); err != nil {
 		return fault.Refusef(fault.Conflict, code.BadSource,
 			"directory %s has files, and no index that this key signed, so nothing in it is touched: %v",
-			w.self.Name, err).Try("garrison source publish DIR --key FILE, with an empty directory or the key of its index")
+			w.self.Name, err).Try("garrison source publish DIR --key FILE, with an empty DIR or its own key")
 	}
 	return nil
 }
