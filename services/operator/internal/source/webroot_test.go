@@ -56,7 +56,7 @@ func TestADirectoryWithFilesAndWithoutAnIndexIsNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.open(t)
-	wantCode(t, err, code.BadSource, "empty directory")
+	wantCode(t, err, code.BadSource, "has files, and no index")
 	if !isThere(filepath.Join(s.dir, fileName(s.index.Images[0]))) {
 		t.Error("the files of somebody else are gone")
 	}
