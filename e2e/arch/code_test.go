@@ -119,6 +119,32 @@ func TestEveryCodeIsUsedByTheProgramsThatItNames(t *testing.T) {
 	}
 }
 
+func TestNoRefusalOfAnImageIsRetried(t *testing.T) {
+	constants := constantsIn(t, "pkg/code/codes.go")
+	seen := 0
+	parsed(t, func(path string, _ *token.FileSet, file *ast.File) {
+		if !below(path, "pkg/manifest") && !strings.HasSuffix(path, "services/executor/internal/steps/needs.go") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := s.X.(*ast.Ident); !ok || x.Name != "code" || constants[s.Sel.Name] == "" {
+				return true
+			}
+			if seen++; code.RetryHelps(constants[s.Sel.Name]) {
+				t.Errorf("%s refuses with %s, which asking again does not cure", path, s.Sel.Name)
+			}
+			return true
+		})
+	})
+	if seen == 0 {
+		t.Error("no refusal was found")
+	}
+}
+
 // constantsIn returns the string constants of a file by name.
 func constantsIn(t *testing.T, path string) map[string]string {
 	t.Helper()

@@ -143,6 +143,8 @@ var notRetried = map[string]bool{
 	RootNoexec: true, RootReadOnly: true, RootFaulty: true, MissingLibrary: true, OtherFileSystem: true,
 	MissingDependency: true, RequirementUnmet: true,
 	UnsignedImage: true, UnknownSigner: true, BadSignature: true, ImageKeysUnreadable: true,
+	BadManifest: true, WrongID: true, Outside: true, BadVersion: true, BadName: true, UnknownPlatform: true,
+	UnfitMachine: true,
 	InvalidImage: true, BadTemplate: true, UnknownVariable: true, BadVariable: true, SecretMissing: true,
 	CannotConfine: true, BadSocket: true, ServerFull: true, RunsBeside: true, FilesStay: true, Mounted: true,
 	OtherSelf: true, ServiceDisabled: true, LinkBlocked: true, RepairDidNotHold: true, CrashLoop: true,

@@ -469,7 +469,7 @@ var entries = []Entry{
 	},
 	{
 		BadSource, []string{"garrison", "image-catalog"},
-		"The source cannot be reached, its index cannot be read, or the index is older than one that was taken before. The message names what was asked. Nothing was imported from it.",
+		"The source cannot be reached, its index cannot be read, or the index is older than one that was taken before; or a directory to publish in has files of others. Nothing was changed.",
 		"garrison source test NAME",
 	},
 	{

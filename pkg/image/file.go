@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -41,15 +42,21 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image: %w. Try: garrison image build DIRECTORY -o FILE, which makes one", err)
 	}
+	return From(file)
+}
+
+// From returns the image in an open file and checks its manifest, but not yet its content. The image closes the file;
+// an error closes it, too.
+func From(file *os.File) (*File, error) {
 	info, err := file.Stat()
 	var m *imagev1.Manifest
 	var offset int64
 	if err == nil {
-		m, offset, err = readLayout(path, file, info.Size())
+		m, offset, err = readLayout(file.Name(), file, info.Size())
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("open image: %w", about(path, err))
+		return nil, fmt.Errorf("open image: %w", about(file.Name(), err))
 	}
 	return &File{file: file, close: file.Close, manifest: m, offset: offset}, nil
 }

@@ -80,15 +80,12 @@ func Write(
 	m *imagev1.Manifest,
 	chunk func(ctx context.Context, n int) ([]byte, error),
 ) error {
-	if err := manifest.Check(m); err != nil {
-		return fmt.Errorf("write image %s: %w", path, err)
-	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".garrison-image-*")
 	if err != nil {
 		return fmt.Errorf("write image: %w", err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // fails once it was renamed, as it should
-	err = writeFile(ctx, tmp, m, chunk)
+	err = WriteTo(ctx, tmp, m, chunk)
 	if err == nil {
 		err = errors.Join(tmp.Chmod(0o644), tmp.Sync())
 	}
@@ -101,12 +98,16 @@ func Write(
 	return strictdir.Sync(filepath.Dir(path))
 }
 
-func writeFile(
+// WriteTo writes what Write does. After an error, what was written is no image.
+func WriteTo(
 	ctx context.Context,
 	file io.Writer,
 	m *imagev1.Manifest,
-	chunk func(context.Context, int) ([]byte, error),
+	chunk func(ctx context.Context, n int) ([]byte, error),
 ) error {
+	if err := manifest.Check(m); err != nil {
+		return err
+	}
 	buffered := bufio.NewWriterSize(file, 1<<20)
 	w := tar.NewWriter(buffered)
 	text, err := marshalManifest(m)

@@ -14,12 +14,19 @@ import (
 const maxFaults = 64
 
 // Faults collects what is wrong with a manifest. Its zero value is ready to use.
-type Faults struct{ list []*apiv1.Fault }
+type Faults struct {
+	list []*apiv1.Fault
+	more bool // than are listed
+}
 
 // Add adds a fault of a field. A field has one fault, its first: others follow from it.
 func (f *Faults) Add(field, code, format string, args ...any) {
 	field = short(field)
-	if len(f.list) < maxFaults && !f.has(field) {
+	switch {
+	case f.has(field):
+	case len(f.list) == maxFaults:
+		f.more = true
+	default:
 		f.list = append(f.list, &apiv1.Fault{Field: field, Code: code, Message: short(fmt.Sprintf(format, args...))})
 	}
 }
@@ -52,7 +59,11 @@ func (f *Faults) Err() error {
 		return fault.Refuse(fault.Invalid,
 			&apiv1.Refusal{Code: f.list[0].Code, Message: f.list[0].Message, Faults: f.list})
 	}
+	count := "%d"
+	if f.more {
+		count = "at least %d"
+	}
 	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
-		Code: code.BadManifest, Message: fmt.Sprintf("the image has %d faults", len(f.list)), Faults: f.list,
+		Code: code.BadManifest, Message: fmt.Sprintf("the image has "+count+" faults", len(f.list)), Faults: f.list,
 	})
 }

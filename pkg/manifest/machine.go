@@ -38,12 +38,13 @@ func (f *Faults) machine(m *imagev1.Machine) {
 				d.GetId())
 		}
 	}
-	for field, n := range map[string]uint64{
-		"machine.memory": m.GetMemoryBytes(), "machine.disk": m.GetDiskBytes(),
-	} {
-		if n > maxMemory {
-			f.Add(field, code.BadManifest, "%s is %s, want at most %s", field, Size(n), Size(maxMemory))
-		}
+	f.bytes("machine.memory", m.GetMemoryBytes())
+	f.bytes("machine.disk", m.GetDiskBytes())
+}
+
+func (f *Faults) bytes(field string, n uint64) {
+	if n > maxMemory {
+		f.Add(field, code.BadManifest, "%s is %s, want at most %s", field, Size(n), Size(maxMemory))
 	}
 }
 

@@ -8,7 +8,8 @@
 //
 //  1. A manifest that Check lets pass has sizes and counts within the bounds below, paths that stay inside the image,
 //     and an id that fits its content.
-//  2. A refusal lists every fault, at most one for each field and maxFaults together. It is of kind Invalid.
+//  2. A refusal lists every fault, at most one for each field and maxFaults together, the same for the same
+//     manifest. It is of kind Invalid.
 package manifest
 
 import (

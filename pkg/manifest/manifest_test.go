@@ -108,6 +108,14 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
+func TestAnExecutorNeedsACommand(t *testing.T) {
+	m := valid()
+	m.Kind, m.Run.Command = agentv1.Kind_KIND_SELF, ""
+	if r := fault.RefusalOf(manifest.Check(m)); !strings.Contains(r.GetMessage(), "run.command is missing") {
+		t.Errorf("refused as %v", r)
+	}
+}
+
 func TestVersionsOfOtherSystemsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{
@@ -150,8 +158,14 @@ func TestTheFaultsOfAHostileManifestFitIntoAMessage(t *testing.T) {
 	for range 500 {
 		m.Run.Args = append(m.Run.Args, "${"+strings.Repeat("x", 1000)+"}")
 	}
-	if size := proto.Size(fault.RefusalOf(manifest.Check(m))); size > 256<<10 {
-		t.Errorf("a refusal of %d bytes", size)
+	m.Run.Rehearsal = &imagev1.Exec{Command: "run", Args: m.Run.Args}
+	m.Machine = &imagev1.Machine{MemoryBytes: 1 << 60, DiskBytes: 1 << 60}
+	r := fault.RefusalOf(manifest.Check(m))
+	if size := proto.Size(r); size > 256<<10 || r.Message != "the image has at least 64 faults" {
+		t.Errorf("a refusal of %d bytes: %s", size, r.Message)
+	}
+	if again := fault.RefusalOf(manifest.Check(m)); !proto.Equal(r, again) {
+		t.Errorf("first %v\nthen %v", r, again)
 	}
 }
 

@@ -14,15 +14,14 @@ const maxWaitMs = 60 * 60 * 1000 // an hour
 func (f *Faults) kind(m *imagev1.Manifest) {
 	command := m.GetRun().GetCommand()
 	switch m.GetKind() {
-	case agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_ONESHOT:
+	case agentv1.Kind_KIND_DAEMON, agentv1.Kind_KIND_ONESHOT, agentv1.Kind_KIND_SELF:
 		if command == "" {
-			f.Add("run.command", code.BadManifest, "run.command is missing; kinds daemon and oneshot need one")
+			f.Add("run.command", code.BadManifest, "run.command is missing; kinds daemon, oneshot and self need one")
 		}
 	case agentv1.Kind_KIND_FILES:
 		if command != "" {
 			f.Add("run.command", code.BadManifest, "run.command is %q, but kind files runs nothing", command)
 		}
-	case agentv1.Kind_KIND_SELF:
 	case agentv1.Kind_KIND_EXTERNAL:
 		f.Add("kind", code.UnsupportedKind,
 			"agents of kind external have no images (want daemon, oneshot, files or self)")

@@ -64,13 +64,16 @@ func wordsOf(r *imagev1.Run) []word {
 		{"run.ready.exec.command", r.GetReady().GetExec().GetCommand()},
 		{"run.rehearsal.command", r.GetRehearsal().GetCommand()},
 	}
-	for list, args := range map[string][]string{
-		"run.args":            r.Args,
-		"run.ready.exec.args": r.GetReady().GetExec().GetArgs(),
-		"run.rehearsal.args":  r.GetRehearsal().GetArgs(),
+	for _, list := range []struct {
+		field string
+		args  []string
+	}{
+		{"run.args", r.Args},
+		{"run.ready.exec.args", r.GetReady().GetExec().GetArgs()},
+		{"run.rehearsal.args", r.GetRehearsal().GetArgs()},
 	} {
-		for n, text := range args {
-			words = append(words, word{at(list, n), text})
+		for n, text := range list.args {
+			words = append(words, word{at(list.field, n), text})
 		}
 	}
 	for n, s := range r.Sockets {

@@ -48,6 +48,15 @@ func NewKey() (public string, seed []byte, err error) {
 	return public, bytes.Clone(seed), nil
 }
 
+// Public returns the public half of a key.
+func Public(seed []byte) (string, error) {
+	pair, public, err := open(seed)
+	if pair != nil {
+		pair.Wipe()
+	}
+	return public, err
+}
+
 // CheckKey refuses what is not the public half of a key that signs images.
 func CheckKey(public string) error {
 	if !nkeys.IsValidPublicAccountKey(public) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -56,7 +58,9 @@ func (s sources) recordSync(
 	caller bus.Caller,
 	q *catalogv1.RecordSyncRequest,
 ) (*catalogv1.RecordSyncResponse, error) {
-	record := func() ([]ledger.Draft, error) { return decision.RecordSync(&s.catalog.view.Sources, q.Name, q.Synced) }
+	record := func() ([]ledger.Draft, error) {
+		return decision.RecordSync(&s.catalog.view.Sources, q.Name, q.Synced, s.catalog.cfg.Now())
+	}
 	if err := s.catalog.decide(ctx, caller, record); err != nil {
 		return nil, err
 	}
@@ -88,10 +92,13 @@ func (s sources) find(ctx context.Context, name string) (found *sourcev1.Source,
 // maxPlace bounds the text of a place, in bytes.
 const maxPlace = 1024
 
-// checkPlace refuses what is neither an http or https URL nor an absolute path.
+// checkPlace refuses what is neither an http or https URL nor an absolute path, and what a terminal would not print.
 func checkPlace(text string) error {
 	if len(text) > maxPlace {
 		return fmt.Errorf("the place has %d bytes, want at most %d", len(text), maxPlace)
+	}
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return fmt.Errorf("the place %q has control characters", text)
 	}
 	if filepath.IsAbs(text) {
 		return nil

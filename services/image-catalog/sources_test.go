@@ -42,6 +42,9 @@ func TestASourceIsSharedFromItsAdditionToItsRemoval(t *testing.T) {
 	refused[*catalogv1.RecordSyncResponse](c, "RecordSync", &catalogv1.RecordSyncRequest{
 		Name: "site", Synced: &sourcev1.Synced{PublishedAt: timestamppb.New(time.Unix(199, 0))},
 	}, fault.Conflict, "BAD_SOURCE")
+	refused[*catalogv1.RecordSyncResponse](c, "RecordSync", &catalogv1.RecordSyncRequest{
+		Name: "site", Synced: &sourcev1.Synced{PublishedAt: timestamppb.New(time.Now().Add(time.Hour))},
+	}, fault.Invalid, "BAD_SOURCE")
 	refused[*catalogv1.RemoveSourceResponse](c, "RemoveSource", &catalogv1.RemoveSourceRequest{Name: "sit"},
 		fault.NotFound, "NOT_FOUND")
 	must[*catalogv1.RemoveSourceResponse](c, "RemoveSource", &catalogv1.RemoveSourceRequest{Name: "site"})
@@ -75,7 +78,7 @@ func TestAPlaceIsAURLWithoutAPasswordOrAnAbsolutePath(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"https://example.com/garrison": true, "http://127.0.0.1:8080": true, "/srv/images": true,
 		"": false, "images": false, "ftp://a/": false, "https://": false, "https://u:p@a/": false,
-		"https://a/?t=1": false,
+		"https://a/?t=1": false, "/srv/\x1b[2J": false, "/srv/a\nb": false,
 	} {
 		if err := checkPlace(text); (err == nil) != ok {
 			t.Errorf("%q: %v, want ok %v", text, err, ok)

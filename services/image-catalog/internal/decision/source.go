@@ -21,6 +21,7 @@ import (
 const (
 	maxSources    = 100
 	maxSourceKeys = 8
+	maxAhead      = 10 * time.Minute // of the clock of who publishes
 )
 
 // AddSource decides that images may be imported from a valid place, or that a source has another place or other keys.
@@ -49,14 +50,19 @@ func AddSource(v *view.Sources, name, location string, keys []string) ([]ledger.
 }
 
 // RecordSync decides that a person imported what a source has. It refuses an index that is older than one that was
-// taken: an attacker who controls the source could otherwise bring old images back.
-func RecordSync(v *view.Sources, name string, done *sourcev1.Synced) ([]ledger.Draft, error) {
+// taken: an attacker who controls the source could otherwise bring old images back. It refuses one of the future, too,
+// which would close the source until then.
+func RecordSync(v *view.Sources, name string, done *sourcev1.Synced, now time.Time) ([]ledger.Draft, error) {
 	have, err := v.Find(name)
 	if err != nil {
 		return nil, err
 	}
 	if !done.GetPublishedAt().IsValid() {
 		return nil, refuse(fault.Invalid, code.Malformed, "the index has no time of its publication")
+	}
+	if at := done.PublishedAt.AsTime(); at.After(now.Add(maxAhead)) {
+		return nil, refuse(fault.Invalid, code.BadSource, "the index of source %q was published at %s, in the future",
+			name, at.Format(time.RFC3339))
 	}
 	if last := have.Last.GetPublishedAt(); last != nil && done.PublishedAt.AsTime().Before(last.AsTime()) {
 		return nil, refuse(fault.Conflict, code.BadSource,

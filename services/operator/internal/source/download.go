@@ -5,7 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 )
 
 // download fetches the file of an image into a directory, and returns its path. A file that is there in part is
@@ -68,14 +69,18 @@ func fetch(ctx context.Context, at place, l listed, path string, report func(don
 // copyTo copies what a file lacks and refuses more or less. What it wrote stays, for the next try.
 func copyTo(f *os.File, body io.Reader, l listed, done uint64, report func(done uint64)) error {
 	name, size := l.GetAgent()+"@"+l.GetVersion(), l.GetSizeBytes()
-	counted := readerFunc(func(b []byte) (int, error) {
-		n, err := body.Read(b)
+	var ended error // of the body
+	counted := readerFunc(func(b []byte) (n int, err error) {
+		n, err = body.Read(b)
 		done += uint64(n)
 		report(min(done, size))
+		ended = err
 		return n, err
 	})
 	_, err := io.Copy(f, io.LimitReader(counted, int64(size-done)+1))
 	switch {
+	case err != nil && !errors.Is(err, ended): // of the file
+		return err
 	case done > size:
 		return fault.Refusef(fault.Invalid, code.TooLarge, "the file of %s has more than the %d bytes of the index",
 			name, size)
@@ -98,7 +103,12 @@ func (r readerFunc) Read(b []byte) (int, error) { return r(b) }
 // checkFile refuses a file that is not the one of the index, or not of the image that the index names.
 func checkFile(l listed, path string) error {
 	name := l.GetAgent() + "@" + l.GetVersion()
-	have, err := digestOf(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	have, err := digestOf(file)
 	if err != nil {
 		return err
 	}
@@ -106,29 +116,27 @@ func checkFile(l listed, path string) error {
 		return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x",
 			name, have, l.GetFileDigest())
 	}
-	f, err := image.Open(path)
+	f, err := image.From(file)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
 	m := f.Manifest()
 	if m.GetId() != l.GetImageId() || m.GetAgent() != l.GetAgent() || m.GetVersion() != l.GetVersion() {
 		return fault.Refusef(fault.Invalid, code.WrongID, "the file of %s holds image %s of %s@%s", name, m.GetId(),
 			m.GetAgent(), m.GetVersion())
 	}
+	if m.GetKind() == agentv1.Kind_KIND_SELF {
+		return fault.Refusef(fault.Invalid, code.UnsupportedKind,
+			"%s is a program of Garrison itself, which no source may bring", name).Try("garrison image import FILE")
+	}
 	return nil
 }
 
-// digestOf returns the sha256 of a file.
-func digestOf(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
+// digestOf returns the sha256 of a file, which it reads from where it stands.
+func digestOf(f io.Reader) ([]byte, error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, err
 	}
 	return sum.Sum(nil), nil
 }

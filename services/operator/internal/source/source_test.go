@@ -1,9 +1,13 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -79,7 +84,11 @@ func (s *site) write(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, fileName(s.index.Images[0])), s.file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&publication{dir: s.dir}).sign(s.seed, s.index); err != nil {
+	data, err := sign(s.index, s.seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, indexName), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -129,6 +138,10 @@ func TestAnIndexThatMustNotBeTrustedIsRefusedByName(t *testing.T) {
 		"older than the one before": {func(_ *testing.T, s *site) {
 			s.source.Last = &sourcev1.Synced{PublishedAt: timestamppb.New(now.Add(time.Second))}
 		}, code.BadSource, "before the one that was taken last"},
+		"of the future": {func(t *testing.T, s *site) {
+			s.index.PublishedAt = timestamppb.New(now.Add(11 * time.Minute))
+			s.write(t)
+		}, code.BadSource, "in the future"},
 		"without times": {func(t *testing.T, s *site) {
 			s.index.PublishedAt = nil
 			s.write(t)
@@ -308,6 +321,43 @@ func TestASourceThatGoesAwayMidwayIsContinuedWhereItStopped(t *testing.T) {
 	if want := hex.EncodeToString(s.index.Images[0].FileDigest) + image.Extension; filepath.Base(path) != want {
 		t.Errorf("%s, want %s", path, want)
 	}
+}
+
+func TestAFileThatCannotBeWrittenIsNotTakenForWhole(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	full, err := os.Open(filepath.Join(s.dir, indexName)) // not for writing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = full.Close() }()
+	err = copyTo(full, bytes.NewReader(s.file), s.index.Images[0], 0, func(uint64) {})
+	if _, ok := errors.AsType[*fs.PathError](err); !ok {
+		t.Errorf("%v, want the error of the file", err)
+	}
+}
+
+// drops is a place whose index comes a byte a second, and never ends.
+type drops struct{ context.Context }
+
+func (d drops) open(ctx context.Context, _ string, offset int64) (io.ReadCloser, int64, error) {
+	return io.NopCloser(drops{ctx}), offset, nil
+}
+
+func (d drops) Read(b []byte) (int, error) {
+	select {
+	case <-d.Done():
+		return 0, context.Cause(d)
+	case <-time.After(time.Second):
+		return copy(b, " "), nil
+	}
+}
+
+func TestAnIndexThatComesAByteASecondIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := readIndex(t.Context(), drops{}, &sourcev1.Source{Name: "site"}, now)
+		wantCode(t, err, code.BadSource, "deadline exceeded")
+	})
 }
 
 func TestTheHighestVersionsOfEachAgentAndPlatformAreChosenLowestFirst(t *testing.T) {
