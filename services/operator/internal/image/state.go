@@ -24,10 +24,7 @@ func activateCommand(env *cli.Env) *cobra.Command {
 		PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Image = a[0]
-			before, err := get(c.Context(), env, a[0])
-			if err != nil {
-				return err
-			}
+			before, _ := get(c.Context(), env, a[0]) // only decides how the outcome is said
 			i, err := activate(c.Context(), env, q)
 			if err != nil {
 				return err
@@ -70,10 +67,7 @@ func disableCommand(env *cli.Env) *cobra.Command {
 		PreRunE: cli.Prints(env, listing),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Image = a[0]
-			before, err := get(c.Context(), env, a[0])
-			if err != nil {
-				return err
-			}
+			before, _ := get(c.Context(), env, a[0]) // only decides how the outcome is said
 			r, err := cli.Call[*catalogv1.DisableImageResponse](c.Context(), env, q)
 			if err != nil {
 				return err
