@@ -91,8 +91,8 @@ func TestTheSameCommitMakesTheSameBytes(t *testing.T) {
 	o.Root, o.Out = elsewhere, filepath.Join(out, "two")
 	another(t, o)
 	two := files(t, filepath.Join(o.Out, "1.2.3-rc.1"))
-	if len(one) != len(two) || len(one) != 3*3+7+3 {
-		t.Errorf("%d and %d files, want %d", len(one), len(two), 3*3+7+3)
+	if len(one) != len(two) || len(one) != 3*3+8+3 {
+		t.Errorf("%d and %d files, want %d", len(one), len(two), 3*3+8+3)
 	}
 	for name, data := range one {
 		if two[name] != data {
