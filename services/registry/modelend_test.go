@@ -128,8 +128,16 @@ func (m *model) endDead(h *host) bool {
 	return true
 }
 
-// checkEnds checks that nothing is left of servers that ended.
+// checkEnds checks that nothing is left of servers that ended. What an intent wanted while its server died is ended as a
+// duty.
 func (m *model) checkEnds() {
+	polltest.Eventually(m.t, "no duty is left", func() bool {
+		left := 0
+		for _, r := range m.running() {
+			r.follower.Read(func() { left += len(slices.Collect(r.records.View.ServersWithDuties())) })
+		}
+		return left == 0
+	})
 	for _, h := range slices.Concat(m.servers, m.former) {
 		dead := m.life(h) != serverv1.Life_LIFE_ALIVE
 		for _, agent := range modelAgents {
@@ -142,11 +150,4 @@ func (m *model) checkEnds() {
 			m.rt.Fatalf("server %s is dead, and has %v", h.id, m.instances(h))
 		}
 	}
-	polltest.Eventually(m.t, "no duty is left", func() bool {
-		left := 0
-		for _, r := range m.running() {
-			r.follower.Read(func() { left += len(slices.Collect(r.records.View.ServersWithDuties())) })
-		}
-		return left == 0
-	})
 }
