@@ -187,7 +187,6 @@ func TestWhatThisServerCannotKeepIsRefusedBeforeAnythingIsTouched(t *testing.T) 
 	for name, s := range map[string]*imagev1.Sandbox{
 		"an unknown user": {User: "no-such-user"}, "an unreachable root": {User: "agent"},
 		"a path that is not there": {ReadOnlySystem: true, Writable: []string{"/srv/nothing"}},
-		"an unknown capability":    {BoundCapabilities: true, Capabilities: []string{"CAP_TO_FLY"}},
 	} {
 		o := outcome(t,
 			r.do(b.want(b.image("cn-agent", "1.0.0", "ready", func(m *imagev1.Manifest) { m.Run.Sandbox = s }))),
