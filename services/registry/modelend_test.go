@@ -128,7 +128,7 @@ func (m *model) endDead(h *host) bool {
 	return true
 }
 
-// checkEnds checks that nothing is left of servers that ended. What an intent wanted while its server died is ended as a
+// checkEnds checks that nothing is left of servers that ended. What an intent wanted while its server died ends as a
 // duty.
 func (m *model) checkEnds() {
 	polltest.Eventually(m.t, "no duty is left", func() bool {
