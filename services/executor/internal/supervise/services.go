@@ -82,12 +82,23 @@ func Renew(is change.Adoption, pid int, program string) (change.Adoption, error)
 	if err != nil {
 		return is, fmt.Errorf("read the program of the image: %w", err)
 	}
-	if path, err := os.Readlink(exe); err == nil {
-		is.Exe = strings.TrimSuffix(path, " (deleted)")
-	}
+	is.Exe = executable(pid, is.Exe)
 	is.Pid, is.Start, is.Boot = pid, start, proctree.BootID()
 	is.ExeSHA256, is.Same = runs, bytes.Equal(runs, image)
 	return is, nil
+}
+
+// Runs reports whether the process of an adoption runs the program that was compared. A process that systemd starts is
+// systemd itself until it executes the program, under the same id and start time.
+func Runs(is *change.Adoption) bool { return executable(is.Pid, "") == is.Exe }
+
+// executable returns the path of the program that a process runs, or other when it cannot be read.
+func executable(pid int, other string) string {
+	path, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
+	if err != nil {
+		return other
+	}
+	return strings.TrimSuffix(path, " (deleted)")
 }
 
 // Digest returns the sha256 of a file.

@@ -64,7 +64,7 @@ func (u *unit) Adoption() *change.Adoption {
 	t, pid := u.taken, u.Status().Pid
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.now != nil && t.now.Pid == pid && supervise.Lives(t.now) {
+	if t.now != nil && t.now.Pid == pid && supervise.Lives(t.now) && supervise.Runs(t.now) {
 		return t.now
 	}
 	if pid == t.is.Pid && supervise.Lives(&t.is) {
