@@ -31,7 +31,7 @@ func (f *Faults) Add(field, code, format string, args ...any) {
 	}
 }
 
-// short cuts a text that holds what somebody wrote, so that all faults fit into a message of the bus.
+// short cuts a text that holds input, so that all faults fit into a message of the bus.
 func short(text string) string {
 	const most = 2 * maxText
 	return strings.ToValidUTF8(text[:min(len(text), most)], "?")

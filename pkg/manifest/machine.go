@@ -16,7 +16,7 @@ import (
 const maxDistributions = 16
 
 var (
-	// release is a release of a kernel or of a distribution: numbers, of which what follows them tells nothing.
+	// release is a release of a kernel or of a distribution: numbers, then anything.
 	release        = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9}){0,3}`)
 	distributionID = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 )

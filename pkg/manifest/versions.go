@@ -43,7 +43,7 @@ func (f *Faults) paths(m *imagev1.Manifest) {
 		}
 		if text == m.Version || slices.Contains(m.Skips[:n], text) {
 			f.Add(at("skips", n), code.BadManifest,
-				"skips names %q, which is the version itself or is there twice", text)
+				"skips names %q, which is the version itself or a duplicate", text)
 		}
 	}
 	if floor := m.GetFloor(); floor == "" {
@@ -66,7 +66,7 @@ func (f *Faults) requires(m *imagev1.Manifest) {
 		}
 		if q.GetAgent() == m.Agent || before[q.GetAgent()] || slices.Contains(m.Conflicts, q.GetAgent()) {
 			f.Add(field, code.BadManifest,
-				"requires names %q, which is the agent itself, is there twice, or is one of conflicts", q.GetAgent())
+				"requires names %q, which is the agent itself, a duplicate, or one of conflicts", q.GetAgent())
 		}
 		before[q.GetAgent()] = true
 		if q.GetVersions() == "" {
@@ -87,7 +87,7 @@ func (f *Faults) conflicts(m *imagev1.Manifest) {
 		}
 		if c == m.Agent || slices.Contains(m.Conflicts[:n], c) {
 			f.Add(at("conflicts", n), code.BadManifest,
-				"conflicts names %q, which is the agent itself or is there twice", c)
+				"conflicts names %q, which is the agent itself or a duplicate", c)
 		}
 	}
 }

@@ -7,8 +7,8 @@
 //  2. What an actor may do is decided by the bus alone. A token that the bus refuses is refused for a few seconds
 //     without asking again.
 //  3. Connections, requests of one token and logins within a second have bounds. A token that was not signed with the
-//     key in it costs no login; those of issuers whose tokens the bus never accepted share a small allowance, so that
-//     tokens that somebody makes up take no login of a user.
+//     key in it costs no login; tokens of unknown issuers share a small allowance, so that forged tokens
+//     take no login of a user.
 package actor
 
 import (

@@ -80,21 +80,19 @@ func (e events) follow(ctx context.Context, c *client.Client, query client.Query
 }
 
 func (e events) send(r *gatewayv1.FollowFactsResponse) error {
+	name, data, err := "beat", []byte("{}"), error(nil)
 	switch {
 	case r.GetResetTo() != nil:
-		data, err := protojson.Marshal(r.GetResetTo())
-		if err != nil {
-			return err
-		}
-		return e.write("id: %s\nevent: reset\ndata: %s\n\n", r.GetPlace(), data)
+		name = "reset"
+		data, err = protojson.Marshal(r.GetResetTo())
 	case r.GetFact() != nil:
-		data, err := protojson.Marshal(r.GetFact())
-		if err != nil {
-			return err
-		}
-		return e.write("id: %s\nevent: fact\ndata: %s\n\n", r.GetPlace(), data)
+		name = "fact"
+		data, err = protojson.Marshal(r.GetFact())
 	}
-	return e.write("id: %s\nevent: beat\ndata: {}\n\n", r.GetPlace())
+	if err != nil {
+		return err
+	}
+	return e.write("id: %s\nevent: %s\ndata: %s\n\n", r.GetPlace(), name, data)
 }
 
 func (e events) write(format string, args ...any) error {
