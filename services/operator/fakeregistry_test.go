@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/facts"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -27,8 +28,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // secrets is a fixed key of secrets, so that sealed values are the same in each run.
@@ -136,7 +135,7 @@ func (f *fakes) invitations(t testing.TB, s *bus.Service) {
 		return &registryv1.InviteServerResponse{
 			ServerId:  web1,
 			Again:     q.GetName() == "web-1",
-			Token:     "garrison-1.secret-of-" + q.GetName() + "-" + output.Pairs(q.GetLabels()),
+			Token:     "garrison-1.secret-of-" + q.GetName() + "-" + listing.Pairs(q.GetLabels()),
 			ExpiresAt: timestamppb.New(noon.Add(q.GetValidFor().AsDuration())),
 		}, nil
 	})

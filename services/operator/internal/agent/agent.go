@@ -13,32 +13,32 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/external"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
 )
 
 type agent = *agentv1.Agent
 
-var listing = output.Listing[agent]{
+var table = listing.Listing[agent]{
 	Name: func(a agent) string { return a.GetName() },
-	Columns: append([]output.Column[agent]{
-		output.Col("NAME", agent.GetName),
-		output.Col("KIND", func(a agent) string { return output.Word(a.GetKind()) }),
-		output.Col("APP", agent.GetApplication),
-		output.Col("TIER", func(a agent) string { return fmt.Sprint(a.GetTier()) }).Numeric(),
-		output.Col("NEEDS", func(a agent) string { return strings.Join(a.GetDependencies(), ",") }),
-		output.Col("DESCRIPTION", agent.GetDescription),
-		output.Wide("METADATA", func(a agent) string { return output.Pairs(a.GetMetadata()) }),
-		output.Wide("REPORTER", agent.GetReporter),
-		output.Wide("WANTED", func(a agent) string { return output.Pairs(a.GetWanted()) }),
-		output.Wide("SCHEMA", func(a agent) string { return output.OneLine(a.GetSchema()) }),
-		output.Wide("CREATED", func(a agent) string { return output.Stamp(a.GetCreatedAt()) }),
+	Columns: append([]listing.Column[agent]{
+		listing.Col("NAME", agent.GetName),
+		listing.Col("KIND", func(a agent) string { return listing.Word(a.GetKind()) }),
+		listing.Col("APP", agent.GetApplication),
+		listing.Col("TIER", func(a agent) string { return fmt.Sprint(a.GetTier()) }).Numeric(),
+		listing.Col("NEEDS", func(a agent) string { return strings.Join(a.GetDependencies(), ",") }),
+		listing.Col("DESCRIPTION", agent.GetDescription),
+		listing.Wide("METADATA", func(a agent) string { return listing.Pairs(a.GetMetadata()) }),
+		listing.Wide("REPORTER", agent.GetReporter),
+		listing.Wide("WANTED", func(a agent) string { return listing.Pairs(a.GetWanted()) }),
+		listing.Wide("SCHEMA", func(a agent) string { return listing.OneLine(a.GetSchema()) }),
+		listing.Wide("CREATED", func(a agent) string { return listing.Stamp(a.GetCreatedAt()) }),
 	}, record.LastChange[agent]()...),
 }
 
@@ -67,9 +67,9 @@ func agentFlags(f *pflag.FlagSet, said *record.Edits[agent], update bool) {
 	record.EditVar(f, said, "want", external.WantHelp, external.ReadWanted,
 		func(a agent, w external.Wanted) { w.Set(a) })
 	if !update { // the kind never changes
-		all := output.Words(agentv1.Kind(0).Descriptor())
+		all := listing.Words(agentv1.Kind(0).Descriptor())
 		kinds := strings.Join(all, ", ")
-		record.EditVar(f, said, "kind", "the `KIND`: "+kinds+" (default daemon)", output.ParseWord[agentv1.Kind],
+		record.EditVar(f, said, "kind", "the `KIND`: "+kinds+" (default daemon)", listing.ParseWord[agentv1.Kind],
 			func(a agent, v agentv1.Kind) { a.Kind = v })
 	}
 }
@@ -123,7 +123,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		Short:       "Define agents: the programs that run on servers.",
 		Without:     "instances",
 		Whose:       "its instances",
-		Listing:     listing,
+		Listing:     table,
 		Blank:       func(name string) agent { return &agentv1.Agent{Name: name, Kind: agentv1.Kind_KIND_DAEMON} },
 		SetMetadata: func(a agent, m map[string]string) { a.Metadata = m },
 		Flags:       agentFlags,

@@ -13,9 +13,9 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // mostServers is of how many servers the output is read together.
@@ -94,7 +94,7 @@ func serversWith(ctx context.Context, env *cli.Env, f logFlags, agent string) ([
 		return nil, err
 	case n == 0:
 		return nil, fault.Refusef(fault.NotFound, code.NoServers, "no selected server has agent %q", agent).
-			Try("garrison instance list --agent " + output.Quote(agent))
+			Try("garrison instance list --agent " + listing.Quote(agent))
 	case n > mostServers:
 		return nil, cli.Usage("more than %d of the selected servers have agent %q. Try: a narrower --on", mostServers,
 			agent)

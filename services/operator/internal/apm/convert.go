@@ -25,11 +25,11 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
 )
 
@@ -137,7 +137,7 @@ func (c *conversion) writeRecipe() error {
 	}
 	kind := c.kind()
 	recipe := map[string]any{
-		"agent": c.manifest.Name, "version": c.manifest.Version, "kind": output.Word(kind),
+		"agent": c.manifest.Name, "version": c.manifest.Version, "kind": listing.Word(kind),
 		"description": c.manifest.Description, "tags": c.tags(),
 	}
 	if kind == agentv1.Kind_KIND_DAEMON || kind == agentv1.Kind_KIND_ONESHOT {

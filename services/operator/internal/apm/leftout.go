@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
 // packageJSON is what is read of the agent's package.json.
@@ -31,7 +31,7 @@ func (c *conversion) leaveOut() {
 		c.leaveOutService()
 	}
 	if n := c.count("sapi_manifests"); n > 0 {
-		c.skip("sapi_manifests", output.Plural(n, "file")+"; a template becomes a Go template under run.configs")
+		c.skip("sapi_manifests", listing.Plural(n, "file")+"; a template becomes a Go template under run.configs")
 	}
 	if bin, ok := c.pkg.Bin.(map[string]any); ok && len(bin) > 0 {
 		c.skip("bin", "no command is linked into a PATH: "+strings.Join(slices.Sorted(maps.Keys(bin)), ", "))
@@ -50,7 +50,7 @@ func (c *conversion) leaveOut() {
 			strings.Join(c.manifest.Channels, ", "))
 	}
 	if n, first := c.foreign(); n > 0 {
-		c.skip("programs", output.Plural(n, "file")+" built for illumos, which do not run on Linux: "+first)
+		c.skip("programs", listing.Plural(n, "file")+" built for illumos, which do not run on Linux: "+first)
 	}
 }
 

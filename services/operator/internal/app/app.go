@@ -6,22 +6,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	applicationv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/application/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
 )
 
 type application = *applicationv1.Application
 
-var listing = output.Listing[application]{
+var table = listing.Listing[application]{
 	Name: func(a application) string { return a.GetName() },
-	Columns: append([]output.Column[application]{
-		output.Col("NAME", application.GetName),
-		output.Col("DESCRIPTION", application.GetDescription),
-		output.Col("METADATA", func(a application) string { return output.Pairs(a.GetMetadata()) }),
-		output.Wide("CREATED", func(a application) string { return output.Stamp(a.GetCreatedAt()) }),
+	Columns: append([]listing.Column[application]{
+		listing.Col("NAME", application.GetName),
+		listing.Col("DESCRIPTION", application.GetDescription),
+		listing.Col("METADATA", func(a application) string { return listing.Pairs(a.GetMetadata()) }),
+		listing.Wide("CREATED", func(a application) string { return listing.Stamp(a.GetCreatedAt()) }),
 	}, record.LastChange[application]()...),
 }
 
@@ -35,7 +35,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		Short:       "Group agents into applications.",
 		Without:     "agents",
 		Whose:       "its agents",
-		Listing:     listing,
+		Listing:     table,
 		Blank:       func(name string) application { return &applicationv1.Application{Name: name} },
 		SetMetadata: func(a application, m map[string]string) { a.Metadata = m },
 		Flags: func(f *pflag.FlagSet, said *record.Edits[application], _ bool) {

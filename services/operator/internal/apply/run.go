@@ -8,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Asking are the flags of a command that shows, asks and then writes.
@@ -96,11 +97,11 @@ func summary(plan *declare.Plan) string {
 	var parts []string
 	for _, a := range declare.Actions {
 		if n[a] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", a, output.Plural(n[a], "object")))
+			parts = append(parts, fmt.Sprintf("%s %s", a, listing.Plural(n[a], "object")))
 		}
 	}
 	if n := len(plan.Rollouts); n > 0 {
-		parts = append(parts, "start "+output.Plural(n, "rollout"))
+		parts = append(parts, "start "+listing.Plural(n, "rollout"))
 	}
 	return strings.Join(parts, ", ")
 }

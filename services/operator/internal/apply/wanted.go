@@ -16,11 +16,11 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/rollout"
 )
 
@@ -37,7 +37,7 @@ func compareWanted(ctx context.Context, env *cli.Env, set *declare.Set, plan *de
 		title := titleOf(w)
 		if r := open[title]; r != nil {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("environment %s: rollout %s brings what it wants; it is %s",
-				w.Environment, output.ShortID(env.Output.View(), r.GetId()), display.RolloutState(r)))
+				w.Environment, listing.ShortID(env.Output.View(), r.GetId()), display.RolloutState(r)))
 			continue
 		}
 		if err := compareOne(ctx, env, w, title, plan); err != nil {
@@ -143,13 +143,13 @@ func addStep(environment string, step *intentv1.Plan, before was, plan *declare.
 	for _, r := range step.GetReasons() {
 		if r.GetEffect() == intentv1.Effect_EFFECT_LEFT_OUT {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("environment %s: %s stays as it is on %s: %s", environment, agent,
-				output.Plural(int(r.GetCount()), "server"), r.GetFirst().GetMessage()))
+				listing.Plural(int(r.GetCount()), "server"), r.GetFirst().GetMessage()))
 		}
 	}
 	if step.GetChanged() == 0 {
 		return
 	}
-	note := "changes " + output.Plural(int(step.GetChanged()), "server")
+	note := "changes " + listing.Plural(int(step.GetChanged()), "server")
 	if before.by != "" {
 		note += "; " + before.by
 	}
@@ -200,7 +200,7 @@ func askedBy(ctx context.Context, env *cli.Env, environment, agent, version stri
 		return "" // it is no longer kept
 	}
 	return fmt.Sprintf("%s asked for %s on %s (intent %s)", in.GetActor(), version, row.GetServerName(),
-		output.ShortID(env.Output.View(), id))
+		listing.ShortID(env.Output.View(), id))
 }
 
 // intentOf returns the rollout that brings what an environment wants.
@@ -255,7 +255,7 @@ func startRollouts(ctx context.Context, env *cli.Env, plan *declare.Plan, change
 			return err
 		}
 		env.Say("environment %s: rollout %s began; to follow: garrison watch %s", r.Environment,
-			output.ShortID(env.Output.View(), id), id)
+			listing.ShortID(env.Output.View(), id), id)
 		ids = append(ids, id)
 	}
 	if !s.Watch {

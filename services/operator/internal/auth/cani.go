@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -15,15 +16,15 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
-var listing = output.Listing[action]{
+var table = listing.Listing[action]{
 	Name: action.name,
-	Columns: []output.Column[action]{
-		output.Col("VERB", func(a action) string { return a.Verb }),
-		output.Col("NOUN", func(a action) string { return a.Noun }),
-		output.Col("ALLOWED", func(a action) string { return answer(a.Allowed) }),
-		output.Col("ACCESS", func(a action) string { return a.Access }),
-		output.Wide("SERVICE", func(a action) string { return a.Service }),
-		output.Wide("METHOD", func(a action) string { return a.Method }),
+	Columns: []listing.Column[action]{
+		listing.Col("VERB", func(a action) string { return a.Verb }),
+		listing.Col("NOUN", func(a action) string { return a.Noun }),
+		listing.Col("ALLOWED", func(a action) string { return answer(a.Allowed) }),
+		listing.Col("ACCESS", func(a action) string { return a.Access }),
+		listing.Wide("SERVICE", func(a action) string { return a.Service }),
+		listing.Wide("METHOD", func(a action) string { return a.Method }),
 	},
 }
 
@@ -45,7 +46,7 @@ func Can(ctx context.Context, env *cli.Env, who trust.Context, role topology.Rol
 		once := slices.CompactFunc(all, func(a, b action) bool {
 			return a.name() == b.name() && a.Service == b.Service
 		})
-		return output.Show(env.Output, listing, once, once)
+		return output.Show(env.Output, table, once, once)
 	}
 	if len(words) == 0 || len(words) > 2 {
 		return cli.Usage("--can takes a verb, a verb and a noun, or all. Try: garrison whoami --can all")

@@ -12,8 +12,9 @@ import (
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -89,12 +90,12 @@ func addCommand(env *cli.Env) *cobra.Command {
 // addedText returns what a request to block builds of an agent did. A block that was there keeps its reason.
 func addedText(r *registryv1.AddBlocksResponse, agent string) string {
 	already := int(r.GetAlready())
-	text := output.Plural(len(r.GetBlocks())-already, "build") + " of " + agent + " blocked"
+	text := listing.Plural(len(r.GetBlocks())-already, "build") + " of " + agent + " blocked"
 	if already == len(r.GetBlocks()) && already > 0 {
 		text = "nothing changed"
 	}
 	if already > 0 {
-		text += "; " + output.Plural(already, "build") + " of " + agent + " blocked before, for the reason given then"
+		text += "; " + listing.Plural(already, "build") + " of " + agent + " blocked before, for the reason given then"
 	}
 	return text
 }

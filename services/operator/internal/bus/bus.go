@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -15,19 +17,19 @@ import (
 type server = *accessv1.BusServer
 
 // servers lists the servers of the bus.
-var servers = output.Listing[server]{
+var servers = listing.Listing[server]{
 	Name: server.GetName,
-	Columns: []output.Column[server]{
-		output.Col("SERVER", server.GetName),
-		output.Col("STATE", state),
-		output.Col("VERSION", server.GetVersion),
-		output.Col("SYNC", sync),
-		output.Col("USED", func(s server) string { return answered(s, output.Size(s.GetUsedBytes())) }),
-		output.Col("FREE", func(s server) string {
+	Columns: []listing.Column[server]{
+		listing.Col("SERVER", server.GetName),
+		listing.Col("STATE", state),
+		listing.Col("VERSION", server.GetVersion),
+		listing.Col("SYNC", sync),
+		listing.Col("USED", func(s server) string { return answered(s, listing.Size(s.GetUsedBytes())) }),
+		listing.Col("FREE", func(s server) string {
 			if s.FreeBytes == nil {
 				return answered(s, "the disk")
 			}
-			return output.Size(s.GetFreeBytes())
+			return listing.Size(s.GetFreeBytes())
 		}),
 	},
 }
@@ -83,8 +85,8 @@ stream. --columns, --sort and -o name are for the servers, and leave the streams
 			if n := len(r.GetAlarms()); n > 0 {
 				return cli.Ended(cli.ExitDifferent)
 			}
-			env.Say("%s, %s: nothing is wrong", output.Plural(len(r.GetServers()), "server"),
-				output.Plural(len(r.GetStreams()), "stream"))
+			env.Say("%s, %s: nothing is wrong", listing.Plural(len(r.GetServers()), "server"),
+				listing.Plural(len(r.GetStreams()), "stream"))
 			return nil
 		},
 	}
@@ -118,16 +120,16 @@ type replica struct {
 }
 
 // replicas lists the replicas of streams.
-var replicas = output.Listing[replica]{
+var replicas = listing.Listing[replica]{
 	Name: func(r replica) string { return r.stream.GetName() + "/" + r.on.GetServer() },
-	Columns: []output.Column[replica]{
-		output.Col("STREAM", func(r replica) string { return r.stream.GetName() }),
-		output.Col("SERVER", func(r replica) string { return r.on.GetServer() }),
-		output.Col("STATE", func(r replica) string { return replicaState(r.stream, r.on) }),
-		output.Col("LAG", func(r replica) string { return output.Count(r.on.GetLag()) }).Numeric(),
-		output.Col("SEQUENCE", func(r replica) string { return output.Count(r.on.GetLastSequence()) }).Numeric(),
-		output.Col("MESSAGES", func(r replica) string { return output.Count(r.stream.GetMessages()) }).Numeric(),
-		output.Col("SIZE", func(r replica) string { return output.Size(r.stream.GetBytes()) }),
+	Columns: []listing.Column[replica]{
+		listing.Col("STREAM", func(r replica) string { return r.stream.GetName() }),
+		listing.Col("SERVER", func(r replica) string { return r.on.GetServer() }),
+		listing.Col("STATE", func(r replica) string { return replicaState(r.stream, r.on) }),
+		listing.Col("LAG", func(r replica) string { return listing.Count(r.on.GetLag()) }).Numeric(),
+		listing.Col("SEQUENCE", func(r replica) string { return listing.Count(r.on.GetLastSequence()) }).Numeric(),
+		listing.Col("MESSAGES", func(r replica) string { return listing.Count(r.stream.GetMessages()) }).Numeric(),
+		listing.Col("SIZE", func(r replica) string { return listing.Size(r.stream.GetBytes()) }),
 	},
 }
 

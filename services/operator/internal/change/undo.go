@@ -16,10 +16,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
@@ -121,8 +121,8 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 			return nil, err
 		}
 	}
-	id := output.ShortID(env.Output.View(), past.GetId())
-	what, at := display.BriefText(past.GetIntent()), output.Stamp(past.GetDecidedAt())
+	id := listing.ShortID(env.Output.View(), past.GetId())
+	what, at := display.BriefText(past.GetIntent()), listing.Stamp(past.GetDecidedAt())
 	if why != "" {
 		return nil, cli.Usage("your last change has nothing to undo: %s, %s, %s: %s; no older change was looked for. "+
 			"Try: garrison undo --list, or garrison undo INTENT with one of garrison intent list", what, at, id, why)

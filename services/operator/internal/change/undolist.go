@@ -15,6 +15,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
@@ -27,21 +28,21 @@ import (
 type row = *registryv1.InstanceRow
 
 // ways lists how far each agent can go back, and what that costs on its server.
-var ways = output.Listing[row]{
+var ways = listing.Listing[row]{
 	Name:  func(r row) string { return r.GetServerName() + "/" + r.GetInstance().GetAgent() },
 	Order: "server",
-	Columns: []output.Column[row]{
-		output.Col("SERVER", row.GetServerName),
-		output.Col("AGENT", func(r row) string { return r.GetInstance().GetAgent() }),
-		output.Col("NOW", func(r row) string { return r.GetInstance().GetObserved().GetVersion() }),
-		output.Col("BACK-TO", backTo),
-		output.Col("FROM", fromWhere),
-		output.Col("UNTIL", until),
-		output.Col("DISK", func(r row) string { return diskText(r.GetInstance()) }),
-		{Title: "INTENT", Value: func(v output.View, r row) string {
-			return output.ShortID(v, r.GetInstance().GetIntentId())
+	Columns: []listing.Column[row]{
+		listing.Col("SERVER", row.GetServerName),
+		listing.Col("AGENT", func(r row) string { return r.GetInstance().GetAgent() }),
+		listing.Col("NOW", func(r row) string { return r.GetInstance().GetObserved().GetVersion() }),
+		listing.Col("BACK-TO", backTo),
+		listing.Col("FROM", fromWhere),
+		listing.Col("UNTIL", until),
+		listing.Col("DISK", func(r row) string { return diskText(r.GetInstance()) }),
+		{Title: "INTENT", Value: func(v listing.View, r row) string {
+			return listing.ShortID(v, r.GetInstance().GetIntentId())
 		}},
-		output.Wide("KEPT", func(r row) string {
+		listing.Wide("KEPT", func(r row) string {
 			var all []string
 			for _, k := range r.GetInstance().GetKept() {
 				all = append(all, k.GetImage().GetVersion())
@@ -107,7 +108,7 @@ func diskText(i *instancev1.Instance) string {
 	if len(i.GetKept()) == 0 {
 		return ""
 	}
-	return output.Size(disk(i))
+	return listing.Size(disk(i))
 }
 
 // disk returns what the kept versions of an agent take.
@@ -193,8 +194,8 @@ func keptText(rows []row) string {
 	if versions == 0 {
 		return ""
 	}
-	return fmt.Sprintf("kept for a way back: %s of %s on %s", output.Plural(versions, "version"), output.Size(sum),
-		output.Plural(len(with), "server"))
+	return fmt.Sprintf("kept for a way back: %s of %s on %s", listing.Plural(versions, "version"), listing.Size(sum),
+		listing.Plural(len(with), "server"))
 }
 
 // agentsOn returns the agents on the selected servers, or one of them.

@@ -11,32 +11,32 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/record"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 type channel = *channelv1.Channel
 
-var listing = output.Listing[channel]{
+var table = listing.Listing[channel]{
 	Name: func(c channel) string { return c.GetName() },
-	Columns: []output.Column[channel]{
-		output.Col("NAME", channel.GetName),
-		output.Col("DEFAULT", func(c channel) string { return output.Yes(c.GetDefault()) }),
-		output.Col("IMAGES", func(c channel) string { return fmt.Sprint(len(c.GetImageIds())) }).Numeric(),
-		output.Col("DESCRIPTION", channel.GetDescription),
-		output.Wide("CREATED", func(c channel) string { return output.Stamp(c.GetCreatedAt()) }),
+	Columns: []listing.Column[channel]{
+		listing.Col("NAME", channel.GetName),
+		listing.Col("DEFAULT", func(c channel) string { return listing.Yes(c.GetDefault()) }),
+		listing.Col("IMAGES", func(c channel) string { return fmt.Sprint(len(c.GetImageIds())) }).Numeric(),
+		listing.Col("DESCRIPTION", channel.GetDescription),
+		listing.Wide("CREATED", func(c channel) string { return listing.Stamp(c.GetCreatedAt()) }),
 	},
 }
 
 // Commands returns the command channel with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	listCommand := cli.ListCommand[*catalogv1.ListChannelsResponse](
-		env, "channel", "List channels.", listing, &catalogv1.ListChannelsRequest{},
+		env, "channel", "List channels.", table, &catalogv1.ListChannelsRequest{},
 	)
 	return cli.Group(
 		"channel",
@@ -77,7 +77,7 @@ func checkUnused(ctx context.Context, env *cli.Env, name string) error {
 		return nil
 	}
 	return fault.Refusef(fault.Conflict, code.InUse, "channel %q is used by %s: %s", name,
-		output.Plural(len(users), "environment"), strings.Join(users, ", ")).
+		listing.Plural(len(users), "environment"), strings.Join(users, ", ")).
 		Try("garrison env update " + users[0] + " --channel NAME")
 }
 
@@ -86,7 +86,7 @@ func createCommand(env *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "create NAME",
 		Example: "  garrison channel create beta --description \"for the canaries\"",
-		Short:   "Create a channel.", Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
+		Short:   "Create a channel.", Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name = a[0]
 			all, err := cli.All[*catalogv1.ListChannelsResponse](c.Context(), env, &catalogv1.ListChannelsRequest{})
@@ -95,14 +95,14 @@ func createCommand(env *cli.Env) *cobra.Command {
 			}
 			for _, have := range all.GetChannels() { // one with another description is refused
 				if have.GetName() == q.Name && have.GetDescription() == q.Description {
-					return cli.Changed(env, listing, have, "channel %s exists; nothing to do", a[0])
+					return cli.Changed(env, table, have, "channel %s exists; nothing to do", a[0])
 				}
 			}
 			r, err := cli.Call[*catalogv1.CreateChannelResponse](c.Context(), env, q)
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, listing, r.GetChannel(), "channel %s created", a[0])
+			return cli.Changed(env, table, r.GetChannel(), "channel %s created", a[0])
 		},
 	}
 	c.Flags().StringVar(&q.Description, "description", "", "a description")

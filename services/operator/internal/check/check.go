@@ -15,8 +15,9 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
@@ -79,7 +80,7 @@ nothing is.`,
 	f.work.AddAtOnce(c)
 	cli.TimeVar(c.Flags(), &f.work.Timeout, "timeout", time.Hour, 0,
 		"with --fix: stop watching after this `DURATION`, with exit code 7; the work continues")
-	c.Flags().BoolVar(&f.count, "count", false, "count the differences by cause instead of listing them")
+	c.Flags().BoolVar(&f.count, "count", false, "count the differences by cause instead of table them")
 	cli.LimitVar(c.Flags(), &f.limit, "limit", defaultRows,
 		"list at most this many `ROWS`, or all; the others are counted")
 	return c
@@ -119,7 +120,7 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 	if f.count {
 		err = cli.Prints(env, counts)(nil, nil)
 	} else {
-		err = cli.Prints(env, listing)(nil, nil)
+		err = cli.Prints(env, table)(nil, nil)
 	}
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 		rows := countsOf(r)
 		err = output.Show(env.Output, counts, countList{r.GetServers(), r.GetAgents(), rows}, rows)
 	} else {
-		err = output.Show(env.Output, listing, r, r.GetDifferences())
+		err = output.Show(env.Output, table, r, r.GetDifferences())
 	}
 	if err != nil {
 		return err
@@ -169,9 +170,9 @@ func sayCompared(env *cli.Env, r *registryv1.CheckFleetResponse) {
 	if h := r.GetPresenceHeld(); h != nil {
 		env.Say("%s", display.PresenceHeld(env.Output.View(), h))
 	}
-	compared := output.Plural(int(r.GetServers()), "server") + " and " + output.Plural(int(r.GetAgents()), "agent")
+	compared := listing.Plural(int(r.GetServers()), "server") + " and " + listing.Plural(int(r.GetAgents()), "agent")
 	if n := total(r); n > 0 {
-		env.Say("compared %s: %s", compared, output.Plural(n, "difference"))
+		env.Say("compared %s: %s", compared, listing.Plural(n, "difference"))
 		return
 	}
 	env.Say("compared %s: nothing differs", compared)
@@ -235,23 +236,23 @@ func total(r *registryv1.CheckFleetResponse) (n int) {
 type difference = *registryv1.Difference
 
 // listing lists differences.
-var listing = output.Listing[difference]{
+var table = listing.Listing[difference]{
 	Name:  func(d difference) string { return d.GetServerName() + "/" + d.GetAgent() + "/" + d.GetCause() },
 	Order: "server",
-	Columns: []output.Column[difference]{
-		output.Col("SERVER", difference.GetServerName),
-		output.Col("AGENT", difference.GetAgent),
-		output.Col("CAUSE", difference.GetCause),
-		output.Col("WANTED", difference.GetWanted),
-		output.Col("OBSERVED", difference.GetObserved),
-		output.Since("SINCE", difference.GetSince),
-		output.Col("REASON", difference.GetReason),
-		output.Col("CURE", difference.GetCure),
-		output.Wide("ENV", difference.GetEnvironment),
-		output.Wide("REMEDY", func(d difference) string { return output.Word(d.GetRemedy()) }),
-		output.Wide("CONFIRMED", func(d difference) string { return output.Stamp(d.GetConfirmedAt()) }),
-		output.Wide("SERVER-ID", difference.GetServerId),
-		output.Wide("IMAGE", func(d difference) string { return d.GetImage().GetId() }),
+	Columns: []listing.Column[difference]{
+		listing.Col("SERVER", difference.GetServerName),
+		listing.Col("AGENT", difference.GetAgent),
+		listing.Col("CAUSE", difference.GetCause),
+		listing.Col("WANTED", difference.GetWanted),
+		listing.Col("OBSERVED", difference.GetObserved),
+		listing.Since("SINCE", difference.GetSince),
+		listing.Col("REASON", difference.GetReason),
+		listing.Col("CURE", difference.GetCure),
+		listing.Wide("ENV", difference.GetEnvironment),
+		listing.Wide("REMEDY", func(d difference) string { return listing.Word(d.GetRemedy()) }),
+		listing.Wide("CONFIRMED", func(d difference) string { return listing.Stamp(d.GetConfirmedAt()) }),
+		listing.Wide("SERVER-ID", difference.GetServerId),
+		listing.Wide("IMAGE", func(d difference) string { return d.GetImage().GetId() }),
 	},
 }
 
@@ -269,11 +270,11 @@ type countList struct {
 }
 
 // counts lists how many differences each cause has.
-var counts = output.Listing[count]{
+var counts = listing.Listing[count]{
 	Name: func(c count) string { return c.Cause },
-	Columns: []output.Column[count]{
-		output.Col("CAUSE", func(c count) string { return c.Cause }),
-		output.Col("COUNT", func(c count) string { return output.Count(c.Count) }).Numeric(),
+	Columns: []listing.Column[count]{
+		listing.Col("CAUSE", func(c count) string { return c.Cause }),
+		listing.Col("COUNT", func(c count) string { return listing.Count(c.Count) }).Numeric(),
 	},
 }
 

@@ -10,10 +10,10 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
@@ -71,7 +71,7 @@ func groupsOf(all []difference) (groups []*group, others []difference) {
 func (g *group) command() string {
 	on := strings.Join(g.names[:min(len(g.names), namedServers)], ",")
 	if more := len(g.names) - namedServers; more > 0 {
-		on += ",… (" + output.Plural(more, "more server") + ")"
+		on += ",… (" + listing.Plural(more, "more server") + ")"
 	}
 	switch g.remedy {
 	case registryv1.Remedy_REMEDY_UP:
@@ -93,7 +93,7 @@ func fix(
 ) error {
 	groups, others := groupsOf(before.GetDifferences())
 	for _, g := range groups {
-		env.Say("plan: %s: %s", output.Plural(len(g.servers), "server"), g.command())
+		env.Say("plan: %s: %s", listing.Plural(len(g.servers), "server"), g.command())
 	}
 	sayOthers(env, others)
 	if w.DryRun {
@@ -102,7 +102,7 @@ func fix(
 	if len(groups) == 0 {
 		return cli.Ended(cli.ExitDifferent)
 	}
-	if err := env.Confirm(ctx, w.Yes, "Do "+output.Plural(len(groups), "command")+"?"); err != nil {
+	if err := env.Confirm(ctx, w.Yes, "Do "+listing.Plural(len(groups), "command")+"?"); err != nil {
 		return err
 	}
 	if err := cure(ctx, env, w, groups); err != nil {
@@ -228,7 +228,7 @@ func conclude(env *cli.Env, before, after *registryv1.CheckFleetResponse) error 
 			d.GetCause(), d.GetReason(), d.GetCure())
 	}
 	cured := max(0, total(before)-left)
-	env.Say("cured %d of %s", cured, output.Plural(total(before), "difference"))
+	env.Say("cured %d of %s", cured, listing.Plural(total(before), "difference"))
 	if cured == 0 {
 		return cli.Ended(cli.ExitDifferent)
 	}

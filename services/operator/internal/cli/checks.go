@@ -15,9 +15,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // check returns an error for a meaningless text.
@@ -177,7 +177,7 @@ func CheckDirectory(path, try string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return missing(path, try)
 	case err == nil && !info.IsDir():
-		return Usage("%s is a file; name the directory that holds it. Try: %s", output.Quote(path), fault.Hint(try))
+		return Usage("%s is a file; name the directory that holds it. Try: %s", listing.Quote(path), fault.Hint(try))
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func CheckDirectory(path, try string) error {
 // CheckFile refuses a path at which nothing is, or a directory; - is standard input.
 func CheckFile(path, try string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return Usage("%s is a directory; name a file in it. Try: %s", output.Quote(path), fault.Hint(try))
+		return Usage("%s is a directory; name a file in it. Try: %s", listing.Quote(path), fault.Hint(try))
 	}
 	if path == "-" {
 		return nil
@@ -194,7 +194,7 @@ func CheckFile(path, try string) error {
 }
 
 func missing(path, try string) error {
-	text := "no file or directory " + output.Quote(path)
+	text := "no file or directory " + listing.Quote(path)
 	entries, _ := os.ReadDir(filepath.Dir(path)) // without a directory nothing is near
 	near := nearest.Name(filepath.Base(path), func(yield func(string) bool) {
 		for _, e := range entries {
@@ -204,7 +204,7 @@ func missing(path, try string) error {
 		}
 	})
 	if near != "" {
-		text += ". Nearest: " + output.Quote(filepath.Join(filepath.Dir(path), near))
+		text += ". Nearest: " + listing.Quote(filepath.Join(filepath.Dir(path), near))
 	}
 	return Usage("%s. Try: %s", text, fault.Hint(try))
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Prints returns a hook that refuses unknown columns before a command changes anything.
-func Prints[T any](env *Env, l output.Listing[T]) func(*cobra.Command, []string) error {
+func Prints[T any](env *Env, l listing.Listing[T]) func(*cobra.Command, []string) error {
 	return func(*cobra.Command, []string) error { return output.CheckColumns(env.Output, l) }
 }
 
@@ -88,7 +89,7 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(names):
-			return Usage("%s: %s is missing. Try: %s", c.CommandPath(), names[len(args)], listing(c, names[len(args)]))
+			return Usage("%s: %s is missing. Try: %s", c.CommandPath(), names[len(args)], listOf(c, names[len(args)]))
 		case len(args) > len(names):
 			return unexpected(c, args, len(names))
 		}
@@ -99,8 +100,8 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// listing returns the command that lists what an argument names, or the help of its command.
-func listing(c *cobra.Command, argument string) string {
+// listOf returns the command that lists what an argument names, or the help of its command.
+func listOf(c *cobra.Command, argument string) string {
 	list, _, err := c.Root().Find([]string{strings.ToLower(argument), "list"})
 	if err == nil && list.Name() == "list" {
 		return list.CommandPath()

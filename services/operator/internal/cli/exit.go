@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -82,7 +83,7 @@ func CodeOf(err error) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return ExitUsage
 	}
-	if _, ok := errors.AsType[*output.ColumnError](err); ok {
+	if _, ok := errors.AsType[*listing.ColumnError](err); ok {
 		return ExitUsage
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {

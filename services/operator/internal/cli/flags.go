@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -176,8 +178,8 @@ func WordVar[E interface {
 	~int32
 	String() string
 }](f *pflag.FlagSet, to *E, name, help string) {
-	f.Var(ValueOf(to, output.ParseWord[E], output.Word[E]).Words(output.Words((*to).Descriptor())), name,
-		help+": "+strings.Join(output.Words((*to).Descriptor()), ", "))
+	f.Var(ValueOf(to, listing.ParseWord[E], listing.Word[E]).Words(listing.Words((*to).Descriptor())), name,
+		help+": "+strings.Join(listing.Words((*to).Descriptor()), ", "))
 }
 
 // WordsVar adds a flag for several words of an enum, separated by commas.
@@ -188,14 +190,14 @@ func WordsVar[E interface {
 	var zero E
 	f.Var(FlagValue{Read: func(text string) error {
 		for part := range strings.SplitSeq(text, ",") {
-			e, err := output.ParseWord[E](part)
+			e, err := listing.ParseWord[E](part)
 			if err != nil {
 				return err
 			}
 			*to = append(*to, e)
 		}
 		return nil
-	}}.Words(output.Words(zero.Descriptor())), name, help+": "+strings.Join(output.Words(zero.Descriptor()), ", "))
+	}}.Words(listing.Words(zero.Descriptor())), name, help+": "+strings.Join(listing.Words(zero.Descriptor()), ", "))
 }
 
 // PairsVar adds a repeatable flag of one pair each.

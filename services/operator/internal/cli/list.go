@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -103,7 +104,7 @@ func List[T proto.Message, R part](
 	ctx context.Context,
 	env *Env,
 	p PageFlags,
-	l output.Listing[T],
+	l listing.Listing[T],
 	ask func(context.Context, *apiv1.Page) (R, error),
 ) error {
 	if env.Output.InParts() {
@@ -130,7 +131,7 @@ func sayEmpty(env *Env, rows int) {
 
 // ListCommand returns the verb list of a noun whose list takes no filter.
 func ListCommand[R part, T proto.Message](
-	env *Env, noun, short string, l output.Listing[T], q proto.Message,
+	env *Env, noun, short string, l listing.Listing[T], q proto.Message,
 ) *cobra.Command {
 	var page PageFlags
 	c := &cobra.Command{
@@ -145,7 +146,7 @@ func listParts[T proto.Message, R part](
 	ctx context.Context,
 	env *Env,
 	p PageFlags,
-	l output.Listing[T],
+	l listing.Listing[T],
 	ask func(context.Context, *apiv1.Page) (R, error),
 ) error {
 	var last R
@@ -173,19 +174,19 @@ func SayMore(env *Env, whole part) {
 func sayLeftOut(env *Env, of part) {
 	if left, ok := of.(interface{ GetLeftOut() []*apiv1.LeftOut }); ok {
 		for _, l := range left.GetLeftOut() {
-			env.Say("left out %s: its row has %d bytes and fits into no answer", output.Quote(l.Id), l.SizeBytes)
+			env.Say("left out %s: its row has %d bytes and fits into no answer", listing.Quote(l.Id), l.SizeBytes)
 		}
 	}
 }
 
 func sayCursor(env *Env, of part) {
 	if of.GetNextCursor() != "" {
-		env.Say("more rows follow: --limit all, or --cursor %s for the next ones", output.Quote(of.GetNextCursor()))
+		env.Say("more rows follow: --limit all, or --cursor %s for the next ones", listing.Quote(of.GetNextCursor()))
 	}
 }
 
 // Changed prints a message and the row of an object that was created or changed.
-func Changed[T any](env *Env, l output.Listing[T], thing T, format string, args ...any) error {
+func Changed[T any](env *Env, l listing.Listing[T], thing T, format string, args ...any) error {
 	env.Say(format, args...)
 	if !env.Output.IsTable() {
 		return output.ShowOne(env.Output, env.Output.View(), l, thing)
@@ -274,25 +275,25 @@ func ShowCounts(env *Env, answer proto.Message, counts *registryv1.Counts) error
 	}
 	if counts.GetOtherGroups() > 0 {
 		env.Say("%d more rows in %s are not shown; raise --top", counts.GetOthers(),
-			output.Plural(int(counts.GetOtherGroups()), "group"))
+			listing.Plural(int(counts.GetOtherGroups()), "group"))
 	}
 	return nil
 }
 
 // countListing returns the columns of groups: the fields, and how many rows there are.
-func countListing(counts *registryv1.Counts) output.Listing[*registryv1.CountGroup] {
-	l := output.Listing[*registryv1.CountGroup]{
+func countListing(counts *registryv1.Counts) listing.Listing[*registryv1.CountGroup] {
+	l := listing.Listing[*registryv1.CountGroup]{
 		Name: func(g *registryv1.CountGroup) string {
 			return fmt.Sprint(strings.Join(append(g.GetValues(), fmt.Sprint(g.GetCount())), " "))
 		},
 	}
 	for n, field := range counts.GetBy() {
 		title := strings.ToUpper(field)
-		l.Columns = append(l.Columns, output.Col(title, func(g *registryv1.CountGroup) string {
+		l.Columns = append(l.Columns, listing.Col(title, func(g *registryv1.CountGroup) string {
 			return g.GetValues()[n]
 		}))
 	}
-	l.Columns = append(l.Columns, output.Col("COUNT", func(g *registryv1.CountGroup) string {
+	l.Columns = append(l.Columns, listing.Col("COUNT", func(g *registryv1.CountGroup) string {
 		return fmt.Sprint(g.GetCount())
 	}).Numeric())
 	return l

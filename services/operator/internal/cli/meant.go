@@ -10,9 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // meant returns the command that an unknown one most likely stands for: the words of another tool, a verb and a noun in
@@ -129,13 +128,13 @@ func unexpected(c *cobra.Command, args []string, few int) error {
 	}
 	path := c.CommandPath()
 	for _, a := range args[:few] {
-		path += " " + output.Quote(a)
+		path += " " + listing.Quote(a)
 	}
 	try := c.CommandPath() + " --help"
 	if place := placeOf(c, args[few], few > 0); place != "" {
-		try = path + place + output.Quote(args[few])
+		try = path + place + listing.Quote(args[few])
 	} else if other := sibling(c); few == 0 && other != "" {
-		try = other + " " + output.Quote(args[few])
+		try = other + " " + listing.Quote(args[few])
 	}
 	return Usage("%s: unexpected argument %q. Try: %s", c.CommandPath(), args[few], fault.Hint(try))
 }

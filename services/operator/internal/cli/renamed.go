@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
 // renamed are the command lines that took the place of commands, by what people still type. The old ones do not run. A
@@ -83,15 +83,15 @@ func filled(line string, args []string) string {
 		switch {
 		case len(args) == 0 || !stands(word):
 		case word == "VERB…": // one value of a flag
-			words[n], args = output.Quote(strings.Join(args, " ")), nil
+			words[n], args = listing.Quote(strings.Join(args, " ")), nil
 		case strings.HasSuffix(word, "…"):
 			var all []string
 			for _, a := range args {
-				all = append(all, output.Quote(a))
+				all = append(all, listing.Quote(a))
 			}
 			words[n], args = strings.Join(all, " "), nil
 		default:
-			words[n], args = output.Quote(args[0]), args[1:]
+			words[n], args = listing.Quote(args[0]), args[1:]
 		}
 	}
 	return strings.Join(words, " ")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -92,7 +93,7 @@ func screen(shown string, columns, lines int, first bool) string {
 	rows := strings.Split(strings.TrimRight(shown, "\n"), "\n")
 	if len(rows) >= lines {
 		more := len(rows) - (lines - 2)
-		rows = append(rows[:lines-2], fmt.Sprintf("… and %s more", output.Plural(more, "line")))
+		rows = append(rows[:lines-2], fmt.Sprintf("… and %s more", listing.Plural(more, "line")))
 	}
 	var b strings.Builder
 	if first {

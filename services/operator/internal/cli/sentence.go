@@ -16,10 +16,9 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/record"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // verbs are what putting a record does.
@@ -67,11 +66,11 @@ func described(name string, request proto.Message) (string, proto.Message) {
 	case *registryv1.ControlRolloutRequest:
 		rest := proto.CloneOf(q)
 		rest.Control = 0
-		return output.Word(q.GetControl()) + " rollout", rest
+		return listing.Word(q.GetControl()) + " rollout", rest
 	case *registryv1.AnswerRolloutRequest:
 		rest := proto.CloneOf(q)
 		rest.Answer = 0
-		return output.Word(q.GetAnswer()) + " rollout", rest
+		return listing.Word(q.GetAnswer()) + " rollout", rest
 	}
 	return spaced(name), request
 }
@@ -187,12 +186,12 @@ func valuesOf(f protoreflect.FieldDescriptor, name string, v protoreflect.Value)
 	case protoreflect.MessageKind:
 		switch m := v.Message().Interface().(type) {
 		case *timestamppb.Timestamp:
-			return []field{{name, output.Stamp(m)}}
+			return []field{{name, listing.Stamp(m)}}
 		case *durationpb.Duration:
-			return []field{{name, output.Span(m.AsDuration())}}
+			return []field{{name, listing.Span(m.AsDuration())}}
 		case *intentv1.Condition:
 			values := strings.Join(m.GetValues(), ",")
-			return []field{{name, m.GetField() + " " + output.Word(m.GetOperator()) + " " + values}}
+			return []field{{name, m.GetField() + " " + listing.Word(m.GetOperator()) + " " + values}}
 		}
 		if inner := fieldsOf(v.Message()); len(inner) > 0 {
 			return inner
@@ -200,7 +199,7 @@ func valuesOf(f protoreflect.FieldDescriptor, name string, v protoreflect.Value)
 		return []field{{name, cmp.Or(subjectOf(v.Message().Interface()), "set")}}
 	case protoreflect.EnumKind:
 		if d := f.Enum().Values().ByNumber(v.Enum()); d != nil {
-			return []field{{name, output.WordOf(f.Enum(), string(d.Name()))}}
+			return []field{{name, listing.WordOf(f.Enum(), string(d.Name()))}}
 		}
 	case protoreflect.BytesKind:
 		return []field{{name, fmt.Sprintf("%x", v.Bytes()[:min(6, len(v.Bytes()))])}}

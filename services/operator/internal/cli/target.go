@@ -9,6 +9,8 @@ import (
 	"github.com/google/renameio/v2"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -36,22 +38,22 @@ func reserve(path string, room int) (*Target, error) {
 	}
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, Usage("%s is not a regular file, and is not replaced. Try: the name of a new file",
-			output.Quote(path))
+			listing.Quote(path))
 	}
 	dir := filepath.Dir(path)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, Usage("there is no directory %[1]s for %[2]s. Try: mkdir -p %[1]s", output.Quote(dir),
-			output.Quote(path))
+		return nil, Usage("there is no directory %[1]s for %[2]s. Try: mkdir -p %[1]s", listing.Quote(dir),
+			listing.Quote(path))
 	}
 	pending, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithPermissions(0o600))
 	if err != nil {
-		return nil, Usage("cannot write to directory %s: %v. Try: a file in another directory", output.Quote(dir),
+		return nil, Usage("cannot write to directory %s: %v. Try: a file in another directory", listing.Quote(dir),
 			reason(err))
 	}
 	t := &Target{pending}
 	if err := t.fill(make([]byte, room)); err != nil {
 		t.Discard()
-		return nil, Usage("cannot write %s: %v. Try: a file in another directory", output.Quote(path), reason(err))
+		return nil, Usage("cannot write %s: %v. Try: a file in another directory", listing.Quote(path), reason(err))
 	}
 	return t, nil
 }

@@ -18,8 +18,9 @@ import (
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -75,7 +76,7 @@ func intents(ctx context.Context, env *cli.Env) (out []string, err error) {
 		&registryv1.ListIntentsRequest{Page: &apiv1.Page{Limit: newestIntents}})
 	for _, i := range r.GetIntents() {
 		out = append(out, cobra.CompletionWithDesc(i.GetId(), fmt.Sprintf("%s, by %s at %s",
-			display.BriefText(i.GetIntent()), i.GetActor(), output.Stamp(i.GetDecidedAt()))))
+			display.BriefText(i.GetIntent()), i.GetActor(), listing.Stamp(i.GetDecidedAt()))))
 	}
 	return out, err
 }

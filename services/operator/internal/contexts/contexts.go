@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/auth"
@@ -32,16 +33,16 @@ type rows struct {
 	Contexts []row `json:"contexts"`
 }
 
-var listing = output.Listing[row]{
+var table = listing.Listing[row]{
 	Name: func(c row) string { return c.Name },
-	Columns: []output.Column[row]{
-		output.Col("NAME", func(c row) string { return c.Name }),
-		output.Col("CURRENT", func(c row) string { return output.Yes(c.Current) }),
-		output.Col("URL", func(c row) string { return c.URL }),
-		output.Col("ACTOR", func(c row) string { return c.Actor }),
-		output.Col("ROLE", func(c row) string { return c.Role }),
+	Columns: []listing.Column[row]{
+		listing.Col("NAME", func(c row) string { return c.Name }),
+		listing.Col("CURRENT", func(c row) string { return listing.Yes(c.Current) }),
+		listing.Col("URL", func(c row) string { return c.URL }),
+		listing.Col("ACTOR", func(c row) string { return c.Actor }),
+		listing.Col("ROLE", func(c row) string { return c.Role }),
 		expires(func(c row) string { return c.Expires }),
-		output.Wide("FILE", func(c row) string { return c.File }),
+		listing.Wide("FILE", func(c row) string { return c.File }),
 	},
 }
 
@@ -118,7 +119,7 @@ func list(env *cli.Env) error {
 		list.Contexts = append(list.Contexts,
 			row{name, c.URL, c.Actor, c.Role, expiresOf(c), name == saved.Current(), c.File})
 	}
-	return output.Show(env.Output, listing, list, list.Contexts)
+	return output.Show(env.Output, table, list, list.Contexts)
 }
 
 // expiresOf returns when the credentials of a context expire, or "".
@@ -130,14 +131,14 @@ func expiresOf(c trust.Context) string {
 }
 
 // past reports whether a time that expiresOf returned has come.
-func past(v output.View, until string) bool {
+func past(v listing.View, until string) bool {
 	t, err := time.Parse(time.RFC3339, until)
 	return err == nil && !v.At.Before(t)
 }
 
 // expires returns the column of the time until which credentials are valid, which marks those that have expired.
-func expires[T any](of func(T) string) output.Column[T] {
-	return output.Column[T]{Title: "EXPIRES", Key: of, Value: func(v output.View, row T) string {
+func expires[T any](of func(T) string) listing.Column[T] {
+	return listing.Column[T]{Title: "EXPIRES", Key: of, Value: func(v listing.View, row T) string {
 		if until := of(row); past(v, until) {
 			return until + " (expired)"
 		}
@@ -156,16 +157,16 @@ type identity struct {
 	Expires string `json:"expires,omitempty"`
 }
 
-var identities = output.Listing[identity]{
+var identities = listing.Listing[identity]{
 	Name: func(i identity) string { return i.Actor },
-	Columns: []output.Column[identity]{
-		output.Col("ACTOR", func(i identity) string { return i.Actor }),
-		output.Col("ROLE", func(i identity) string { return i.Role }),
-		output.Col("MAY", func(i identity) string { return i.May }),
+	Columns: []listing.Column[identity]{
+		listing.Col("ACTOR", func(i identity) string { return i.Actor }),
+		listing.Col("ROLE", func(i identity) string { return i.Role }),
+		listing.Col("MAY", func(i identity) string { return i.May }),
 		expires(func(i identity) string { return i.Expires }),
-		output.Col("URL", func(i identity) string { return i.URL }),
-		output.Col("CONTEXT", func(i identity) string { return i.Context }),
-		output.Col("FILE", func(i identity) string { return i.File }),
+		listing.Col("URL", func(i identity) string { return i.URL }),
+		listing.Col("CONTEXT", func(i identity) string { return i.Context }),
+		listing.Col("FILE", func(i identity) string { return i.File }),
 	},
 }
 

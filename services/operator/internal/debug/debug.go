@@ -17,6 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/debug"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -35,9 +36,9 @@ type partList struct {
 	Parts []part `json:"parts"`
 }
 
-var listing = output.Listing[part]{
+var table = listing.Listing[part]{
 	Name:    func(p part) string { return p.Name },
-	Columns: []output.Column[part]{output.Col("NAME", func(p part) string { return p.Name })},
+	Columns: []listing.Column[part]{listing.Col("NAME", func(p part) string { return p.Name })},
 }
 
 // query selects rows of a view.
@@ -66,7 +67,7 @@ func Command(env *cli.Env) *cobra.Command {
 			if len(a) == 1 {
 				if q != (query{}) {
 					return cli.Usage("garrison debug: --noun, --after and --limit need NAME. Try: garrison debug %s",
-						output.Quote(a[0]))
+						listing.Quote(a[0]))
 				}
 				return printNames(c.Context(), env, a[0])
 			}
@@ -104,7 +105,7 @@ func printNames(ctx context.Context, env *cli.Env, socket string) error {
 	for _, n := range names {
 		list.Parts = append(list.Parts, part{n})
 	}
-	return output.Show(env.Output, listing, list, list.Parts)
+	return output.Show(env.Output, table, list, list.Parts)
 }
 
 // names returns the names of the parts that a process shows.
@@ -164,7 +165,7 @@ func unknown(ctx context.Context, socket, name string) error {
 		return err
 	}
 	return fault.Refusef(fault.NotFound, code.NotFound, "the process at %s shows no %q (%d names searched)", socket,
-		name, len(names)).Near(nearest.Name(name, slices.Values(names))).Try("garrison debug " + output.Quote(socket))
+		name, len(names)).Near(nearest.Name(name, slices.Values(names))).Try("garrison debug " + listing.Quote(socket))
 }
 
 // get reads a path of a debug socket. Its errors name the remedy.
@@ -173,10 +174,10 @@ func get(ctx context.Context, socket, path string) ([]byte, error) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fault.Refusef(fault.Denied, code.Denied, "only the user of the process and root can open %s",
-			socket).Try("sudo garrison debug " + output.Quote(socket))
+			socket).Try("sudo garrison debug " + listing.Quote(socket))
 	case fault.Is(err, fault.Unavailable) && ctx.Err() == nil:
 		return nil, fault.Refusef(fault.Unavailable, code.Unavailable, "no process listens on %s", socket).
-			Try("start the process with --debug-socket " + output.Quote(socket))
+			Try("start the process with --debug-socket " + listing.Quote(socket))
 	case fault.Is(err, fault.Invalid):
 		return nil, fault.Refusef(fault.Invalid, code.Invalid, "%v", err).Try("garrison debug --help")
 	}

@@ -13,9 +13,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
@@ -122,7 +123,7 @@ func (r *reader) value(
 		return v, nil
 	}
 	if f.Kind() == protoreflect.EnumKind {
-		return v, r.wrong(n, "%s: %q is not known (want %s)", what, n.Value, strings.Join(output.Words(f.Enum()), ", "))
+		return v, r.wrong(n, "%s: %q is not known (want %s)", what, n.Value, strings.Join(listing.Words(f.Enum()), ", "))
 	}
 	return v, r.wrong(n, "%s: %q is not a value of the kind %s", what, n.Value, f.Kind())
 }

@@ -17,8 +17,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/metadata"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 )
 
 // Write returns a set as one file: the sections in the order of Kinds, the objects by name.
@@ -152,7 +151,7 @@ func nestedNode(m protoreflect.Message) (*yaml.Node, error) {
 	case "google.protobuf.Duration":
 		return text(m.Interface().(*durationpb.Duration).AsDuration().String()), nil
 	case conditionName:
-		return text(selector.Text([]*intentv1.Condition{m.Interface().(*intentv1.Condition)})), nil
+		return text(selection.Text([]*intentv1.Condition{m.Interface().(*intentv1.Condition)})), nil
 	case "google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue":
 		data, err := protojson.Marshal(m.Interface())
 		if err != nil {

@@ -15,9 +15,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
@@ -122,7 +123,7 @@ func setSummary(
 			display.ReachText(have.GetReach()))
 	}
 	return text + fmt.Sprintf(": of %s, %d would get the agent now, %d would wait, %d have it and stay as they are, "+
-		"%d stay without it", output.Plural(int(r.GetServers()), "server"), now, waiting, r.GetPresent(), r.GetBeyond())
+		"%d stay without it", listing.Plural(int(r.GetServers()), "server"), now, waiting, r.GetPresent(), r.GetBeyond())
 }
 
 func defaultUnsetCommand(env *cli.Env) *cobra.Command {

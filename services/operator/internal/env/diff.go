@@ -12,6 +12,7 @@ import (
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
@@ -63,12 +64,12 @@ alone are no difference. Two secrets count as equal: only the control plane can 
 
 func showDifferences(env *cli.Env, a, b side) error {
 	whole := differences{First: a.environment.GetName(), Second: b.environment.GetName(), Differences: compare(a, b)}
-	listing := output.Listing[difference]{
+	table := listing.Listing[difference]{
 		Name: func(d difference) string { return d.Field },
-		Columns: []output.Column[difference]{
-			output.Col("FIELD", func(d difference) string { return d.Field }),
-			output.Col(strings.ToUpper(whole.First), func(d difference) string { return d.First }),
-			output.Col(strings.ToUpper(whole.Second), func(d difference) string { return d.Second }),
+		Columns: []listing.Column[difference]{
+			listing.Col("FIELD", func(d difference) string { return d.Field }),
+			listing.Col(strings.ToUpper(whole.First), func(d difference) string { return d.First }),
+			listing.Col(strings.ToUpper(whole.Second), func(d difference) string { return d.Second }),
 		},
 	}
 	if len(whole.Differences) == 0 {
@@ -77,7 +78,7 @@ func showDifferences(env *cli.Env, a, b side) error {
 			return nil
 		}
 	}
-	if err := output.Show(env.Output, listing, whole, whole.Differences); err != nil || len(whole.Differences) == 0 {
+	if err := output.Show(env.Output, table, whole, whole.Differences); err != nil || len(whole.Differences) == 0 {
 		return err
 	}
 	return cli.Ended(cli.ExitDifferent)

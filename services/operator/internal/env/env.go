@@ -21,27 +21,27 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
 )
 
 type environment = *environmentv1.Environment
 
-var listing = output.Listing[environment]{
+var table = listing.Listing[environment]{
 	Name: func(e environment) string { return e.GetName() },
-	Columns: append([]output.Column[environment]{
-		output.Col("NAME", environment.GetName),
-		{Title: "STATE", Value: func(v output.View, e environment) string { return window.At(e, v.At).Word() }},
-		output.Col("CHANNEL", environment.GetChannel),
-		output.Col("METADATA", func(e environment) string { return output.Pairs(e.GetMetadata()) }),
-		output.Col("DESCRIPTION", environment.GetDescription),
-		output.Wide("DRIFT", driftText),
-		output.Wide("DEFAULTS", func(e environment) string {
+	Columns: append([]listing.Column[environment]{
+		listing.Col("NAME", environment.GetName),
+		{Title: "STATE", Value: func(v listing.View, e environment) string { return window.At(e, v.At).Word() }},
+		listing.Col("CHANNEL", environment.GetChannel),
+		listing.Col("METADATA", func(e environment) string { return listing.Pairs(e.GetMetadata()) }),
+		listing.Col("DESCRIPTION", environment.GetDescription),
+		listing.Wide("DRIFT", driftText),
+		listing.Wide("DEFAULTS", func(e environment) string {
 			return strings.Join(slices.Sorted(maps.Keys(e.GetDefaults())), ",")
 		}),
-		output.Wide("CREATED", func(e environment) string { return output.Stamp(e.GetCreatedAt()) }),
+		listing.Wide("CREATED", func(e environment) string { return listing.Stamp(e.GetCreatedAt()) }),
 	}, record.LastChange[environment]()...),
 }
 
@@ -53,8 +53,8 @@ func environmentFlags(f *pflag.FlagSet, said *record.Edits[environment], update 
 		named, help = cli.OrEmpty(named), help+"; an empty value selects the default channel"
 	}
 	record.EditVar(f, said, "drift", "what is done about agents that something else than a task changed on a server: "+
-		"`POLICY` "+strings.Join(output.Words(environmentv1.DriftPolicy(0).Descriptor()), ", "),
-		output.ParseWord[environmentv1.DriftPolicy],
+		"`POLICY` "+strings.Join(listing.Words(environmentv1.DriftPolicy(0).Descriptor()), ", "),
+		listing.ParseWord[environmentv1.DriftPolicy],
 		func(e environment, v environmentv1.DriftPolicy) { e.Drift = v })
 	record.EditVar(f, said, "drift-brake",
 		"heal nothing while more than `PERCENT` of the online servers drift: 1 to 100, where 100 never brakes; "+
@@ -93,7 +93,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		Short:       "Group servers into environments.",
 		Without:     "servers",
 		Whose:       "every agent on its servers",
-		Listing:     listing,
+		Listing:     table,
 		Blank:       func(name string) environment { return &environmentv1.Environment{Name: name} },
 		SetMetadata: func(e environment, m map[string]string) { e.Metadata = m },
 		Flags:       environmentFlags,

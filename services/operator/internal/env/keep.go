@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/keep"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // keepText returns keep budgets as they are read.
@@ -59,7 +59,7 @@ func keepNote(e *environmentv1.Environment, b *rolloutv1.Keep, groups []*registr
 			if label, ok := strings.CutPrefix(b.GetField(), "label."); ok {
 				name = label + "=" + slices.Concat(g.GetValues(), []string{""})[0]
 			}
-			tight = append(tight, fmt.Sprintf("%s has %s and needs %d", name, output.Plural(all, "server"), need))
+			tight = append(tight, fmt.Sprintf("%s has %s and needs %d", name, listing.Plural(all, "server"), need))
 		}
 	}
 	if len(tight) == 0 {

@@ -13,11 +13,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 
 	wire "github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 func freezeCommand(env *cli.Env, find find) *cobra.Command {
@@ -31,7 +32,7 @@ func freezeCommand(env *cli.Env, find find) *cobra.Command {
 Rollouts wait, and other intents are refused with the code FROZEN; what has begun ends by itself. A new server still
 gets its defaults, drift is healed, and a server can still be decommissioned.`,
 		Example: "  garrison env freeze prod --until 2027-01-04 --from 2026-12-20 -m \"end of the year\"",
-		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, listing),
+		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			if until.IsZero() {
 				return cli.Usage("--until is missing. Try: garrison env freeze %s --until 2d -m WHY", a[0])
@@ -72,7 +73,7 @@ func thawCommand(env *cli.Env, find find) *cobra.Command {
 	return &cobra.Command{
 		Use: "thaw ENVIRONMENT", Short: "End every freeze of an environment, also those that have not begun.",
 		Example: "  garrison env thaw prod",
-		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, listing),
+		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			ended := 0
 			err := edit(c.Context(), env, find, a[0], "is not frozen", func(e environment) {
@@ -90,7 +91,7 @@ func thawCommand(env *cli.Env, find find) *cobra.Command {
 				env.Say("nothing ended: it was not frozen, and was not to be")
 				return nil
 			}
-			env.Say("%s ended", output.Plural(ended, "freeze"))
+			env.Say("%s ended", listing.Plural(ended, "freeze"))
 			return nil
 		},
 	}
@@ -107,7 +108,7 @@ func edit(ctx context.Context, env *cli.Env, find find, name, done string, chang
 	if next, _, err = cli.Put[environment](ctx, env, wire.Change(next)); err != nil {
 		return err
 	}
-	return cli.Changed(env, listing, next, "environment %s %s", name, done)
+	return cli.Changed(env, table, next, "environment %s %s", name, done)
 }
 
 // showTimes returns what the page of an environment shows of its windows, freezes and keep budgets.
@@ -122,7 +123,7 @@ func showTimes(e environment) (out [][2]string) {
 		out = append(out, [2]string{"FETCHES AHEAD", text})
 	}
 	if limit := e.GetBusyLimit(); limit != nil {
-		out = append(out, [2]string{"BUSY LIMIT", output.Span(limit.AsDuration())})
+		out = append(out, [2]string{"BUSY LIMIT", listing.Span(limit.AsDuration())})
 	}
 	if len(e.GetKeep()) > 0 {
 		out = append(out, [2]string{"KEEP", keepText(e.GetKeep())})
@@ -231,9 +232,9 @@ func clock(minute uint32) string {
 }
 
 func freezeText(f *environmentv1.Freeze) string {
-	text := "until " + output.Stamp(f.GetUntil())
+	text := "until " + listing.Stamp(f.GetUntil())
 	if f.GetFrom() != nil {
-		text = "from " + output.Stamp(f.GetFrom()) + " " + text
+		text = "from " + listing.Stamp(f.GetFrom()) + " " + text
 	}
 	if f.GetReason() != "" {
 		text += ": " + f.GetReason()

@@ -17,9 +17,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/block"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 )
 
 // opensTask says what a task is, in the fact that opens it.
@@ -129,12 +129,12 @@ var functions = template.FuncMap{
 		protoreflect.Enum
 		String() string
 	}) string {
-		return output.Word(e)
+		return listing.Word(e)
 	},
 	"count": func(n any, noun string) (string, error) {
 		var whole int
 		_, err := fmt.Sscan(fmt.Sprint(n), &whole)
-		return output.Plural(whole, noun), err
+		return listing.Plural(whole, noun), err
 	},
 	"why": func(text string) string {
 		if text == "" {
@@ -142,10 +142,10 @@ var functions = template.FuncMap{
 		}
 		return ": " + text
 	},
-	"stamp": output.Stamp, "pairs": output.Pairs, "size": output.Size, "short": ident.Short, "refusal": fault.Line,
+	"stamp": listing.Stamp, "pairs": listing.Pairs, "size": listing.Size, "short": ident.Short, "refusal": fault.Line,
 	"choice": display.ChoiceText, "reach": display.ReachText, "platform": display.Platform, "reason": display.Reason,
 	"sightings": display.Sightings, "intent": display.BriefText, "steps": display.Steps, "lane": display.InLane,
-	"then": display.ThenText, "args": selector.Args, "build": block.Words,
+	"then": display.ThenText, "args": selection.Args, "build": block.Words,
 	"verb":    func(b *taskv1.Queued) string { return display.VerbText(b) },
 	"outcome": func(o *taskv1.Outcome) string { return display.TaskReason(&taskv1.Task{Outcome: o}) },
 	"sysinfo": sysinfoText, "found": foundText, "ruled": labelledText, "place": placeText,
@@ -182,7 +182,7 @@ func detailOf(f ledger.Fact) string {
 	if err := t.Execute(&b, f.Body); err != nil {
 		return err.Error()
 	}
-	return strings.TrimPrefix(output.OneLine(b.String()), ": ")
+	return strings.TrimPrefix(listing.OneLine(b.String()), ": ")
 }
 
 // labelledText lists labels with the rules that give them.
@@ -191,7 +191,7 @@ func labelledText(labels map[string]*serverv1.RuleLabel) string {
 	for k, l := range labels {
 		values[k] = l.GetValue() + " (rule " + l.GetRule() + ")"
 	}
-	return output.Pairs(values)
+	return listing.Pairs(values)
 }
 
 func placeText(p *serverv1.DocumentPlace) string {
@@ -206,7 +206,7 @@ func sysinfoText(i *serverv1.Sysinfo) string {
 func foundText(b *serverv1.AgentsFound) string {
 	var words []string
 	for _, f := range b.GetAgents() {
-		words = append(words, strings.TrimSpace(f.GetAgent()+" "+output.Word(f.GetTrace())))
+		words = append(words, strings.TrimSpace(f.GetAgent()+" "+listing.Word(f.GetTrace())))
 	}
 	words = slices.Compact(words)
 	if b.GetMore() > 0 {

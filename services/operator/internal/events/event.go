@@ -9,6 +9,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -30,7 +31,7 @@ func eventOf(f client.Event) event {
 	}
 	e.detail, e.Note = detailOf(f.Fact), f.Note
 	if f.Note != "" {
-		e.detail = strings.TrimSpace(e.detail + " -m " + output.Quote(f.Note))
+		e.detail = strings.TrimSpace(e.detail + " -m " + listing.Quote(f.Note))
 	}
 	if e.Unknown != "" {
 		e.detail += " (not all of it is known here: " + e.Unknown + ")"
@@ -64,26 +65,26 @@ type eventList struct {
 	Events []event `json:"events"`
 }
 
-var listing = output.Listing[event]{
+var table = listing.Listing[event]{
 	Name: func(e event) string { return strconv.FormatUint(e.Sequence, 10) },
-	Columns: []output.Column[event]{
-		{Title: "SEQ", Number: true, Min: 6, Value: func(_ output.View, e event) string {
+	Columns: []listing.Column[event]{
+		{Title: "SEQ", Number: true, Min: 6, Value: func(_ listing.View, e event) string {
 			return strconv.FormatUint(e.Sequence,
 				10)
 		}},
-		{Title: "TIME", Min: 20, Value: func(v output.View,
+		{Title: "TIME", Min: 20, Value: func(v listing.View,
 			e event) string {
 			return e.shortTime(v)
 		}, Key: func(e event) string { return e.Time }},
-		{Title: "ACTOR", Min: 15, Value: func(_ output.View, e event) string { return e.Actor }},
-		{Title: "NOUN", Min: 11, Value: func(_ output.View, e event) string { return e.Noun }},
-		{Title: "KEY", Min: 17, Value: func(v output.View, e event) string { return shortKey(v, e.Key) }},
-		{Title: "FACT", Min: 12, Value: func(_ output.View, e event) string { return e.Fact }},
-		output.Col("DETAIL", func(e event) string { return e.detail }),
-		output.Wide("REQUEST", func(e event) string { return e.Request }),
-		output.Wide("CAUSE", func(e event) string { return e.Cause }),
-		output.Wide("SOURCE", func(e event) string { return e.Source }),
-		output.Wide("ID", func(e event) string { return e.ID }),
+		{Title: "ACTOR", Min: 15, Value: func(_ listing.View, e event) string { return e.Actor }},
+		{Title: "NOUN", Min: 11, Value: func(_ listing.View, e event) string { return e.Noun }},
+		{Title: "KEY", Min: 17, Value: func(v listing.View, e event) string { return shortKey(v, e.Key) }},
+		{Title: "FACT", Min: 12, Value: func(_ listing.View, e event) string { return e.Fact }},
+		listing.Col("DETAIL", func(e event) string { return e.detail }),
+		listing.Wide("REQUEST", func(e event) string { return e.Request }),
+		listing.Wide("CAUSE", func(e event) string { return e.Cause }),
+		listing.Wide("SOURCE", func(e event) string { return e.Source }),
+		listing.Wide("ID", func(e event) string { return e.ID }),
 	},
 }
 
@@ -95,16 +96,16 @@ const (
 
 // narrow returns the listing for a narrow terminal. The number of a fact is left out, which -o name prints, and its
 // noun is before its name.
-func narrow() output.Listing[event] {
-	l := output.Listing[event]{Name: listing.Name}
-	for _, c := range listing.Columns {
+func narrow() listing.Listing[event] {
+	l := listing.Listing[event]{Name: table.Name}
+	for _, c := range table.Columns {
 		switch c.Title {
 		case "SEQ", "NOUN":
 			continue
 		case "FACT":
-			c.Min, c.Value = 0, func(_ output.View, e event) string { return e.Noun + " " + e.Fact }
+			c.Min, c.Value = 0, func(_ listing.View, e event) string { return e.Noun + " " + e.Fact }
 		case "TIME":
-			c.Min, c.Value = len("01-02 15:04:05"), func(v output.View, e event) string { return e.dayTime(v) }
+			c.Min, c.Value = len("01-02 15:04:05"), func(v listing.View, e event) string { return e.dayTime(v) }
 		default:
 			c.Min = 0
 		}
@@ -114,7 +115,7 @@ func narrow() output.Listing[event] {
 }
 
 // dayTime returns the time without its year, in UTC.
-func (e event) dayTime(v output.View) string {
+func (e event) dayTime(v listing.View) string {
 	t, err := time.Parse(time.RFC3339Nano, e.Time)
 	if err != nil {
 		return e.shortTime(v)
@@ -122,7 +123,7 @@ func (e event) dayTime(v output.View) string {
 	return t.UTC().Format("01-02 15:04:05")
 }
 
-func (e event) shortTime(v output.View) string {
+func (e event) shortTime(v listing.View) string {
 	if v.Wide {
 		return e.Time
 	}
@@ -135,7 +136,7 @@ func (e event) shortTime(v output.View) string {
 
 // shortKey shortens each id in a key to a part that distinguishes it: the end of a time-ordered id, the start of a
 // computed one, which other commands accept.
-func shortKey(v output.View, key string) string {
+func shortKey(v listing.View, key string) string {
 	if v.Wide {
 		return key
 	}
@@ -233,7 +234,7 @@ func (p *eventPrinter) flush() error {
 	}
 	p.printed += len(events)
 	if p.follow && p.env.Output.Filter != nil {
-		return output.FilterEach(p.env.Output, p.env.Output.View(), listing, events)
+		return output.FilterEach(p.env.Output, p.env.Output.View(), table, events)
 	}
 	if !p.env.Output.InParts() {
 		return output.Show(p.env.Output, p.listing(), eventList{events}, events)
@@ -247,18 +248,18 @@ func (p *eventPrinter) flush() error {
 // end prints the rest, or an empty listing when no fact matched.
 func (p *eventPrinter) end() error {
 	if p.printed == 0 && len(p.waiting) == 0 {
-		return output.Show(p.env.Output, listing, eventList{[]event{}}, nil)
+		return output.Show(p.env.Output, table, eventList{[]event{}}, nil)
 	}
 	return p.flush()
 }
 
 // listing returns the listing of facts as the terminal has room for it.
-func (p *eventPrinter) listing() output.Listing[event] {
+func (p *eventPrinter) listing() listing.Listing[event] {
 	o := p.env.Output
 	if width := o.Width; width != nil && o.Format == output.FormatTable && len(o.Columns) == 0 {
 		if w := width(); w >= least && w < roomy {
 			return narrow()
 		}
 	}
-	return listing
+	return table
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -83,11 +84,11 @@ type meaningList struct {
 	Codes []codeMeaning `json:"codes"`
 }
 
-var meaningListing = output.Listing[codeMeaning]{
+var meaningListing = listing.Listing[codeMeaning]{
 	Name: func(c codeMeaning) string { return c.Code },
-	Columns: []output.Column[codeMeaning]{
-		output.Col("CODE", func(c codeMeaning) string { return c.Code }),
-		output.Col("MEANING", func(c codeMeaning) string { return c.Meaning }),
-		output.Wide("TRY", func(c codeMeaning) string { return c.Try }),
+	Columns: []listing.Column[codeMeaning]{
+		listing.Col("CODE", func(c codeMeaning) string { return c.Code }),
+		listing.Col("MEANING", func(c codeMeaning) string { return c.Meaning }),
+		listing.Wide("TRY", func(c codeMeaning) string { return c.Try }),
 	},
 }

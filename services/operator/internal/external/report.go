@@ -17,9 +17,9 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // maxReport bounds the text of a report, and maxRows its rows.
@@ -117,7 +117,7 @@ func (x line) found() (*externalv1.Found, error) {
 		"good": instancev1.Health_HEALTH_GOOD, "bad": instancev1.Health_HEALTH_BAD,
 	}[x.Health]
 	if !ok {
-		return nil, fmt.Errorf("health %s; want good or bad", output.Quote(x.Health))
+		return nil, fmt.Errorf("health %s; want good or bad", listing.Quote(x.Health))
 	}
 	digest, err := hex.DecodeString(x.Digest)
 	if err != nil {
@@ -140,12 +140,12 @@ func report(ctx context.Context, env *cli.Env, agent string, found []*externalv1
 		return err
 	}
 	for _, l := range r.LeftOut {
-		env.Say("left out %s: %s", output.Quote(l.Name), fault.Line(l.Refusal))
+		env.Say("left out %s: %s", listing.Quote(l.Name), fault.Line(l.Refusal))
 	}
 	env.Say("%s: %d changed, %d as recorded, %d gone", agent, r.Changed, r.Confirmed, r.Gone)
 	if n := len(r.LeftOut); n > 0 {
 		return cli.Exit{Code: cli.ExitPartly, Err: fmt.Errorf("garrison: %s: %s not recorded", code.Invalid,
-			output.Plural(n, "instance"))}
+			listing.Plural(n, "instance"))}
 	}
 	return nil
 }

@@ -29,9 +29,9 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Server returns a server by id, unique prefix or name.
@@ -113,12 +113,12 @@ func Tasks(
 
 // StateKnown refuses to wait for a task in a state of a newer dispatcher, which may be its end.
 func StateKnown(t display.Task) error {
-	if output.Known(t.GetState()) {
+	if listing.Known(t.GetState()) {
 		return nil
 	}
 	return fault.Refusef(fault.Internal, code.UnknownField,
 		"task %s is in the state %s, which this garrison does not know; its work continues", t.GetId(),
-		output.Word(t.GetState())).Try("garrison versions")
+		listing.Word(t.GetState())).Try("garrison versions")
 }
 
 // Task returns a task by id or unique prefix.
@@ -235,9 +235,9 @@ func RoleNow(ctx context.Context, env *cli.Env, who trust.Context) (topology.Rol
 			continue
 		}
 		if expires := u.GetKeys()[n].GetExpiresAt(); expires != nil && !env.Now().Before(expires.AsTime()) {
-			return "", stranger(who, "expired at "+output.Stamp(expires))
+			return "", stranger(who, "expired at "+listing.Stamp(expires))
 		}
-		return topology.Role(output.Word(u.GetKeys()[n].GetRole())), nil
+		return topology.Role(listing.Word(u.GetKeys()[n].GetRole())), nil
 	}
 	return "", stranger(who, "is not one of that user, or it is revoked")
 }
@@ -246,7 +246,7 @@ func RoleNow(ctx context.Context, env *cli.Env, who trust.Context) (topology.Rol
 func stranger(who trust.Context, why string) error {
 	return cli.Refuse(fault.Denied, &apiv1.Refusal{
 		Code:    code.BadKey,
-		Message: "the context names the user " + output.Quote(who.Actor) + ", and its key " + why,
+		Message: "the context names the user " + listing.Quote(who.Actor) + ", and its key " + why,
 		Try:     "garrison context list, or new credentials of an admin: garrison user create NAME --role ROLE",
 	})
 }

@@ -13,8 +13,9 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
@@ -59,7 +60,7 @@ before an undo. garrison status shows it.`,
 			if all {
 				is, end = "the site is paused:", "--all"
 			}
-			err = cli.Changed(env, display.Holds, h, "%s %s", is, output.Plural(int(h.GetServers()), "server"))
+			err = cli.Changed(env, display.Holds, h, "%s %s", is, listing.Plural(int(h.GetServers()), "server"))
 			env.Say("to end it: garrison unhold %s", end)
 			return err
 		},
@@ -153,7 +154,7 @@ also about servers that are not selected is refused, and named.`,
 			if err != nil {
 				return err
 			}
-			env.Say("%s ended", output.Plural(len(ended), "hold"))
+			env.Say("%s ended", listing.Plural(len(ended), "hold"))
 			return output.Show(env.Output, display.Holds, ended, ended)
 		},
 	}

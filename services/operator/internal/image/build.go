@@ -12,8 +12,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -56,7 +57,7 @@ func buildCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			env.Say("image %s@%s built: %s, %s", m.GetAgent(), m.GetVersion(), cmp.Or(o.Out, image.FileName(m)),
-				output.Size(m.GetBlob().GetSizeBytes()))
+				listing.Size(m.GetBlob().GetSizeBytes()))
 			return output.Show(env.Output, manifestListing, nil, []manifest{m})
 		},
 	}
@@ -83,17 +84,17 @@ func packed(ctx context.Context, o image.BuildOptions, dir string) (manifest, er
 type manifest = *imagev1.Manifest
 
 // manifestListing lists image files, which have no state.
-var manifestListing = output.Listing[manifest]{
+var manifestListing = listing.Listing[manifest]{
 	Name: func(m manifest) string { return m.GetId() },
-	Columns: []output.Column[manifest]{
-		output.Col("ID", manifest.GetId),
-		output.Col("AGENT", manifest.GetAgent),
-		output.Col("VERSION", manifest.GetVersion),
-		output.Col("PLATFORM", func(m manifest) string { return display.Platform(m.GetPlatform()) }),
-		output.Col("KIND", func(m manifest) string { return output.Word(m.GetKind()) }),
-		output.Col("SIZE", func(m manifest) string { return output.Size(m.GetBlob().GetSizeBytes()) }),
-		output.Wide("SIGNED BY", signers),
-		output.Wide("DIGEST", func(m manifest) string { return fmt.Sprintf("%x", m.GetBlob().GetDigest()) }),
+	Columns: []listing.Column[manifest]{
+		listing.Col("ID", manifest.GetId),
+		listing.Col("AGENT", manifest.GetAgent),
+		listing.Col("VERSION", manifest.GetVersion),
+		listing.Col("PLATFORM", func(m manifest) string { return display.Platform(m.GetPlatform()) }),
+		listing.Col("KIND", func(m manifest) string { return listing.Word(m.GetKind()) }),
+		listing.Col("SIZE", func(m manifest) string { return listing.Size(m.GetBlob().GetSizeBytes()) }),
+		listing.Wide("SIGNED BY", signers),
+		listing.Wide("DIGEST", func(m manifest) string { return fmt.Sprintf("%x", m.GetBlob().GetDigest()) }),
 	},
 }
 

@@ -15,8 +15,9 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -46,10 +47,10 @@ func showCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			run := i.GetManifest().GetRun()
-			return output.ShowOne(env.Output, env.Output.View(), listing, i,
-				[2]string{"TAGS", output.Pairs(i.GetManifest().GetTags())},
+			return output.ShowOne(env.Output, env.Output.View(), table, i,
+				[2]string{"TAGS", listing.Pairs(i.GetManifest().GetTags())},
 				[2]string{"COMMAND", strings.Join(append([]string{run.GetCommand()}, run.GetArgs()...), " ")},
-				[2]string{"TAKEOVER", output.Word(run.GetTakeover())},
+				[2]string{"TAKEOVER", listing.Word(run.GetTakeover())},
 				[2]string{"CHUNKS", fmt.Sprint(len(i.GetManifest().GetBlob().GetChunkDigests()))})
 		},
 	}
@@ -61,34 +62,34 @@ func imageName(i row) string {
 
 type row = *imagev1.Image
 
-var listing = output.Listing[row]{
+var table = listing.Listing[row]{
 	Name: func(i row) string { return i.GetManifest().GetId() },
-	Columns: []output.Column[row]{
-		{Title: "ID", Value: func(v output.View, i row) string { return output.ShortID(v, i.GetManifest().GetId()) }},
-		output.Col("AGENT", func(i row) string { return i.GetManifest().GetAgent() }),
-		output.Col("VERSION", func(i row) string { return i.GetManifest().GetVersion() }),
-		output.Col("PLATFORM", func(i row) string { return display.Platform(i.GetManifest().GetPlatform()) }),
-		output.Col("CHANNELS", func(i row) string { return strings.Join(i.GetChannels(), ",") }),
-		output.Col("STATE", func(i row) string { return output.Word(i.GetState()) }),
-		output.Since("SINCE", row.GetSince),
+	Columns: []listing.Column[row]{
+		{Title: "ID", Value: func(v listing.View, i row) string { return listing.ShortID(v, i.GetManifest().GetId()) }},
+		listing.Col("AGENT", func(i row) string { return i.GetManifest().GetAgent() }),
+		listing.Col("VERSION", func(i row) string { return i.GetManifest().GetVersion() }),
+		listing.Col("PLATFORM", func(i row) string { return display.Platform(i.GetManifest().GetPlatform()) }),
+		listing.Col("CHANNELS", func(i row) string { return strings.Join(i.GetChannels(), ",") }),
+		listing.Col("STATE", func(i row) string { return listing.Word(i.GetState()) }),
+		listing.Since("SINCE", row.GetSince),
 		{Title: "NEXT", Value: imageNext},
-		output.Col("REASON", row.GetReason),
-		{Title: "SIZE", Value: func(_ output.View,
+		listing.Col("REASON", row.GetReason),
+		{Title: "SIZE", Value: func(_ listing.View,
 			i row) string {
-			return output.Size(i.GetManifest().GetBlob().GetSizeBytes())
+			return listing.Size(i.GetManifest().GetBlob().GetSizeBytes())
 		}, Key: func(i row) string { return fmt.Sprint(i.GetManifest().GetBlob().GetSizeBytes()) }},
-		output.Wide("KIND", func(i row) string { return output.Word(i.GetManifest().GetKind()) }),
-		output.Wide("UNPACKED",
-			func(i row) string { return output.Size(i.GetManifest().GetBlob().GetUnpackedSizeBytes()) }),
-		output.Wide("SIGNED BY", func(i row) string { return signers(i.GetManifest()) }),
-		output.Wide("PUBLISHED", func(i row) string { return output.Stamp(i.GetManifest().GetPublishedAt()) }),
-		output.Wide("DIGEST", func(i row) string { return fmt.Sprintf("%x", i.GetManifest().GetBlob().GetDigest()) }),
-		output.Wide("DESCRIPTION", func(i row) string { return i.GetManifest().GetDescription() }),
+		listing.Wide("KIND", func(i row) string { return listing.Word(i.GetManifest().GetKind()) }),
+		listing.Wide("UNPACKED",
+			func(i row) string { return listing.Size(i.GetManifest().GetBlob().GetUnpackedSizeBytes()) }),
+		listing.Wide("SIGNED BY", func(i row) string { return signers(i.GetManifest()) }),
+		listing.Wide("PUBLISHED", func(i row) string { return listing.Stamp(i.GetManifest().GetPublishedAt()) }),
+		listing.Wide("DIGEST", func(i row) string { return fmt.Sprintf("%x", i.GetManifest().GetBlob().GetDigest()) }),
+		listing.Wide("DESCRIPTION", func(i row) string { return i.GetManifest().GetDescription() }),
 	},
 }
 
-func imageNext(v output.View, i row) string {
-	id := output.ShortID(v, i.GetManifest().GetId())
+func imageNext(v listing.View, i row) string {
+	id := listing.ShortID(v, i.GetManifest().GetId())
 	switch {
 	case i.GetState() == imagev1.State_STATE_UNACTIVATED, i.GetState() == imagev1.State_STATE_DISABLED:
 		return "garrison image activate " + id
@@ -129,7 +130,7 @@ garrison up AGENT brings, and BEHIND the number of instances that are wanted at 
 			if newer {
 				return listNewer(c.Context(), env, page, than)
 			}
-			return cli.List(c.Context(), env, page, listing, cli.Ask[*catalogv1.ListImagesResponse](env, q))
+			return cli.List(c.Context(), env, page, table, cli.Ask[*catalogv1.ListImagesResponse](env, q))
 		},
 	}
 	page.Add(c, 0)

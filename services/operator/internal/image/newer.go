@@ -8,29 +8,29 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // newer is a row: an agent on the servers of one environment and platform.
 type newer = *registryv1.Available
 
-var newerListing = output.Listing[newer]{
+var newerListing = listing.Listing[newer]{
 	Name: newer.GetAgent,
-	Columns: []output.Column[newer]{
-		output.Col("AGENT", newer.GetAgent),
-		output.Col("ENV", newer.GetEnvironment),
-		output.Col("PLATFORM", func(a newer) string { return display.Platform(a.GetPlatform()) }),
-		output.Col("CHANNEL", newer.GetChannel),
-		output.Col("WANTED", wantedText),
-		output.Col("NEWEST", newer.GetVersion),
-		{Title: "IMAGE", Value: func(v output.View, a newer) string { return output.ShortID(v, a.GetImageId()) }},
-		{Title: "BUILT", Value: func(v output.View, a newer) string { return output.Age(v, a.GetBuiltAt()) }},
-		output.Col("BEHIND", func(a newer) string {
+	Columns: []listing.Column[newer]{
+		listing.Col("AGENT", newer.GetAgent),
+		listing.Col("ENV", newer.GetEnvironment),
+		listing.Col("PLATFORM", func(a newer) string { return display.Platform(a.GetPlatform()) }),
+		listing.Col("CHANNEL", newer.GetChannel),
+		listing.Col("WANTED", wantedText),
+		listing.Col("NEWEST", newer.GetVersion),
+		{Title: "IMAGE", Value: func(v listing.View, a newer) string { return listing.ShortID(v, a.GetImageId()) }},
+		{Title: "BUILT", Value: func(v listing.View, a newer) string { return listing.Age(v, a.GetBuiltAt()) }},
+		listing.Col("BEHIND", func(a newer) string {
 			return fmt.Sprintf("%d of %d", a.GetBehind(), a.GetInstances())
 		}).Numeric(),
-		output.Col("REASON", func(a newer) string { return display.Reason(a.GetRefusal()) }),
+		listing.Col("REASON", func(a newer) string { return display.Reason(a.GetRefusal()) }),
 	},
 }
 

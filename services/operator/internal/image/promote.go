@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -29,7 +31,7 @@ func promoteCommand(env *cli.Env) *cobra.Command {
 		Long: `Add an active image to a channel, as its newest. With --from, add every image that the servers of an
 environment run and the channel has not, once confirmed. An agent of which they run several versions, or that is bad
 somewhere, is left out and named.`,
-		PreRunE: cli.Prints(env, listing),
+		PreRunE: cli.Prints(env, table),
 		Args: func(c *cobra.Command, a []string) error {
 			if from != "" {
 				return cli.Exactly()(c, a)
@@ -59,7 +61,7 @@ func promote(ctx context.Context, env *cli.Env, image, channel string) error {
 	if err != nil {
 		return err
 	}
-	return cli.Changed(env, listing, r.GetImage(), "image %s is the newest of channel %s", imageName(r.GetImage()),
+	return cli.Changed(env, table, r.GetImage(), "image %s is the newest of channel %s", imageName(r.GetImage()),
 		channel)
 }
 
@@ -90,12 +92,12 @@ func promoteFrom(ctx context.Context, env *cli.Env, environment, channel string,
 		env.Say("nothing to do: channel %s has what environment %s runs", channel, environment)
 		return nil
 	}
-	text := output.Plural(len(adds), "image") + " to channel " + channel
+	text := listing.Plural(len(adds), "image") + " to channel " + channel
 	if env.DryRun {
 		env.Say("would add %s", text)
-		return output.Show(env.Output, listing, &catalogv1.ListImagesResponse{Images: adds}, adds)
+		return output.Show(env.Output, table, &catalogv1.ListImagesResponse{Images: adds}, adds)
 	}
-	if err := output.Show(env.Messages(), listing, &catalogv1.ListImagesResponse{Images: adds}, adds); err != nil {
+	if err := output.Show(env.Messages(), table, &catalogv1.ListImagesResponse{Images: adds}, adds); err != nil {
 		return err
 	}
 	if err := env.Confirm(ctx, yes, "Add "+text+"?"); err != nil {
@@ -121,7 +123,7 @@ func (r run) leftOut() string {
 	case len(r.versions) > 1:
 		return "versions " + strings.Join(slices.Sorted(maps.Keys(r.versions)), ", ") + " run there"
 	case r.bad > 0:
-		return output.Plural(int(r.bad), "instance") + " of it not good there"
+		return listing.Plural(int(r.bad), "instance") + " of it not good there"
 	}
 	return ""
 }

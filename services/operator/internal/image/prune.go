@@ -17,8 +17,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -44,7 +45,7 @@ may not replace at once; while a default of an environment names its version; wh
 ended; and for the time of --older-than after its last change. An image that is deleted cannot be installed again:
 an older change, or a removal, that needs it cannot be undone.`,
 		Example: "  garrison image prune --dry-run\n  garrison image prune beacon --keep 5 --older-than 720h",
-		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, listing),
+		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) > 0 {
 				if err := cli.Name("agent")(a[0]); err != nil {
@@ -83,17 +84,17 @@ func prune(ctx context.Context, env *cli.Env, p pruning) error {
 	}
 	old := p.old(all.GetImages(), used, env.Now())
 	if p.dryRun {
-		return output.Show(env.Output, listing, &catalogv1.ListImagesResponse{Images: old}, old)
+		return output.Show(env.Output, table, &catalogv1.ListImagesResponse{Images: old}, old)
 	}
 	if len(old) == 0 {
-		env.Say("nothing to delete: %s looked at", output.Plural(len(all.GetImages()), "image"))
+		env.Say("nothing to delete: %s looked at", listing.Plural(len(all.GetImages()), "image"))
 		return nil
 	}
-	columns, _ := output.Chosen(nil, false, listing.Columns)
+	columns, _ := listing.Chosen(nil, false, table.Columns)
 	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, old); err != nil {
 		return err
 	}
-	question := "Delete " + output.Plural(len(old), "image") + " and their content?"
+	question := "Delete " + listing.Plural(len(old), "image") + " and their content?"
 	if err := env.Confirm(ctx, p.yes, question); err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func deleteUnused(ctx context.Context, env *cli.Env, p pruning, old []row) error
 		}
 		deleted++
 	}
-	env.Say("%s deleted", output.Plural(deleted, "image"))
+	env.Say("%s deleted", listing.Plural(deleted, "image"))
 	return nil
 }
 

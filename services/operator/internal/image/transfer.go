@@ -13,8 +13,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/image"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -30,7 +31,7 @@ func importCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image import beacon.gimg --activate",
 		Short:   "Upload an image file to the catalog; resumes after an interruption.",
 		Args:    cli.Exactly("FILE"),
-		PreRunE: cli.Prints(env, listing),
+		PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY -o FILE, which makes one"); err != nil {
 				return err
@@ -46,14 +47,14 @@ func importCommand(env *cli.Env) *cobra.Command {
 			sayUnfit(c.Context(), env, i)
 			if !atOnce && into == "" {
 				env.Say("to make it installable: garrison image activate %s", i.GetManifest().GetId())
-				return cli.Changed(env, listing, i, "image %s imported", imageName(i))
+				return cli.Changed(env, table, i, "image %s imported", imageName(i))
 			}
 			i, err = activate(c.Context(), env,
 				&catalogv1.ActivateImageRequest{Image: i.GetManifest().GetId(), Channel: into})
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, listing, i, "image %s imported and activated", imageName(i))
+			return cli.Changed(env, table, i, "image %s imported and activated", imageName(i))
 		},
 	}
 	c.Flags().BoolVar(&atOnce, "activate", false, "activate it after the upload")
@@ -95,14 +96,14 @@ func sayUnfit(ctx context.Context, env *cli.Env, i row) {
 	if err != nil {
 		return
 	}
-	name, kind := i.GetManifest().GetAgent(), output.Word(i.GetManifest().GetKind())
+	name, kind := i.GetManifest().GetAgent(), listing.Word(i.GetManifest().GetKind())
 	for _, a := range all {
 		if a.GetName() != name {
 			continue
 		}
 		if a.GetKind() != i.GetManifest().GetKind() {
 			env.Say("note: no server gets this image: it is of kind %s, and agent %s is of kind %s", kind, name,
-				output.Word(a.GetKind()))
+				listing.Word(a.GetKind()))
 		}
 		return
 	}
@@ -119,11 +120,11 @@ func importFile(ctx context.Context, env *cli.Env, path string) (row, error) {
 	defer line.End()
 	return c.Import(ctx, path, func(t client.Transfer) {
 		if t.Done == 0 && t.Present > 0 && !env.DryRun {
-			env.Say("the catalog has %d of %s already", t.Present, output.Plural(t.Chunks, "chunk"))
+			env.Say("the catalog has %d of %s already", t.Present, listing.Plural(t.Chunks, "chunk"))
 		}
 		missing := t.Chunks - t.Present
-		line.Set("sending %s %d of %s", output.Bar(uint64(t.Done), uint64(missing)), t.Done,
-			output.Plural(missing, "chunk"))
+		line.Set("sending %s %d of %s", listing.Bar(uint64(t.Done), uint64(missing)), t.Done,
+			listing.Plural(missing, "chunk"))
 	})
 }
 
@@ -162,7 +163,7 @@ func fetch(ctx context.Context, env *cli.Env, path string, m manifest) error {
 	line := env.Live()
 	defer line.End()
 	return c.Export(ctx, m, path, func(t client.Transfer) {
-		line.Set("fetching %s %d of %s", output.Bar(uint64(t.Done), uint64(t.Chunks)), t.Done,
-			output.Plural(t.Chunks, "chunk"))
+		line.Set("fetching %s %d of %s", listing.Bar(uint64(t.Done), uint64(t.Chunks)), t.Done,
+			listing.Plural(t.Chunks, "chunk"))
 	})
 }

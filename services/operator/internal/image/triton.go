@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/apm"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // tritonText is what the help of image build says of agents of Triton.
@@ -39,7 +39,7 @@ func (t *triton) add(c *cobra.Command) {
 	cli.TextVar(c.Flags(), &t.options.Recipe, "recipe", cli.NotEmpty("file"), "with --triton: use this "+
 		image.RecipeName+" `FILE` instead of one that is derived")
 	c.Flags().Var(cli.FlagValue{Read: func(text string) (err error) {
-		t.options.Kind, err = output.ParseWord[agentv1.Kind](text)
+		t.options.Kind, err = listing.ParseWord[agentv1.Kind](text)
 		if k := t.options.Kind; err == nil && k != agentv1.Kind_KIND_DAEMON && k != agentv1.Kind_KIND_ONESHOT &&
 			k != agentv1.Kind_KIND_FILES {
 			return fmt.Errorf("an agent of Triton is of kind daemon, oneshot or files")

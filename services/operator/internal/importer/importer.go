@@ -13,13 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
 )
 
@@ -95,7 +96,7 @@ func leaveOutNew(env *cli.Env, plan *declare.Plan) {
 			Kind: declare.Servers.Word, Name: name, Reason: "it is not known; --" + inviteFlag + " DIR invites it",
 		})
 	}
-	env.Say("note: %s not known and left out; --%s DIR invites them", output.Plural(len(names), "server"), inviteFlag)
+	env.Say("note: %s not known and left out; --%s DIR invites them", listing.Plural(len(names), "server"), inviteFlag)
 }
 
 // The limits of a dump.

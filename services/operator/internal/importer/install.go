@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -15,7 +16,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
@@ -125,7 +125,7 @@ func (s site) plan(placed []triton.Placed) installs {
 			row.Note = strings.Trim(row.Note+"; installed by this import once the server has joined", "; ")
 			out.shown = append(out.shown, row)
 		case life != serverv1.Life_LIFE_ALIVE:
-			skip("the server is %s", output.Word(life))
+			skip("the server is %s", listing.Word(life))
 		default:
 			row.Action = "install"
 			out.shown = append(out.shown, row)

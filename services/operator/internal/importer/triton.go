@@ -13,11 +13,11 @@ import (
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
 )
 
@@ -77,7 +77,7 @@ func tritonCommand(env *cli.Env) *cobra.Command {
 	cli.TextVar(c.Flags(), &f.channel, "channel", cli.Name("channel"), "activate imported images in this `CHANNEL` "+
 		"(default: the default channel)")
 	c.Flags().Var(cli.FlagValue{Read: f.readKind}, "kind", "how an agent is run, `AGENT=KIND`: "+
-		strings.Join(output.Words(agentv1.Kind_KIND_DAEMON.Descriptor()), ", ")+"; repeatable (default: daemon)")
+		strings.Join(listing.Words(agentv1.Kind_KIND_DAEMON.Descriptor()), ", ")+"; repeatable (default: daemon)")
 	return c
 }
 
@@ -87,7 +87,7 @@ func (f *tritonFlags) readKind(text string) error {
 	if err := ident.CheckName("agent", agent); err != nil {
 		return err
 	}
-	kind, err := output.ParseWord[agentv1.Kind](word)
+	kind, err := listing.ParseWord[agentv1.Kind](word)
 	f.options.Kinds[agent] = kind
 	return err
 }
@@ -147,7 +147,7 @@ func wantedRows(all []triton.Wanted) (out []declare.Shown) {
 	for _, w := range all {
 		out = append(out, declare.Shown{
 			Action: "wanted", Kind: declare.Agents.Word, Name: w.Agent, Field: "version", After: w.Version,
-			Note: fmt.Sprintf("on %s", output.Plural(w.Servers, "server")),
+			Note: fmt.Sprintf("on %s", listing.Plural(w.Servers, "server")),
 		})
 	}
 	return out

@@ -9,10 +9,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
 )
 
@@ -90,7 +90,7 @@ func (f *tritonFlags) upload(ctx context.Context, env *cli.Env, all []upload) er
 	if len(all) == 0 {
 		return nil
 	}
-	what := "import " + output.Plural(len(all), "image")
+	what := "import " + listing.Plural(len(all), "image")
 	if err := env.Confirm(ctx, f.Yes, what+". Continue?"); err != nil {
 		return err
 	}

@@ -15,9 +15,10 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/external"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -65,8 +66,8 @@ func showCommand(env *cli.Env) *cobra.Command {
 				[2]string{"ORIGIN", have.GetOrigin()},
 				[2]string{"BY-HAND", display.ByHand(rows[0])},
 				[2]string{"ADOPTED", display.AdoptionLine(have.GetAdoption())},
-				[2]string{"METADATA", output.Lines(have.GetConfiguration().GetMetadata())},
-				[2]string{"OWN", output.Lines(have.GetConfiguration().GetOwn())},
+				[2]string{"METADATA", listing.Lines(have.GetConfiguration().GetMetadata())},
+				[2]string{"OWN", listing.Lines(have.GetConfiguration().GetOwn())},
 				[2]string{"OWN-REVISION", fmt.Sprint(have.GetOwnChange().GetRevision())},
 				[2]string{"OWN-CHANGED-BY", have.GetOwnChange().GetChangedBy()},
 				[2]string{"CONFIGURATION", fmt.Sprintf("%.8x", have.GetConfiguration().GetDigest())},

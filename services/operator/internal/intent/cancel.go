@@ -13,8 +13,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
@@ -42,7 +43,7 @@ func Cancel(ctx context.Context, env *cli.Env, f CancelFlags, r display.Record) 
 	waits, text := int(before.GetDeferred()), display.ProgressText(c)
 	waiting := int(c.GetToOpen()+c.GetQueued()) + waits
 	if waits > 0 {
-		text += "; " + output.Plural(waits, "deferred change")
+		text += "; " + listing.Plural(waits, "deferred change")
 	}
 	env.Say("intent %s (%s, by %s): %s", ident.Handle(id), display.BriefText(r.GetIntent()), r.GetActor(), text)
 	switch {
@@ -52,7 +53,7 @@ func Cancel(ctx context.Context, env *cli.Env, f CancelFlags, r display.Record) 
 	case f.Work.DryRun:
 		return output.ShowOne(env.Output, env.Output.View(), display.Records, r)
 	}
-	question := fmt.Sprintf("Withdraw what has not begun (%s)?", output.Plural(waiting, "change"))
+	question := fmt.Sprintf("Withdraw what has not begun (%s)?", listing.Plural(waiting, "change"))
 	if err := env.Confirm(ctx, f.Work.Yes, question); err != nil {
 		return err
 	}
@@ -76,10 +77,10 @@ func awaitWithdrawal(ctx context.Context, env *cli.Env, f CancelFlags, r display
 		if c := p.GetCounts(); err == nil && p.GetWithdrawn() && c.GetToOpen()+c.GetQueued() == 0 {
 			text, waits := "", int(p.GetDeferred())
 			if waits > 0 {
-				text = output.Plural(waits, "deferred change") + " to be given up by their servers; "
+				text = listing.Plural(waits, "deferred change") + " to be given up by their servers; "
 			}
 			env.Say("withdrawn: %s that had not begun; %s%d running will finish",
-				output.Plural(int(c.GetCancelled()+c.GetNeverOpened()-before), "change"), text,
+				listing.Plural(int(c.GetCancelled()+c.GetNeverOpened()-before), "change"), text,
 				int(c.GetAssigned()+c.GetRunning())-waits)
 			return output.ShowOne(env.Output, env.Output.View(), display.Records, r)
 		}

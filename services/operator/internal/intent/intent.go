@@ -11,8 +11,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -52,7 +53,7 @@ func show(ctx context.Context, env *cli.Env, id string) error {
 		pairs = append(pairs, [2]string{"PROGRESS", "garrison rollout show " + ident.Handle(r.GetId())})
 	}
 	if r.GetWithdrawnAt() != nil {
-		withdrawn := fmt.Sprintf("%s by %s %s", output.Stamp(r.GetWithdrawnAt()), r.GetWithdrawnBy(),
+		withdrawn := fmt.Sprintf("%s by %s %s", listing.Stamp(r.GetWithdrawnAt()), r.GetWithdrawnBy(),
 			r.GetWithdrawnReason())
 		pairs = append(pairs, [2]string{"WITHDRAWN", strings.TrimSpace(withdrawn)})
 	}

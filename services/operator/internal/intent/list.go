@@ -14,8 +14,9 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -65,8 +66,8 @@ func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.L
 		return err
 	}
 	became := outcomes(ctx, env, whole.GetIntents())
-	listing := display.RecordsWith(func(r display.Record) string { return became[r.GetId()] })
-	if err := output.Show(env.Output, listing, whole, whole.GetIntents()); err != nil {
+	table := display.RecordsWith(func(r display.Record) string { return became[r.GetId()] })
+	if err := output.Show(env.Output, table, whole, whole.GetIntents()); err != nil {
 		return err
 	}
 	cli.SayMore(env, whole)
@@ -90,7 +91,7 @@ func rollouts(ctx context.Context, env *cli.Env, all []display.Record) map[strin
 		return out // the list is of use without them
 	}
 	for _, r := range kept.GetRollouts() {
-		out[r.GetId()] = output.Word(r.GetState())
+		out[r.GetId()] = listing.Word(r.GetState())
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -55,7 +56,7 @@ func Foresee(ctx context.Context, env *cli.Env, plan *declare.Plan, atOnce bool)
 			return err
 		}
 		now, waiting := work.Installs(r.GetPlans())
-		plan.Changes[i].Note = fmt.Sprintf("installs the agent on %s now; %d wait", output.Plural(now, "server"),
+		plan.Changes[i].Note = fmt.Sprintf("installs the agent on %s now; %d wait", listing.Plural(now, "server"),
 			waiting)
 		if visible == 1 {
 			plan.Changes[i].PlanSha256 = r.GetPlanSha256()
@@ -76,7 +77,7 @@ func foreseeRule(ctx context.Context, env *cli.Env, c *declare.Change, rule *lab
 	case err != nil:
 		return err
 	}
-	c.Note = "matches " + output.Plural(int(set.GetMatches()), "server")
+	c.Note = "matches " + listing.Plural(int(set.GetMatches()), "server")
 	return nil
 }
 
@@ -124,16 +125,16 @@ type Row struct {
 }
 
 // Listing is how a plan is printed.
-var Listing = output.Listing[Row]{
+var Listing = listing.Listing[Row]{
 	Name: func(r Row) string { return r.Kind + "/" + r.Name },
-	Columns: []output.Column[Row]{
-		output.Col("ACTION", func(r Row) string { return r.Action }),
-		output.Col("KIND", func(r Row) string { return r.Kind }),
-		output.Col("NAME", func(r Row) string { return r.Name }),
-		output.Col("FIELD", func(r Row) string { return r.Field }),
-		output.Col("BEFORE", func(r Row) string { return r.Before }),
-		output.Col("AFTER", func(r Row) string { return r.After }),
-		output.Col("NOTE", func(r Row) string { return r.Note }),
+	Columns: []listing.Column[Row]{
+		listing.Col("ACTION", func(r Row) string { return r.Action }),
+		listing.Col("KIND", func(r Row) string { return r.Kind }),
+		listing.Col("NAME", func(r Row) string { return r.Name }),
+		listing.Col("FIELD", func(r Row) string { return r.Field }),
+		listing.Col("BEFORE", func(r Row) string { return r.Before }),
+		listing.Col("AFTER", func(r Row) string { return r.After }),
+		listing.Col("NOTE", func(r Row) string { return r.Note }),
 	},
 }
 

@@ -5,34 +5,35 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/record"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 	labelrulev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/labelrule/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
 type rule = *labelrulev1.LabelRule
 
-var listing = output.Listing[rule]{
+var table = listing.Listing[rule]{
 	Name: rule.GetName,
-	Columns: []output.Column[rule]{
-		output.Col("NAME", rule.GetName),
-		output.Col("WHEN", func(r rule) string { return selector.Text(r.GetWhen()) }),
-		output.Col("LABELS", func(r rule) string { return output.Pairs(r.GetLabels()) }),
-		output.Col("SERVERS", func(r rule) string { return output.Count(uint64(r.GetServers())) }).Numeric(),
-		output.Wide("SET", func(r rule) string { return output.Stamp(r.GetSetAt()) }),
-		output.Wide("BY", rule.GetSetBy),
-		output.Wide("REVISION", func(r rule) string { return output.Count(r.GetRevision()) }).Numeric(),
+	Columns: []listing.Column[rule]{
+		listing.Col("NAME", rule.GetName),
+		listing.Col("WHEN", func(r rule) string { return selection.Text(r.GetWhen()) }),
+		listing.Col("LABELS", func(r rule) string { return listing.Pairs(r.GetLabels()) }),
+		listing.Col("SERVERS", func(r rule) string { return listing.Count(uint64(r.GetServers())) }).Numeric(),
+		listing.Wide("SET", func(r rule) string { return listing.Stamp(r.GetSetAt()) }),
+		listing.Wide("BY", rule.GetSetBy),
+		listing.Wide("REVISION", func(r rule) string { return listing.Count(r.GetRevision()) }).Numeric(),
 	},
 }
 
 // Commands returns the command label-rule with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	listCommand := cli.ListCommand[*registryv1.ListRecordsResponse](
-		env, "label-rule", "List label rules.", listing, record.List(ledger.LabelRule))
+		env, "label-rule", "List label rules.", table, record.List(ledger.LabelRule))
 	return cli.Group("label-rule", "Manage rules by which servers get labels from what their machines are.",
 		setCommand(env), listCommand, unsetCommand(env))
 }
@@ -50,7 +51,7 @@ one label, the one whose name sorts first wins. A condition is about platform, o
 distribution, cpus, memory, executor, name, env or cell, and never about a label.`,
 		Example: "  garrison label-rule set smartos --when os=illumos --label platform=smartos\n" +
 			"  garrison label-rule set large --when 'memory>=256GiB,cpus>=32' --label size=large",
-		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
+		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(when) == 0 || len(q.Labels) == 0 {
 				return cli.Usage("--when and --label are required. Try: garrison label-rule set %s --when os=linux "+
@@ -65,8 +66,8 @@ distribution, cpus, memory, executor, name, env or cell, and never about a label
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, listing, set, "rule %s set; it matches %s", q.Name,
-				output.Plural(int(set.GetMatches()), "server"))
+			return cli.Changed(env, table, set, "rule %s set; it matches %s", q.Name,
+				listing.Plural(int(set.GetMatches()), "server"))
 		},
 	}
 	c.Flags().StringArrayVar(&when, "when", nil, "`SELECTOR` of conditions, as for --on; repeatable, all must match")

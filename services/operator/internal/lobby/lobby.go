@@ -16,26 +16,27 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
 type waiting = *registryv1.Waiting
 
-var listing = output.Listing[waiting]{
+var table = listing.Listing[waiting]{
 	Name: waiting.GetFingerprint,
-	Columns: []output.Column[waiting]{
-		output.Col("FINGERPRINT", waiting.GetFingerprint),
-		output.Col("HOSTNAME", func(w waiting) string { return w.GetSysinfo().GetHostname() }),
-		output.Col("ADDRESS", waiting.GetAddress),
-		output.Col("PLATFORM", func(w waiting) string { return display.Platform(w.GetSysinfo().GetPlatform()) }),
-		output.Col("SINCE", func(w waiting) string { return output.Stamp(w.GetFirstAt()) }),
-		output.Wide("HEARD", func(w waiting) string { return output.Stamp(w.GetLastAt()) }),
-		output.Wide("MEMORY", func(w waiting) string { return output.Size(w.GetSysinfo().GetMemoryBytes()) }),
-		output.Wide("EXECUTOR", func(w waiting) string { return w.GetSysinfo().GetExecutorVersion() }),
-		output.Wide("KEY", waiting.GetPublicKey),
+	Columns: []listing.Column[waiting]{
+		listing.Col("FINGERPRINT", waiting.GetFingerprint),
+		listing.Col("HOSTNAME", func(w waiting) string { return w.GetSysinfo().GetHostname() }),
+		listing.Col("ADDRESS", waiting.GetAddress),
+		listing.Col("PLATFORM", func(w waiting) string { return display.Platform(w.GetSysinfo().GetPlatform()) }),
+		listing.Col("SINCE", func(w waiting) string { return listing.Stamp(w.GetFirstAt()) }),
+		listing.Wide("HEARD", func(w waiting) string { return listing.Stamp(w.GetLastAt()) }),
+		listing.Wide("MEMORY", func(w waiting) string { return listing.Size(w.GetSysinfo().GetMemoryBytes()) }),
+		listing.Wide("EXECUTOR", func(w waiting) string { return w.GetSysinfo().GetExecutorVersion() }),
+		listing.Wide("KEY", waiting.GetPublicKey),
 	},
 }
 
@@ -65,7 +66,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Short: "List machines that wait.", Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			note := &registryv1.ListLobbyResponse{Open: true}
-			err := cli.List(c.Context(), env, page, listing, func(ctx context.Context,
+			err := cli.List(c.Context(), env, page, table, func(ctx context.Context,
 				p *apiv1.Page) (*registryv1.ListLobbyResponse, error) {
 				r, err := list(ctx, env, "--where", on, p)
 				if err == nil {
@@ -131,7 +132,7 @@ func chosen(ctx context.Context, env *cli.Env, named, matching []string) ([]stri
 	if len(out) == 0 {
 		return nil, nil
 	}
-	return out, output.Show(env.Messages(), listing, r, r.GetWaiting())
+	return out, output.Show(env.Messages(), table, r, r.GetWaiting())
 }
 
 // atOnce is how many machines one request decides about.
@@ -139,13 +140,13 @@ const atOnce = 200
 
 type accepted = *registryv1.Accepted
 
-var acceptedListing = output.Listing[accepted]{
+var acceptedListing = listing.Listing[accepted]{
 	Name: accepted.GetName,
-	Columns: []output.Column[accepted]{
-		output.Col("FINGERPRINT", accepted.GetFingerprint),
-		output.Col("NAME", accepted.GetName),
-		output.Col("SERVER", accepted.GetServerId),
-		output.Col("BEFORE", func(a accepted) string {
+	Columns: []listing.Column[accepted]{
+		listing.Col("FINGERPRINT", accepted.GetFingerprint),
+		listing.Col("NAME", accepted.GetName),
+		listing.Col("SERVER", accepted.GetServerId),
+		listing.Col("BEFORE", func(a accepted) string {
 			if a.GetAlready() {
 				return "yes"
 			}
@@ -200,7 +201,7 @@ func (d decision) choose(ctx context.Context, env *cli.Env, verb string) ([]stri
 		env.Say("no machine matches; nothing to do")
 		return nil, nil
 	}
-	return fingerprints, env.Confirm(ctx, d.yes, verb+" "+output.Plural(len(fingerprints), "machine")+"?")
+	return fingerprints, env.Confirm(ctx, d.yes, verb+" "+listing.Plural(len(fingerprints), "machine")+"?")
 }
 
 // accept accepts machines part by part; each part is accepted as a whole or not at all.
@@ -215,7 +216,7 @@ func accept(ctx context.Context, env *cli.Env, q *registryv1.AcceptLobbyRequest,
 		r, err := cli.Call[*registryv1.AcceptLobbyResponse](ctx, env, q)
 		if err != nil {
 			if n := len(whole.GetAccepted()); n > 0 {
-				env.Say("%s accepted before that; the same command continues", output.Plural(n, "machine"))
+				env.Say("%s accepted before that; the same command continues", listing.Plural(n, "machine"))
 			}
 			return err
 		}
@@ -224,7 +225,7 @@ func accept(ctx context.Context, env *cli.Env, q *registryv1.AcceptLobbyRequest,
 	if err := output.Show(env.Output, acceptedListing, whole, whole.GetAccepted()); err != nil {
 		return err
 	}
-	env.Say("%s accepted; each joins when it asks again, within seconds", output.Plural(len(whole.GetAccepted()),
+	env.Say("%s accepted; each joins when it asks again, within seconds", listing.Plural(len(whole.GetAccepted()),
 		"machine"))
 	return nil
 }
@@ -257,7 +258,7 @@ func reject(ctx context.Context, env *cli.Env, q *registryv1.RejectLobbyRequest,
 		if err != nil {
 			return err
 		}
-		env.Say("rejected until %s: %s", output.Stamp(r.GetUntil()), strings.Join(part, " "))
+		env.Say("rejected until %s: %s", listing.Stamp(r.GetUntil()), strings.Join(part, " "))
 	}
 	return nil
 }

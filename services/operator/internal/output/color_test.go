@@ -9,6 +9,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -27,7 +29,7 @@ func TestEveryStateOfTheContractHasARowInTheTableOfColors(t *testing.T) {
 		rolloutv1.State(0), rolloutv1.TargetState(0), imagev1.State(0), instancev1.State(0), instancev1.Health(0),
 		registryv1.DefaultState(0), intentv1.State(0), userv1.State(0), tokenv1.State(0),
 	} {
-		for _, word := range Words(e.Descriptor()) {
+		for _, word := range listing.Words(e.Descriptor()) {
 			if _, ok := states[word]; !ok {
 				t.Errorf("%s: %q has no row in states", e.Descriptor().FullName(), word)
 			}
@@ -38,11 +40,11 @@ func TestEveryStateOfTheContractHasARowInTheTableOfColors(t *testing.T) {
 var escape = regexp.MustCompile("\x1b\\[[0-9]+m")
 
 func TestColorChangesNeitherTheTextNorTheWidthsOfATable(t *testing.T) {
-	states := Listing[[2]string]{Name: func(r [2]string) string { return r[0] }, Columns: []Column[[2]string]{
-		Col("NAME", func(r [2]string) string { return r[0] }),
-		Col("STATE", func(r [2]string) string { return r[1] }),
-		Col("NEXT", func(r [2]string) string { return "" }),
-		Col("REASON", func(r [2]string) string { return "1.0.0 → 1.1.0: a longer text about the change " + r[0] }),
+	states := listing.Listing[[2]string]{Name: func(r [2]string) string { return r[0] }, Columns: []listing.Column[[2]string]{
+		listing.Col("NAME", func(r [2]string) string { return r[0] }),
+		listing.Col("STATE", func(r [2]string) string { return r[1] }),
+		listing.Col("NEXT", func(r [2]string) string { return "" }),
+		listing.Col("REASON", func(r [2]string) string { return "1.0.0 → 1.1.0: a longer text about the change " + r[0] }),
 	}}
 	rows := [][2]string{{"web-1", "alive,online"}, {"web-22", "failed"}, {"w\u4e16", "converged"}}
 	for _, width := range []int{0, 40, 200} {
@@ -69,9 +71,9 @@ func TestDocumentsRowsAndNamesAreNeverColored(t *testing.T) {
 		p := printer(&out, format)
 		p.Paint = true
 		rows := servers()
-		err := Show(p, listing, &registryv1.ListServersResponse{Servers: rows}, rows)
+		err := Show(p, testTable, &registryv1.ListServersResponse{Servers: rows}, rows)
 		if err == nil {
-			err = ShowOne(p, p.View(), listing, rows[0])
+			err = ShowOne(p, p.View(), testTable, rows[0])
 		}
 		if err == nil {
 			err = ShowDocument(p, map[string]any{"online": 1, "name": ""}, "1 online\n")

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"sigs.k8s.io/yaml"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/visible"
@@ -200,7 +201,7 @@ func byName(data []byte) []byte {
 			if err != nil {
 				return key
 			}
-			return []byte(`"` + Word(rolloutv1.TargetState(n)) + `":`)
+			return []byte(`"` + listing.Word(rolloutv1.TargetState(n)) + `":`)
 		})
 	})
 }

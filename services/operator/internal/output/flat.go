@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
 // CheckFormat refuses an unknown format.
@@ -30,7 +32,7 @@ func (p *Printer) flat() bool { return p.Filter != nil && p.Format != FormatJSON
 // flatRow returns a row as an object with a key for each column: the title in lower case, with _ for spaces and dashes.
 // Its values are those of the wide table, numbers in the columns that have numbers, and lists and objects where columns
 // have them.
-func flatRow[T any](v View, columns []Column[T], row T) map[string]any {
+func flatRow[T any](v listing.View, columns []listing.Column[T], row T) map[string]any {
 	v.Wide = true
 	out := make(map[string]any, len(columns))
 	for _, c := range columns {
@@ -50,8 +52,8 @@ func flatRow[T any](v View, columns []Column[T], row T) map[string]any {
 }
 
 // filterRows prints what the filter makes of an array of flat objects.
-func filterRows[T any](p *Printer, v View, l Listing[T], rows []T) error {
-	columns, err := Chosen(p.Columns, true, l.Columns)
+func filterRows[T any](p *Printer, v listing.View, l listing.Listing[T], rows []T) error {
+	columns, err := listing.Chosen(p.Columns, true, l.Columns)
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func filterRows[T any](p *Printer, v View, l Listing[T], rows []T) error {
 }
 
 // FilterEach prints what the filter makes of each row alone: of its flat object, or in JSON of the row itself.
-func FilterEach[T any](p *Printer, v View, l Listing[T], rows []T) error {
+func FilterEach[T any](p *Printer, v listing.View, l listing.Listing[T], rows []T) error {
 	for _, row := range rows {
 		show := func() error { return filterFlat(p, v, l, row) }
 		if p.Format == FormatJSON {
@@ -77,8 +79,8 @@ func FilterEach[T any](p *Printer, v View, l Listing[T], rows []T) error {
 }
 
 // filterFlat prints what the filter makes of one row.
-func filterFlat[T any](p *Printer, v View, l Listing[T], row T) error {
-	columns, err := Chosen(p.Columns, true, l.Columns)
+func filterFlat[T any](p *Printer, v listing.View, l listing.Listing[T], row T) error {
+	columns, err := listing.Chosen(p.Columns, true, l.Columns)
 	if err != nil {
 		return err
 	}

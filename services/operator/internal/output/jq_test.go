@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
@@ -38,7 +40,7 @@ func TestAFilterPrintsWhatItMakesOfTheData(t *testing.T) {
 	} {
 		out, p := filtered(t, c.format, c.program)
 		rows := servers()
-		if err := Show(p, listing, &registryv1.ListServersResponse{Servers: rows}, rows); err != nil {
+		if err := Show(p, testTable, &registryv1.ListServersResponse{Servers: rows}, rows); err != nil {
 			t.Fatal(err)
 		}
 		if out.String() != c.want {
@@ -46,7 +48,7 @@ func TestAFilterPrintsWhatItMakesOfTheData(t *testing.T) {
 		}
 	}
 	out, p := filtered(t, FormatTable, ".name")
-	if err := ShowOne(p, View{At: noon}, listing, servers()[0]); err != nil || out.String() != "web-2\n" {
+	if err := ShowOne(p, listing.View{At: noon}, testTable, servers()[0]); err != nil || out.String() != "web-2\n" {
 		t.Errorf("one: have %q and %v", out, err)
 	}
 }
@@ -61,7 +63,7 @@ func TestAWrongFilterIsRefused(t *testing.T) {
 		}
 	}
 	out, p := filtered(t, FormatTable, ".[].name.first")
-	err := Show(p, listing, &registryv1.ListServersResponse{}, servers())
+	err := Show(p, testTable, &registryv1.ListServersResponse{}, servers())
 	if err == nil || !strings.Contains(err.Error(), "--jq: ") || !strings.Contains(err.Error(), "Try: --jq .") {
 		t.Errorf("have %v and %q", err, out)
 	}
@@ -78,7 +80,7 @@ func TestAWrongFilterIsRefused(t *testing.T) {
 func TestAFilterReadsNoEnvironment(t *testing.T) {
 	t.Setenv("GARRISON_TEST_SECRET", "hush")
 	out, p := filtered(t, FormatTable, "env.GARRISON_TEST_SECRET, $ENV.GARRISON_TEST_SECRET")
-	err := Show(p, listing, &registryv1.ListServersResponse{}, servers())
+	err := Show(p, testTable, &registryv1.ListServersResponse{}, servers())
 	if err != nil || out.String() != "null\nnull\n" {
 		t.Errorf("have %q and %v", out, err)
 	}
@@ -89,7 +91,7 @@ func TestAnEndlessFilterEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, p := filtered(t, FormatTable, "def f: f; f")
 	p.Context = ctx
-	if err := Show(p, listing, &registryv1.ListServersResponse{}, servers()); err == nil {
+	if err := Show(p, testTable, &registryv1.ListServersResponse{}, servers()); err == nil {
 		t.Error("it has ended without an error")
 	}
 }

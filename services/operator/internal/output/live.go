@@ -10,6 +10,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
@@ -33,7 +34,7 @@ func (l *Live) Set(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.due() {
-		l.draw([]string{text.Trim(OneLine(visible.Text(fmt.Sprintf(format, args...))), l.columns())})
+		l.draw([]string{text.Trim(listing.OneLine(visible.Text(fmt.Sprintf(format, args...))), l.columns())})
 	}
 }
 
@@ -47,7 +48,7 @@ func (l *Live) SetLines(lines ...string) {
 	}
 	var rows []string
 	for _, line := range lines {
-		rows = append(rows, fold(OneLine(visible.Text(line)), l.columns())...)
+		rows = append(rows, fold(listing.OneLine(visible.Text(line)), l.columns())...)
 	}
 	height := 0
 	if l.Height != nil {
@@ -117,16 +118,6 @@ func (l *Live) erase() {
 		return
 	}
 	fmt.Fprint(l.W, "\r\x1b[K")
-}
-
-// Bar returns a progress bar, or "" when there is nothing to do.
-func Bar(done, all uint64) string {
-	const width = 24
-	if all == 0 {
-		return ""
-	}
-	full := int(min(done, all) * width / all)
-	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
 }
 
 // columns returns how long a line may be: one that fills the terminal would wrap in some.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
 // gap is the space between two columns.
@@ -27,13 +29,13 @@ var (
 // cutTo returns the columns of a list as they fit into a width with one line for a row. Columns that say nothing in all
 // rows are left out, but for the first; then the widest cells are cut; and where that is not enough, the last columns
 // are left out, those with commands at last.
-func cutTo[T any](v View, columns []Column[T], rows []T, headers bool, width int) []Column[T] {
+func cutTo[T any](v listing.View, columns []listing.Column[T], rows []T, headers bool, width int) []listing.Column[T] {
 	if width <= 0 || len(rows) == 0 || total(widths(v, columns, rows, headers)) <= width {
 		return columns
 	}
 	kept := slices.Clone(columns[:1])
 	for _, c := range columns[1:] {
-		if slices.ContainsFunc(rows, func(r T) bool { return c.says(v, r) }) {
+		if slices.ContainsFunc(rows, func(r T) bool { return says(c, v, r) }) {
 			kept = append(kept, c)
 		}
 	}
@@ -55,10 +57,10 @@ func cutTo[T any](v View, columns []Column[T], rows []T, headers bool, width int
 }
 
 // leftOut returns the titles of the columns that are not kept although a row has a value in them.
-func leftOut[T any](v View, columns, kept []Column[T], rows []T) (titles []string) {
+func leftOut[T any](v listing.View, columns, kept []listing.Column[T], rows []T) (titles []string) {
 	for _, c := range columns {
-		same := func(k Column[T]) bool { return k.Title == c.Title }
-		if !slices.ContainsFunc(kept, same) && slices.ContainsFunc(rows, func(r T) bool { return c.says(v, r) }) {
+		same := func(k listing.Column[T]) bool { return k.Title == c.Title }
+		if !slices.ContainsFunc(kept, same) && slices.ContainsFunc(rows, func(r T) bool { return says(c, v, r) }) {
 			titles = append(titles, c.Title)
 		}
 	}
@@ -74,7 +76,7 @@ func (p *Printer) sayLeftOut(titles []string) {
 }
 
 // widestCut returns the widest column whose cells can be cut further; -1 without one.
-func widestCut[T any](columns []Column[T], have []int) int {
+func widestCut[T any](columns []listing.Column[T], have []int) int {
 	widest := -1
 	for n, c := range columns {
 		least := max(leastCut, text.StringWidth(c.Title))
@@ -89,7 +91,7 @@ func widestCut[T any](columns []Column[T], have []int) int {
 }
 
 // lastLess returns the column that is left out first: the last one, before those with commands.
-func lastLess[T any](columns []Column[T]) int {
+func lastLess[T any](columns []listing.Column[T]) int {
 	for n := len(columns) - 1; n > 1; n-- {
 		if !slices.Contains(commands, columns[n].Title) {
 			return n
@@ -98,31 +100,16 @@ func lastLess[T any](columns []Column[T]) int {
 	return len(columns) - 1
 }
 
-// says reports whether a cell says anything: it is neither empty nor a count of zero.
-func (c Column[T]) says(v View, row T) bool {
-	value := Cell(c.Value(v, row))
-	return value != "-" && !(c.Number && value == "0")
-}
-
-// cell returns the value of a column in a row, cut where it has to fit.
-func (c Column[T]) cell(v View, row T) string {
-	value := Cell(c.Value(v, row))
-	if c.Cut > 0 && text.StringWidth(value) > c.Cut {
-		return text.Trim(value, c.Cut-1) + "…"
-	}
-	return value
-}
-
 // fit returns the columns of a table as they fit into a width. Columns that say nothing in all rows, but for the first,
 // and then the widest ones are printed below their rows, those behind the second first. Nothing is left out: a cell
 // that says nothing needs no line, and a later part of the list may have a value.
-func fit[T any](v View, columns []Column[T], rows []T, headers bool, width int) []Column[T] {
+func fit[T any](v listing.View, columns []listing.Column[T], rows []T, headers bool, width int) []listing.Column[T] {
 	if width <= 0 || len(rows) == 0 || total(widths(v, columns, rows, headers)) <= width {
 		return columns
 	}
 	kept := slices.Clone(columns)
 	for n, c := range columns {
-		if n > 0 && !slices.ContainsFunc(rows, func(r T) bool { return c.says(v, r) }) {
+		if n > 0 && !slices.ContainsFunc(rows, func(r T) bool { return says(c, v, r) }) {
 			kept[n].Below = width
 		}
 	}
@@ -140,7 +127,7 @@ func fit[T any](v View, columns []Column[T], rows []T, headers bool, width int) 
 }
 
 // widths returns how wide each column is; -gap for one that is printed below.
-func widths[T any](v View, columns []Column[T], rows []T, headers bool) []int {
+func widths[T any](v listing.View, columns []listing.Column[T], rows []T, headers bool) []int {
 	out := make([]int, len(columns))
 	for n, c := range columns {
 		if c.Below > 0 {
@@ -152,7 +139,7 @@ func widths[T any](v View, columns []Column[T], rows []T, headers bool) []int {
 			out[n] = max(out[n], text.StringWidth(c.Title))
 		}
 		for _, r := range rows {
-			out[n] = max(out[n], text.StringWidth(c.cell(v, r)))
+			out[n] = max(out[n], text.StringWidth(cell(c, v, r)))
 		}
 	}
 	return out
@@ -168,11 +155,11 @@ func total(widths []int) int {
 }
 
 // below returns the lines below a row, with the values of columns that do not fit beside it.
-func below[T any](v View, columns []Column[T], row T) string {
+func below[T any](v listing.View, columns []listing.Column[T], row T) string {
 	var b strings.Builder
 	for _, c := range columns {
-		if c.Below > 0 && c.says(v, row) {
-			lines := Wrap(strings.ToLower(c.Title)+": "+Cell(c.Value(v, row)), c.Below, indent)
+		if c.Below > 0 && says(c, v, row) {
+			lines := Wrap(strings.ToLower(c.Title)+": "+listing.Cell(c.Value(v, row)), c.Below, indent)
 			b.WriteString(strings.Repeat(" ", indent) + lines + "\n")
 		}
 	}
@@ -245,3 +232,18 @@ func meaningOf(line string) int {
 
 // indented returns with how many spaces a line begins.
 func indented(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// says reports whether a cell says anything: it is neither empty nor a count of zero.
+func says[T any](c listing.Column[T], v listing.View, row T) bool {
+	value := listing.Cell(c.Value(v, row))
+	return value != "-" && !(c.Number && value == "0")
+}
+
+// cell returns the value of a column in a row, cut where it has to fit.
+func cell[T any](c listing.Column[T], v listing.View, row T) string {
+	value := listing.Cell(c.Value(v, row))
+	if c.Cut > 0 && text.StringWidth(value) > c.Cut {
+		return text.Trim(value, c.Cut-1) + "…"
+	}
+	return value
+}

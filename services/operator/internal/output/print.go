@@ -15,6 +15,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
@@ -76,24 +77,17 @@ func (p *Printer) width() int {
 // IsTable reports whether the format is a table for people.
 func (p *Printer) IsTable() bool { return p.Format == FormatTable || p.Format == FormatWide }
 
-// View is what a column may use besides its row.
-type View struct {
-	At    time.Time         // now
-	Wide  bool              // print whole ids and times
-	Names map[string]string // names of servers by id
-}
-
 // View returns the view of the current time and format.
-func (p *Printer) View() View { return View{At: p.Now(), Wide: p.Format == FormatWide} }
+func (p *Printer) View() listing.View { return listing.View{At: p.Now(), Wide: p.Format == FormatWide} }
 
 // Show prints a list: whole in JSON and YAML, rows in the other formats.
-func Show[T any](p *Printer, l Listing[T], whole any, rows []T) error {
+func Show[T any](p *Printer, l listing.Listing[T], whole any, rows []T) error {
 	return ShowIn(p, p.View(), l, whole, rows)
 }
 
 // ShowIn is Show with a view of the caller.
-func ShowIn[T any](p *Printer, v View, l Listing[T], whole any, rows []T) error {
-	if err := sortRows(p.Sort, v, l, rows); err != nil {
+func ShowIn[T any](p *Printer, v listing.View, l listing.Listing[T], whole any, rows []T) error {
+	if err := listing.Sort(p.Sort, v, l, rows); err != nil {
 		return err
 	}
 	setRows(whole, rows)
@@ -104,7 +98,7 @@ func ShowIn[T any](p *Printer, v View, l Listing[T], whole any, rows []T) error 
 }
 
 // ShowOne prints one object; tables become one line per column, followed by the pairs of more.
-func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string) error {
+func ShowOne[T any](p *Printer, v listing.View, l listing.Listing[T], thing T, more ...[2]string) error {
 	if p.flat() {
 		return filterFlat(p, v, l, thing)
 	}
@@ -117,7 +111,7 @@ func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string
 		_, err := fmt.Fprintln(p.Out, visible.Text(l.Name(thing)))
 		return err
 	}
-	columns, err := Chosen(p.Columns, true, l.Columns)
+	columns, err := listing.Chosen(p.Columns, true, l.Columns)
 	if err != nil {
 		return err
 	}
@@ -132,14 +126,6 @@ func ShowOne[T any](p *Printer, v View, l Listing[T], thing T, more ...[2]string
 	return printPairs(p, lines)
 }
 
-// Server returns a server's name, or its id when the name is unknown.
-func (v View) Server(id string) string {
-	if n := v.Names[id]; n != "" {
-		return n
-	}
-	return id
-}
-
 // InParts reports whether a list can be printed part by part: not as one document, not sorted, and not filtered.
 func (p *Printer) InParts() bool {
 	return p.Format != FormatJSON && p.Format != FormatYAML && p.Sort == "" && p.Filter == nil
@@ -149,20 +135,20 @@ func (p *Printer) InParts() bool {
 // have in its first part; a later cell that is wider moves the rest of its part.
 type Parts[T any] struct {
 	printer *Printer
-	view    View
-	listing Listing[T]
-	columns []Column[T] // of a table, once its first part is printed
+	view    listing.View
+	listing listing.Listing[T]
+	columns []listing.Column[T] // of a table, once its first part is printed
 }
 
 // NewParts returns a list that is not printed yet.
-func NewParts[T any](p *Printer, v View, l Listing[T]) *Parts[T] {
+func NewParts[T any](p *Printer, v listing.View, l listing.Listing[T]) *Parts[T] {
 	return &Parts[T]{printer: p, view: v, listing: l}
 }
 
 // Show prints the next part. A part is sorted in itself: a service lists by id, and only a list of several parts, each
 // of a thousand rows, shows it.
 func (s *Parts[T]) Show(rows []T) error {
-	if err := sortRows(s.printer.Sort, s.view, s.listing, rows); err != nil {
+	if err := listing.Sort(s.printer.Sort, s.view, s.listing, rows); err != nil {
 		return err
 	}
 	if s.printer.flat() {
@@ -182,7 +168,7 @@ func (s *Parts[T]) Show(rows []T) error {
 	first := s.columns == nil
 	headers := first && !s.printer.NoHeaders
 	if first {
-		columns, err := Chosen(s.printer.Columns, s.view.Wide, s.listing.Columns)
+		columns, err := listing.Chosen(s.printer.Columns, s.view.Wide, s.listing.Columns)
 		if err != nil {
 			return err
 		}

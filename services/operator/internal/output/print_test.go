@@ -4,15 +4,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
 func TestTheColumnsOfAListKeepTheirWidthsFromPartToPart(t *testing.T) {
 	var b strings.Builder
 	p := &Printer{Out: &b, Now: time.Now, Format: FormatTable}
-	columns := []Column[[2]string]{
-		Col("NAME", func(r [2]string) string { return r[0] }), Col("STATE", func(r [2]string) string { return r[1] }),
+	columns := []listing.Column[[2]string]{
+		listing.Col("NAME", func(r [2]string) string { return r[0] }), listing.Col("STATE", func(r [2]string) string { return r[1] }),
 	}
-	parts := NewParts(p, p.View(), Listing[[2]string]{Tells: true, Columns: columns})
+	parts := NewParts(p, p.View(), listing.Listing[[2]string]{Tells: true, Columns: columns})
 	for _, rows := range [][][2]string{{{"a-long-name", "good"}}, {{"b", "bad"}}, nil} {
 		if err := parts.Show(rows); err != nil {
 			t.Fatal(err)
@@ -38,10 +40,10 @@ func TestAListThatIsSortedOrOneDocumentIsNotPrintedInParts(t *testing.T) {
 func TestANarrowListShowsAColumnThatIsEmptyInItsFirstPart(t *testing.T) {
 	var b strings.Builder
 	p := &Printer{Out: &b, Now: time.Now, Format: FormatTable, Width: func() int { return 14 }}
-	columns := []Column[[2]string]{
-		Col("NAME", func(r [2]string) string { return r[0] }), Col("REASON", func(r [2]string) string { return r[1] }),
+	columns := []listing.Column[[2]string]{
+		listing.Col("NAME", func(r [2]string) string { return r[0] }), listing.Col("REASON", func(r [2]string) string { return r[1] }),
 	}
-	parts := NewParts(p, p.View(), Listing[[2]string]{Tells: true, Columns: columns})
+	parts := NewParts(p, p.View(), listing.Listing[[2]string]{Tells: true, Columns: columns})
 	for _, rows := range [][][2]string{{{"a-long-name", ""}}, {{"b", "bad"}}} {
 		if err := parts.Show(rows); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
@@ -16,12 +18,12 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 type row = *serverv1.Server
 
-var listing = Listing[row]{
+var testTable = listing.Listing[row]{
 	Name: row.GetName,
-	Columns: []Column[row]{
-		Col("NAME", row.GetName),
-		Since("SINCE", row.GetSince),
-		Wide("ID", row.GetId),
+	Columns: []listing.Column[row]{
+		listing.Col("NAME", row.GetName),
+		listing.Since("SINCE", row.GetSince),
+		listing.Wide("ID", row.GetId),
 	},
 }
 
@@ -46,7 +48,7 @@ func TestAListIsPrintedInEveryFormat(t *testing.T) {
 		var out strings.Builder
 		rows := servers()
 		whole := &registryv1.ListServersResponse{Servers: rows}
-		if err := Show(printer(&out, format), listing, whole, rows); err != nil {
+		if err := Show(printer(&out, format), testTable, whole, rows); err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(want, out.String()); d != "" {
@@ -60,7 +62,7 @@ func TestRowsAreSortedByTheTimeOfAnAgeAlsoInJSON(t *testing.T) {
 	p := printer(&out, FormatJSON)
 	p.Sort = "since"
 	rows := servers()
-	if err := Show(p, listing, &registryv1.ListServersResponse{Servers: rows}, rows); err != nil {
+	if err := Show(p, testTable, &registryv1.ListServersResponse{Servers: rows}, rows); err != nil {
 		t.Fatal(err)
 	}
 	if first, second := strings.Index(out.String(), "web-1"), strings.Index(out.String(), "web-2"); first > second {
@@ -70,7 +72,7 @@ func TestRowsAreSortedByTheTimeOfAnAgeAlsoInJSON(t *testing.T) {
 
 func TestAnEmptyListIsAnEmptyArray(t *testing.T) {
 	var out strings.Builder
-	if err := Show(printer(&out, FormatJSON), listing, &registryv1.ListServersResponse{}, nil); err != nil {
+	if err := Show(printer(&out, FormatJSON), testTable, &registryv1.ListServersResponse{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"servers": []`) {
@@ -81,32 +83,26 @@ func TestAnEmptyListIsAnEmptyArray(t *testing.T) {
 func TestAnUnknownColumnIsRefusedWithTheKnownOnes(t *testing.T) {
 	p := printer(&strings.Builder{}, FormatTable)
 	p.Columns = []string{"colour"}
-	err := CheckColumns(p, listing)
+	err := CheckColumns(p, testTable)
 	if want := `--columns: unknown column "colour" (want name, since, id)`; err == nil || err.Error() != want {
 		t.Errorf("have %v, want %s", err, want)
 	}
 }
 
 func TestControlCharactersNeverReachTheTerminal(t *testing.T) {
-	if got, want := Cell("a\x1b[31m\u009b\r\nb"), "a[31m b"; got != want {
+	if got, want := listing.Cell("a\x1b[31m\u009b\r\nb"), "a[31m b"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
-	if got := Cell(""); got != "-" {
+	if got := listing.Cell(""); got != "-" {
 		t.Errorf("an empty cell is %q, want a dash", got)
 	}
 }
 
-func TestNumbersSortAsNumbers(t *testing.T) {
-	if natural("9", "10") >= 0 || natural("b", "a") <= 0 {
-		t.Error("9 is not before 10, or b is not behind a")
-	}
-}
-
 func TestAListHasOneLineForEachRow(t *testing.T) {
-	wide := Listing[row]{Name: row.GetName, Columns: []Column[row]{
-		Col("NAME", row.GetName), Col("LABELS", func(row) string { return "rack=abc,size=large" }),
-		Col("ENV", func(row) string { return "" }), Col("NEXT", func(row) string { return "see it" }),
-		Col("REASON", func(r row) string { return "the agent of " + r.GetName() + " ended" }),
+	wide := listing.Listing[row]{Name: row.GetName, Columns: []listing.Column[row]{
+		listing.Col("NAME", row.GetName), listing.Col("LABELS", func(row) string { return "rack=abc,size=large" }),
+		listing.Col("ENV", func(row) string { return "" }), listing.Col("NEXT", func(row) string { return "see it" }),
+		listing.Col("REASON", func(r row) string { return "the agent of " + r.GetName() + " ended" }),
 	}}
 	for width, want := range map[int]string{
 		0: "NAME   LABELS               ENV  NEXT    REASON\n" +
@@ -131,10 +127,10 @@ func TestAListHasOneLineForEachRow(t *testing.T) {
 }
 
 func TestATableFitsIntoItsTerminal(t *testing.T) {
-	wide := Listing[row]{Name: row.GetName, Tells: true, Columns: []Column[row]{
-		Col("NAME", row.GetName), Col("LABELS", func(row) string { return "rack=abc,size=large" }),
-		Col("NEXT", func(row) string { return "" }), Col("ENV", func(row) string { return "" }),
-		Col("REASON", func(r row) string { return "the agent of " + r.GetName() + " ended: unknown flag" }),
+	wide := listing.Listing[row]{Name: row.GetName, Tells: true, Columns: []listing.Column[row]{
+		listing.Col("NAME", row.GetName), listing.Col("LABELS", func(row) string { return "rack=abc,size=large" }),
+		listing.Col("NEXT", func(row) string { return "" }), listing.Col("ENV", func(row) string { return "" }),
+		listing.Col("REASON", func(r row) string { return "the agent of " + r.GetName() + " ended: unknown flag" }),
 	}}
 	for width, want := range map[int]string{
 		0: "NAME   LABELS               NEXT  ENV  REASON\n" +
@@ -168,8 +164,8 @@ func TestATableFitsIntoItsTerminal(t *testing.T) {
 }
 
 func TestThePageOfAnObjectIsBrokenBetweenWords(t *testing.T) {
-	one := Listing[row]{Name: row.GetName, Columns: []Column[row]{
-		Col("NAME", row.GetName), Col("REASON", func(row) string { return "ended: unknown flag, see --help" }),
+	one := listing.Listing[row]{Name: row.GetName, Columns: []listing.Column[row]{
+		listing.Col("NAME", row.GetName), listing.Col("REASON", func(row) string { return "ended: unknown flag, see --help" }),
 	}}
 	var out strings.Builder
 	p := printer(&out, FormatTable)

@@ -13,6 +13,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
@@ -35,13 +36,13 @@ func TestNoFormatPrintsWhatSteersTheTerminal(t *testing.T) {
 		for _, format := range Formats {
 			for what, show := range map[string]func(*Printer) error{
 				"a list": func(p *Printer) error {
-					return Show(p, listing, &registryv1.ListServersResponse{Servers: []row{one}}, []row{one})
+					return Show(p, testTable, &registryv1.ListServersResponse{Servers: []row{one}}, []row{one})
 				},
-				"one":  func(p *Printer) error { return ShowOne(p, p.View(), listing, one, [2]string{"MORE", name}) },
+				"one":  func(p *Printer) error { return ShowOne(p, p.View(), testTable, one, [2]string{"MORE", name}) },
 				"bare": func(p *Printer) error { return ShowBare(p, one, name) },
 				"a value that is no message": func(p *Printer) error {
-					return ShowOne(p, p.View(), Listing[string]{
-						Name: func(s string) string { return s }, Columns: []Column[string]{Col("S", strings.Clone)},
+					return ShowOne(p, p.View(), listing.Listing[string]{
+						Name: func(s string) string { return s }, Columns: []listing.Column[string]{listing.Col("S", strings.Clone)},
 					}, name)
 				},
 			} {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	wire "github.com/garrison-fleet/garrison/pkg/record"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -41,7 +42,7 @@ type Noun[T Record] struct {
 	Without              string // its dependents, which prevent its deletion
 	Whose                string // the agents that its metadata configures
 	Unknown              string // the code where no record has a name
-	Listing              output.Listing[T]
+	Listing              listing.Listing[T]
 	Blank                func(name string) T
 	SetMetadata          func(T, map[string]string)
 	Flags                func(f *pflag.FlagSet, said *Edits[T], update bool) // its flags besides the metadata
@@ -260,15 +261,15 @@ func (k Noun[T]) sayOutdated(env *cli.Env, name string, outdated []*registryv1.O
 	for _, o := range outdated[:min(len(outdated), maxOutdated)] {
 		if o.GetInstances() > 0 {
 			env.Say("%s of %s would get another configuration: garrison configure %s --on %s",
-				output.Plural(int(o.GetInstances()), "instance"), o.GetAgent(), o.GetAgent(), k.On(name))
+				listing.Plural(int(o.GetInstances()), "instance"), o.GetAgent(), o.GetAgent(), k.On(name))
 		}
 		if o.GetLeftOut() > 0 {
-			env.Say("%s of %s would be left out; the first: %s", output.Plural(int(o.GetLeftOut()), "instance"),
+			env.Say("%s of %s would be left out; the first: %s", listing.Plural(int(o.GetLeftOut()), "instance"),
 				o.GetAgent(), fault.Line(o.GetFirst()))
 		}
 	}
 	if more := len(outdated) - maxOutdated; more > 0 {
-		env.Say("… and instances of %s", output.Plural(more, "more agent"))
+		env.Say("… and instances of %s", listing.Plural(more, "more agent"))
 	}
 }
 
@@ -290,10 +291,10 @@ func LastChange[T interface {
 	GetRevision() uint64
 	GetChangedBy() string
 	GetChangedAt() *timestamppb.Timestamp
-}]() []output.Column[T] {
-	return []output.Column[T]{
-		output.Wide("CHANGED", func(t T) string { return output.Stamp(t.GetChangedAt()) }),
-		output.Wide("CHANGED-BY", func(t T) string { return t.GetChangedBy() }),
-		output.Wide("REVISION", func(t T) string { return strconv.FormatUint(t.GetRevision(), 10) }),
+}]() []listing.Column[T] {
+	return []listing.Column[T]{
+		listing.Wide("CHANGED", func(t T) string { return listing.Stamp(t.GetChangedAt()) }),
+		listing.Wide("CHANGED-BY", func(t T) string { return t.GetChangedBy() }),
+		listing.Wide("REVISION", func(t T) string { return strconv.FormatUint(t.GetRevision(), 10) }),
 	}
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
@@ -71,7 +71,7 @@ func restoredText(r *accessv1.Restored) string {
 	}
 	if len(lost) == 0 {
 		return fmt.Sprintf("revocations after %s may be lost; the bus refuses what it refused before the restore: %s",
-			at, output.Plural(int(r.GetRefused()), "key"))
+			at, listing.Plural(int(r.GetRefused()), "key"))
 	}
 	return fmt.Sprintf("the ledger lost the revocations after %s of %s; the bus still refuses their keys; revoke them "+
 		"again, so that they are shown as revoked", at, strings.Join(lost, ", "))

@@ -16,10 +16,11 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
@@ -39,7 +40,7 @@ func optionalSelector(on []string) (*intentv1.Selector, error) {
 	if len(on) == 0 {
 		return nil, nil
 	}
-	return selector.Parse(on)
+	return selection.Parse(on)
 }
 
 // acceptedAtOnce is the number of losses per request.
@@ -88,7 +89,7 @@ func accept(ctx context.Context, env *cli.Env, w work.Flags, on *intentv1.Select
 	}
 	losses := status.GetLosses()
 	if len(losses) == 0 {
-		meant := strings.TrimPrefix(selector.Args(on), "--on ")
+		meant := strings.TrimPrefix(selection.Args(on), "--on ")
 		return cli.Refuse(fault.NotFound, &apiv1.Refusal{
 			Code: code.NotAhead, Try: "garrison restore status",
 			Message: fmt.Sprintf("no server of %s is ahead of the ledger, which ends at %d", meant,
@@ -96,7 +97,7 @@ func accept(ctx context.Context, env *cli.Env, w work.Flags, on *intentv1.Select
 		})
 	}
 	rows := lossRows(env, losses)
-	env.Say("%s: the lost history cannot be recovered; %s", output.Plural(len(losses), "server"), changesText(losses))
+	env.Say("%s: the lost history cannot be recovered; %s", listing.Plural(len(losses), "server"), changesText(losses))
 	if w.DryRun {
 		return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
 	}
@@ -122,7 +123,7 @@ func changesText(losses []loss) string {
 		}
 	}
 	return fmt.Sprintf("%s would be replaced, %d installed, %d removed; %d unknown to the ledger stay",
-		output.Plural(n[2], "agent"), n[1], n[3], n[0])
+		listing.Plural(n[2], "agent"), n[1], n[3], n[0])
 }
 
 // sendAccepted accepts losses, acceptedAtOnce per request.
@@ -139,7 +140,7 @@ func sendAccepted(ctx context.Context, env *cli.Env, losses []loss) error {
 		if err != nil {
 			if n := len(whole.GetServers()); n > 0 {
 				env.Say("%s were accepted before the failure; garrison restore status shows the "+
-					"rest", output.Plural(n, "loss"))
+					"rest", listing.Plural(n, "loss"))
 				return cli.Exit{Code: cli.ExitPartly, Err: err}
 			}
 			return err
@@ -147,6 +148,6 @@ func sendAccepted(ctx context.Context, env *cli.Env, losses []loss) error {
 		whole.Servers = append(whole.Servers, r.GetServers()...)
 	}
 	n := len(whole.GetServers())
-	env.Say("%s accepted; to follow: garrison restore status, garrison instance list", output.Plural(n, "server"))
+	env.Say("%s accepted; to follow: garrison restore status, garrison instance list", listing.Plural(n, "server"))
 	return output.Show(env.Output, display.Servers, whole, whole.GetServers())
 }

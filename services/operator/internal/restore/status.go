@@ -13,8 +13,9 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
@@ -80,7 +81,7 @@ func sayUnheard(ctx context.Context, env *cli.Env, on *intentv1.Selector) error 
 	}
 	if unheard > 0 {
 		env.Say("possibly ahead too: %s without a report of what runs there in the last minute; ask again, or "+
-			"garrison server list --unconfirmed 1m", output.Plural(unheard, "server"))
+			"garrison server list --unconfirmed 1m", listing.Plural(unheard, "server"))
 	}
 	return nil
 }
@@ -105,7 +106,7 @@ func show(env *cli.Env, status restoreStatus) error {
 		env.Say("no connected server is ahead of the ledger, which ends at %d", status.GetLedgerEnd())
 	}
 	if n := status.GetOfflineMore(); n > 0 {
-		env.Say("%s more are offline: garrison server list --presence offline", output.Count(uint64(n)))
+		env.Say("%s more are offline: garrison server list --presence offline", listing.Count(uint64(n)))
 	}
 	return output.Show(env.Output, display.Explanations, display.ExplanationList{Explained: rows}, rows)
 }
@@ -126,11 +127,11 @@ func lossRows(env *cli.Env, losses []loss) (rows []display.Explanation) {
 
 // explainLoss returns a row with what accepting does to one agent.
 func explainLoss(l loss, a *registryv1.AgentLoss) display.Explanation {
-	is := output.Dash(a.GetFound().GetVersion()) + " → " + output.Dash(a.GetWanted().GetVersion())
+	is := listing.Dash(a.GetFound().GetVersion()) + " → " + listing.Dash(a.GetWanted().GetVersion())
 	row := display.Explanation{
 		What: "agent", Name: l.GetServer().GetName() + "/" + a.GetAgent(), Is: is,
-		State: cmp.Or(output.Word(a.GetChange()), "stays"),
-		Since: output.Stamp(a.GetFoundSince()),
+		State: cmp.Or(listing.Word(a.GetChange()), "stays"),
+		Since: listing.Stamp(a.GetFoundSince()),
 	}
 	switch a.GetChange() {
 	case registryv1.LossChange_LOSS_CHANGE_INSTALL:
@@ -140,7 +141,7 @@ func explainLoss(l loss, a *registryv1.AgentLoss) display.Explanation {
 	case registryv1.LossChange_LOSS_CHANGE_REMOVE:
 		row.Reason = "accepting removes it, as an intent requested"
 	default:
-		row.Is = output.Dash(a.GetFound().GetVersion())
+		row.Is = listing.Dash(a.GetFound().GetVersion())
 		row.Reason = "unknown to the ledger; accepting does not change it"
 		row.Next = "garrison install " + a.GetAgent() + " --on " + l.GetServer().GetName()
 	}

@@ -12,9 +12,9 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // control returns a command that does one thing to a rollout, and prints what became of it.
@@ -135,7 +135,7 @@ func takeBack(ctx context.Context, env *cli.Env, reference string, asked bool) e
 		return err
 	}
 	if !asked {
-		asked, err = env.Asks(ctx, "Take back what it changed on "+output.Plural(n, "server")+"?")
+		asked, err = env.Asks(ctx, "Take back what it changed on "+listing.Plural(n, "server")+"?")
 	}
 	if err != nil || !asked {
 		return err

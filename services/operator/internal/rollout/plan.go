@@ -14,9 +14,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/change"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
@@ -251,11 +252,11 @@ func sayPlan(env *cli.Env, p *registryv1.PlanRolloutResponse) {
 func planLines(p *registryv1.PlanRolloutResponse) []string {
 	lines := []string{strategyText(p.GetStrategy())}
 	if at := p.GetIntent().GetRollout().GetStartAt(); at != nil {
-		lines = append(lines, "begins "+output.Stamp(at)+"; servers and versions are those of this plan")
+		lines = append(lines, "begins "+listing.Stamp(at)+"; servers and versions are those of this plan")
 	}
 	lines = append(lines, strategyLines(p)...)
 	if p.GetBytes() > 0 {
-		lines = append(lines, "fetches at most "+output.Size(p.GetBytes())+" of images")
+		lines = append(lines, "fetches at most "+listing.Size(p.GetBytes())+" of images")
 	}
 	if text := display.TakesText(p.GetForecast()); text != "" {
 		lines = append(lines, text)
@@ -267,7 +268,7 @@ func planLines(p *registryv1.PlanRolloutResponse) []string {
 	for n := range lines {
 		lines[n] = "  " + lines[n]
 	}
-	first := fmt.Sprintf("plan: %s on %s in %s", p.GetTitle(), output.Plural(int(serversOf(p)), "server"), wavesText(p))
+	first := fmt.Sprintf("plan: %s on %s in %s", p.GetTitle(), listing.Plural(int(serversOf(p)), "server"), wavesText(p))
 	return append([]string{first}, lines...)
 }
 
@@ -278,12 +279,12 @@ func closedLines(p *registryv1.PlanRolloutResponse) (lines []string) {
 	}
 	until := "with no end"
 	if p.GetClosedUntil() != nil {
-		until = "the last of them until " + output.Stamp(p.GetClosedUntil())
+		until = "the last of them until " + listing.Stamp(p.GetClosedUntil())
 	}
-	lines = append(lines, fmt.Sprintf("%s cannot be changed now, %s: %s", output.Plural(int(p.GetClosed()), "server"),
+	lines = append(lines, fmt.Sprintf("%s cannot be changed now, %s: %s", listing.Plural(int(p.GetClosed()), "server"),
 		until, p.GetClosedBecause()))
 	if ahead := int(p.GetPrimed()); ahead > 0 {
-		lines = append(lines, "while it waits, "+output.Plural(ahead, "server")+" may fetch ahead what it brings")
+		lines = append(lines, "while it waits, "+listing.Plural(ahead, "server")+" may fetch ahead what it brings")
 	}
 	return lines
 }
@@ -301,7 +302,7 @@ func serversOf(p *registryv1.PlanRolloutResponse) uint32 {
 func otherLines(p *registryv1.PlanRolloutResponse) (lines []string) {
 	for _, o := range p.GetBeside() {
 		lines = append(lines, fmt.Sprintf("beside it: rollout %s (%s), with %s left, %d of them in this plan too",
-			ident.Handle(o.GetRolloutId()), o.GetTitle(), output.Plural(int(o.GetLeft()), "server"), o.GetServers()))
+			ident.Handle(o.GetRolloutId()), o.GetTitle(), listing.Plural(int(o.GetLeft()), "server"), o.GetServers()))
 	}
 	for _, b := range p.GetBudgets() {
 		lines = append(lines, display.TightBudget(b))
@@ -310,7 +311,7 @@ func otherLines(p *registryv1.PlanRolloutResponse) (lines []string) {
 }
 
 func wavesText(p *registryv1.PlanRolloutResponse) string {
-	text := output.Plural(len(p.GetWaves()), "wave")
+	text := listing.Plural(len(p.GetWaves()), "wave")
 	sep := " of "
 	for _, n := range p.GetWaves() {
 		text += fmt.Sprint(sep, n)

@@ -8,8 +8,9 @@ import (
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -23,9 +24,9 @@ func showReplay(ctx context.Context, env *cli.Env, rollout string) error {
 	if err := output.Show(env.Output, display.RolloutReplay, r, r.GetDecisions()); err != nil {
 		return err
 	}
-	env.Say("%d of %s came out the same", r.GetSame(), output.Plural(int(r.GetRecorded()), "decision"))
+	env.Say("%d of %s came out the same", r.GetSame(), listing.Plural(int(r.GetRecorded()), "decision"))
 	if left := int(r.GetRecorded()) - len(r.GetDecisions()); left > 0 {
-		env.Say("%s the same and not listed", output.Plural(left, "more decision"))
+		env.Say("%s the same and not listed", listing.Plural(left, "more decision"))
 	}
 	if r.GetSame() != r.GetRecorded() {
 		return cli.Ended(cli.ExitDifferent)

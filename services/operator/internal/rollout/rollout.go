@@ -14,8 +14,8 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -34,8 +34,8 @@ func listCommand(env *cli.Env) *cobra.Command {
 		Short: "List rollouts, the newest first.", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			waits := map[string]*registryv1.RolloutWait{}
-			listing := display.RolloutsWaiting(func(r display.Rollout) string { return waits[r.GetId()].GetText() })
-			return cli.List(c.Context(), env, page, listing,
+			table := display.RolloutsWaiting(func(r display.Rollout) string { return waits[r.GetId()].GetText() })
+			return cli.List(c.Context(), env, page, table,
 				func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutsResponse, error) {
 					q.Page = p
 					r, err := cli.Call[*registryv1.ListRolloutsResponse](ctx, env, q)

@@ -13,9 +13,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
@@ -47,7 +47,7 @@ func save(ctx context.Context, env *cli.Env, file string, p *registryv1.PlanRoll
 		env.Say("the file lists no servers, because there are more than %d: if the fleet changes, the start "+
 			"prints counts alone", mostSaved)
 	}
-	env.Say("saved; to do exactly this: garrison rollout start --plan %s", output.Quote(file))
+	env.Say("saved; to do exactly this: garrison rollout start --plan %s", listing.Quote(file))
 	return nil
 }
 
@@ -80,7 +80,7 @@ func sayMoved(ctx context.Context, env *cli.Env, in *intentv1.Intent, saved []di
 	if err != nil || now.GetRefusal() != nil {
 		return // the refusal is printed without it
 	}
-	env.Say("the saved plan changed %s; now:", output.Plural(int(then), "server"))
+	env.Say("the saved plan changed %s; now:", listing.Plural(int(then), "server"))
 	sayPlan(env, now)
 	if len(saved) == 0 {
 		return

@@ -11,7 +11,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/pkg/display"
 )
 
 // mostBars is how many waves have a bar at once: those around the one that is open or next.

@@ -12,12 +12,12 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	noun "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // mostSlow is how many slow tasks of an agent are read.
@@ -71,7 +71,7 @@ func addSlow(r *registryv1.GetRolloutResponse, tasks []*taskv1.Task, names map[s
 			})
 			r.SlowCount++
 		}
-		r.Slow[n].Step = stepText(t, output.Word(t.GetState()))
+		r.Slow[n].Step = stepText(t, listing.Word(t.GetState()))
 		r.Slow[n].Took = durationpb.New(now.Sub(t.GetLive().GetSince().AsTime()))
 		r.Slow[n].Median = t.GetLive().GetUsual()
 	}
@@ -86,7 +86,7 @@ func stepText(t *taskv1.Task, otherwise string) string {
 		return "server offline"
 	}
 	if step := t.GetLive().GetStep(); step != taskv1.Step_STEP_UNSPECIFIED {
-		return "at step " + output.Word(step)
+		return "at step " + listing.Word(step)
 	}
 	return otherwise
 }

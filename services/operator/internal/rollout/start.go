@@ -14,8 +14,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
@@ -154,7 +155,7 @@ func propose(
 	}
 	at, handle := p.GetIntent().GetRollout().GetStartAt(), ident.Handle(id)
 	if at != nil {
-		env.Say("rollout %s begins %s", handle, output.Stamp(at))
+		env.Say("rollout %s begins %s", handle, listing.Stamp(at))
 		env.Say("to follow:  garrison watch %s", handle)
 	} else {
 		env.Say("rollout %s began", handle)

@@ -23,8 +23,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/record"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -150,7 +151,7 @@ func (w *watcher) show(ctx context.Context) {
 	for n, wave := range r.GetWaves() {
 		if wave.GetOpenedAt() != nil {
 			w.once(fmt.Sprintf("wave %d of %d began: %s", n+1, len(r.GetWaves()),
-				output.Plural(int(wave.GetServers()), "server")))
+				listing.Plural(int(wave.GetServers()), "server")))
 		}
 		if wave.GetPassedAt() != nil {
 			w.once(fmt.Sprintf("wave %d of %d passed", n+1, len(r.GetWaves())))

@@ -12,7 +12,7 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/pkg/display"
 )
 
 func TestTheOutputOfABrokenServerIsThatOfATaskOfTheRollout(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
 // theRest is the word for the last wave, which has what no stage takes.
@@ -92,7 +92,7 @@ func readGroup(text string) (*rolloutv1.Group, error) {
 		return nil, fmt.Errorf("%q is not a number of servers, a percentage such as 10%%, conditions such as "+
 			"env=test or 'rack in (a,b)', or rest", text)
 	}
-	on, err := selector.Parse([]string{text})
+	on, err := selection.Parse([]string{text})
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), "--on ") // the name of the flag comes before it
 		return nil, cli.Usage("%s", strings.ReplaceAll(text, "--on", "--waves"))
@@ -131,7 +131,7 @@ func groupLine(p *registryv1.PlanRolloutResponse) string {
 		if n < len(named) {
 			text = rollout.StageText(named[n])
 		}
-		parts = append(parts, fmt.Sprintf("%d: %s (%s)", n+1, text, output.Plural(int(servers), "server")))
+		parts = append(parts, fmt.Sprintf("%d: %s (%s)", n+1, text, listing.Plural(int(servers), "server")))
 	}
 	return "waves " + strings.Join(parts, "; ")
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
@@ -24,11 +25,11 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
-var cleanListing = output.Listing[*reportv1.Removed]{
+var cleanListing = listing.Listing[*reportv1.Removed]{
 	Name: func(r *reportv1.Removed) string { return r.GetPath() },
-	Columns: []output.Column[*reportv1.Removed]{
-		output.Col("PATH", (*reportv1.Removed).GetPath),
-		output.Col("STAYS", (*reportv1.Removed).GetLeftBecause),
+	Columns: []listing.Column[*reportv1.Removed]{
+		listing.Col("PATH", (*reportv1.Removed).GetPath),
+		listing.Col("STAYS", (*reportv1.Removed).GetLeftBecause),
 	},
 }
 
@@ -139,7 +140,7 @@ func deadServer(ctx context.Context, env *cli.Env, name string) (display.Server,
 		return nil, cli.Refuse(fault.Conflict, &apiv1.Refusal{
 			Code: code.NotDead,
 			Message: fmt.Sprintf("server %s (%s) is %s; only a dead server can be cleaned "+
-				"up", found.GetName(), found.GetId(), output.Word(found.GetLife())),
+				"up", found.GetName(), found.GetId(), listing.Word(found.GetLife())),
 			Try: "garrison server decommission " + found.GetName() + "; if its executor is lost, with --lost",
 		})
 	case found.GetTombstone() == nil:
@@ -208,12 +209,12 @@ func conclude(ctx context.Context, env *cli.Env, found display.Server, via strin
 	case r != nil:
 		return cli.Refuse(fault.Unavailable, r)
 	case o.GetDryRun():
-		env.Say("%s of %s would be removed, %d left", output.Plural(int(o.GetRemoved()), "path"), found.GetName(),
+		env.Say("%s of %s would be removed, %d left", listing.Plural(int(o.GetRemoved()), "path"), found.GetName(),
 			o.GetLeft())
 	default:
 		env.Say("the machine of %s is clean: %s removed, %d left. To forget the server: garrison server forget "+
 			"%s", found.GetName(),
-			output.Plural(int(o.GetRemoved()), "path"), o.GetLeft(), found.GetId())
+			listing.Plural(int(o.GetRemoved()), "path"), o.GetLeft(), found.GetId())
 	}
 	return nil
 }

@@ -8,8 +8,9 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/ssh"
 )
@@ -32,16 +33,16 @@ type cleanedList struct {
 	Cleaned []cleaned `json:"cleaned"`
 }
 
-var cleanedListing = output.Listing[cleaned]{
+var cleanedListing = listing.Listing[cleaned]{
 	Name: func(c cleaned) string { return c.Server },
-	Columns: []output.Column[cleaned]{
-		output.Col("SERVER", func(c cleaned) string { return c.Server }),
-		output.Col("HOST", func(c cleaned) string { return c.Host }),
-		output.Col("RESULT", func(c cleaned) string { return c.Result }),
-		output.Col("REMOVED", func(c cleaned) string { return output.Count(uint64(c.Removed)) }).Numeric(),
-		output.Col("LEFT", func(c cleaned) string { return output.Count(uint64(c.Left)) }).Numeric(),
-		output.Col("REASON", func(c cleaned) string { return c.Reason }),
-		output.Wide("ID", func(c cleaned) string { return c.ID }),
+	Columns: []listing.Column[cleaned]{
+		listing.Col("SERVER", func(c cleaned) string { return c.Server }),
+		listing.Col("HOST", func(c cleaned) string { return c.Host }),
+		listing.Col("RESULT", func(c cleaned) string { return c.Result }),
+		listing.Col("REMOVED", func(c cleaned) string { return listing.Count(uint64(c.Removed)) }).Numeric(),
+		listing.Col("LEFT", func(c cleaned) string { return listing.Count(uint64(c.Left)) }).Numeric(),
+		listing.Col("REASON", func(c cleaned) string { return c.Reason }),
+		listing.Wide("ID", func(c cleaned) string { return c.ID }),
 	},
 }
 
@@ -90,7 +91,7 @@ func cleanMany(ctx context.Context, env *cli.Env, f *cleanFlags, names []string)
 	if err := cli.Prints(env, cleanedListing)(nil, nil); err != nil {
 		return err
 	}
-	found, err := selection(ctx, env, f.on, names, &registryv1.ListServersRequest{Leaked: true}, "leaked server")
+	found, err := picked(ctx, env, f.on, names, &registryv1.ListServersRequest{Leaked: true}, "leaked server")
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func cleanMany(ctx context.Context, env *cli.Env, f *cleanFlags, names []string)
 	if !f.work.DryRun {
 		sayServers(env, found)
 		env.Say("everything left below %s on their machines will be removed, agents first", f.host.Root)
-		question := "Clean " + output.Plural(len(found), "machine") + "?"
+		question := "Clean " + listing.Plural(len(found), "machine") + "?"
 		if err := env.Confirm(ctx, f.work.Yes, question); err != nil {
 			return err
 		}

@@ -11,8 +11,9 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
@@ -121,10 +122,10 @@ func sayAgents(ctx context.Context, env *cli.Env, filter *registryv1.ListInstanc
 	}
 	var names []string
 	for _, g := range r.GetCounts().GetGroups() {
-		names = append(names, g.GetValues()[0]+" on "+output.Plural(int(g.GetCount()), "server"))
+		names = append(names, g.GetValues()[0]+" on "+listing.Plural(int(g.GetCount()), "server"))
 	}
 	if n := r.GetCounts().GetOthers(); n > 0 {
-		names = append(names, "others "+output.Plural(int(n), "time"))
+		names = append(names, "others "+listing.Plural(int(n), "time"))
 	}
 	if len(names) > 0 {
 		env.Say("agents that end, too: %s", strings.Join(names, ", "))
@@ -200,16 +201,16 @@ func forgetMany(ctx context.Context, env *cli.Env, f *forgetFlags, names []strin
 	if f.invited {
 		q.Life, what = serverv1.Life_LIFE_INVITED, "server that never joined"
 	}
-	found, err := selection(ctx, env, f.on, names, q, what)
+	found, err := picked(ctx, env, f.on, names, q, what)
 	if err != nil {
 		return err
 	}
 	if f.dryRun {
-		env.Say("%s would be forgotten", output.Plural(len(found), "server"))
+		env.Say("%s would be forgotten", listing.Plural(len(found), "server"))
 		return output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: found}, found)
 	}
 	sayServers(env, found)
-	if err := env.Confirm(ctx, f.yes, "Forget "+output.Plural(len(found), "server")+"?"); err != nil {
+	if err := env.Confirm(ctx, f.yes, "Forget "+listing.Plural(len(found), "server")+"?"); err != nil {
 		return err
 	}
 	say := quietly(env)
@@ -220,6 +221,6 @@ func forgetMany(ctx context.Context, env *cli.Env, f *forgetFlags, names []strin
 		}
 		return err
 	})
-	env.Say("%s forgotten; the history stays in the ledger", output.Plural(len(found)-failed, "server"))
+	env.Say("%s forgotten; the history stays in the ledger", listing.Plural(len(found)-failed, "server"))
 	return concludeMany(ctx, env, len(found), failed, err, "the same command tries them again")
 }

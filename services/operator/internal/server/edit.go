@@ -12,10 +12,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
@@ -66,7 +66,7 @@ func move(ctx context.Context, env *cli.Env, f work.DefaultsFlags, q *registryv1
 			now, waiting := work.Installs(r.GetPlans())
 			return fmt.Sprintf("%s would move to %s%s, with all their agents; by its defaults, agents that would be "+
 				"installed: %d; that would wait: %d; that are there already: %d",
-				output.Plural(int(r.GetServers()), "server"), to, thereText(r.GetAlready()), now, waiting,
+				listing.Plural(int(r.GetServers()), "server"), to, thereText(r.GetAlready()), now, waiting,
 				r.GetPresent())
 		},
 		Do: func(ctx context.Context, sum []byte) error {
@@ -74,7 +74,7 @@ func move(ctx context.Context, env *cli.Env, f work.DefaultsFlags, q *registryv1
 			q.PlanSha256 = sum
 			r, err := cli.Call[*registryv1.MoveServersResponse](ctx, env, q)
 			if err == nil {
-				env.Say("%s moved to %s%s", output.Plural(int(r.GetMoved()), "server"), to, thereText(r.GetAlready()))
+				env.Say("%s moved to %s%s", listing.Plural(int(r.GetMoved()), "server"), to, thereText(r.GetAlready()))
 			}
 			return err
 		},

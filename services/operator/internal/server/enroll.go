@@ -14,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
@@ -21,7 +22,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 func enrollCommand(env *cli.Env) *cobra.Command {
@@ -121,7 +121,7 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 		env.Say("server %s is known: it keeps its id, site, labels, environment and agents", q.GetName())
 	}
 	env.Say("server %s (%s) may join until %s; on the machine, as root: executor join --token-file FILE", q.GetName(),
-		r.GetServerId(), output.Stamp(r.GetExpiresAt()))
+		r.GetServerId(), listing.Stamp(r.GetExpiresAt()))
 	return target.KeepOrShow(env, r, r.GetToken())
 }
 
@@ -183,7 +183,7 @@ func enrollPooled(ctx context.Context, env *cli.Env, m many, file string) error 
 		return err
 	}
 	env.Say("%s may join until %s, under their host names; on each machine, as root: executor join --token-file FILE",
-		output.Plural(int(r.GetToken().GetUses()), "server"), output.Stamp(r.GetToken().GetExpiresAt()))
+		listing.Plural(int(r.GetToken().GetUses()), "server"), listing.Stamp(r.GetToken().GetExpiresAt()))
 	return target.KeepOrShow(env, r, r.GetSecret())
 }
 

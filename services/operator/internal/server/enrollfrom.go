@@ -15,12 +15,12 @@ import (
 	"github.com/google/renameio/v2"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/pkg/text"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 const (
@@ -60,7 +60,7 @@ func enrollFrom(ctx context.Context, env *cli.Env, m many) error {
 		r, err := cli.Call[*registryv1.InviteServersResponse](ctx, env, &registryv1.InviteServersRequest{Servers: part})
 		if err != nil {
 			env.Say("%s invited; of the next %d none. The same command continues there",
-				output.Plural(invited, "server"), len(part))
+				listing.Plural(invited, "server"), len(part))
 			return err
 		}
 		for _, s := range r.GetServers() {
@@ -75,7 +75,7 @@ func enrollFrom(ctx context.Context, env *cli.Env, m many) error {
 			}
 		}
 	}
-	env.Say("%s invited, %d invited before, %d joined already; tokens in %s", output.Plural(invited, "server"), before,
+	env.Say("%s invited, %d invited before, %d joined already; tokens in %s", listing.Plural(invited, "server"), before,
 		joined, m.out)
 	return nil
 }

@@ -16,11 +16,11 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
@@ -91,7 +91,7 @@ func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerReque
 		return err
 	}
 	env.Say("a new machine may join as %s until %s; on it, as root: executor join --token-file FILE", found.GetName(),
-		output.Stamp(r.GetExpiresAt()))
+		listing.Stamp(r.GetExpiresAt()))
 	return target.KeepOrShow(env, r, r.GetToken())
 }
 
@@ -107,12 +107,12 @@ func replaceable(found display.Server, force bool) error {
 
 // sayReplaced shows which machines are shut out, and what the one that joins gets.
 func sayReplaced(env *cli.Env, found display.Server, wanted int) {
-	agents := output.Plural(wanted, "agent")
+	agents := listing.Plural(wanted, "agent")
 	machines := found.GetDuplicate().GetSightings()
 	if len(machines) == 0 {
 		env.Say("server %s (%s), %s: its machine (%s) is shut out and not touched; a new one takes its place and "+
 			"gets %s", found.GetName(), found.GetId(), display.ServerState(found),
-			output.Dash(found.GetSysinfo().GetHostname()), agents)
+			listing.Dash(found.GetSysinfo().GetHostname()), agents)
 		return
 	}
 	env.Say("server %s (%s), %s: these machines are shut out and not touched; the one that joins with the token is "+
@@ -175,7 +175,7 @@ func reinstallLine(ctx context.Context, env *cli.Env, found display.Server) (str
 		return "", err
 	}
 	line := fmt.Sprintf("server %s (%s): %s to remove", found.GetName(), display.ServerState(found),
-		output.Plural(len(instances), "agent"))
+		listing.Plural(len(instances), "agent"))
 	if found.GetEnvironment() == "" {
 		return line + "; it is in no environment, so nothing is installed then", nil
 	}

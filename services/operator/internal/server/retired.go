@@ -11,9 +11,10 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
@@ -37,8 +38,8 @@ func oneOrMany(on *selector.Flags) func(a []string) error {
 	}
 }
 
-// selection returns the servers that names or flags select and that a request lists besides, page by page.
-func selection(
+// picked returns the servers that names or flags select and that a request lists besides, page by page.
+func picked(
 	ctx context.Context, env *cli.Env, on selector.Flags, names []string, q *registryv1.ListServersRequest, what string,
 ) ([]display.Server, error) {
 	if len(names) > 0 {
@@ -61,7 +62,7 @@ func selection(
 			life = "invited"
 		}
 		return nil, cli.Usage("no %s is selected. Try: garrison server list --life %s %s", what, life,
-			selector.Args(q.GetOn()))
+			selection.Args(q.GetOn()))
 	case n > mostSelected:
 		return nil, cli.Usage("more than %d servers are selected; select fewer with --on, and repeat", mostSelected)
 	}
@@ -115,7 +116,7 @@ func concludeMany(ctx context.Context, env *cli.Env, all, failed int, err error,
 	case failed == all:
 		return cli.Ended(cli.CodeOf(err))
 	}
-	env.Say("not done: %s of %d; %s", output.Plural(failed, "server"), all, again)
+	env.Say("not done: %s of %d; %s", listing.Plural(failed, "server"), all, again)
 	return cli.Ended(cli.ExitPartly)
 }
 

@@ -17,8 +17,10 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
@@ -48,17 +50,17 @@ func showCommand(env *cli.Env) *cobra.Command {
 			}
 			info := found.GetSysinfo()
 			more := [][2]string{
-				{"MEMORY", output.Size(info.GetMemoryBytes())},
+				{"MEMORY", listing.Size(info.GetMemoryBytes())},
 				{
 					"PROCESSORS",
 					strings.TrimSpace(fmt.Sprint(info.GetProcessors()) + " " + info.GetProcessorModel()),
 				},
 				{"ADDRESSES", strings.Join(info.GetAddresses(), "\n")},
-				{"BOOTED", output.Stamp(info.GetBootedAt())},
-				{"EPOCH", output.Count(found.GetEpoch())},
+				{"BOOTED", listing.Stamp(info.GetBootedAt())},
+				{"EPOCH", listing.Count(found.GetEpoch())},
 				{"TROUBLE", display.TroubleLines(env.Output.View(), found)},
 				{"WAITS-FOR", display.DutyLines(found)},
-				{"TRACES", display.FoundLines(output.View{At: env.Now(), Wide: true}, found)},
+				{"TRACES", display.FoundLines(listing.View{At: env.Now(), Wide: true}, found)},
 			}
 			if rules := display.RuleLabelLines(found); rules != "" {
 				more = append(more, [2]string{"LABELS-BY-RULE", rules})
@@ -192,7 +194,7 @@ func sayNearest(ctx context.Context, env *cli.Env, on *intentv1.Selector) {
 	for _, s := range r.GetServers() {
 		labels = slices.AppendSeq(labels, maps.Keys(s.GetLabels()))
 	}
-	if near := selector.Nearest(on, labels); near != "" {
+	if near := selection.Nearest(on, labels); near != "" {
 		env.Say("Nearest: --on %s", near)
 	}
 }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
@@ -124,7 +126,7 @@ func (v standingVerb) run(ctx context.Context, env *cli.Env, f *standingFlags, n
 		wide = work.CheckWidth(v.name, len(found), f.atOnce)
 	}
 	if f.dryRun && wide != nil {
-		env.Say("%s would be %s", output.Plural(len(found), "server"), v.past)
+		env.Say("%s would be %s", listing.Plural(len(found), "server"), v.past)
 		err := output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: found}, found)
 		return cli.FirstError(err, wide)
 	}
@@ -135,7 +137,7 @@ func (v standingVerb) run(ctx context.Context, env *cli.Env, f *standingFlags, n
 		for _, s := range found {
 			env.Say("server %s (%s), %s", s.GetName(), s.GetId(), display.ServerState(s))
 		}
-		question := strings.ToUpper(v.name[:1]) + v.name[1:] + " " + output.Plural(len(found), "server") + "?"
+		question := strings.ToUpper(v.name[:1]) + v.name[1:] + " " + listing.Plural(len(found), "server") + "?"
 		if err := env.Confirm(ctx, f.yes, question); err != nil {
 			return err
 		}
@@ -168,7 +170,7 @@ func (v standingVerb) each(ctx context.Context, env *cli.Env, f *standingFlags, 
 	if len(done) == 0 {
 		return cli.Ended(cli.CodeOf(refused))
 	}
-	if count := output.Plural(len(done), "server"); f.dryRun {
+	if count := listing.Plural(len(done), "server"); f.dryRun {
 		env.Say("%s would be %s", count, v.past)
 	} else {
 		env.Say("%s %s; to take it back: %s %s", count, v.past, v.next, namesOf(done))
@@ -225,7 +227,7 @@ func matching(ctx context.Context, env *cli.Env, q *registryv1.ListServersReques
 	}
 	if len(out) == 0 {
 		return nil, cli.Usage("no server under management is selected. Try: garrison server list %s",
-			selector.Args(q.GetOn()))
+			selection.Args(q.GetOn()))
 	}
 	return out, nil
 }

@@ -13,13 +13,13 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // How long an index is taken.
@@ -61,7 +61,7 @@ out: no source brings those.`,
 			if err := root.publish(index); err != nil {
 				return err
 			}
-			env.Say("%s published in %s, until %s", output.Plural(len(p.images), "image"), a[0],
+			env.Say("%s published in %s, until %s", listing.Plural(len(p.images), "image"), a[0],
 				now.Add(valid).UTC().Format(time.RFC3339))
 			return nil
 		},

@@ -18,38 +18,38 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 type source = *sourcev1.Source
 
-var listing = output.Listing[source]{
+var table = listing.Listing[source]{
 	Name: source.GetName,
-	Columns: []output.Column[source]{
-		output.Col("NAME", source.GetName),
-		output.Col("PLACE", source.GetLocation),
-		output.Since("SYNCED", source.GetSyncedAt),
-		output.Col("IMAGES", func(s source) string {
+	Columns: []listing.Column[source]{
+		listing.Col("NAME", source.GetName),
+		listing.Col("PLACE", source.GetLocation),
+		listing.Since("SYNCED", source.GetSyncedAt),
+		listing.Col("IMAGES", func(s source) string {
 			if s.GetLast() == nil {
 				return ""
 			}
 			return fmt.Sprint(s.GetLast().GetImages())
 		}).Numeric(),
-		output.Col("NEXT", func(s source) string {
+		listing.Col("NEXT", func(s source) string {
 			if s.GetLast() == nil {
 				return "garrison source sync " + s.GetName()
 			}
 			return ""
 		}),
-		output.Wide("PUBLISHED", func(s source) string { return output.Stamp(s.GetLast().GetPublishedAt()) }),
-		output.Wide("KEYS", func(s source) string { return strings.Join(s.GetKeys(), ",") }),
-		output.Wide("BY", source.GetAddedBy),
+		listing.Wide("PUBLISHED", func(s source) string { return listing.Stamp(s.GetLast().GetPublishedAt()) }),
+		listing.Wide("KEYS", func(s source) string { return strings.Join(s.GetKeys(), ",") }),
+		listing.Wide("BY", source.GetAddedBy),
 	},
 }
 
@@ -57,7 +57,7 @@ var listing = output.Listing[source]{
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("source", "Manage sources: places that images are imported from.",
 		cli.ListCommand[*catalogv1.ListSourcesResponse](env, "source", "List sources, and when each was last "+
-			"synchronized.", listing, &catalogv1.ListSourcesRequest{}),
+			"synchronized.", table, &catalogv1.ListSourcesRequest{}),
 		addCommand(env), testCommand(env), syncCommand(env), publishCommand(env), removeCommand(env))
 }
 
@@ -68,7 +68,7 @@ func addCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison source add site /srv/images " +
 			"--key ACFM6KUI2ZNWG6CVXKXZWR2ONAFQIEQ6F4VZR7IHUQXAPX2ZTDU4MA7T",
 		Short: "Add a source, or change its place and keys.",
-		Args:  cli.Exactly("NAME", "URL|DIR"), PreRunE: cli.Prints(env, listing),
+		Args:  cli.Exactly("NAME", "URL|DIR"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			if q.Name, q.Location = a[0], a[1]; !strings.Contains(q.Location, "://") {
 				if q.Location, err = filepath.Abs(q.Location); err != nil {
@@ -83,7 +83,7 @@ func addCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, listing, r.GetSource(),
+			return cli.Changed(env, table, r.GetSource(),
 				"source %s %s; to import from it: garrison source sync %[1]s", a[0],
 				cli.Outcome(proto.Equal(before, r.GetSource()), "added"))
 		},

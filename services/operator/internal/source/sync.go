@@ -18,8 +18,9 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -31,16 +32,16 @@ type offer struct {
 
 func (o offer) here() bool { return o.have != nil }
 
-var offers = output.Listing[offer]{
+var offers = listing.Listing[offer]{
 	Name: func(o offer) string { return o.GetImageId() },
-	Columns: []output.Column[offer]{
-		{Title: "ID", Value: func(v output.View, o offer) string { return output.ShortID(v, o.GetImageId()) }},
-		output.Col("AGENT", func(o offer) string { return o.GetAgent() }),
-		output.Col("VERSION", func(o offer) string { return o.GetVersion() }),
-		output.Col("PLATFORM", func(o offer) string { return display.Platform(o.GetPlatform()) }),
-		output.Col("CHANNELS", func(o offer) string { return strings.Join(o.GetChannels(), ",") }),
-		output.Col("SIZE", func(o offer) string { return output.Size(o.GetSizeBytes()) }),
-		output.Col("CATALOG", func(o offer) string { return output.Yes(o.here()) }),
+	Columns: []listing.Column[offer]{
+		{Title: "ID", Value: func(v listing.View, o offer) string { return listing.ShortID(v, o.GetImageId()) }},
+		listing.Col("AGENT", func(o offer) string { return o.GetAgent() }),
+		listing.Col("VERSION", func(o offer) string { return o.GetVersion() }),
+		listing.Col("PLATFORM", func(o offer) string { return display.Platform(o.GetPlatform()) }),
+		listing.Col("CHANNELS", func(o offer) string { return strings.Join(o.GetChannels(), ",") }),
+		listing.Col("SIZE", func(o offer) string { return listing.Size(o.GetSizeBytes()) }),
+		listing.Col("CATALOG", func(o offer) string { return listing.Yes(o.here()) }),
 	},
 }
 
@@ -143,8 +144,8 @@ func testCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			env.Say("source %s: %s, of which the catalog lacks %d; published %s, expires %s", a[0],
-				output.Plural(len(s.offers), "image"), len(s.missing()), output.Stamp(s.index.GetPublishedAt()),
-				output.Stamp(s.index.GetExpiresAt()))
+				listing.Plural(len(s.offers), "image"), len(s.missing()), listing.Stamp(s.index.GetPublishedAt()),
+				listing.Stamp(s.index.GetExpiresAt()))
 			return output.Show(env.Output, offers, nil, s.offers)
 		},
 	}
@@ -180,9 +181,9 @@ func syncCommand(env *cli.Env) *cobra.Command {
 // sync imports what the catalog lacks, and activates what a channel lacks of the source's images.
 func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 	name, missing, idle := s.source.GetName(), s.missing(), s.outside(env, into)
-	active := output.Plural(len(missing)+len(idle), "image")
+	active := listing.Plural(len(missing)+len(idle), "image")
 	if env.DryRun {
-		text := "import " + output.Plural(len(missing), "image") + " from source " + name
+		text := "import " + listing.Plural(len(missing), "image") + " from source " + name
 		if into != "" {
 			text += " and activate " + active + " in channel " + into
 		}
@@ -212,7 +213,7 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 		text = ", " + active + " activated in channel " + into
 	}
 	env.Say("source %s synchronized: %s imported, %d already there%s", name,
-		output.Plural(len(missing)-refused, "image"), len(s.offers)-len(missing), text)
+		listing.Plural(len(missing)-refused, "image"), len(s.offers)-len(missing), text)
 	if refused > 0 {
 		return cli.Ended(cli.ExitPartly)
 	}
@@ -270,8 +271,8 @@ func (s *session) fetch(ctx context.Context, env *cli.Env, l listed, dir string)
 	line := env.Live()
 	defer line.End()
 	return download(ctx, s.place, l, dir, func(done uint64) {
-		line.Set("fetching %s@%s %s %s of %s", l.GetAgent(), l.GetVersion(), output.Bar(done, l.GetSizeBytes()),
-			output.Size(done), output.Size(l.GetSizeBytes()))
+		line.Set("fetching %s@%s %s %s of %s", l.GetAgent(), l.GetVersion(), listing.Bar(done, l.GetSizeBytes()),
+			listing.Size(done), listing.Size(l.GetSizeBytes()))
 	})
 }
 

@@ -25,13 +25,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/regular"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Host is a machine on which an executor program runs over ssh.
@@ -123,7 +122,7 @@ func (m *Host) command(
 	dryRun bool,
 ) (command string, in io.ReadCloser, err error) {
 	words := func(program string) string {
-		line := program + " uninstall --root " + output.Quote(m.Root) + " --tombstone - -o json --within " + max(within,
+		line := program + " uninstall --root " + listing.Quote(m.Root) + " --tombstone - -o json --within " + max(within,
 			time.Second).Round(time.Second).
 			String()
 		if dryRun {
@@ -135,7 +134,7 @@ func (m *Host) command(
 		return line
 	}
 	if m.Upload == "" {
-		return words(output.Quote(m.Program)), io.NopCloser(bytes.NewReader(tombstone)), nil
+		return words(listing.Quote(m.Program)), io.NopCloser(bytes.NewReader(tombstone)), nil
 	}
 	file, err := regular.Open(m.Upload)
 	if err != nil {
@@ -152,7 +151,7 @@ func (m *Host) command(
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(tombstone), file), file}
-	return "sh -c " + output.Quote(fmt.Sprintf(uploading, info.Size(), words(`"$d/executor"`))), in, nil
+	return "sh -c " + listing.Quote(fmt.Sprintf(uploading, info.Size(), words(`"$d/executor"`))), in, nil
 }
 
 // uploading is a shell script that stores its input after the first line as a program and runs it with that line as

@@ -15,7 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/window"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/pkg/display"
 )
 
 // Fleet is the whole answer. Its JSON is promised: keys are only added.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
@@ -136,7 +137,7 @@ func (f Fleet) printVersions(b *strings.Builder, wide bool) {
 			left += v.Count
 			continue
 		}
-		fmt.Fprintf(b, "%-*s  %-*s  %d\n", agent, v.Agent, version, output.Cell(v.Version), v.Count)
+		fmt.Fprintf(b, "%-*s  %-*s  %d\n", agent, v.Agent, version, listing.Cell(v.Version), v.Count)
 	}
 	if left > 0 {
 		fmt.Fprintf(b, "… and %d instances of others: garrison instance list --count-by agent,version\n", left)

@@ -16,13 +16,13 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 func createCommand(env *cli.Env) *cobra.Command {
@@ -114,7 +114,7 @@ func create(ctx context.Context, env *cli.Env, q *registryv1.CreateTokenRequest,
 		return err
 	}
 	env.Say("%s may join until %s; on each machine, as root: executor join --token-file FILE",
-		output.Plural(int(r.GetToken().GetUses()), "server"), output.Stamp(r.GetToken().GetExpiresAt()))
+		listing.Plural(int(r.GetToken().GetUses()), "server"), listing.Stamp(r.GetToken().GetExpiresAt()))
 	return target.KeepOrShow(env, r, r.GetSecret())
 }
 

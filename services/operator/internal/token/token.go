@@ -9,41 +9,42 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 type token = *tokenv1.Token
 
-var listing = output.Listing[token]{
+var table = listing.Listing[token]{
 	Name: token.GetName,
-	Columns: []output.Column[token]{
-		output.Col("NAME", token.GetName),
-		output.Col("STATE", func(t token) string { return output.Word(t.GetState()) }),
-		output.Col("USED", func(t token) string { return fmt.Sprintf("%d/%d", t.GetUsed(), t.GetUses()) }),
-		output.Col("EXPIRES", func(t token) string { return output.Stamp(t.GetExpiresAt()) }),
-		output.Col("ENV", token.GetEnvironment),
-		output.Col("LABELS", func(t token) string { return output.Pairs(t.GetLabels()) }),
-		output.Col("FROM", func(t token) string { return strings.Join(t.GetFromAddresses(), ",") }),
-		output.Wide("CELL", token.GetCell),
-		output.Wide("NAMES", func(t token) string { return output.Word(t.GetNameFrom()) }),
-		output.Wide("CREATED", func(t token) string { return output.Stamp(t.GetCreatedAt()) }),
-		output.Wide("BY", token.GetCreatedBy),
-		output.Wide("LAST-USED", func(t token) string { return output.Stamp(t.GetLastUsedAt()) }),
-		output.Wide("REVOKED", func(t token) string { return output.Stamp(t.GetRevokedAt()) }),
-		output.Wide("REVOKED-BY", token.GetRevokedBy),
-		output.Wide("REASON", token.GetReason),
+	Columns: []listing.Column[token]{
+		listing.Col("NAME", token.GetName),
+		listing.Col("STATE", func(t token) string { return listing.Word(t.GetState()) }),
+		listing.Col("USED", func(t token) string { return fmt.Sprintf("%d/%d", t.GetUsed(), t.GetUses()) }),
+		listing.Col("EXPIRES", func(t token) string { return listing.Stamp(t.GetExpiresAt()) }),
+		listing.Col("ENV", token.GetEnvironment),
+		listing.Col("LABELS", func(t token) string { return listing.Pairs(t.GetLabels()) }),
+		listing.Col("FROM", func(t token) string { return strings.Join(t.GetFromAddresses(), ",") }),
+		listing.Wide("CELL", token.GetCell),
+		listing.Wide("NAMES", func(t token) string { return listing.Word(t.GetNameFrom()) }),
+		listing.Wide("CREATED", func(t token) string { return listing.Stamp(t.GetCreatedAt()) }),
+		listing.Wide("BY", token.GetCreatedBy),
+		listing.Wide("LAST-USED", func(t token) string { return listing.Stamp(t.GetLastUsedAt()) }),
+		listing.Wide("REVOKED", func(t token) string { return listing.Stamp(t.GetRevokedAt()) }),
+		listing.Wide("REVOKED-BY", token.GetRevokedBy),
+		listing.Wide("REASON", token.GetReason),
 	},
 }
 
 // Commands returns the command token with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	listCommand := cli.ListCommand[*registryv1.ListTokensResponse](
-		env, "token", "List tokens for many servers.", listing, &registryv1.ListTokensRequest{},
+		env, "token", "List tokens for many servers.", table, &registryv1.ListTokensRequest{},
 	)
 	return cli.Group("token", "Manage enrolment tokens for many servers each.",
 		createCommand(env), listCommand, revokeCommand(env))
@@ -57,7 +58,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		Use:        "revoke NAME",
 		Example:    "  garrison token revoke rack-a -m \"the image leaked\" --quarantine",
 		Short:      "Make a token void at once; servers that joined with it stay.",
-		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
+		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			if quarantine && !yes && !env.DryRun && !cli.IsTerminal(env.In) { // before the token is revoked
 				return cli.Usage("stdin is not a terminal, cannot ask before servers are shut out. Try: --yes")
@@ -71,7 +72,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := cli.Changed(env, listing, r.GetToken(), "token %s %s", a[0],
+			if err := cli.Changed(env, table, r.GetToken(), "token %s %s", a[0],
 				cli.Outcome(revoked(before.GetTokens(), a[0]), "revoked")); err != nil {
 				return err
 			}
@@ -79,11 +80,11 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			env.Say("%s joined with it: garrison server list --token %s", output.Plural(len(all), "server"), a[0])
+			env.Say("%s joined with it: garrison server list --token %s", listing.Plural(len(all), "server"), a[0])
 			if !quarantine || len(all) == 0 {
 				return nil
 			}
-			question := fmt.Sprintf("Quarantine %s?", output.Plural(len(all), "server"))
+			question := fmt.Sprintf("Quarantine %s?", listing.Plural(len(all), "server"))
 			if err := env.Confirm(c.Context(), yes, question); err != nil {
 				return err
 			}
@@ -113,7 +114,7 @@ func quarantineAll(ctx context.Context, env *cli.Env, all []*serverv1.Server, re
 			failed++
 		}
 	}
-	env.Say("%s quarantined", output.Plural(len(all)-failed, "server"))
+	env.Say("%s quarantined", listing.Plural(len(all)-failed, "server"))
 	if failed > 0 {
 		return cli.Ended(cli.ExitPartly)
 	}

@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Placed is an agent on a server.
@@ -141,7 +141,7 @@ func (c *convert) undeclared() {
 			c.add(declare.Agents, agent, &agentv1.Agent{Kind: c.kind(agent)}, c.first(c.servers))
 		case !c.known(agent):
 			c.skip(declare.Agents.Word, agent, fmt.Sprintf("on %s, and no service of the dump declares it; "+
-				"--undeclared imports it", output.Plural(n, "server")))
+				"--undeclared imports it", listing.Plural(n, "server")))
 		}
 	}
 }

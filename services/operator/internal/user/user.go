@@ -16,29 +16,29 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 type user = *userv1.User
 
-var listing = output.Listing[user]{
+var table = listing.Listing[user]{
 	Name: user.GetName,
-	Columns: []output.Column[user]{
-		output.Col("NAME", user.GetName),
-		output.Col("ROLE", func(u user) string { return output.Word(u.GetRole()) }),
-		output.Col("STATE", func(u user) string { return output.Word(u.GetState()) }),
-		output.Col("CREATED", func(u user) string { return output.Stamp(u.GetCreatedAt()) }),
-		output.Col("EXPIRES", expires),
-		output.Col("KEY", func(u user) string { return shortKey(newest(u)) }),
-		output.Wide("BY", user.GetCreatedBy),
-		output.Wide("RENEWED", func(u user) string { return output.Stamp(u.GetRenewedAt()) }),
-		output.Wide("REVOKED", func(u user) string { return output.Stamp(u.GetRevokedAt()) }),
-		output.Wide("REASON", user.GetReason),
+	Columns: []listing.Column[user]{
+		listing.Col("NAME", user.GetName),
+		listing.Col("ROLE", func(u user) string { return listing.Word(u.GetRole()) }),
+		listing.Col("STATE", func(u user) string { return listing.Word(u.GetState()) }),
+		listing.Col("CREATED", func(u user) string { return listing.Stamp(u.GetCreatedAt()) }),
+		listing.Col("EXPIRES", expires),
+		listing.Col("KEY", func(u user) string { return shortKey(newest(u)) }),
+		listing.Wide("BY", user.GetCreatedBy),
+		listing.Wide("RENEWED", func(u user) string { return listing.Stamp(u.GetRenewedAt()) }),
+		listing.Wide("REVOKED", func(u user) string { return listing.Stamp(u.GetRevokedAt()) }),
+		listing.Wide("REASON", user.GetReason),
 	},
 }
 
@@ -55,7 +55,7 @@ func expires(u user) string {
 	if k != nil && k.GetExpiresAt() == nil {
 		return "never"
 	}
-	return output.Stamp(k.GetExpiresAt())
+	return listing.Stamp(k.GetExpiresAt())
 }
 
 // shortKey returns enough of a public key to tell it from others.
@@ -69,7 +69,7 @@ func shortKey(k *userv1.Key) string {
 // Commands returns the command user with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	listCommand := cli.ListCommand[*accessv1.ListUsersResponse](
-		env, "user", "List users.", listing, &accessv1.ListUsersRequest{},
+		env, "user", "List users.", table, &accessv1.ListUsersRequest{},
 	)
 	return cli.Group("user", "Manage users: people and programs that may connect.",
 		createCommand(env), listCommand, revokeCommand(env))
@@ -82,7 +82,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		Use:        "revoke NAME",
 		Example:    "  garrison user revoke ann -m \"left the team\"",
 		Short:      "Shut a user out at once, with every key of that name.",
-		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
+		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name = a[0]
 			yes, _ := c.Flags().GetBool("yes")
@@ -103,7 +103,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 			same := slices.ContainsFunc(all.GetUsers(), func(u user) bool {
 				return u.GetName() == a[0] && u.GetState() == userv1.State_STATE_REVOKED
 			})
-			return cli.Changed(env, listing, r.GetUser(), "user %s %s", a[0], cli.Outcome(same, "revoked"))
+			return cli.Changed(env, table, r.GetUser(), "user %s %s", a[0], cli.Outcome(same, "revoked"))
 		},
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
@@ -158,7 +158,7 @@ The private key is made here and is only in that file. Hand it over, and have it
 command of the user renews the credentials in its file when a third of their life is left.`,
 		Example: "  garrison user create ann --role operator --file ann.json\n" +
 			"  garrison user create ci --role operator --valid 30d",
-		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, listing),
+		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name, q.ValidFor = a[0], durationpb.New(valid)
 			if file == "" {
@@ -178,7 +178,7 @@ command of the user renews the credentials in its file when a third of their lif
 // create makes the key here, so that the private half is in the file alone.
 func create(ctx context.Context, env *cli.Env, q *accessv1.CreateUserRequest, file string) error {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-		return cli.Usage("%s exists; pass another --file", output.Quote(file))
+		return cli.Usage("%s exists; pass another --file", listing.Quote(file))
 	}
 	if err := cli.CheckTarget(file); err != nil {
 		return err
@@ -197,12 +197,12 @@ func create(ctx context.Context, env *cli.Env, q *accessv1.CreateUserRequest, fi
 		return err
 	}
 	who := trust.Context{
-		URL: own.URL, Actor: q.GetName(), Role: output.Word(q.GetRole()), JWT: r.GetJwt(), Seed: string(seed),
+		URL: own.URL, Actor: q.GetName(), Role: listing.Word(q.GetRole()), JWT: r.GetJwt(), Seed: string(seed),
 		CA: own.CA, AllowPlain: own.AllowPlain,
 	}
 	if err := who.Write(file); err != nil {
 		return fmt.Errorf("user %s was created, but its context cannot be written; revoke it and try again: %w",
 			q.GetName(), err)
 	}
-	return cli.Changed(env, listing, r.GetUser(), "user %s created; its context is in %s", q.GetName(), file)
+	return cli.Changed(env, table, r.GetUser(), "user %s created; its context is in %s", q.GetName(), file)
 }

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // versionChecks are the checks of --check. Each returns a sentence per difference.
@@ -75,7 +75,7 @@ func executorsAhead(rows []row) []string {
 		newer := func(service string) bool { return version.Newer(r.Version, service) }
 		if r.Kind == kindExecutor && slices.ContainsFunc(of, newer) {
 			out = append(out, fmt.Sprintf("%s with executor %s, newer than the services (%s): upgrade these first",
-				output.Plural(r.Count, "server"), r.Version, strings.Join(of, " and ")))
+				listing.Plural(r.Count, "server"), r.Version, strings.Join(of, " and ")))
 		}
 	}
 	return out
@@ -99,7 +99,7 @@ func unlikeWanted(rows []row) []string {
 	for _, r := range rows {
 		if r.Wanted != "" && r.Wanted != r.Version {
 			out = append(out, fmt.Sprintf("%s %s: %s, wanted %s, since %s",
-				r.Kind, r.Name, output.Plural(r.Count, "server")+" with "+output.Dash(r.Version), r.Wanted, r.Since))
+				r.Kind, r.Name, listing.Plural(r.Count, "server")+" with "+listing.Dash(r.Version), r.Wanted, r.Since))
 		}
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -49,28 +50,28 @@ type rows struct {
 	Differences []string `json:"differences,omitempty"`
 }
 
-var listing = output.Listing[row]{
+var table = listing.Listing[row]{
 	Name: func(r row) string { return r.Name },
-	Columns: []output.Column[row]{
-		output.Col("KIND", func(r row) string { return r.Kind }),
-		output.Col("NAME", func(r row) string { return r.Name }),
-		output.Col("VERSION", func(r row) string { return r.Version }),
-		output.Col("WANTED", func(r row) string { return r.Wanted }),
-		output.Col("COUNT", func(r row) string { return fmt.Sprint(r.Count) }).Numeric(),
+	Columns: []listing.Column[row]{
+		listing.Col("KIND", func(r row) string { return r.Kind }),
+		listing.Col("NAME", func(r row) string { return r.Name }),
+		listing.Col("VERSION", func(r row) string { return r.Version }),
+		listing.Col("WANTED", func(r row) string { return r.Wanted }),
+		listing.Col("COUNT", func(r row) string { return fmt.Sprint(r.Count) }).Numeric(),
 		{Title: "SINCE", Value: versionSince},
-		output.Col("POSITION", func(r row) string { return output.Count(r.Position) }).Numeric(),
-		output.Col("MISFITS", func(r row) string { return output.Count(r.Misfits) }).Numeric(),
-		output.Col("REASON", func(r row) string { return r.Trouble }),
-		output.Wide("STARTED", func(r row) string { return r.Started }),
-		output.Wide("PROCESS", func(r row) string { return r.Process }),
+		listing.Col("POSITION", func(r row) string { return listing.Count(r.Position) }).Numeric(),
+		listing.Col("MISFITS", func(r row) string { return listing.Count(r.Misfits) }).Numeric(),
+		listing.Col("REASON", func(r row) string { return r.Trouble }),
+		listing.Wide("STARTED", func(r row) string { return r.Started }),
+		listing.Wide("PROCESS", func(r row) string { return r.Process }),
 	},
 }
 
-func versionSince(v output.View, r row) string {
+func versionSince(v listing.View, r row) string {
 	if r.since.IsZero() || v.Wide {
 		return r.Since
 	}
-	return output.Span(v.At.Sub(r.since))
+	return listing.Span(v.At.Sub(r.since))
 }
 
 // Command returns the command versions.
@@ -126,7 +127,7 @@ func show(ctx context.Context, env *cli.Env, client, server, agents, check bool)
 func finish(env *cli.Env, whole rows, trouble error, check bool) error {
 	whole.Differences = versionDifferences(whole.Versions)
 	whole.Different = len(whole.Differences) > 0
-	if err := output.Show(env.Output, listing, whole, whole.Versions); err != nil {
+	if err := output.Show(env.Output, table, whole, whole.Versions); err != nil {
 		return cli.FirstError(trouble, err)
 	}
 	if trouble != nil || !check || !whole.Different {

@@ -11,8 +11,9 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -103,7 +104,7 @@ func (v *watcher) sayUnshown() {
 func failureWords() string {
 	var out []string
 	for s := taskv1.State_STATE_SUCCEEDED + 1; s <= taskv1.State_STATE_SUPERSEDED; s++ {
-		out = append(out, output.Word(s))
+		out = append(out, listing.Word(s))
 	}
 	return strings.Join(out, ",")
 }

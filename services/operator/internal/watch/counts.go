@@ -6,9 +6,9 @@ import (
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // counts is the number of changes by outcome.
@@ -33,12 +33,12 @@ func Tally(tasks []display.Task) counts {
 
 // String implements fmt.Stringer.
 func (n counts) String() string {
-	text := fmt.Sprintf("done: %s succeeded", output.Plural(n.succeeded, "task"))
+	text := fmt.Sprintf("done: %s succeeded", listing.Plural(n.succeeded, "task"))
 	switch {
 	case n.failed == 0:
 		return text
 	case n.succeeded == 0:
-		text = fmt.Sprintf("failed: 0 of %s succeeded", output.Plural(n.failed, "task"))
+		text = fmt.Sprintf("failed: 0 of %s succeeded", listing.Plural(n.failed, "task"))
 	default:
 		text += fmt.Sprintf(", %d failed", n.failed)
 	}

@@ -7,7 +7,7 @@ import (
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/pkg/display"
 )
 
 func TestTasksThatEndedDecideTheExitCode(t *testing.T) {

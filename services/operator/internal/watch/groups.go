@@ -8,8 +8,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
 // serversNamed is the number of servers that a group of equal failures names.
@@ -27,7 +27,7 @@ func groupsOf(tasks []display.Task, name func(display.Task) string) []*group {
 	var out []*group
 	byReason := map[string]*group{}
 	for _, t := range tasks {
-		reason := output.Cell(display.TaskReason(t))
+		reason := listing.Cell(display.TaskReason(t))
 		if !failed(t) || reason == "-" {
 			continue
 		}
@@ -62,7 +62,7 @@ func (v *watcher) sayGroups(tasks []display.Task) {
 }
 
 func (v *watcher) name(t display.Task) string {
-	return output.View{Names: v.names}.Server(t.GetServerId())
+	return listing.View{Names: v.names}.Server(t.GetServerId())
 }
 
 func (v *watcher) endText(t display.Task) string {
@@ -73,12 +73,12 @@ func (v *watcher) endText(t display.Task) string {
 	if versions := versionsText(t); versions != "" {
 		text += " " + versions
 	}
-	text += ": " + output.Word(t.GetState())
+	text += ": " + listing.Word(t.GetState())
 	if d := t.GetSince().AsTime().Sub(t.GetQueuedAt().AsTime()); t.GetQueuedAt() != nil && d > 0 {
 		text += " after " + d.Round(10*time.Millisecond).String()
 	}
 	if reason := display.TaskReason(t); reason != "" {
-		text += ": " + output.Cell(reason)
+		text += ": " + listing.Cell(reason)
 	}
 	if s := t.GetState(); s == taskv1.State_STATE_FAILED || s == taskv1.State_STATE_UNDONE {
 		text += " (garrison task show " + ident.Short(t.GetId()) + ")"

@@ -6,7 +6,7 @@ import (
 
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/pkg/display"
 )
 
 func TestEqualFailuresAreGrouped(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
 const (
@@ -64,7 +64,7 @@ func (v *watcher) show(away error) {
 		v.env.Say("%s", strings.Join(v.parts(), "  "))
 	default:
 		c := v.sum()
-		v.line.Set("%s %s", output.Bar(uint64(display.Changes(c)-display.ToCome(c)), uint64(display.Changes(c))),
+		v.line.Set("%s %s", listing.Bar(uint64(display.Changes(c)-display.ToCome(c)), uint64(display.Changes(c))),
 			strings.Join(v.parts(), "  "))
 	}
 }
@@ -107,7 +107,7 @@ func (v *watcher) estimate(done, all int) string {
 	if left == 0 {
 		return ""
 	}
-	return "about " + output.Span(left) + " left"
+	return "about " + listing.Span(left) + " left"
 }
 
 // deferred names a server on which a change waits, and why, and counts the others among the named tasks.
@@ -150,7 +150,7 @@ func (v *watcher) offline() string {
 	var names []string
 	for _, p := range v.progress {
 		for _, t := range p.GetOfflineTasks() {
-			names = append(names, v.name(t)+" (for "+output.Age(v.env.Output.View(), t.GetServerOfflineSince())+")")
+			names = append(names, v.name(t)+" (for "+listing.Age(v.env.Output.View(), t.GetServerOfflineSince())+")")
 		}
 	}
 	return named("offline: ", names, v.away())

@@ -11,8 +11,9 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -74,7 +75,7 @@ func (v *watcher) look(ctx context.Context, id string, before display.Task) (dis
 		v.line.Say("%s", v.endText(t))
 		return t, nil
 	}
-	text := v.name(t) + ": " + display.VerbText(t) + " " + t.GetAgent() + ": " + output.Word(t.GetState())
+	text := v.name(t) + ": " + display.VerbText(t) + " " + t.GetAgent() + ": " + listing.Word(t.GetState())
 	if step := display.LiveText(v.env.Output.View(), t); step != "" {
 		text += ", " + step
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 

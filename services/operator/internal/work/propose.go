@@ -9,9 +9,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 )
 
@@ -58,7 +58,7 @@ func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 		return shown.outcome()
 	}
 	if p.Question != "" {
-		question := fmt.Sprintf("%s on %s?", p.Question, output.Plural(shown.changed(), "server"))
+		question := fmt.Sprintf("%s on %s?", p.Question, listing.Plural(shown.changed(), "server"))
 		if err := env.Confirm(ctx, w.Yes, question); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func do(ctx context.Context, env *cli.Env, w Flags, verb string, p *Planned) err
 		}
 		env.Say("%s", decidedText(o))
 		if o.Intent.GetDecommission() != nil {
-			o.Without = output.Plural(int(o.Record.GetChanged()), "server") + " retired; there was no agent to remove"
+			o.Without = listing.Plural(int(o.Record.GetChanged()), "server") + " retired; there was no agent to remove"
 		}
 		orders = append(orders, o)
 	}

@@ -9,8 +9,9 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -53,9 +54,9 @@ func (p *Planned) preview(env *cli.Env) error {
 }
 
 // SayRows prints the first servers of a plan to standard error, and the number of the others.
-func SayRows[T any](env *cli.Env, l output.Listing[T], rows []T, more int) error {
+func SayRows[T any](env *cli.Env, l listing.Listing[T], rows []T, more int) error {
 	if len(rows) > 0 {
-		columns, _ := output.Chosen(nil, env.Output.Format == output.FormatWide, l.Columns)
+		columns, _ := listing.Chosen(nil, env.Output.Format == output.FormatWide, l.Columns)
 		if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, rows); err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (s Summary) Say(env *cli.Env) {
 			if why := one.GetRefusal(); why != nil && strings.HasSuffix(why.GetMessage(), r.GetFirst().GetMessage()) {
 				continue
 			}
-			env.Say("  %s%d %s: %s", s.whose(one), r.GetCount(), output.Word(r.GetEffect()),
+			env.Say("  %s%d %s: %s", s.whose(one), r.GetCount(), listing.Word(r.GetEffect()),
 				display.Reason(r.GetFirst()))
 		}
 		if text := offlineText(one); text != "" {
@@ -151,7 +152,7 @@ func planText(p *intentv1.Plan) string {
 		return "refused: " + p.GetAgent() + ": " + fault.Line(r)
 	}
 	return fmt.Sprintf("plan: %s would change %s%s", askText(p.GetIntent(), p.GetAgent()),
-		output.Plural(int(p.GetChanged()), "server"), countsText(p.GetAlready(), p.GetPassedOver(), p.GetLeftOut()))
+		listing.Plural(int(p.GetChanged()), "server"), countsText(p.GetAlready(), p.GetPassedOver(), p.GetLeftOut()))
 }
 
 // sayStale prints what changed since a plan was shown: the counts and the first servers.
@@ -161,7 +162,7 @@ func sayStale(ctx context.Context, env *cli.Env, before *Planned) {
 		return // the refusal is printed without them
 	}
 	env.Say("the plan changed %s, and now would change %s",
-		output.Plural(before.changed(), "server"), output.Plural(now.changed(), "server"))
+		listing.Plural(before.changed(), "server"), listing.Plural(now.changed(), "server"))
 	cli.SayMoved(env, does(before.targets), does(now.targets))
 }
 
@@ -178,7 +179,7 @@ func targetText(t display.PlanTarget) string {
 	if t.GetEffect() != intentv1.Effect_EFFECT_CHANGE {
 		return strings.TrimSpace(display.MoveText(t) + " " + t.GetReason().GetCode())
 	}
-	return strings.TrimSpace(display.MoveText(t) + " " + t.GetTo().GetVersion() + " " + output.Pairs(t.GetOwn()))
+	return strings.TrimSpace(display.MoveText(t) + " " + t.GetTo().GetVersion() + " " + listing.Pairs(t.GetOwn()))
 }
 
 // askText returns the verb and the agent of an intent.

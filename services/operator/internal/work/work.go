@@ -21,8 +21,9 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 )
@@ -82,7 +83,7 @@ func decide(ctx context.Context, env *cli.Env, o *watch.Order) (err error) {
 func decidedText(o watch.Order) string {
 	r := o.Record
 	verb := "accepted: " + askText(o.Intent, o.Agent) + " changes "
-	return verb + output.Plural(int(r.GetChanged()), "server") +
+	return verb + listing.Plural(int(r.GetChanged()), "server") +
 		countsText(r.GetAlready(), r.GetPassedOver(), r.GetLeftOut()) + "; intent " + ident.Handle(o.Id)
 }
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // found is an unmanaged agent: one on a server without an instance for it.
@@ -31,8 +31,8 @@ func foundCode(f found) string {
 func FoundCount(s Server) int { return len(s.GetFound()) + int(s.GetFoundMore()) }
 
 // foundIs returns the version and the location of an unmanaged agent.
-func foundIs(v output.View, f found) string {
-	where := output.Word(f.GetTrace()) + " " + f.GetPath()
+func foundIs(v listing.View, f found) string {
+	where := listing.Word(f.GetTrace()) + " " + f.GetPath()
 	if digest := fmt.Sprintf("%x", f.GetDigest()); f.GetTrace() == serverv1.Trace_TRACE_PROCESS && !v.Wide &&
 		digest != "" {
 		where = "process of image " + ident.Short(digest)
@@ -54,7 +54,7 @@ func foundWhose(f found) string {
 // foundNext returns what an operator can do about an unmanaged agent; Garrison itself does nothing. Names come from a
 // server and are quoted, since the line may be pasted into a shell.
 func foundNext(s Server, f found) string {
-	on, path := "on "+s.GetName(), output.Quote(f.GetPath())
+	on, path := "on "+s.GetName(), listing.Quote(f.GetPath())
 	install := ""
 	if ident.CheckName("agent", f.GetAgent()) == nil {
 		install = "garrison install " + f.GetAgent() + " --on " + s.GetName()
@@ -73,7 +73,7 @@ func foundNext(s Server, f found) string {
 }
 
 // FoundLines returns the unmanaged agents of a server, each followed by a line with the next step.
-func FoundLines(v output.View, s Server) string {
+func FoundLines(v listing.View, s Server) string {
 	var lines []string
 	for _, f := range ExplainFound(v, s, "") {
 		if f.State == "" {
@@ -81,7 +81,7 @@ func FoundLines(v output.View, s Server) string {
 			continue
 		}
 		line := f.Name + " " + f.Is + " since " + f.age(v) + " (" + f.State + "), " + f.Reason
-		lines = append(lines, output.OneLine(strings.TrimSuffix(line, ", ")), "  "+output.OneLine(f.Next))
+		lines = append(lines, listing.OneLine(strings.TrimSuffix(line, ", ")), "  "+listing.OneLine(f.Next))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -89,31 +89,31 @@ func FoundLines(v output.View, s Server) string {
 type candidate = *serverv1.Candidate
 
 // Candidates lists what a scan found.
-var Candidates = output.Listing[candidate]{
+var Candidates = listing.Listing[candidate]{
 	Name: candidate.GetId,
-	Columns: []output.Column[candidate]{
-		output.Col("ID", candidate.GetId),
-		output.Col("NAME", candidate.GetName),
-		output.Col("VERSION", candidate.GetVersion),
-		output.Col("PID", func(c candidate) string { return output.Count(c.GetPid()) }).Numeric(),
-		output.Col("USER", candidate.GetUser),
-		output.Col("SOCKETS", func(c candidate) string { return strings.Join(c.GetSockets(), ", ") }),
-		output.Col("STATE", candidate.GetState),
-		output.Wide("DETECTOR", candidate.GetDetector),
-		output.Wide("UNIT", candidate.GetUnit),
-		output.Wide("PACKAGE", candidate.GetPackage),
-		output.Wide("PROGRAM", candidate.GetExe),
-		output.Wide("ARGS", func(c candidate) string { return strings.Join(c.GetArgs(), " ") }),
-		output.Wide("PATH", candidate.GetPath),
-		output.Wide("FILES", func(c candidate) string {
+	Columns: []listing.Column[candidate]{
+		listing.Col("ID", candidate.GetId),
+		listing.Col("NAME", candidate.GetName),
+		listing.Col("VERSION", candidate.GetVersion),
+		listing.Col("PID", func(c candidate) string { return listing.Count(c.GetPid()) }).Numeric(),
+		listing.Col("USER", candidate.GetUser),
+		listing.Col("SOCKETS", func(c candidate) string { return strings.Join(c.GetSockets(), ", ") }),
+		listing.Col("STATE", candidate.GetState),
+		listing.Wide("DETECTOR", candidate.GetDetector),
+		listing.Wide("UNIT", candidate.GetUnit),
+		listing.Wide("PACKAGE", candidate.GetPackage),
+		listing.Wide("PROGRAM", candidate.GetExe),
+		listing.Wide("ARGS", func(c candidate) string { return strings.Join(c.GetArgs(), " ") }),
+		listing.Wide("PATH", candidate.GetPath),
+		listing.Wide("FILES", func(c candidate) string {
 			files := strings.Join(c.GetFiles(), ", ")
 			if c.GetFilesMore() > 0 {
-				files += " and " + output.Count(c.GetFilesMore()) + " more"
+				files += " and " + listing.Count(c.GetFilesMore()) + " more"
 			}
 			return files
 		}),
-		{Title: "STARTED", Wide: true, Value: func(v output.View, c candidate) string {
-			return output.Age(v, c.GetStartedAt())
+		{Title: "STARTED", Wide: true, Value: func(v listing.View, c candidate) string {
+			return listing.Age(v, c.GetStartedAt())
 		}},
 	},
 }
@@ -127,7 +127,7 @@ func AdoptionLine(a *serverv1.Adoption) string {
 	if a.GetSame() {
 		program = "the image's program"
 	}
-	process := fmt.Sprintf("process %d since %s", a.GetPid(), output.Stamp(a.GetStartedAt()))
+	process := fmt.Sprintf("process %d since %s", a.GetPid(), listing.Stamp(a.GetStartedAt()))
 	if a.GetService() != "" {
 		process += " of " + a.GetService()
 	}
@@ -140,22 +140,22 @@ func AdoptionLine(a *serverv1.Adoption) string {
 type unknownServer = *registryv1.UnknownServer
 
 // UnknownServers lists senders of beats that are not under management.
-var UnknownServers = output.Listing[unknownServer]{
+var UnknownServers = listing.Listing[unknownServer]{
 	Name: func(u unknownServer) string { return u.GetServerId() },
-	Columns: []output.Column[unknownServer]{
-		{Title: "ID", Value: func(v output.View, u unknownServer) string { return u.GetServerId() }},
-		output.Col("NAME", unknownServer.GetName),
-		output.Col("HOST", unknownServer.GetHostname),
-		output.Col("STATE", unknownServer.GetCode),
-		output.Since("SINCE", unknownServer.GetSince),
-		output.Col("NEXT", unknownNext),
-		output.Col("REASON", unknownServer.GetReason),
-		{Title: "HEARD", Wide: true, Value: func(v output.View, u unknownServer) string {
-			return output.Age(v,
+	Columns: []listing.Column[unknownServer]{
+		{Title: "ID", Value: func(v listing.View, u unknownServer) string { return u.GetServerId() }},
+		listing.Col("NAME", unknownServer.GetName),
+		listing.Col("HOST", unknownServer.GetHostname),
+		listing.Col("STATE", unknownServer.GetCode),
+		listing.Since("SINCE", unknownServer.GetSince),
+		listing.Col("NEXT", unknownNext),
+		listing.Col("REASON", unknownServer.GetReason),
+		{Title: "HEARD", Wide: true, Value: func(v listing.View, u unknownServer) string {
+			return listing.Age(v,
 				u.GetHeardAt())
 		}},
-		output.Wide("CELL", unknownServer.GetCell),
-		output.Wide("EXECUTOR", unknownServer.GetExecutorVersion),
+		listing.Wide("CELL", unknownServer.GetCell),
+		listing.Wide("EXECUTOR", unknownServer.GetExecutorVersion),
 	},
 }
 

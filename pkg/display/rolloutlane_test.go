@@ -5,7 +5,7 @@ import (
 
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/pkg/display"
 )
 
 func TestARolloutOfTheEmergencyLaneIsMarked(t *testing.T) {

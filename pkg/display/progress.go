@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // ProgressText sums up the progress of an intent.
@@ -71,7 +72,7 @@ func Changes(c *dispatcherv1.IntentCounts) int { return ToCome(c) + Failed(c) + 
 
 // LiveStep returns the name of a running step, with a percentage when its size is known.
 func LiveStep(l *taskv1.Live) string {
-	text := output.Word(l.GetStep())
+	text := listing.Word(l.GetStep())
 	if l.GetTotalBytes() > 0 {
 		text += fmt.Sprintf(" %d%%", 100*l.GetDoneBytes()/l.GetTotalBytes())
 	}
@@ -80,7 +81,7 @@ func LiveStep(l *taskv1.Live) string {
 
 // LiveText returns the running step of a task and its duration; for a slow step also the usual duration. A task is
 // assigned until its server reports that it started.
-func LiveText(v output.View, t Task) string {
+func LiveText(v listing.View, t Task) string {
 	l := t.GetLive()
 	if l == nil {
 		return ""
@@ -93,7 +94,7 @@ func LiveText(v output.View, t Task) string {
 	default:
 		text, since = "started", t.GetSince()
 	}
-	text += " for " + output.Span(v.At.Sub(since.AsTime()))
+	text += " for " + listing.Span(v.At.Sub(since.AsTime()))
 	if l.GetSlow() {
 		text += ", slow (usually " + usualText(l.GetUsual().AsDuration()) + ")"
 	}
@@ -105,36 +106,36 @@ func usualText(d time.Duration) string {
 	if d < time.Second {
 		return d.Round(time.Millisecond).String()
 	}
-	return output.Span(d)
+	return listing.Span(d)
 }
 
 // PlanTarget is one server of a plan.
 type PlanTarget = *intentv1.Target
 
 // Plan lists the servers of a plan, as the registry computed it.
-var Plan = output.Listing[PlanTarget]{
+var Plan = listing.Listing[PlanTarget]{
 	Tells: true,
 	Name:  func(t PlanTarget) string { return t.GetServerName() + "/" + t.GetAgent() },
-	Columns: []output.Column[PlanTarget]{
-		output.Col("SERVER", PlanTarget.GetServerName),
-		output.Col("AGENT", PlanTarget.GetAgent),
-		output.Col("FROM", func(t PlanTarget) string { return t.GetFrom().GetVersion() }),
-		output.Col("TO", func(t PlanTarget) string { return t.GetTo().GetVersion() }),
-		{Title: "DIGEST", Wide: true, Value: func(v output.View, t PlanTarget) string {
-			return output.DigestText(v,
+	Columns: []listing.Column[PlanTarget]{
+		listing.Col("SERVER", PlanTarget.GetServerName),
+		listing.Col("AGENT", PlanTarget.GetAgent),
+		listing.Col("FROM", func(t PlanTarget) string { return t.GetFrom().GetVersion() }),
+		listing.Col("TO", func(t PlanTarget) string { return t.GetTo().GetVersion() }),
+		{Title: "DIGEST", Wide: true, Value: func(v listing.View, t PlanTarget) string {
+			return listing.DigestText(v,
 				t.GetTo().GetDigest())
 		}},
-		output.Col("WHAT", MoveText),
-		output.Col("OWN", func(t PlanTarget) string { return output.Pairs(t.GetOwn()) }).IfSet(),
-		output.Col("REASON", func(t PlanTarget) string { return Reason(t.GetReason()) }),
-		output.Wide("IMAGE", func(t PlanTarget) string { return t.GetTo().GetId() }),
+		listing.Col("WHAT", MoveText),
+		listing.Col("OWN", func(t PlanTarget) string { return listing.Pairs(t.GetOwn()) }).IfSet(),
+		listing.Col("REASON", func(t PlanTarget) string { return Reason(t.GetReason()) }),
+		listing.Wide("IMAGE", func(t PlanTarget) string { return t.GetTo().GetId() }),
 	},
 }
 
 // MoveText returns the kind of a server's change, or why it does not change.
 func MoveText(t PlanTarget) string {
 	if t.GetEffect() == intentv1.Effect_EFFECT_CHANGE {
-		return output.Word(t.GetMove())
+		return listing.Word(t.GetMove())
 	}
-	return output.Word(t.GetEffect())
+	return listing.Word(t.GetEffect())
 }

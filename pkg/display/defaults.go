@@ -8,51 +8,51 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Default is a default of an environment with what became of it.
 type Default = *registryv1.DefaultRow
 
 // settings are the columns of what a default says.
-var settings = []output.Column[Default]{
-	output.Col("ENVIRONMENT", Default.GetEnvironment),
-	output.Col("DEFAULT", func(d Default) string { return ChoiceText(d.GetAgent(), d.GetDefault().GetImage()) }),
-	output.Col("FOR", func(d Default) string { return ReachText(d.GetDefault().GetReach()) }),
-	output.Col("BY", func(d Default) string { return d.GetDefault().GetActor() }),
-	output.Since("SINCE", func(d Default) *timestamppb.Timestamp { return d.GetDefault().GetSetAt() }),
-	output.Col("METADATA", func(d Default) string { return output.Pairs(d.GetDefault().GetMetadata()) }),
+var settings = []listing.Column[Default]{
+	listing.Col("ENVIRONMENT", Default.GetEnvironment),
+	listing.Col("DEFAULT", func(d Default) string { return ChoiceText(d.GetAgent(), d.GetDefault().GetImage()) }),
+	listing.Col("FOR", func(d Default) string { return ReachText(d.GetDefault().GetReach()) }),
+	listing.Col("BY", func(d Default) string { return d.GetDefault().GetActor() }),
+	listing.Since("SINCE", func(d Default) *timestamppb.Timestamp { return d.GetDefault().GetSetAt() }),
+	listing.Col("METADATA", func(d Default) string { return listing.Pairs(d.GetDefault().GetMetadata()) }),
 }
 
 // DefaultSettings lists what defaults say.
-var DefaultSettings = output.Listing[Default]{Name: defaultName, Columns: settings}
+var DefaultSettings = listing.Listing[Default]{Name: defaultName, Columns: settings}
 
 // Defaults lists defaults and on how many servers they are in which state.
-var Defaults = output.Listing[Default]{
+var Defaults = listing.Listing[Default]{
 	Name: defaultName,
-	Columns: append(append([]output.Column[Default]{}, settings...),
+	Columns: append(append([]listing.Column[Default]{}, settings...),
 		defaultCount("PRESENT", registryv1.DefaultState_DEFAULT_STATE_PRESENT),
 		defaultCount("DUE", registryv1.DefaultState_DEFAULT_STATE_DUE),
 		defaultCount("WAITING", registryv1.DefaultState_DEFAULT_STATE_WAITING),
 		defaultCount("REMOVED", registryv1.DefaultState_DEFAULT_STATE_REMOVED),
 		defaultCount("BEYOND", registryv1.DefaultState_DEFAULT_STATE_BEYOND),
-		output.Col("REASON", func(d Default) string {
+		listing.Col("REASON", func(d Default) string {
 			if len(d.GetReasons()) == 0 {
 				return ""
 			}
 			return Reason(d.GetReasons()[0].GetFirst())
 		}),
-		output.Wide("REVISION", func(d Default) string { return output.Count(d.GetDefault().GetRevision()) }).Numeric(),
+		listing.Wide("REVISION", func(d Default) string { return listing.Count(d.GetDefault().GetRevision()) }).Numeric(),
 	),
 }
 
 func defaultName(d Default) string { return d.GetEnvironment() + "/" + d.GetAgent() }
 
-func defaultCount(title string, state registryv1.DefaultState) output.Column[Default] {
-	return output.Col(title, func(d Default) string { return fmt.Sprint(d.GetServers()[uint32(state)]) }).Numeric()
+func defaultCount(title string, state registryv1.DefaultState) listing.Column[Default] {
+	return listing.Col(title, func(d Default) string { return fmt.Sprint(d.GetServers()[uint32(state)]) }).Numeric()
 }
 
 // ReachText returns which servers a default installs on.
@@ -70,16 +70,16 @@ func ReachText(r environmentv1.Reach) string {
 func DefaultLines(d Default) []string {
 	set := d.GetDefault()
 	first := fmt.Sprintf("%s for %s, set by %s at %s", ChoiceText(d.GetAgent(), set.GetImage()),
-		ReachText(set.GetReach()), set.GetActor(), output.Stamp(set.GetSetAt()))
+		ReachText(set.GetReach()), set.GetActor(), listing.Stamp(set.GetSetAt()))
 	if m := set.GetMetadata(); len(m) > 0 {
-		first += ", with " + output.Pairs(m)
+		first += ", with " + listing.Pairs(m)
 	}
 	var counts []string
 	for state := registryv1.DefaultState_DEFAULT_STATE_PRESENT; ; state++ {
 		if _, ok := registryv1.DefaultState_name[int32(state)]; !ok {
 			break
 		}
-		counts = append(counts, fmt.Sprintf("%d %s", d.GetServers()[uint32(state)], output.Word(state)))
+		counts = append(counts, fmt.Sprintf("%d %s", d.GetServers()[uint32(state)], listing.Word(state)))
 	}
 	return append([]string{first, "servers: " + strings.Join(counts, ", ")}, ReasonLines(d.GetReasons())...)
 }
@@ -94,7 +94,7 @@ func ExplainDefault(s Server, d Default) (row Explanation, missing bool) {
 		}
 		set := d.GetDefault()
 		row = Explanation{
-			What: "default", Name: d.GetAgent(), State: output.Word(state), Since: output.Stamp(set.GetSetAt()),
+			What: "default", Name: d.GetAgent(), State: listing.Word(state), Since: listing.Stamp(set.GetSetAt()),
 			Next: defaultNext(s, d, state), Reason: defaultReason(d, state),
 			Is: ChoiceText(d.GetAgent(), set.GetImage()) + " by " + set.GetActor() + " in " + d.GetEnvironment(),
 		}

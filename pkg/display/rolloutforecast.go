@@ -9,22 +9,21 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/keep"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // RolloutReplay lists the decisions of a rollout with what they came out as when they were made again.
-var RolloutReplay = output.Listing[*registryv1.ReplayedDecision]{
+var RolloutReplay = listing.Listing[*registryv1.ReplayedDecision]{
 	Name: func(d *registryv1.ReplayedDecision) string { return fmt.Sprint(d.GetSequence()) },
-	Columns: []output.Column[*registryv1.ReplayedDecision]{
-		output.Col("SEQUENCE", func(d *registryv1.ReplayedDecision) string {
+	Columns: []listing.Column[*registryv1.ReplayedDecision]{
+		listing.Col("SEQUENCE", func(d *registryv1.ReplayedDecision) string {
 			return fmt.Sprint(d.GetSequence())
 		}).Numeric(),
-		output.Col("AT", func(d *registryv1.ReplayedDecision) string { return output.Stamp(d.GetBasis().GetAt()) }),
-		output.Col("RECORDED", (*registryv1.ReplayedDecision).GetRecorded),
-		output.Col("AGAIN", func(d *registryv1.ReplayedDecision) string {
+		listing.Col("AT", func(d *registryv1.ReplayedDecision) string { return listing.Stamp(d.GetBasis().GetAt()) }),
+		listing.Col("RECORDED", (*registryv1.ReplayedDecision).GetRecorded),
+		listing.Col("AGAIN", func(d *registryv1.ReplayedDecision) string {
 			if d.GetSame() {
 				return "the same"
 			}
@@ -34,16 +33,16 @@ var RolloutReplay = output.Listing[*registryv1.ReplayedDecision]{
 }
 
 // RolloutForecast is the columns of a forecast.
-var RolloutForecast = output.Listing[*registryv1.ForecastRolloutResponse]{
+var RolloutForecast = listing.Listing[*registryv1.ForecastRolloutResponse]{
 	Name: func(f *registryv1.ForecastRolloutResponse) string { return fmt.Sprint(f.GetSucceeded()) },
-	Columns: []output.Column[*registryv1.ForecastRolloutResponse]{
-		output.Col("RUNS", func(f *registryv1.ForecastRolloutResponse) string {
+	Columns: []listing.Column[*registryv1.ForecastRolloutResponse]{
+		listing.Col("RUNS", func(f *registryv1.ForecastRolloutResponse) string {
 			return fmt.Sprint(f.GetRuns())
 		}).Numeric(),
-		output.Col("SUCCEEDED", func(f *registryv1.ForecastRolloutResponse) string {
+		listing.Col("SUCCEEDED", func(f *registryv1.ForecastRolloutResponse) string {
 			return fmt.Sprint(f.GetSucceeded())
 		}).Numeric(),
-		output.Col("HALTED", func(f *registryv1.ForecastRolloutResponse) string {
+		listing.Col("HALTED", func(f *registryv1.ForecastRolloutResponse) string {
 			return fmt.Sprint(f.GetHalted())
 		}).Numeric(),
 	},
@@ -56,24 +55,24 @@ func ForecastPairs(f *registryv1.ForecastRolloutResponse) (pairs [][2]string) {
 	}
 	if f.GetSucceeded() > 0 {
 		add("TAKES", "%s (50 %%), %s (90 %%)%s",
-			output.Span(f.GetTook_50().AsDuration()), output.Span(f.GetTook_90().AsDuration()), atOnce(f))
+			listing.Span(f.GetTook_50().AsDuration()), listing.Span(f.GetTook_90().AsDuration()), atOnce(f))
 	}
 	if n := f.GetRuns() - min(f.GetRuns(), f.GetSucceeded()+f.GetHalted()); n > 0 {
-		add("DOES NOT END", "in %s: look at the budgets and gates", output.Plural(int(n), "run"))
+		add("DOES NOT END", "in %s: look at the budgets and gates", listing.Plural(int(n), "run"))
 	}
 	if f.GetHalted() > 0 {
 		add("HALTS AFTER", "%s (50 %%), %s (90 %%)",
-			output.Span(f.GetHalted_50().AsDuration()), output.Span(f.GetHalted_90().AsDuration()))
+			listing.Span(f.GetHalted_50().AsDuration()), listing.Span(f.GetHalted_90().AsDuration()))
 		add("HALTS IN", "%s", tally(f.GetHaltedIn(), func(n uint32) string { return fmt.Sprint("wave ", n) }))
 		add("HALTS BECAUSE", "%s", tally(f.GetHaltedBecause(), func(code string) string { return code }))
 	}
-	add("CHANGES", "%s (50 %%), %d (90 %%)", output.Plural(int(f.GetTouched_50()), "server"), f.GetTouched_90())
-	add("BREAKS", "%s (50 %%), %d (90 %%)", output.Plural(int(f.GetBroken_50()), "server"), f.GetBroken_90())
+	add("CHANGES", "%s (50 %%), %d (90 %%)", listing.Plural(int(f.GetTouched_50()), "server"), f.GetTouched_90())
+	add("BREAKS", "%s (50 %%), %d (90 %%)", listing.Plural(int(f.GetBroken_50()), "server"), f.GetBroken_90())
 	if f.GetTasks() == 0 {
 		add("RESTS ON", "no task of the last 7 days; 20 s for each were assumed")
 	} else {
 		add("RESTS ON", "%s; %.1f %% of them failed",
-			output.Plural(int(f.GetTasks()), "task"), float64(f.GetFailedPermille())/10)
+			listing.Plural(int(f.GetTasks()), "task"), float64(f.GetFailedPermille())/10)
 	}
 	return pairs
 }
@@ -82,7 +81,7 @@ func ForecastPairs(f *registryv1.ForecastRolloutResponse) (pairs [][2]string) {
 func tally[K uint32 | string](counts map[K]uint32, name func(K) string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%s (%s)", name(k), output.Plural(int(counts[k]), "run")))
+		parts = append(parts, fmt.Sprintf("%s (%s)", name(k), listing.Plural(int(counts[k]), "run")))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -90,7 +89,7 @@ func tally[K uint32 | string](counts map[K]uint32, name func(K) string) string {
 // TakesText returns how long a planned rollout takes, or that it does not end, in one line; empty when that is not
 // known.
 func TakesText(f *registryv1.ForecastRolloutResponse) string {
-	runs := output.Plural(int(f.GetRuns()), "run")
+	runs := listing.Plural(int(f.GetRuns()), "run")
 	switch {
 	case f.GetRuns() == 0:
 		return ""
@@ -100,12 +99,12 @@ func TakesText(f *registryv1.ForecastRolloutResponse) string {
 		return fmt.Sprintf("succeeds in none of %s, and halts in %d of them: garrison rollout plan --runs 100 has why",
 			runs, f.GetHalted())
 	}
-	rests := fmt.Sprintf("from %s of the last 7 days", output.Plural(int(f.GetTasks()), "task"))
+	rests := fmt.Sprintf("from %s of the last 7 days", listing.Plural(int(f.GetTasks()), "task"))
 	if f.GetTasks() == 0 {
 		rests = "no task was recorded in the last 7 days, so 20 s for each server were assumed"
 	}
 	return fmt.Sprintf("takes %s (50 %%), %s (90 %%) once it has begun%s; %s",
-		output.Span(f.GetTook_50().AsDuration()), output.Span(f.GetTook_90().AsDuration()), atOnce(f), rests)
+		listing.Span(f.GetTook_50().AsDuration()), listing.Span(f.GetTook_90().AsDuration()), atOnce(f), rests)
 }
 
 // atOnce returns how many servers a forecast changes at once; empty from a registry that does not count them.
@@ -113,9 +112,9 @@ func atOnce(f *registryv1.ForecastRolloutResponse) string {
 	if f.GetSlots() == 0 {
 		return ""
 	}
-	text := ", at most " + output.Plural(int(f.GetSlots()), "server") + " at once"
+	text := ", at most " + listing.Plural(int(f.GetSlots()), "server") + " at once"
 	if n := f.GetBusy() + f.GetBeside(); n > 0 {
-		text += " beside " + output.Plural(int(n), "change") + " of others"
+		text += " beside " + listing.Plural(int(n), "change") + " of others"
 	}
 	return text
 }
@@ -148,17 +147,17 @@ func LeftText(r *registryv1.GetRolloutResponse, at time.Time) string {
 	case r.GetLeft_50() == nil:
 		return ""
 	case left90 < time.Second && r.GetSlowCount() > 0:
-		return "unknown: " + output.Plural(int(r.GetSlowCount()), "change") + " longer under way than usual"
+		return "unknown: " + listing.Plural(int(r.GetSlowCount()), "change") + " longer under way than usual"
 	case left90 < time.Second:
 		return "soon"
 	case left50 < time.Second:
-		return fmt.Sprintf("at most %s (90 %%)", output.Span(left90))
+		return fmt.Sprintf("at most %s (90 %%)", listing.Span(left90))
 	}
-	return fmt.Sprintf("%s (50 %%) to %s (90 %%)", output.Span(left50), output.Span(left90))
+	return fmt.Sprintf("%s (50 %%) to %s (90 %%)", listing.Span(left50), listing.Span(left90))
 }
 
 // SlowText returns a server that takes long.
 func SlowText(s *registryv1.SlowServer) string {
 	return fmt.Sprintf("%s: %s %s for %s; the median is %s", s.GetServerName(), s.GetAgent(), s.GetStep(),
-		output.Span(s.GetTook().AsDuration()), output.Span(s.GetMedian().AsDuration()))
+		listing.Span(s.GetTook().AsDuration()), listing.Span(s.GetMedian().AsDuration()))
 }

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/block"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
@@ -14,8 +15,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 func TestNothingIsGoodOnAServerThatIsOffline(t *testing.T) {
@@ -25,11 +24,11 @@ func TestNothingIsGoodOnAServerThatIsOffline(t *testing.T) {
 			State: instancev1.State_STATE_CONVERGED, Health: instancev1.Health_HEALTH_GOOD,
 		},
 	}
-	if have := instanceHealth(r) + ", " + instanceState(output.View{At: noon}, r); have != "unknown, offline 3h" {
+	if have := instanceHealth(r) + ", " + instanceState(listing.View{At: noon}, r); have != "unknown, offline 3h" {
 		t.Errorf("have %s", have)
 	}
 	r.Instance.State, r.Instance.Health = instancev1.State_STATE_FAILED, instancev1.Health_HEALTH_BAD
-	if have := instanceHealth(r) + ", " + instanceState(output.View{At: noon}, r); have != "bad, failed" {
+	if have := instanceHealth(r) + ", " + instanceState(listing.View{At: noon}, r); have != "bad, failed" {
 		t.Errorf("what failed there: have %s", have)
 	}
 }
@@ -74,7 +73,7 @@ func TestTheNextOfAnInstanceNamesWhatStopsItBeforeWhatWouldMoveIt(t *testing.T) 
 			r.Hold = &holdv1.Hold{Reason: "a"}
 		}),
 	} {
-		if got := instanceNext(output.View{At: noon}, r); got != want {
+		if got := instanceNext(listing.View{At: noon}, r); got != want {
 			t.Errorf("have %q, want %q", got, want)
 		}
 	}

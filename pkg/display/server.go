@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // cleanedText returns who last tried to clean a server's machine, how, and the outcome.
@@ -20,9 +20,9 @@ func cleanedText(s Server) string {
 	if c == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s, %s by %s", output.Stamp(c.GetAt()), c.GetActor(), c.GetVia())
+	text := fmt.Sprintf("%s, %s by %s", listing.Stamp(c.GetAt()), c.GetActor(), c.GetVia())
 	if strings.HasPrefix(c.GetVia(), "by ") {
-		text = fmt.Sprintf("%s, %s %s", output.Stamp(c.GetAt()), c.GetActor(), c.GetVia())
+		text = fmt.Sprintf("%s, %s %s", listing.Stamp(c.GetAt()), c.GetActor(), c.GetVia())
 	}
 	if c.GetCode() != "" {
 		text += ", failed: " + c.GetCode() + ": " + c.GetReason()
@@ -56,39 +56,39 @@ func serverReason(s Server) string {
 type Server = *serverv1.Server
 
 // Servers lists servers.
-var Servers = output.Listing[Server]{
+var Servers = listing.Listing[Server]{
 	Name:  func(s Server) string { return s.GetName() },
 	Order: "name",
-	Columns: []output.Column[Server]{
-		output.Col("NAME", Server.GetName),
+	Columns: []listing.Column[Server]{
+		listing.Col("NAME", Server.GetName),
 		{
-			Title: "STATE", Value: func(_ output.View, s Server) string { return ServerState(s) },
+			Title: "STATE", Value: func(_ listing.View, s Server) string { return ServerState(s) },
 			Data: func(s Server) any { return strings.Split(ServerState(s), ",") },
 		},
-		output.Since("SINCE", serverSince),
+		listing.Since("SINCE", serverSince),
 		{Title: "NEXT", Value: serverNext},
-		output.Col("REASON", serverReason),
-		output.Col("ENV", Server.GetEnvironment),
+		listing.Col("REASON", serverReason),
+		listing.Col("ENV", Server.GetEnvironment),
 		{
-			Title: "LABELS", Value: func(_ output.View, s Server) string { return output.Pairs(s.GetLabels()) },
+			Title: "LABELS", Value: func(_ listing.View, s Server) string { return listing.Pairs(s.GetLabels()) },
 			Data: func(s Server) any { return s.GetLabels() },
 		},
-		output.Col("PLATFORM", func(s Server) string { return Platform(s.GetSysinfo().GetPlatform()) }),
-		output.Wide("ID", Server.GetId),
-		output.Wide("CELL", Server.GetCell),
-		output.Wide("OWNERSHIP", func(s Server) string { return output.Word(s.GetOwnership()) }),
-		output.Wide("FOUND", func(s Server) string { return output.Count(uint64(FoundCount(s))) }).Numeric(),
-		output.Wide("UNINSTALLED", uninstalled),
-		output.Wide("CLEANED", cleanedText),
-		output.Wide("HOST", func(s Server) string { return s.GetSysinfo().GetHostname() }),
-		output.Wide("SYSTEM", func(s Server) string { return s.GetSysinfo().GetDistribution() }),
-		output.Wide("KERNEL", func(s Server) string { return s.GetSysinfo().GetKernel() }),
-		output.Wide("EXECUTOR", func(s Server) string { return s.GetSysinfo().GetExecutorVersion() }),
-		output.Wide("CONFIRMED", serverConfirmed),
-		output.Wide("CLOCK", clock),
+		listing.Col("PLATFORM", func(s Server) string { return Platform(s.GetSysinfo().GetPlatform()) }),
+		listing.Wide("ID", Server.GetId),
+		listing.Wide("CELL", Server.GetCell),
+		listing.Wide("OWNERSHIP", func(s Server) string { return listing.Word(s.GetOwnership()) }),
+		listing.Wide("FOUND", func(s Server) string { return listing.Count(uint64(FoundCount(s))) }).Numeric(),
+		listing.Wide("UNINSTALLED", uninstalled),
+		listing.Wide("CLEANED", cleanedText),
+		listing.Wide("HOST", func(s Server) string { return s.GetSysinfo().GetHostname() }),
+		listing.Wide("SYSTEM", func(s Server) string { return s.GetSysinfo().GetDistribution() }),
+		listing.Wide("KERNEL", func(s Server) string { return s.GetSysinfo().GetKernel() }),
+		listing.Wide("EXECUTOR", func(s Server) string { return s.GetSysinfo().GetExecutorVersion() }),
+		listing.Wide("CONFIRMED", serverConfirmed),
+		listing.Wide("CLOCK", clock),
 		{Title: "CREDENTIALS", Wide: true, Value: credentialsLine},
-		output.Wide("ENROLLED", func(s Server) string { return output.Stamp(s.GetEnrolledAt()) }),
-		output.Wide("REINSTALLED", func(s Server) string { return output.Stamp(s.GetReinstalledAt()) }),
+		listing.Wide("ENROLLED", func(s Server) string { return listing.Stamp(s.GetEnrolledAt()) }),
+		listing.Wide("REINSTALLED", func(s Server) string { return listing.Stamp(s.GetReinstalledAt()) }),
 	},
 }
 
@@ -105,7 +105,7 @@ func serverConfirmed(s Server) string {
 	case at == nil:
 		return "unknown"
 	default:
-		return output.Stamp(at)
+		return listing.Stamp(at)
 	}
 }
 
@@ -118,17 +118,17 @@ func clock(s Server) string {
 }
 
 // credentialsLine returns until when the credentials of a server are valid.
-func credentialsLine(v output.View, s Server) string {
+func credentialsLine(v listing.View, s Server) string {
 	until := s.GetCredentialsExpireAt()
 	switch {
 	case !Managed(s) || shutOut(s):
 		return ""
 	case expired(v, s):
-		return "expired " + output.Stamp(until) + "; garrison server enroll " + s.GetName()
+		return "expired " + listing.Stamp(until) + "; garrison server enroll " + s.GetName()
 	case until == nil:
 		return "do not expire"
 	}
-	return "until " + output.Stamp(until)
+	return "until " + listing.Stamp(until)
 }
 
 // shutOut reports whether a server is quarantined or revoked.
@@ -138,7 +138,7 @@ func shutOut(s Server) bool {
 }
 
 // expired reports whether the credentials of a server have expired.
-func expired(v output.View, s Server) bool {
+func expired(v listing.View, s Server) bool {
 	until := s.GetCredentialsExpireAt()
 	return until != nil && !v.At.Before(until.AsTime())
 }
@@ -160,22 +160,22 @@ func Leaked(s Server) bool {
 // uninstalled returns when the executor reported its own removal or the machine was cleaned, and how many paths stayed.
 func uninstalled(s Server) string {
 	if s.GetLeftPaths() > 0 {
-		return fmt.Sprintf("%s, but %s left", output.Stamp(s.GetUninstalledAt()),
-			output.Plural(int(s.GetLeftPaths()), "path"))
+		return fmt.Sprintf("%s, but %s left", listing.Stamp(s.GetUninstalledAt()),
+			listing.Plural(int(s.GetLeftPaths()), "path"))
 	}
-	return output.Stamp(s.GetUninstalledAt())
+	return listing.Stamp(s.GetUninstalledAt())
 }
 
 // ServerState returns life and presence, and what is exceptional: standing, trouble, unmanaged agents.
 func ServerState(s Server) string {
 	if Leaked(s) {
-		return output.Word(s.GetLife()) + ",leaked"
+		return listing.Word(s.GetLife()) + ",leaked"
 	}
 	if !Managed(s) {
-		return output.Word(s.GetLife())
+		return listing.Word(s.GetLife())
 	}
-	words := []string{output.Word(s.GetLife())}
-	if p := output.Word(s.GetPresence()); p != "" {
+	words := []string{listing.Word(s.GetLife())}
+	if p := listing.Word(s.GetPresence()); p != "" {
 		words = append(words, p)
 	}
 	if s.GetReinstall() != nil {
@@ -191,24 +191,24 @@ func ServerState(s Server) string {
 }
 
 // mayRejoin reports whether a server whose credentials were revoked has a new token: a revocation voids earlier ones.
-func mayRejoin(v output.View, s Server) bool {
+func mayRejoin(v listing.View, s Server) bool {
 	return s.GetStanding() == serverv1.Standing_STANDING_REVOKED && s.GetTokenExpiresAt() != nil &&
 		v.At.Before(s.GetTokenExpiresAt().AsTime())
 }
 
-func serverNext(v output.View, s Server) string {
+func serverNext(v listing.View, s Server) string {
 	switch {
 	case s.GetLife() == serverv1.Life_LIFE_INVITED:
 		if s.GetTokenExpiresAt() != nil && !v.At.Before(s.GetTokenExpiresAt().AsTime()) {
 			return "garrison server forget " + s.GetName() // its token expired; an invitation can then be made again
 		}
-		return "joins " + output.Until(v, s.GetTokenExpiresAt())
+		return "joins " + listing.Until(v, s.GetTokenExpiresAt())
 	case Leaked(s):
 		return "garrison server clean " + s.GetName() + " --ssh USER@HOST"
 	case s.GetLife() == serverv1.Life_LIFE_DEAD:
 		return "garrison server forget " + s.GetId() // its name may be that of another server by now
 	case mayRejoin(v, s):
-		return "joins " + output.Until(v, s.GetTokenExpiresAt())
+		return "joins " + listing.Until(v, s.GetTokenExpiresAt())
 	case troubleOf(s).word != "":
 		return troubleOf(s).next
 	case expired(v, s):

@@ -7,7 +7,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/pkg/display"
 )
 
 func TestTheReasonOfALateSuccessIsShownOnce(t *testing.T) {

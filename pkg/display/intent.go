@@ -15,11 +15,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/secret"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 )
 
 // configureArgs returns the flags of garrison configure that set an intent's values.
@@ -27,14 +26,14 @@ func configureArgs(q *intentv1.Configure) string {
 	var words []string
 	for _, k := range slices.Sorted(maps.Keys(q.GetSet())) {
 		if secret.IsSealed(q.Set[k]) {
-			words = append(words, "--set-secret "+output.Quote(k+"="+secret.Text(q.Set[k])))
+			words = append(words, "--set-secret "+listing.Quote(k+"="+secret.Text(q.Set[k])))
 			continue
 		}
 		flag := "--set "
 		if metadata.IsNested(q.Set[k]) {
 			flag = "--set-json "
 		}
-		words = append(words, flag+output.Quote(k+"="+metadata.Text(q.Set[k])))
+		words = append(words, flag+listing.Quote(k+"="+metadata.Text(q.Set[k])))
 	}
 	for _, k := range q.GetUnset() {
 		words = append(words, "--unset "+k)
@@ -55,38 +54,38 @@ func configureArgs(q *intentv1.Configure) string {
 type Record = *intentv1.Record
 
 // changed is the column of how many servers an intent changes.
-var changed = output.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }).Numeric()
+var changed = listing.Col("CHANGED", func(r Record) string { return fmt.Sprint(r.GetChanged()) }).Numeric()
 
 // Records lists intents.
-var Records = output.Listing[Record]{
+var Records = listing.Listing[Record]{
 	Name: func(r Record) string { return r.GetId() },
-	Columns: []output.Column[Record]{
-		{Title: "ID", Value: func(v output.View, r Record) string { return output.ShortID(v, r.GetId()) }},
-		output.Col("ACTOR", Record.GetActor),
-		{Title: "ASKED", Value: func(v output.View, r Record) string {
+	Columns: []listing.Column[Record]{
+		{Title: "ID", Value: func(v listing.View, r Record) string { return listing.ShortID(v, r.GetId()) }},
+		listing.Col("ACTOR", Record.GetActor),
+		{Title: "ASKED", Value: func(v listing.View, r Record) string {
 			if v.Wide {
 				return IntentText(r.GetIntent())
 			}
 			return BriefText(r.GetIntent())
 		}},
-		output.Col("STATE", func(r Record) string { return output.Word(r.GetState()) }),
-		output.Since("SINCE", Record.GetDecidedAt),
+		listing.Col("STATE", func(r Record) string { return listing.Word(r.GetState()) }),
+		listing.Since("SINCE", Record.GetDecidedAt),
 		{Title: "NEXT", Wide: true, Value: recordNext},
-		output.Col("REASON", recordReason),
+		listing.Col("REASON", recordReason),
 		changed,
-		output.Wide("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }).Numeric(),
-		output.Wide("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }).Numeric(),
-		output.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }).Numeric(),
+		listing.Wide("ALREADY", func(r Record) string { return fmt.Sprint(r.GetAlready()) }).Numeric(),
+		listing.Wide("PASSED", func(r Record) string { return fmt.Sprint(r.GetPassedOver()) }).Numeric(),
+		listing.Col("LEFT OUT", func(r Record) string { return fmt.Sprint(r.GetLeftOut()) }).Numeric(),
 	},
 }
 
 // RecordsWith lists intents with what became of their changes, in place of their number.
-func RecordsWith(outcome func(Record) string) output.Listing[Record] {
-	l := output.Listing[Record]{Name: Records.Name}
+func RecordsWith(outcome func(Record) string) listing.Listing[Record] {
+	l := listing.Listing[Record]{Name: Records.Name}
 	for _, c := range Records.Columns {
 		c.Wide = c.Wide || c.Title == changed.Title
 		if l.Columns = append(l.Columns, c); c.Title == "STATE" {
-			l.Columns = append(l.Columns, output.Col("OUTCOME", outcome))
+			l.Columns = append(l.Columns, listing.Col("OUTCOME", outcome))
 		}
 	}
 	return l
@@ -103,7 +102,7 @@ func OutcomeText(c *dispatcherv1.IntentCounts) string {
 	return fmt.Sprintf("%d of %d ok", c.GetSucceeded(), Changes(c))
 }
 
-func recordNext(_ output.View, r Record) string {
+func recordNext(_ listing.View, r Record) string {
 	if r.GetState() == intentv1.State_STATE_ACCEPTED && r.GetChanged() > 0 && !r.GetIntent().GetDryRun() {
 		return TasksOf(r)
 	}
@@ -171,7 +170,7 @@ func IntentText(i *intentv1.Intent) string {
 		words = append(words, "--strict")
 	}
 	if i.GetNote() != "" {
-		words = append(words, "-m "+output.Quote(i.GetNote()))
+		words = append(words, "-m "+listing.Quote(i.GetNote()))
 	}
 	if i.GetDryRun() {
 		words = append(words, "--dry-run")
@@ -190,7 +189,7 @@ func askWords(i *intentv1.Intent) (words []string) {
 	switch ask := i.GetAsk().(type) {
 	case *intentv1.Intent_Install:
 		words = []string{"install", ChoiceText(ask.Install.GetAgent(),
-			ask.Install.GetImage()), selector.Args(ask.Install.GetOn())}
+			ask.Install.GetImage()), selection.Args(ask.Install.GetOn())}
 	case *intentv1.Intent_Upgrade:
 		words = upgradeWords(ask.Upgrade)
 	case *intentv1.Intent_Configure:
@@ -201,11 +200,11 @@ func askWords(i *intentv1.Intent) (words []string) {
 		if args := configureArgs(ask.Configure); args != "" {
 			words = append(words, args)
 		}
-		words = append(words, selector.Args(ask.Configure.GetOn()))
+		words = append(words, selection.Args(ask.Configure.GetOn()))
 	case *intentv1.Intent_Remove:
-		words = []string{"remove", ask.Remove.GetAgent(), selector.Args(ask.Remove.GetOn())}
+		words = []string{"remove", ask.Remove.GetAgent(), selection.Args(ask.Remove.GetOn())}
 	case *intentv1.Intent_Refresh:
-		words = []string{refreshVerb(ask.Refresh), selector.Args(ask.Refresh.GetOn())}
+		words = []string{refreshVerb(ask.Refresh), selection.Args(ask.Refresh.GetOn())}
 	case *intentv1.Intent_Adopt:
 		words = []string{
 			"instance adopt", ident.Handle(ask.Adopt.GetServer()), ask.Adopt.GetCandidate(), "--as",
@@ -227,7 +226,7 @@ func askWords(i *intentv1.Intent) (words []string) {
 
 // upgradeWords returns the command that asks for an upgrade or a restart.
 func upgradeWords(q *intentv1.Upgrade) []string {
-	words := []string{"up", ChoiceText(q.GetAgent(), q.GetImage()), selector.Args(q.GetOn())}
+	words := []string{"up", ChoiceText(q.GetAgent(), q.GetImage()), selection.Args(q.GetOn())}
 	switch {
 	case Restarts(q):
 		words[0] = "restart"
@@ -241,7 +240,7 @@ func upgradeWords(q *intentv1.Upgrade) []string {
 func decommissionWords(q *intentv1.Decommission) []string {
 	words := []string{"server decommission", ident.Handle(q.GetServer())}
 	if on := q.GetOn(); on != nil {
-		words[1] = selector.Args(on)
+		words[1] = selection.Args(on)
 	}
 	if q.GetLost() {
 		words = append(words, "--lost")
@@ -263,9 +262,9 @@ func rolloutWords(q *intentv1.Rollout) []string {
 		}
 	}
 	if q.GetTitle() != "" {
-		flags = append(flags, "--title "+output.Quote(q.GetTitle()))
+		flags = append(flags, "--title "+listing.Quote(q.GetTitle()))
 	}
-	return append(append(words, flags...), selector.Args(q.GetOn()))
+	return append(append(words, flags...), selection.Args(q.GetOn()))
 }
 
 // stepWords returns the arguments that ask for a step of a rollout, and the flag for all steps of its kind.
@@ -323,7 +322,7 @@ func ChoiceText(agent string, c *intentv1.ImageChoice) string {
 func ReasonLines(reasons []*intentv1.Reason) []string {
 	var out []string
 	for _, r := range reasons {
-		out = append(out, fmt.Sprintf("%d %s: %s: %s", r.GetCount(), output.Word(r.GetEffect()), Reason(r.GetFirst()),
+		out = append(out, fmt.Sprintf("%d %s: %s: %s", r.GetCount(), listing.Word(r.GetEffect()), Reason(r.GetFirst()),
 			strings.Join(r.GetServerIds(), ",")))
 	}
 	return out

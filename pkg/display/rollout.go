@@ -7,54 +7,53 @@ import (
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Rollout is a rollout as the registry returns it.
 type Rollout = *rolloutv1.Rollout
 
 // Rollouts lists rollouts.
-var Rollouts = output.Listing[Rollout]{
+var Rollouts = listing.Listing[Rollout]{
 	Name: Rollout.GetId,
-	Columns: []output.Column[Rollout]{
-		{Title: "ID", Value: func(v output.View, r Rollout) string { return output.ShortID(v, r.GetId()) }},
-		output.Col("BRINGS", RolloutTitle),
-		output.Col("STATE", RolloutState),
-		output.Since("SINCE", Rollout.GetSince),
-		output.Col("WAVE", RolloutWave),
-		output.Col("SERVERS", func(r Rollout) string { return output.Count(uint64(servers(r))) }).Numeric(),
-		output.Wide("SUCCEEDED", func(r Rollout) string {
+	Columns: []listing.Column[Rollout]{
+		{Title: "ID", Value: func(v listing.View, r Rollout) string { return listing.ShortID(v, r.GetId()) }},
+		listing.Col("BRINGS", RolloutTitle),
+		listing.Col("STATE", RolloutState),
+		listing.Since("SINCE", Rollout.GetSince),
+		listing.Col("WAVE", RolloutWave),
+		listing.Col("SERVERS", func(r Rollout) string { return listing.Count(uint64(servers(r))) }).Numeric(),
+		listing.Wide("SUCCEEDED", func(r Rollout) string {
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_SUCCEEDED)
 		}).Numeric(),
-		output.Col("BROKEN", func(r Rollout) string {
+		listing.Col("BROKEN", func(r Rollout) string {
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_BROKEN)
 		}).Numeric(),
-		output.Col("OWED", func(r Rollout) string {
+		listing.Col("OWED", func(r Rollout) string {
 			return inState(r, rolloutv1.TargetState_TARGET_STATE_OWED)
 		}).Numeric(),
-		{Title: waitsFor, Value: func(v output.View, r Rollout) string { return rollout.NeedText(r, v.At) }},
-		output.Col("BY", Rollout.GetActor),
-		output.Wide("REASON", func(r Rollout) string { return Reason(r.GetReason()) }),
+		{Title: waitsFor, Value: func(v listing.View, r Rollout) string { return rollout.NeedText(r, v.At) }},
+		listing.Col("BY", Rollout.GetActor),
+		listing.Wide("REASON", func(r Rollout) string { return Reason(r.GetReason()) }),
 	},
 }
 
 const waitsFor = "WAITS FOR"
 
 // RolloutPage is the columns of the page of one rollout, with everything that it waits for.
-func RolloutPage(r *registryv1.GetRolloutResponse) output.Listing[Rollout] {
+func RolloutPage(r *registryv1.GetRolloutResponse) listing.Listing[Rollout] {
 	return RolloutsWaiting(func(Rollout) string { return r.GetWaitsFor() })
 }
 
 // RolloutsWaiting is the columns of rollouts, with what each waits for; where that is empty, what it needs of a person.
-func RolloutsWaiting(text func(Rollout) string) output.Listing[Rollout] {
-	page := output.Listing[Rollout]{Name: Rollouts.Name, Columns: slices.Clone(Rollouts.Columns)}
+func RolloutsWaiting(text func(Rollout) string) listing.Listing[Rollout] {
+	page := listing.Listing[Rollout]{Name: Rollouts.Name, Columns: slices.Clone(Rollouts.Columns)}
 	for n, c := range page.Columns {
 		if c.Title == waitsFor {
-			page.Columns[n].Value = func(v output.View, r Rollout) string { return cmp.Or(text(r), c.Value(v, r)) }
+			page.Columns[n].Value = func(v listing.View, r Rollout) string { return cmp.Or(text(r), c.Value(v, r)) }
 		}
 	}
 	return page
@@ -62,7 +61,7 @@ func RolloutsWaiting(text func(Rollout) string) output.Listing[Rollout] {
 
 // RolloutState returns the state of a rollout; of one that succeeded, also how many servers it left out.
 func RolloutState(r Rollout) string {
-	return output.Word(r.GetState()) + leftOutText(r.GetState(), LeftOut(r))
+	return listing.Word(r.GetState()) + leftOutText(r.GetState(), LeftOut(r))
 }
 
 // leftOutText returns how many servers a rollout left out that succeeded; empty for none.
@@ -78,7 +77,7 @@ func leftOutText(s rolloutv1.State, n uint32) string {
 func RolloutTitle(r Rollout) string {
 	text := InLane(r.GetTitle(), r.GetStrategy())
 	if rollout.Scheduled(r) {
-		text = "starts " + output.Stamp(r.GetStartAt()) + ": " + text
+		text = "starts " + listing.Stamp(r.GetStartAt()) + ": " + text
 	}
 	return text
 }
@@ -120,7 +119,7 @@ func servers(r Rollout) (n uint32) {
 }
 
 func inState(r Rollout, s rolloutv1.TargetState) string {
-	return output.Count(count(r, s))
+	return listing.Count(count(r, s))
 }
 
 // Broken returns how many servers of a rollout are broken.
@@ -133,15 +132,15 @@ func count(r Rollout, s rolloutv1.TargetState) uint32 { return rollout.InState(r
 
 // WaveText returns a wave as a bar with its counts.
 func WaveText(number uint32, w *rolloutv1.Wave, of int) string {
-	text := fmt.Sprintf("wave %d/%d %s %s", number, of, output.Bar(uint64(ended(w)), uint64(w.GetServers())),
-		output.Plural(int(w.GetServers()), "server"))
+	text := fmt.Sprintf("wave %d/%d %s %s", number, of, listing.Bar(uint64(ended(w)), uint64(w.GetServers())),
+		listing.Plural(int(w.GetServers()), "server"))
 	return text + countsText(func(s rolloutv1.TargetState) uint32 { return w.GetCounts()[uint32(s)] })
 }
 
 // WaveBar returns a wave as a bar with how many of its servers ended, short enough for a narrow terminal.
 func WaveBar(number int, w *rolloutv1.Wave, of int) string {
 	text := fmt.Sprintf("wave %d/%d %s %d of %d", number, of,
-		output.Bar(uint64(ended(w)), uint64(w.GetServers())), ended(w), w.GetServers())
+		listing.Bar(uint64(ended(w)), uint64(w.GetServers())), ended(w), w.GetServers())
 	switch {
 	case w.GetPassedAt() != nil:
 		text += ", passed"
@@ -153,7 +152,7 @@ func WaveBar(number int, w *rolloutv1.Wave, of int) string {
 
 // CountsText returns how many servers a rollout has, and how many are in each state.
 func CountsText(r Rollout) string {
-	return output.Plural(int(servers(r)), "server") +
+	return listing.Plural(int(servers(r)), "server") +
 		countsText(func(s rolloutv1.TargetState) uint32 { return count(r, s) })
 }
 
@@ -176,7 +175,7 @@ func ended(w *rolloutv1.Wave) uint32 {
 func countsText(count func(rolloutv1.TargetState) uint32) (text string) {
 	for s := rolloutv1.TargetState_TARGET_STATE_PENDING; s <= rolloutv1.TargetState_TARGET_STATE_GONE; s++ {
 		if n := count(s); n > 0 {
-			text += fmt.Sprintf(", %d %s", n, output.Word(s))
+			text += fmt.Sprintf(", %d %s", n, listing.Word(s))
 		}
 	}
 	return text
@@ -201,7 +200,7 @@ func FetchedAheadText(r *rolloutv1.Rollout) string {
 	if r.GetPrimed() == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %s", r.GetFetchedAhead(), output.Plural(int(r.GetPrimed()), "server"))
+	text := fmt.Sprintf("%d of %s", r.GetFetchedAhead(), listing.Plural(int(r.GetPrimed()), "server"))
 	if n := r.GetNotFetchedAhead(); n > 0 {
 		text += fmt.Sprintf("; %d did not, and fetch with the change", n)
 	}
@@ -224,11 +223,11 @@ func undoneBy(r, undo Rollout) string {
 	case rolloutv1.State_STATE_UNDONE:
 		return text + ", which was undone"
 	}
-	return text + ", which is " + output.Word(undo.GetState())
+	return text + ", which is " + listing.Word(undo.GetState())
 }
 
 // RolloutPairs returns what a rollout's page shows beside its row; undo is the rollout that undoes it, or nil.
-func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout) (pairs [][2]string) {
+func RolloutPairs(v listing.View, r *registryv1.GetRolloutResponse, undo Rollout) (pairs [][2]string) {
 	ro := r.GetRollout()
 	add := func(title, text string) {
 		if text != "" {
@@ -240,9 +239,9 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout)
 		line := WaveText(uint32(n)+1, w, len(ro.GetWaves()))
 		switch {
 		case w.GetPassedAt() != nil:
-			line += "; passed " + output.Stamp(w.GetPassedAt())
+			line += "; passed " + listing.Stamp(w.GetPassedAt())
 		case w.GetOpenedAt() != nil:
-			line += "; began " + output.Stamp(w.GetOpenedAt())
+			line += "; began " + listing.Stamp(w.GetOpenedAt())
 		}
 		if w.GetApprovedBy() != "" {
 			line += "; approved by " + w.GetApprovedBy()
@@ -254,13 +253,13 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout)
 	}
 	add("WHY", r.GetNote())
 	if ro.GetStartAt() != nil {
-		add("STARTS", output.Stamp(ro.GetStartAt()))
+		add("STARTS", listing.Stamp(ro.GetStartAt()))
 	}
 	add("WAVES", strings.Join(waves, "\n"))
 	add("FETCHED AHEAD", FetchedAheadText(ro))
 	if n := r.GetUnused(); n > 0 {
 		add("NOT USED", fmt.Sprintf("%s may keep at most %s that were fetched ahead, for 30 days at most; to free it: "+
-			"garrison undo --purge --on SELECTOR", output.Plural(int(n), "server"), output.Size(r.GetUnusedBytes())))
+			"garrison undo --purge --on SELECTOR", listing.Plural(int(n), "server"), listing.Size(r.GetUnusedBytes())))
 	}
 	add("THEN", thenState(ro))
 	add("LEFT", LeftText(r, v.At))
@@ -274,7 +273,7 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout)
 	add("SLOW", strings.Join(slow, "\n"))
 	var reasons []string
 	for _, reason := range r.GetReasons() {
-		reasons = append(reasons, output.Word(reason.GetState())+": "+RolloutReason(reason))
+		reasons = append(reasons, listing.Word(reason.GetState())+": "+RolloutReason(reason))
 	}
 	add("SERVERS THAT DIFFER", strings.Join(reasons, "\n"))
 	add("STEERED BY", ro.GetSteeredBy())
@@ -288,27 +287,27 @@ func RolloutPairs(v output.View, r *registryv1.GetRolloutResponse, undo Rollout)
 type RolloutTarget = *registryv1.RolloutTarget
 
 // RolloutTargets lists the servers of a rollout.
-var RolloutTargets = output.Listing[RolloutTarget]{
+var RolloutTargets = listing.Listing[RolloutTarget]{
 	Name: func(t RolloutTarget) string { return t.GetTarget().GetServerId() },
-	Columns: []output.Column[RolloutTarget]{
-		output.Col("SERVER", RolloutTarget.GetServerName),
-		output.Col("WAVE", func(t RolloutTarget) string {
+	Columns: []listing.Column[RolloutTarget]{
+		listing.Col("SERVER", RolloutTarget.GetServerName),
+		listing.Col("WAVE", func(t RolloutTarget) string {
 			if t.GetTarget().GetWave() == 0 {
 				return "owed"
 			}
 			return fmt.Sprint(t.GetTarget().GetWave())
 		}),
-		output.Col("CHANGE", func(t RolloutTarget) string { return ChangesText(t.GetTarget()) }),
-		output.Col("STATE", func(t RolloutTarget) string {
+		listing.Col("CHANGE", func(t RolloutTarget) string { return ChangesText(t.GetTarget()) }),
+		listing.Col("STATE", func(t RolloutTarget) string {
 			switch {
 			case t.GetTarget().GetState() == 0:
 				return "planned"
 			case t.GetStep() != "":
 				return t.GetStep()
 			}
-			return output.Word(t.GetTarget().GetState())
+			return listing.Word(t.GetTarget().GetState())
 		}),
-		output.Col("REASON", func(t RolloutTarget) string {
+		listing.Col("REASON", func(t RolloutTarget) string {
 			switch {
 			case t.GetWaitsFor() != "":
 				return t.GetWaitsFor()
@@ -317,8 +316,8 @@ var RolloutTargets = output.Listing[RolloutTarget]{
 			}
 			return Reason(t.GetTarget().GetReason())
 		}),
-		output.Wide("ID", func(t RolloutTarget) string { return t.GetTarget().GetServerId() }),
-		output.Wide("RESTORED BY", func(t RolloutTarget) string { return t.GetTarget().GetRestoredBy() }),
+		listing.Wide("ID", func(t RolloutTarget) string { return t.GetTarget().GetServerId() }),
+		listing.Wide("RESTORED BY", func(t RolloutTarget) string { return t.GetTarget().GetRestoredBy() }),
 	},
 }
 
@@ -350,13 +349,13 @@ func changeText(c *rolloutv1.Change) string {
 func ValueChange(v *registryv1.ValueChange) string {
 	from, to := "no value", "no value"
 	if v.From != nil {
-		from = output.Quote(v.GetFrom())
+		from = listing.Quote(v.GetFrom())
 	}
 	if v.To != nil {
-		to = output.Quote(v.GetTo())
+		to = listing.Quote(v.GetTo())
 	}
 	return fmt.Sprintf("%s: %s %s → %s on %s", v.GetAgent(), v.GetName(), from, to,
-		output.Plural(int(v.GetServers()), "server"))
+		listing.Plural(int(v.GetServers()), "server"))
 }
 
 // ThenText returns what a rollout ends with.
@@ -367,7 +366,7 @@ func ThenText(then []*rolloutv1.Standing) string {
 			parts = append(parts, "default "+d.GetAgent()+" of environment "+d.GetEnvironment())
 			continue
 		}
-		parts = append(parts, output.Plural(len(s.GetPromotion().GetImageIds()), "image")+" to channel "+
+		parts = append(parts, listing.Plural(len(s.GetPromotion().GetImageIds()), "image")+" to channel "+
 			s.GetPromotion().GetChannel())
 	}
 	return strings.Join(parts, ", ")

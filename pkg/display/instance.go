@@ -8,50 +8,49 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Instance is an instance with the name and presence of its server.
 type Instance = *registryv1.InstanceRow
 
 // Instances lists instances.
-var Instances = output.Listing[Instance]{
+var Instances = listing.Listing[Instance]{
 	Name:  func(r Instance) string { return r.GetServerName() + "/" + agentName(r) },
 	Order: "server",
-	Columns: []output.Column[Instance]{
-		output.Col("SERVER", Instance.GetServerName),
-		output.Col("AGENT", agentName),
-		output.Col("WANTED", func(r Instance) string { return r.GetInstance().GetWanted().GetVersion() }),
-		output.Col("FOUND", func(r Instance) string { return r.GetInstance().GetObserved().GetVersion() }),
-		output.Col("HEALTH", instanceHealth),
+	Columns: []listing.Column[Instance]{
+		listing.Col("SERVER", Instance.GetServerName),
+		listing.Col("AGENT", agentName),
+		listing.Col("WANTED", func(r Instance) string { return r.GetInstance().GetWanted().GetVersion() }),
+		listing.Col("FOUND", func(r Instance) string { return r.GetInstance().GetObserved().GetVersion() }),
+		listing.Col("HEALTH", instanceHealth),
 		{Title: "STATE", Value: instanceState},
-		output.Since("SINCE", func(r Instance) *timestamppb.Timestamp { return r.GetInstance().GetSince() }),
+		listing.Since("SINCE", func(r Instance) *timestamppb.Timestamp { return r.GetInstance().GetSince() }),
 		{Title: "NEXT", Value: instanceNext},
-		output.Col("REASON", func(r Instance) string { return r.GetInstance().GetReason() }),
-		output.Wide("HELD", func(r Instance) string { return output.Yes(r.GetHold() != nil) }),
-		output.Wide("PRESENCE", func(r Instance) string { return output.Word(r.GetPresence()) }),
-		{Title: "CONFIRMED", Wide: true, Value: func(_ output.View, r Instance) string {
+		listing.Col("REASON", func(r Instance) string { return r.GetInstance().GetReason() }),
+		listing.Wide("HELD", func(r Instance) string { return listing.Yes(r.GetHold() != nil) }),
+		listing.Wide("PRESENCE", func(r Instance) string { return listing.Word(r.GetPresence()) }),
+		{Title: "CONFIRMED", Wide: true, Value: func(_ listing.View, r Instance) string {
 			return confirmedText(r.GetInstance().GetConfirmedAt())
 		}},
-		{Title: "AGE", Wide: true, Value: func(v output.View, r Instance) string {
+		{Title: "AGE", Wide: true, Value: func(v listing.View, r Instance) string {
 			return confirmedAge(v, r.GetInstance().GetConfirmedAt())
 		}},
-		output.Wide("GENERATION", func(r Instance) string {
-			return output.Count(r.GetInstance().GetGeneration())
+		listing.Wide("GENERATION", func(r Instance) string {
+			return listing.Count(r.GetInstance().GetGeneration())
 		}).Numeric(),
-		output.Wide("ID", func(r Instance) string { return r.GetInstance().GetId() }),
-		output.Wide("SERVER-ID", func(r Instance) string { return r.GetInstance().GetServerId() }),
-		output.Wide("IMAGE", func(r Instance) string { return r.GetInstance().GetWanted().GetId() }),
-		output.Wide("TASK", func(r Instance) string { return r.GetInstance().GetTaskId() }),
-		output.Wide("INTENT", func(r Instance) string { return r.GetInstance().GetIntentId() }),
-		output.Wide("PROPERTIES", func(r Instance) string {
-			return output.Pairs(r.GetExternal().GetExternal().GetFound().GetProperties())
+		listing.Wide("ID", func(r Instance) string { return r.GetInstance().GetId() }),
+		listing.Wide("SERVER-ID", func(r Instance) string { return r.GetInstance().GetServerId() }),
+		listing.Wide("IMAGE", func(r Instance) string { return r.GetInstance().GetWanted().GetId() }),
+		listing.Wide("TASK", func(r Instance) string { return r.GetInstance().GetTaskId() }),
+		listing.Wide("INTENT", func(r Instance) string { return r.GetInstance().GetIntentId() }),
+		listing.Wide("PROPERTIES", func(r Instance) string {
+			return listing.Pairs(r.GetExternal().GetExternal().GetFound().GetProperties())
 		}),
 	},
 }
@@ -74,17 +73,17 @@ func instanceHealth(r Instance) string {
 	if serverOffline(r) && r.GetInstance().GetHealth() == instancev1.Health_HEALTH_GOOD {
 		return "unknown"
 	}
-	return output.Word(r.GetInstance().GetHealth())
+	return listing.Word(r.GetInstance().GetHealth())
 }
 
 // instanceState returns an instance's state: for one that was as wanted, that its server is offline, and for how long;
 // for an external one, also the age of its last report.
-func instanceState(v output.View, r Instance) string {
+func instanceState(v listing.View, r Instance) string {
 	switch x := r.GetExternal(); {
 	case serverOffline(r) && r.GetInstance().GetState() == instancev1.State_STATE_CONVERGED:
-		return strings.TrimSpace("offline " + output.Age(v, r.GetOfflineSince()))
+		return strings.TrimSpace("offline " + listing.Age(v, r.GetOfflineSince()))
 	case x == nil:
-		return output.Word(r.GetInstance().GetState())
+		return listing.Word(r.GetInstance().GetState())
 	case x.GetStale():
 		return "external,stale"
 	}
@@ -96,15 +95,15 @@ func confirmedText(at *timestamppb.Timestamp) string {
 	if at == nil {
 		return "unknown"
 	}
-	return output.Stamp(at)
+	return listing.Stamp(at)
 }
 
 // confirmedAge returns how long ago a server last confirmed what is recorded, or that the registry does not know.
-func confirmedAge(v output.View, at *timestamppb.Timestamp) string {
+func confirmedAge(v listing.View, at *timestamppb.Timestamp) string {
 	if at == nil {
 		return "unknown"
 	}
-	return output.Span(v.At.Sub(at.AsTime()))
+	return listing.Span(v.At.Sub(at.AsTime()))
 }
 
 // keepText returns how to stay with the version that runs in place of a blocked one, or nothing.
@@ -118,7 +117,7 @@ func keepText(r Instance) string {
 }
 
 // instanceNext returns what happens next to an instance, or what an operator can do.
-func instanceNext(v output.View, r Instance) string {
+func instanceNext(v listing.View, r Instance) string {
 	i := r.GetInstance()
 	if r.GetExternal() != nil {
 		return "reported " + confirmedAge(v, i.GetConfirmedAt()) + " ago"
@@ -164,13 +163,13 @@ func ByHand(r Instance) string {
 
 // Drift describes what is done about drift in an environment.
 func Drift(d *registryv1.EnvironmentDrift) string {
-	text := output.Word(d.GetPolicy())
+	text := listing.Word(d.GetPolicy())
 	if d.GetPolicy() != environmentv1.DriftPolicy_DRIFT_POLICY_HEAL {
 		return text
 	}
 	if b := d.GetBraked(); b != nil {
 		return fmt.Sprintf("%s, braked since %s: %d of %d online servers drifted, more than %d %%", text,
-			output.Stamp(b.GetSince()), b.GetDrifting(), b.GetOnline(), b.GetPercent())
+			listing.Stamp(b.GetSince()), b.GetDrifting(), b.GetOnline(), b.GetPercent())
 	}
 	return fmt.Sprintf("%s, with a brake at %d %%", text, d.GetBrakePercent())
 }

@@ -7,14 +7,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
+
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
@@ -69,7 +69,7 @@ func TestASlowStepHasItsUsualDuration(t *testing.T) {
 		Step: taskv1.Step_STEP_FETCH, Since: timestamppb.New(noon.Add(-40 * time.Second)), DoneBytes: 4, TotalBytes: 10,
 		Usual: durationpb.New(10 * time.Second), Slow: true,
 	}}
-	if got, want := LiveText(output.View{At: noon}, task), "fetch 40% for 40s, slow (usually 10s)"; got != want {
+	if got, want := LiveText(listing.View{At: noon}, task), "fetch 40% for 40s, slow (usually 10s)"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 }
@@ -81,25 +81,25 @@ func TestATaskIsStartedOnceItsServerReportsIt(t *testing.T) {
 	assigned := &taskv1.Task{
 		State: taskv1.State_STATE_ASSIGNED, Live: &taskv1.Live{Since: before(38)}, Deadline: before(-540),
 	}
-	if got, want := LiveText(output.View{At: noon}, assigned), "not started for 38s"; got != want {
+	if got, want := LiveText(listing.View{At: noon}, assigned), "not started for 38s"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
-	if got, want := taskNext(output.View{At: noon}, assigned), "starts within 9m"; got != want {
+	if got, want := taskNext(listing.View{At: noon}, assigned), "starts within 9m"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 	assigned.ServerOfflineSince, assigned.Reason = before(60), "server offline since 12:00"
 	const later = "starts when the server is back, within 9m"
-	if got := taskNext(output.View{At: noon}, assigned); got != later {
+	if got := taskNext(listing.View{At: noon}, assigned); got != later {
 		t.Errorf("have %q, want %q", got, later)
 	}
-	if got, want := ExplainTask(output.View{At: noon}, assigned).Reason,
+	if got, want := ExplainTask(listing.View{At: noon}, assigned).Reason,
 		"server offline since 12:00; not started for 38s"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 	running := &taskv1.Task{
 		State: taskv1.State_STATE_RUNNING, Live: &taskv1.Live{Since: before(38)}, Since: before(5),
 	}
-	if got, want := LiveText(output.View{At: noon}, running), "started for 5s"; got != want {
+	if got, want := LiveText(listing.View{At: noon}, running), "started for 5s"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 }
@@ -227,7 +227,7 @@ func TestTheNextStepOfARevokedServerIsItsNewTokenWhileThatIsValid(t *testing.T) 
 			Name: "web-1", Life: serverv1.Life_LIFE_ALIVE, Standing: serverv1.Standing_STANDING_REVOKED,
 			TokenExpiresAt: c.until,
 		}
-		if have := serverNext(output.View{At: noon}, s); have != c.want {
+		if have := serverNext(listing.View{At: noon}, s); have != c.want {
 			t.Errorf("%s: %q, want %q", name, have, c.want)
 		}
 	}
@@ -241,7 +241,7 @@ func TestTheNextStepOfAnExpiredInvitationIsToForgetIt(t *testing.T) {
 		s := &serverv1.Server{
 			Name: "web-1", Life: serverv1.Life_LIFE_INVITED, TokenExpiresAt: timestamppb.New(noon.Add(-ago)),
 		}
-		if have := serverNext(output.View{At: noon}, s); have != want {
+		if have := serverNext(listing.View{At: noon}, s); have != want {
 			t.Errorf("have %q, want %q", have, want)
 		}
 	}

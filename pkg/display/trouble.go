@@ -9,9 +9,8 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // trouble is the reason why a server does not carry out its document, although it may be online.
@@ -79,13 +78,13 @@ func Sightings(of []*serverv1.Sighting) string {
 	var out []string
 	for _, m := range of {
 		boot, session := ident.Short(m.GetBootId()), lastOf(m.GetSessionId())
-		out = append(out, fmt.Sprintf("%s (boot %s, session %s)", output.Dash(m.GetHostname()), boot, session))
+		out = append(out, fmt.Sprintf("%s (boot %s, session %s)", listing.Dash(m.GetHostname()), boot, session))
 	}
 	return strings.Join(out, " and ")
 }
 
 // TroubleLines returns a server's trouble, and each machine that beats as the server on a line of its own.
-func TroubleLines(v output.View, s Server) string {
+func TroubleLines(v listing.View, s Server) string {
 	line := TroubleLine(s)
 	if machines := s.GetDuplicate().GetSightings(); len(machines) > 0 {
 		line += "\n" + SightingLines(v, machines)
@@ -94,12 +93,12 @@ func TroubleLines(v output.View, s Server) string {
 }
 
 // SightingLines describes each of the machines that beat under the identity of one server on a line.
-func SightingLines(v output.View, of []*serverv1.Sighting) string {
+func SightingLines(v listing.View, of []*serverv1.Sighting) string {
 	var lines []string
 	for _, m := range of {
 		line := Sightings([]*serverv1.Sighting{m})
 		if m.GetSince() != nil {
-			line += ", since " + output.Age(v, m.GetSince()) + " ago"
+			line += ", since " + listing.Age(v, m.GetSince()) + " ago"
 		}
 		lines = append(lines, line)
 	}
@@ -152,7 +151,7 @@ func dutyText(s Server, d *serverv1.Duty) string {
 	case serverv1.DutyKind_DUTY_KIND_EMPTY:
 		return "its executor to delete what it kept of agents"
 	}
-	return output.Word(d.GetKind())
+	return listing.Word(d.GetKind())
 }
 
 // dutyNext returns what happens next about a duty, or what an operator can do.
@@ -217,9 +216,9 @@ func LeakText(s Server) string {
 func DutyLines(s Server) string {
 	var out []string
 	for _, d := range s.GetDuties() {
-		line := fmt.Sprintf("%s, since %s", dutyText(s, d), output.Stamp(d.GetSince()))
+		line := fmt.Sprintf("%s, since %s", dutyText(s, d), listing.Stamp(d.GetSince()))
 		if d.GetReason() != "" {
-			line += ": " + output.Cell(d.GetReason())
+			line += ": " + listing.Cell(d.GetReason())
 		}
 		out = append(out, line)
 	}

@@ -1,6 +1,10 @@
-package selector
+// Package selection parses and writes server selectors, as in the values of --on and --not.
+//
+// Parse and Args are inverse: what Args writes, Parse reads back to the same selector.
+package selection
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,8 +12,6 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ident"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
 // serverFields maps the words that are fields of a server, not labels, to their names; some have an alias. A label with
@@ -20,7 +22,7 @@ var serverFields = map[string]string{
 	"cpus": "cpus", "processors": "cpus", "memory": "memory", "executor": "executor", "executor_version": "executor",
 }
 
-const labelPrefix = "label."
+const LabelPrefix = "label."
 
 // Parse parses the values of --on. All of them must match.
 func Parse(on []string) (*intentv1.Selector, error) {
@@ -31,7 +33,7 @@ func Parse(on []string) (*intentv1.Selector, error) {
 		}
 	}
 	if !s.All && s.Environment == "" && len(s.Servers) == 0 && len(s.Labels) == 0 && len(s.Where) == 0 {
-		return nil, cli.Usage(
+		return nil, fmt.Errorf(
 			"--on is missing. Try: --on all, --on SERVER,SERVER, --on env=NAME, --on LABEL=VALUE")
 	}
 	return s, nil
@@ -63,7 +65,7 @@ func addSelector(s *intentv1.Selector, text string) error {
 			return err
 		}
 		if names && conditions {
-			return cli.Usage("--on %q mixes names of servers with labels; pass --on twice", text)
+			return fmt.Errorf("--on %q mixes names of servers with labels; pass --on twice", text)
 		}
 	}
 	return nil
@@ -81,18 +83,18 @@ func splitTerms(text string) ([]string, error) {
 			depth--
 		}
 		if depth < 0 || depth > 1 {
-			return nil, cli.Usage("--on %q: the parentheses do not match", text)
+			return nil, fmt.Errorf("--on %q: the parentheses do not match", text)
 		}
 		if c == ',' && depth == 0 {
 			part := strings.TrimSpace(text[start:i])
 			if part == "" {
-				return nil, cli.Usage("--on %q has an empty part", text)
+				return nil, fmt.Errorf("--on %q has an empty part", text)
 			}
 			out, start = append(out, part), i+1
 		}
 	}
 	if depth != 0 {
-		return nil, cli.Usage("--on %q: the parentheses do not match", text)
+		return nil, fmt.Errorf("--on %q: the parentheses do not match", text)
 	}
 	return out, nil
 }
@@ -132,13 +134,13 @@ func parseTerm(text, part string) (*intentv1.Condition, error) {
 		m = bareList.FindStringSubmatch(part)
 	}
 	if m != nil {
-		return nil, cli.Usage("--on %q: the values of a list are in parentheses. Try: --on '%s %s (%s)'", text, m[1],
+		return nil, fmt.Errorf("--on %q: the values of a list are in parentheses. Try: --on '%s %s (%s)'", text, m[1],
 			m[2], m[3])
 	}
 	at := strings.IndexAny(part, "=!<>")
 	if at < 0 {
 		if part == "env" || part == "environment" {
-			return nil, cli.Usage("--on %q: the environment is missing. Try: --on env=NAME", text)
+			return nil, fmt.Errorf("--on %q: the environment is missing. Try: --on env=NAME", text)
 		}
 		return nil, nil
 	}
@@ -150,16 +152,16 @@ func parseTerm(text, part string) (*intentv1.Condition, error) {
 			return c, checkTerm(text, part, c)
 		}
 	}
-	return nil, cli.Usage("--on %q: %q is not understood; try NAME=VALUE, NAME!=VALUE or 'NAME in (A,B)'", text, part)
+	return nil, fmt.Errorf("--on %q: %q is not understood; try NAME=VALUE, NAME!=VALUE or 'NAME in (A,B)'", text, part)
 }
 
 // checkTerm refuses a term without a name or a value, or with more than one operator.
 func checkTerm(text, part string, c *intentv1.Condition) error {
-	if c.Field == "" || c.Field == labelPrefix || slices.Contains(c.Values, "") {
-		return cli.Usage("--on %q: %q is not NAME=VALUE. Try: garrison help selectors", text, part)
+	if c.Field == "" || c.Field == LabelPrefix || slices.Contains(c.Values, "") {
+		return fmt.Errorf("--on %q: %q is not NAME=VALUE. Try: garrison help selectors", text, part)
 	}
 	if strings.ContainsAny(c.Field, " ()") || strings.ContainsAny(strings.Join(c.Values, ""), "=!<>() ") {
-		return cli.Usage("--on %q: %q is not understood; try NAME=VALUE, NAME!=VALUE or 'NAME in (A,B)'", text, part)
+		return fmt.Errorf("--on %q: %q is not understood; try NAME=VALUE, NAME!=VALUE or 'NAME in (A,B)'", text, part)
 	}
 	return nil
 }
@@ -167,7 +169,7 @@ func checkTerm(text, part string, c *intentv1.Condition) error {
 // addCondition adds a condition. An environment and the single value of a label have fields of their own.
 func addCondition(s *intentv1.Selector, text string, c *intentv1.Condition) error {
 	field, known := serverFields[c.Field]
-	label := strings.TrimPrefix(c.Field, labelPrefix)
+	label := strings.TrimPrefix(c.Field, LabelPrefix)
 	single := c.Operator == intentv1.Operator_OPERATOR_IN && len(c.Values) == 1
 	switch {
 	case known && field == "env":
@@ -181,9 +183,9 @@ func addCondition(s *intentv1.Selector, text string, c *intentv1.Condition) erro
 		}
 		s.Labels[label] = c.Values[0]
 	case single:
-		return cli.Usage("--on: conflicting values of the label %s: %s and %s", label, s.Labels[label], c.Values[0])
+		return fmt.Errorf("--on: conflicting values of the label %s: %s and %s", label, s.Labels[label], c.Values[0])
 	default:
-		c.Field = labelPrefix + label
+		c.Field = LabelPrefix + label
 		s.Where = append(s.Where, c)
 	}
 	return nil
@@ -192,7 +194,7 @@ func addCondition(s *intentv1.Selector, text string, c *intentv1.Condition) erro
 func addEnvironment(s *intentv1.Selector, text string, c *intentv1.Condition) error {
 	for _, name := range c.Values {
 		if err := ident.CheckName("environment", name); err != nil {
-			return cli.Usage("--on %q: %v", text, err)
+			return fmt.Errorf("--on %q: %v", text, err)
 		}
 	}
 	switch {
@@ -200,7 +202,7 @@ func addEnvironment(s *intentv1.Selector, text string, c *intentv1.Condition) er
 		c.Field = "env"
 		s.Where = append(s.Where, c)
 	case s.Environment != "" && s.Environment != c.Values[0]:
-		return cli.Usage("--on: conflicting environments: %s and %s", s.Environment, c.Values[0])
+		return fmt.Errorf("--on: conflicting environments: %s and %s", s.Environment, c.Values[0])
 	default:
 		s.Environment = c.Values[0]
 	}
@@ -209,14 +211,14 @@ func addEnvironment(s *intentv1.Selector, text string, c *intentv1.Condition) er
 
 func addServer(s *intentv1.Selector, text, name string) error {
 	if name == "all" {
-		return cli.Usage("--on %q: all cannot be combined with other terms", text)
+		return fmt.Errorf("--on %q: all cannot be combined with other terms", text)
 	}
 	if strings.ContainsAny(name, "*?[") {
-		return cli.Usage("--on %q: wildcards are not supported. Try: a label, as in --on rack=a or "+
+		return fmt.Errorf("--on %q: wildcards are not supported. Try: a label, as in --on rack=a or "+
 			"--on 'rack in (a,b)', or the names, as in --on web-1,web-2", text)
 	}
-	if err := cli.ServerName(name); err != nil {
-		return cli.Usage("--on %q: %v", text, err)
+	if err := ident.CheckHostname("server", name); err != nil {
+		return fmt.Errorf("--on %q: %v", text, err)
 	}
 	s.Servers = append(s.Servers, name)
 	return nil

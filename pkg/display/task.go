@@ -6,35 +6,35 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // Task is a task as the dispatcher returns it.
 type Task = *taskv1.Task
 
 // Tasks lists tasks.
-var Tasks = output.Listing[Task]{
+var Tasks = listing.Listing[Task]{
 	Name: func(t Task) string { return t.GetId() },
-	Columns: []output.Column[Task]{
-		{Title: "ID", Value: func(v output.View, t Task) string { return output.ShortID(v, t.GetId()) }},
-		output.Col("VERB", func(t Task) string { return VerbText(t) }),
-		{Title: "SERVER", Value: func(v output.View, t Task) string { return v.Server(t.GetServerId()) }},
-		output.Col("AGENT", Task.GetAgent),
-		output.Col("FROM", func(t Task) string { return t.GetFrom().GetVersion() }),
-		output.Col("TO", func(t Task) string { return t.GetTo().GetVersion() }),
-		output.Col("STATE", func(t Task) string { return output.Word(t.GetState()) }),
-		output.Since("SINCE", Task.GetSince),
+	Columns: []listing.Column[Task]{
+		{Title: "ID", Value: func(v listing.View, t Task) string { return listing.ShortID(v, t.GetId()) }},
+		listing.Col("VERB", func(t Task) string { return VerbText(t) }),
+		{Title: "SERVER", Value: func(v listing.View, t Task) string { return v.Server(t.GetServerId()) }},
+		listing.Col("AGENT", Task.GetAgent),
+		listing.Col("FROM", func(t Task) string { return t.GetFrom().GetVersion() }),
+		listing.Col("TO", func(t Task) string { return t.GetTo().GetVersion() }),
+		listing.Col("STATE", func(t Task) string { return listing.Word(t.GetState()) }),
+		listing.Since("SINCE", Task.GetSince),
 		{Title: "STEP", Value: LiveText},
 		{Title: "NEXT", Value: taskNext},
-		output.Col("REASON", TaskReason),
-		output.Wide("ATTEMPT", func(t Task) string { return fmt.Sprint(t.GetAttempt()) }).Numeric(),
-		output.Wide("QUEUED", func(t Task) string { return output.Stamp(t.GetQueuedAt()) }),
-		output.Wide("DEADLINE", func(t Task) string { return output.Stamp(t.GetDeadline()) }),
-		output.Wide("INTENT", Task.GetIntentId),
+		listing.Col("REASON", TaskReason),
+		listing.Wide("ATTEMPT", func(t Task) string { return fmt.Sprint(t.GetAttempt()) }).Numeric(),
+		listing.Wide("QUEUED", func(t Task) string { return listing.Stamp(t.GetQueuedAt()) }),
+		listing.Wide("DEADLINE", func(t Task) string { return listing.Stamp(t.GetDeadline()) }),
+		listing.Wide("INTENT", Task.GetIntentId),
 	},
 }
 
@@ -53,18 +53,18 @@ func VerbText(t verbed) string {
 	if t.GetPurgeKept() {
 		return purgeVerb
 	}
-	return output.Word(t.GetVerb())
+	return listing.Word(t.GetVerb())
 }
 
 // taskNext returns the next state of a task and its deadline.
-func taskNext(v output.View, t Task) string {
+func taskNext(v listing.View, t Task) string {
 	switch t.GetState() {
 	case taskv1.State_STATE_QUEUED:
-		return "assigned " + back(t) + output.Until(v, t.GetDeadline())
+		return "assigned " + back(t) + listing.Until(v, t.GetDeadline())
 	case taskv1.State_STATE_ASSIGNED:
-		return "starts " + back(t) + output.Until(v, t.GetDeadline())
+		return "starts " + back(t) + listing.Until(v, t.GetDeadline())
 	case taskv1.State_STATE_RUNNING:
-		return "ends " + output.Until(v, t.GetDeadline())
+		return "ends " + listing.Until(v, t.GetDeadline())
 	}
 	return ""
 }
@@ -85,7 +85,7 @@ func TaskReason(t Task) string {
 	if late {
 		out = append(out, t.GetReason())
 	}
-	if step := output.Word(o.GetFailedStep()); step != "" {
+	if step := listing.Word(o.GetFailedStep()); step != "" {
 		out = append(out, "at "+step)
 	}
 	if o.GetCode() != "" {
@@ -101,14 +101,14 @@ func TaskReason(t Task) string {
 
 // TaskEnded reports whether a task is in a final state. A state of a newer dispatcher is not known to be one.
 func TaskEnded(t Task) bool {
-	return t.GetState() >= taskv1.State_STATE_SUCCEEDED && output.Known(t.GetState())
+	return t.GetState() >= taskv1.State_STATE_SUCCEEDED && listing.Known(t.GetState())
 }
 
 // Steps formats the finished steps of a task with their durations.
 func Steps(o *taskv1.Outcome) string {
 	var out []string
 	for _, step := range o.GetSteps() {
-		out = append(out, output.Word(step.GetStep())+" "+step.GetTook().AsDuration().Round(time.Millisecond).String())
+		out = append(out, listing.Word(step.GetStep())+" "+step.GetTook().AsDuration().Round(time.Millisecond).String())
 	}
 	return strings.Join(out, ", ")
 }
@@ -146,7 +146,7 @@ func tellingLine(tail string) string {
 			line = l
 		}
 	}
-	line = output.OneLine(line)
+	line = listing.OneLine(line)
 	if len(line) <= tellingLineBytes {
 		return line
 	}

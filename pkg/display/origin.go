@@ -11,11 +11,10 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // ExplainWanted returns the row of who wanted what an instance is, since when, and by which intent. The record is nil
@@ -25,7 +24,7 @@ func ExplainWanted(r Instance, by Record) Explanation {
 	row := Explanation{
 		What: "wanted", Name: i.GetAgent(), Is: cmp.Or(i.GetWanted().GetVersion(), "nothing"),
 		State: "by " + cmp.Or(by.GetActor(), "intent "+ident.Handle(i.GetIntentId())),
-		Since: output.Stamp(by.GetDecidedAt()),
+		Since: listing.Stamp(by.GetDecidedAt()),
 		Next:  "garrison intent show " + ident.Handle(i.GetIntentId()),
 	}
 	if by == nil {
@@ -48,7 +47,7 @@ func ExplainSource(source *intentv1.Source, d Default) Explanation {
 		return row
 	}
 	row.Is, row.State = ChoiceText(d.GetAgent(), set.GetImage())+" for "+ReachText(set.GetReach()), "by "+set.GetActor()
-	row.Since = output.Stamp(set.GetSetAt())
+	row.Since = listing.Stamp(set.GetSetAt())
 	if set.GetRevision() != source.GetRevision() {
 		row.Reason = "the default was set again since the agent was installed through it"
 	}
@@ -58,23 +57,23 @@ func ExplainSource(source *intentv1.Source, d Default) Explanation {
 // ExplainRollout returns the row of the rollout that brought an instance.
 func ExplainRollout(id string, by Record) Explanation {
 	return Explanation{
-		What: "through", Name: "rollout " + id, State: "by " + by.GetActor(), Since: output.Stamp(by.GetDecidedAt()),
+		What: "through", Name: "rollout " + id, State: "by " + by.GetActor(), Since: listing.Stamp(by.GetDecidedAt()),
 		Next: "garrison rollout show " + id,
 	}
 }
 
 // ExplainCredentials returns the row of a server's credentials and their renewal; false for a server that has none, or
 // whose credentials do not expire.
-func ExplainCredentials(v output.View, s Server) (row Explanation, ok bool) {
+func ExplainCredentials(v listing.View, s Server) (row Explanation, ok bool) {
 	since, until := s.GetCredentialsSince(), s.GetCredentialsExpireAt()
 	if !Managed(s) || shutOut(s) || since == nil || until == nil {
 		return row, false
 	}
 	renewal := timestamppb.New(since.AsTime().Add(until.AsTime().Sub(since.AsTime()) / 2))
 	row = Explanation{
-		What: "credentials", Name: s.GetName(), Is: "until " + output.Stamp(until), State: "valid",
-		Since: output.Stamp(since),
-		Next:  "its executor renews them " + output.Until(v, renewal),
+		What: "credentials", Name: s.GetName(), Is: "until " + listing.Stamp(until), State: "valid",
+		Since: listing.Stamp(since),
+		Next:  "its executor renews them " + listing.Until(v, renewal),
 	}
 	switch {
 	case expired(v, s):
@@ -87,33 +86,33 @@ func ExplainCredentials(v output.View, s Server) (row Explanation, ok bool) {
 
 // ExplainObserved returns the row of what a server lists of an instance: when it last differed, and until when it is
 // known to have been true.
-func ExplainObserved(v output.View, r Instance) Explanation {
+func ExplainObserved(v listing.View, r Instance) Explanation {
 	i := r.GetInstance()
 	row := Explanation{
 		What: "observed", Name: i.GetAgent(), Is: cmp.Or(i.GetObserved().GetVersion(), "nothing"),
-		State:  output.Word(i.GetHealth()),
-		Since:  output.Stamp(i.GetObservedAt()),
+		State:  listing.Word(i.GetHealth()),
+		Since:  listing.Stamp(i.GetObservedAt()),
 		Reason: i.GetObservedReason(),
 	}
 	if at := i.GetConfirmedAt(); at != nil {
-		row.Next = "confirmed " + output.Age(v, at) + " ago"
+		row.Next = "confirmed " + listing.Age(v, at) + " ago"
 	}
 	return row
 }
 
 // ExplainDifference returns the row of a difference between what is wanted and what is there.
-func ExplainDifference(v output.View, d *registryv1.Difference) Explanation {
+func ExplainDifference(v listing.View, d *registryv1.Difference) Explanation {
 	next := d.GetCure()
 	if at := d.GetNextAt(); at != nil {
 		does := "repairs"
 		if code.Restarted(d.GetCause()) {
 			does = "starts"
 		}
-		next = "its executor " + does + " it " + output.Until(v, at) + "; sooner: " + next
+		next = "its executor " + does + " it " + listing.Until(v, at) + "; sooner: " + next
 	}
 	return Explanation{
 		What: "differs", Name: cmp.Or(d.GetAgent(), d.GetServerName()), Is: d.GetObserved(), State: d.GetCause(),
-		Since: output.Stamp(d.GetSince()), Next: next, Reason: d.GetReason(),
+		Since: listing.Stamp(d.GetSince()), Next: next, Reason: d.GetReason(),
 	}
 }
 
@@ -181,7 +180,7 @@ func ExplainSessions(s Server, r *accessv1.ServerSessions) (e Explanation, suspi
 	e = Explanation{
 		What: "connections", Name: s.GetName(), State: "open",
 		Is:     fmt.Sprintf("%d from %s", len(r.GetSessions()), strings.Join(hosts, ", ")),
-		Since:  output.Stamp(newest),
+		Since:  listing.Stamp(newest),
 		Next:   fmt.Sprintf("garrison server revoke %s, then garrison server enroll %s", s.GetName(), s.GetName()),
 		Reason: "another machine may use its credentials",
 	}

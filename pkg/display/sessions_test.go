@@ -7,7 +7,7 @@ import (
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 
-	"github.com/garrison-fleet/garrison/services/operator/internal/display"
+	"github.com/garrison-fleet/garrison/pkg/display"
 )
 
 func TestConnectionsAreExplainedWhenAnotherMachineMayHoldTheCredentials(t *testing.T) {

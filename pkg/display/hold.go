@@ -8,36 +8,35 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/block"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
-	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
 // Hold is a hold as the registry returns it.
 type Hold = *holdv1.Hold
 
 // Holds lists holds.
-var Holds = output.Listing[Hold]{
+var Holds = listing.Listing[Hold]{
 	Name: Hold.GetId,
-	Columns: []output.Column[Hold]{
-		{Title: "ID", Value: func(v output.View, h Hold) string { return output.ShortID(v, h.GetId()) }},
-		output.Col("AGENT", func(h Hold) string { return cmp.Or(h.GetAgent(), "every agent") }),
-		output.Col("ON", holdOn),
-		output.Col("SERVERS", func(h Hold) string { return output.Count(uint64(h.GetServers())) }).Numeric(),
-		output.Col("BY", Hold.GetSetBy),
-		output.Since("SINCE", Hold.GetSetAt),
-		{Title: "UNTIL", Value: func(v output.View, h Hold) string {
+	Columns: []listing.Column[Hold]{
+		{Title: "ID", Value: func(v listing.View, h Hold) string { return listing.ShortID(v, h.GetId()) }},
+		listing.Col("AGENT", func(h Hold) string { return cmp.Or(h.GetAgent(), "every agent") }),
+		listing.Col("ON", holdOn),
+		listing.Col("SERVERS", func(h Hold) string { return listing.Count(uint64(h.GetServers())) }).Numeric(),
+		listing.Col("BY", Hold.GetSetBy),
+		listing.Since("SINCE", Hold.GetSetAt),
+		{Title: "UNTIL", Value: func(v listing.View, h Hold) string {
 			if h.GetUntil() == nil {
 				return "unhold"
 			}
-			return output.Stamp(h.GetUntil())
+			return listing.Stamp(h.GetUntil())
 		}},
-		output.Col("REASON", Hold.GetReason),
+		listing.Col("REASON", Hold.GetReason),
 	},
 }
 
@@ -49,7 +48,7 @@ func holdOn(h Hold) string {
 			s.Servers[n] = cmp.Or(h.GetServerNames()[id], id)
 		}
 	}
-	return strings.TrimPrefix(selector.Args(on), "--on ")
+	return strings.TrimPrefix(selection.Args(on), "--on ")
 }
 
 // HoldText returns who holds an agent, until when and why.
@@ -59,7 +58,7 @@ func HoldText(h Hold) string {
 	}
 	text := "held by " + h.GetSetBy()
 	if h.GetUntil() != nil {
-		text += " until " + output.Stamp(h.GetUntil())
+		text += " until " + listing.Stamp(h.GetUntil())
 	}
 	return strings.TrimSuffix(text+": "+h.GetReason(), ": ")
 }
@@ -68,12 +67,12 @@ func HoldText(h Hold) string {
 type Block = *blockv1.Block
 
 // Blocks lists blocks.
-var Blocks = output.Listing[Block]{
+var Blocks = listing.Listing[Block]{
 	Name: Block.GetId,
-	Columns: []output.Column[Block]{
-		{Title: "ID", Value: func(v output.View, b Block) string { return output.ShortID(v, b.GetId()) }},
-		output.Col("AGENT", func(b Block) string { return b.GetBuild().GetAgent() }),
-		output.Col("BUILD", func(b Block) string {
+	Columns: []listing.Column[Block]{
+		{Title: "ID", Value: func(v listing.View, b Block) string { return listing.ShortID(v, b.GetId()) }},
+		listing.Col("AGENT", func(b Block) string { return b.GetBuild().GetAgent() }),
+		listing.Col("BUILD", func(b Block) string {
 			digest := hex.EncodeToString(b.GetBuild().GetConfigurationDigest())
 			configuration := "configuration " + digest[:min(12, len(digest))]
 			i := b.GetBuild().GetImage()
@@ -85,11 +84,11 @@ var Blocks = output.Listing[Block]{
 			}
 			return i.GetVersion()
 		}),
-		output.Col("PLATFORM", func(b Block) string { return b.GetBuild().GetPlatform() }),
-		output.Col("FAILED", func(b Block) string { return output.Count(uint64(b.GetFailed())) }).Numeric(),
-		output.Col("BY", Block.GetSetBy),
-		output.Since("SINCE", Block.GetSetAt),
-		output.Col("REASON", Block.GetReason),
+		listing.Col("PLATFORM", func(b Block) string { return b.GetBuild().GetPlatform() }),
+		listing.Col("FAILED", func(b Block) string { return listing.Count(uint64(b.GetFailed())) }).Numeric(),
+		listing.Col("BY", Block.GetSetBy),
+		listing.Since("SINCE", Block.GetSetAt),
+		listing.Col("REASON", Block.GetReason),
 	},
 }
 
@@ -105,9 +104,9 @@ func BlockText(b Block) string {
 }
 
 // PresenceHeld says why the registry calls no server offline, and until when.
-func PresenceHeld(v output.View, h *registryv1.PresenceHeld) string {
+func PresenceHeld(v listing.View, h *registryv1.PresenceHeld) string {
 	return fmt.Sprintf("the registry hears no beats from %d %% of the servers (%d of %d), since %s ago: presence is "+
 		"held, and they are offline %s; the network between them and the bus may be at fault, or the bus",
-		100*h.GetSilent()/max(h.GetOf(), 1), h.GetSilent(), h.GetOf(), output.Age(v, h.GetSince()),
-		output.Until(v, h.GetUntil()))
+		100*h.GetSilent()/max(h.GetOf(), 1), h.GetSilent(), h.GetOf(), listing.Age(v, h.GetSince()),
+		listing.Until(v, h.GetUntil()))
 }
