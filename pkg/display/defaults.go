@@ -45,7 +45,9 @@ var Defaults = listing.Listing[Default]{
 			}
 			return Reason(d.GetReasons()[0].GetFirst())
 		}),
-		listing.Wide("REVISION", func(d Default) string { return listing.Count(d.GetDefault().GetRevision()) }).Numeric(),
+		listing.Wide("REVISION", func(d Default) string {
+			return listing.Count(d.GetDefault().GetRevision())
+		}).Numeric(),
 	),
 }
 

@@ -97,6 +97,7 @@ func (e *ColumnError) Error() string {
 	return fmt.Sprintf("%s: unknown column %q (want %s)", e.flag, e.name, strings.Join(e.want, ", "))
 }
 
+// Named returns the column with a title, for the flag with a name; an error is a *ColumnError.
 func Named[T any](flag, name string, all []Column[T]) (Column[T], error) {
 	var titles []string
 	for _, c := range all {

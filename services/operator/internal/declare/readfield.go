@@ -123,7 +123,8 @@ func (r *reader) value(
 		return v, nil
 	}
 	if f.Kind() == protoreflect.EnumKind {
-		return v, r.wrong(n, "%s: %q is not known (want %s)", what, n.Value, strings.Join(listing.Words(f.Enum()), ", "))
+		return v, r.wrong(n, "%s: %q is not known (want %s)", what, n.Value,
+			strings.Join(listing.Words(f.Enum()), ", "))
 	}
 	return v, r.wrong(n, "%s: %q is not a value of the kind %s", what, n.Value, f.Kind())
 }

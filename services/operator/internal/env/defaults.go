@@ -123,7 +123,8 @@ func setSummary(
 			display.ReachText(have.GetReach()))
 	}
 	return text + fmt.Sprintf(": of %s, %d would get the agent now, %d would wait, %d have it and stay as they are, "+
-		"%d stay without it", listing.Plural(int(r.GetServers()), "server"), now, waiting, r.GetPresent(), r.GetBeyond())
+		"%d stay without it", listing.Plural(int(r.GetServers()), "server"), now, waiting,
+		r.GetPresent(), r.GetBeyond())
 }
 
 func defaultUnsetCommand(env *cli.Env) *cobra.Command {

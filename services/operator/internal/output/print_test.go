@@ -12,7 +12,8 @@ func TestTheColumnsOfAListKeepTheirWidthsFromPartToPart(t *testing.T) {
 	var b strings.Builder
 	p := &Printer{Out: &b, Now: time.Now, Format: FormatTable}
 	columns := []listing.Column[[2]string]{
-		listing.Col("NAME", func(r [2]string) string { return r[0] }), listing.Col("STATE", func(r [2]string) string { return r[1] }),
+		listing.Col("NAME", func(r [2]string) string { return r[0] }),
+		listing.Col("STATE", func(r [2]string) string { return r[1] }),
 	}
 	parts := NewParts(p, p.View(), listing.Listing[[2]string]{Tells: true, Columns: columns})
 	for _, rows := range [][][2]string{{{"a-long-name", "good"}}, {{"b", "bad"}}, nil} {
@@ -41,7 +42,8 @@ func TestANarrowListShowsAColumnThatIsEmptyInItsFirstPart(t *testing.T) {
 	var b strings.Builder
 	p := &Printer{Out: &b, Now: time.Now, Format: FormatTable, Width: func() int { return 14 }}
 	columns := []listing.Column[[2]string]{
-		listing.Col("NAME", func(r [2]string) string { return r[0] }), listing.Col("REASON", func(r [2]string) string { return r[1] }),
+		listing.Col("NAME", func(r [2]string) string { return r[0] }),
+		listing.Col("REASON", func(r [2]string) string { return r[1] }),
 	}
 	parts := NewParts(p, p.View(), listing.Listing[[2]string]{Tells: true, Columns: columns})
 	for _, rows := range [][][2]string{{{"a-long-name", ""}}, {{"b", "bad"}}} {

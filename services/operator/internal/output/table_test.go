@@ -165,7 +165,8 @@ func TestATableFitsIntoItsTerminal(t *testing.T) {
 
 func TestThePageOfAnObjectIsBrokenBetweenWords(t *testing.T) {
 	one := listing.Listing[row]{Name: row.GetName, Columns: []listing.Column[row]{
-		listing.Col("NAME", row.GetName), listing.Col("REASON", func(row) string { return "ended: unknown flag, see --help" }),
+		listing.Col("NAME", row.GetName),
+		listing.Col("REASON", func(row) string { return "ended: unknown flag, see --help" }),
 	}}
 	var out strings.Builder
 	p := printer(&out, FormatTable)

@@ -42,7 +42,8 @@ func TestNoFormatPrintsWhatSteersTheTerminal(t *testing.T) {
 				"bare": func(p *Printer) error { return ShowBare(p, one, name) },
 				"a value that is no message": func(p *Printer) error {
 					return ShowOne(p, p.View(), listing.Listing[string]{
-						Name: func(s string) string { return s }, Columns: []listing.Column[string]{listing.Col("S", strings.Clone)},
+						Name:    func(s string) string { return s },
+						Columns: []listing.Column[string]{listing.Col("S", strings.Clone)},
 					}, name)
 				},
 			} {

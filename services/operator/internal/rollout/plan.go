@@ -268,7 +268,8 @@ func planLines(p *registryv1.PlanRolloutResponse) []string {
 	for n := range lines {
 		lines[n] = "  " + lines[n]
 	}
-	first := fmt.Sprintf("plan: %s on %s in %s", p.GetTitle(), listing.Plural(int(serversOf(p)), "server"), wavesText(p))
+	first := fmt.Sprintf("plan: %s on %s in %s", p.GetTitle(), listing.Plural(int(serversOf(p)), "server"),
+		wavesText(p))
 	return append([]string{first}, lines...)
 }
 

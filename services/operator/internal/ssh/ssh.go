@@ -122,9 +122,10 @@ func (m *Host) command(
 	dryRun bool,
 ) (command string, in io.ReadCloser, err error) {
 	words := func(program string) string {
-		line := program + " uninstall --root " + listing.Quote(m.Root) + " --tombstone - -o json --within " + max(within,
-			time.Second).Round(time.Second).
-			String()
+		line := program + " uninstall --root " + listing.Quote(m.Root) + " --tombstone - -o json --within " +
+			max(within,
+				time.Second).Round(time.Second).
+				String()
 		if dryRun {
 			line += " --dry-run"
 		}
