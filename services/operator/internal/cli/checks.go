@@ -139,14 +139,6 @@ func ReadLimit(word string) (*rolloutv1.Limit, error) {
 	return &rolloutv1.Limit{By: &rolloutv1.Limit_Servers{Servers: uint32(n)}}, nil
 }
 
-// LimitText returns a limit as it is printed.
-func LimitText(l *rolloutv1.Limit) string {
-	if p, ok := l.GetBy().(*rolloutv1.Limit_Percent); ok {
-		return fmt.Sprintf("%d %%", p.Percent)
-	}
-	return fmt.Sprint(l.GetServers())
-}
-
 // CheckField refuses what cannot be a field of a server. Which ones there are, the registry knows.
 func CheckField(text string) error {
 	return ident.CheckHostname("field", strings.TrimPrefix(text, "label."))

@@ -23,6 +23,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/overview"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/record"
 )
@@ -100,13 +101,10 @@ func Commands(env *cli.Env) *cobra.Command {
 		On:          func(name string) string { return "env=" + name },
 		Help:        timesHelp,
 		Updated: func(ctx context.Context, was, now environment) {
-			if keepText(was.GetKeep()) == keepText(now.GetKeep()) {
+			if display.KeepText(was.GetKeep()) == display.KeepText(now.GetKeep()) {
 				return
 			}
-			notes, _ := Immovable(ctx, env, now) // the budgets are recorded without them, too
-			for _, text := range notes {
-				env.Say("note: %s", text)
-			}
+			sayImmovable(ctx, env, now)
 		},
 		More: func(ctx context.Context, e environment) ([][2]string, error) {
 			servers, err := showServers(ctx, env, e)
@@ -153,4 +151,16 @@ func showServers(ctx context.Context, env *cli.Env, e environment) ([][2]string,
 		text += fmt.Sprintf(" and %d more\ngarrison server list --env %s", total-len(names), e.GetName())
 	}
 	return [][2]string{{"SERVERS", text}}, nil
+}
+
+// sayImmovable names keep budgets that let no working server change. They are recorded without the note, too.
+func sayImmovable(ctx context.Context, env *cli.Env, e environment) {
+	c, err := env.Client(ctx)
+	if err != nil {
+		return
+	}
+	notes, _ := overview.Immovable(ctx, c, e)
+	for _, text := range notes {
+		env.Say("note: %s", text)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
@@ -126,7 +127,7 @@ func showTimes(e environment) (out [][2]string) {
 		out = append(out, [2]string{"BUSY LIMIT", listing.Span(limit.AsDuration())})
 	}
 	if len(e.GetKeep()) > 0 {
-		out = append(out, [2]string{"KEEP", keepText(e.GetKeep())})
+		out = append(out, [2]string{"KEEP", display.KeepText(e.GetKeep())})
 	}
 	return out
 }

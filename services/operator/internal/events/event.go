@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -29,7 +30,7 @@ func eventOf(f client.Event) event {
 		e.Key, e.Fact, e.detail = f.Subject, "?", e.Unknown
 		return e
 	}
-	e.detail, e.Note = detailOf(f.Fact), f.Note
+	e.detail, e.Note = display.FactText(f.Fact), f.Note
 	if f.Note != "" {
 		e.detail = strings.TrimSpace(e.detail + " -m " + listing.Quote(f.Note))
 	}

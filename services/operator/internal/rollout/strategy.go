@@ -12,6 +12,8 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
+
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
@@ -113,7 +115,7 @@ func (f *strategyFlags) parse() *rolloutv1.Strategy {
 
 // strategyText describes a strategy in one line.
 func strategyText(s *rolloutv1.Strategy) string {
-	parts := []string{"at most " + cli.LimitText(s.GetMaxBroken()) + " newly broken"}
+	parts := []string{"at most " + display.LimitText(s.GetMaxBroken()) + " newly broken"}
 	add := func(is bool, format string, args ...any) {
 		if is {
 			parts = append(parts, fmt.Sprintf(format, args...))
@@ -126,7 +128,7 @@ func strategyText(s *rolloutv1.Strategy) string {
 	add(waits && s.GetApprove() && !s.GetApproveByOther(), "each later wave is approved")
 	add(waits && s.GetApproveByOther(), "each later wave is approved by another than who started it")
 	for _, k := range s.GetKeep() {
-		add(true, "%s keep working for each %s", cli.LimitText(k.GetWorking()), k.GetField())
+		add(true, "%s keep working for each %s", display.LimitText(k.GetWorking()), k.GetField())
 	}
 	add(s.GetComparePermille() > 0, "compared with %.1f %% false alarms", float64(s.GetComparePermille())/10)
 	add(s.GetJoinFor() != nil, "late servers join for %s after it", durationOf(s.GetJoinFor()))

@@ -1,4 +1,4 @@
-package status
+package overview
 
 import (
 	"strings"
@@ -110,7 +110,7 @@ NEEDS A PERSON
         garrison server list --trouble DUPLICATE_IDENTITY
      1  server is quarantined: garrison server list --standing quarantined
 `
-	if d := cmp.Diff(want, f.text(false)); d != "" {
+	if d := cmp.Diff(want, f.Text(false)); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}
 }
@@ -169,7 +169,7 @@ func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 	if d := cmp.Diff(want, f.Attention); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}
-	if text := f.text(false); !strings.Contains(text, "rollouts        5\n  r-1  ") ||
+	if text := f.Text(false); !strings.Contains(text, "rollouts        5\n  r-1  ") ||
 		!strings.Contains(text, ": running, waits for an approval, wave 2/2\n") {
 		t.Errorf("the screen names no rollouts:\n%s", text)
 	}
@@ -180,7 +180,7 @@ func TestAFleetWithoutTroubleNeedsNoPerson(t *testing.T) {
 		group(2, "alive", "online", "enrolled", ""),
 	)}})
 	want := "servers         2  2 online\ninstances       0\n\nNothing needs a person.\n"
-	if d := cmp.Diff(want, f.text(false)); d != "" {
+	if d := cmp.Diff(want, f.Text(false)); d != "" {
 		t.Errorf("(-want +have):\n%s", d)
 	}
 }
@@ -221,9 +221,9 @@ func TestAScreenCountsTheVersionsThatItDoesNotShow(t *testing.T) {
 	c := counted(groups...)
 	c.Others = 7
 	f := fleetOf(answers{versions: &registryv1.CountInstancesResponse{Counts: c}})
-	have := f.text(false)
+	have := f.Text(false)
 	want := "… and 17 instances of others: garrison instance list --count-by agent,version\n"
-	if !strings.Contains(have, want) || strings.Contains(f.text(true), "17 instances") {
+	if !strings.Contains(have, want) || strings.Contains(f.Text(true), "17 instances") {
 		t.Errorf("have:\n%s", have)
 	}
 }

@@ -1,4 +1,4 @@
-package events
+package display
 
 import (
 	"fmt"
@@ -17,7 +17,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/block"
 
-	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/selection"
 )
@@ -143,15 +142,15 @@ var functions = template.FuncMap{
 		return ": " + text
 	},
 	"stamp": listing.Stamp, "pairs": listing.Pairs, "size": listing.Size, "short": ident.Short, "refusal": fault.Line,
-	"choice": display.ChoiceText, "reach": display.ReachText, "platform": display.Platform, "reason": display.Reason,
-	"sightings": display.Sightings, "intent": display.BriefText, "steps": display.Steps, "lane": display.InLane,
-	"then": display.ThenText, "args": selection.Args, "build": block.Words,
-	"verb":    func(b *taskv1.Queued) string { return display.VerbText(b) },
-	"outcome": func(o *taskv1.Outcome) string { return display.TaskReason(&taskv1.Task{Outcome: o}) },
+	"choice": ChoiceText, "reach": ReachText, "platform": Platform, "reason": Reason,
+	"sightings": Sightings, "intent": BriefText, "steps": Steps, "lane": InLane,
+	"then": ThenText, "args": selection.Args, "build": block.Words,
+	"verb":    func(b *taskv1.Queued) string { return VerbText(b) },
+	"outcome": func(o *taskv1.Outcome) string { return TaskReason(&taskv1.Task{Outcome: o}) },
 	"sysinfo": sysinfoText, "found": foundText, "ruled": labelledText, "place": placeText,
-	"sighting": func(s *serverv1.Sighting) string { return display.Sightings([]*serverv1.Sighting{s}) },
+	"sighting": func(s *serverv1.Sighting) string { return Sightings([]*serverv1.Sighting{s}) },
 	"ahead": func(b *serverv1.Ahead) string {
-		return display.AheadText(&serverv1.ServerAhead{Place: b.GetPlace(), LedgerEnd: b.GetLedgerEnd()})
+		return AheadText(&serverv1.ServerAhead{Place: b.GetPlace(), LedgerEnd: b.GetLedgerEnd()})
 	},
 }
 
@@ -168,8 +167,8 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	return out
 })
 
-// detailOf summarizes the content of a fact in a few words.
-func detailOf(f ledger.Fact) string {
+// FactText summarizes the content of a fact in a few words.
+func FactText(f ledger.Fact) string {
 	t := templates()[string(f.Noun)+" "+f.Name()]
 	if t == nil {
 		b, _ := f.Body.(interface{ GetReason() string })
@@ -199,7 +198,7 @@ func placeText(p *serverv1.DocumentPlace) string {
 }
 
 func sysinfoText(i *serverv1.Sysinfo) string {
-	return fmt.Sprintf("%s %s, executor %s", i.GetHostname(), display.Platform(i.GetPlatform()), i.GetExecutorVersion())
+	return fmt.Sprintf("%s %s, executor %s", i.GetHostname(), Platform(i.GetPlatform()), i.GetExecutorVersion())
 }
 
 // foundText summarizes unmanaged agents.

@@ -1,4 +1,4 @@
-package env
+package overview
 
 import (
 	"context"
@@ -6,24 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/keep"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
-
-// keepText returns keep budgets as they are read.
-func keepText(budgets []*rolloutv1.Keep) string {
-	var out []string
-	for _, k := range budgets {
-		out = append(out, strings.ReplaceAll(cli.LimitText(k.GetWorking()), " ", "")+"/"+k.GetField())
-	}
-	return strings.Join(out, ", ")
-}
 
 // groupsRead is how many values of a label are looked at.
 const groupsRead = 1000
@@ -33,9 +24,11 @@ const groupsNamed = 3
 
 // Immovable returns which keep budgets of an environment need every server that there is, so that no working one may
 // change: a sentence each.
-func Immovable(ctx context.Context, env *cli.Env, e environment) (notes []string, err error) {
+func Immovable(
+	ctx context.Context, c *client.Client, e *environmentv1.Environment,
+) (notes []string, err error) {
 	for _, b := range e.GetKeep() {
-		r, err := cli.Call[*registryv1.CountServersResponse](ctx, env, &registryv1.CountServersRequest{
+		r, err := client.Call[*registryv1.CountServersResponse](ctx, c, &registryv1.CountServersRequest{
 			Filter: &registryv1.ListServersRequest{Environment: e.GetName(), Life: serverv1.Life_LIFE_ALIVE},
 			By:     []string{b.GetField()}, Top: groupsRead,
 		})
@@ -69,5 +62,5 @@ func keepNote(e *environmentv1.Environment, b *rolloutv1.Keep, groups []*registr
 	if more := len(tight) - groupsNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return named + ": no working server there can change while " + keepText([]*rolloutv1.Keep{b}) + " holds"
+	return named + ": no working server there can change while " + display.KeepText([]*rolloutv1.Keep{b}) + " holds"
 }

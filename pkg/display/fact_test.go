@@ -1,4 +1,4 @@
-package events
+package display
 
 import (
 	"strings"
@@ -18,7 +18,7 @@ func TestEveryTemplateFitsItsFacts(t *testing.T) {
 		whole := proto.Clone(k.Body)
 		fill(whole.ProtoReflect(), 0)
 		for _, body := range []proto.Message{k.Body, whole} {
-			if text := detailOf(ledger.Fact{Noun: k.Noun, Body: body}); strings.Contains(text, "template: ") {
+			if text := FactText(ledger.Fact{Noun: k.Noun, Body: body}); strings.Contains(text, "template: ") {
 				t.Error(text)
 			}
 		}

@@ -1,4 +1,6 @@
-package status
+// Package overview is the fleet on one screen: servers, instances, versions and rollouts, counted at the services, and
+// what needs a person.
+package overview
 
 import (
 	"maps"

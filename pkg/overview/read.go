@@ -1,4 +1,4 @@
-package status
+package overview
 
 import (
 	"context"
@@ -22,9 +22,6 @@ import (
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
-
-	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	environments "github.com/garrison-fleet/garrison/services/operator/internal/env"
 )
 
 // versionsRead is how many pairs of an agent and a version are read; the others are counted.
@@ -56,31 +53,33 @@ type answers struct {
 	immovable              []string                          // environments whose keep budget lets no server change
 }
 
-// read asks the services side by side. What grows with the fleet is counted at the services; of the lists that do not,
-// and of the servers that are ahead after a restore, every part is read.
-func read(ctx context.Context, env *cli.Env, on *intentv1.Selector) (answers, error) {
-	a := answers{at: env.Now()}
-	c, err := env.Client(ctx)
-	if err != nil {
-		return a, err
-	}
+// Read asks the services side by side about the servers that a selector means, or about all with nil. What grows with
+// the fleet is counted at the services; of the lists that do not, and of the servers that are ahead after a restore,
+// every part is read.
+func Read(ctx context.Context, c *client.Client, on *intentv1.Selector, at time.Time) (Fleet, error) {
+	a, err := read(ctx, c, on, at)
+	return fleetOf(a), err
+}
+
+func read(ctx context.Context, c *client.Client, on *intentv1.Selector, at time.Time) (answers, error) {
+	a := answers{at: at}
 	a.certificateUntil = client.CertificateUntil(c)
 	g, asking := errgroup.WithContext(ctx)
-	a.askAboutServers(asking, g, env, on)
+	a.askAboutServers(asking, g, c, on)
 	if on == nil {
-		a.askAboutSite(asking, g, env)
+		a.askAboutSite(asking, g, c)
 	}
 	if err := g.Wait(); err != nil {
 		return a, err
 	}
-	return a, a.findImmovable(ctx, env)
+	return a, a.findImmovable(ctx, c)
 }
 
 // askAboutServers asks what a selector narrows.
-func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *cli.Env, on *intentv1.Selector) {
+func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, c *client.Client, on *intentv1.Selector) {
 	count := func(to **registryv1.CountServersResponse, filter *registryv1.ListServersRequest, by ...string) {
 		filter.On = on
-		ask(ctx, g, env, to, &registryv1.CountServersRequest{Filter: filter, By: by, Top: 1000})
+		ask(ctx, g, c, to, &registryv1.CountServersRequest{Filter: filter, By: by, Top: 1000})
 	}
 	count(&a.servers, &registryv1.ListServersRequest{}, "life", "presence", "standing", "trouble")
 	count(&a.busy, &registryv1.ListServersRequest{Condition: serverv1.ExecutorState_EXECUTOR_STATE_BUSY})
@@ -89,45 +88,45 @@ func (a *answers) askAboutServers(ctx context.Context, g *errgroup.Group, env *c
 	count(&a.leaked, &registryv1.ListServersRequest{Leaked: true})
 	count(&a.found, &registryv1.ListServersRequest{Found: true})
 	count(&a.defaults, &registryv1.ListServersRequest{WaitsForDefault: true})
-	ask(ctx, g, env, &a.presence, &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1}})
+	ask(ctx, g, c, &a.presence, &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: 1}})
 	instances := &registryv1.ListInstancesRequest{On: on}
-	ask(ctx, g, env, &a.versions, &registryv1.CountInstancesRequest{
+	ask(ctx, g, c, &a.versions, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"agent", "version"}, Top: versionsRead,
 	})
-	ask(ctx, g, env, &a.states, &registryv1.CountInstancesRequest{
+	ask(ctx, g, c, &a.states, &registryv1.CountInstancesRequest{
 		Filter: instances, By: []string{"state", "health", "presence"}, Top: 1000,
 	})
-	collect(ctx, g, env, &a.stale, &registryv1.ListInstancesRequest{Stale: true, WithExternal: true, On: on})
-	collect(ctx, g, env, &a.holds, &registryv1.ListRecordsRequest{Noun: string(ledger.Hold), On: on})
-	collect(ctx, g, env, &a.ahead, &registryv1.GetRestoreStatusRequest{On: on})
+	collect(ctx, g, c, &a.stale, &registryv1.ListInstancesRequest{Stale: true, WithExternal: true, On: on})
+	collect(ctx, g, c, &a.holds, &registryv1.ListRecordsRequest{Noun: string(ledger.Hold), On: on})
+	collect(ctx, g, c, &a.ahead, &registryv1.GetRestoreStatusRequest{On: on})
 }
 
 // askAboutSite asks what knows no servers by selector.
-func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, env *cli.Env) {
+func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, c *client.Client) {
 	under := []taskv1.State{taskv1.State_STATE_QUEUED, taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING}
-	ask(ctx, g, env, &a.tasks, &dispatcherv1.CountTasksRequest{
+	ask(ctx, g, c, &a.tasks, &dispatcherv1.CountTasksRequest{
 		Filter: &dispatcherv1.ListTasksRequest{States: under}, By: []string{"state"},
 	})
-	ask(ctx, g, env, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
-	collect(ctx, g, env, &a.writers, &registryv1.ListWritersRequest{Over: true})
-	ask(ctx, g, env, &a.restored, &accessv1.GetRestoredRequest{})
-	ask(ctx, g, env, &a.unknown, &registryv1.ListUnknownServersRequest{})
-	collect(ctx, g, env, &a.lobby, &registryv1.ListLobbyRequest{})
-	collect(ctx, g, env, &a.environments, record.List(ledger.Environment))
-	collect(ctx, g, env, &a.blocks, record.List(ledger.Block))
-	collect(ctx, g, env, &a.suspected, &registryv1.ListRecordsRequest{Noun: string(ledger.Block), Suspected: true})
-	collect(ctx, g, env, &a.untrusted, &catalogv1.ListImagesRequest{
+	ask(ctx, g, c, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
+	collect(ctx, g, c, &a.writers, &registryv1.ListWritersRequest{Over: true})
+	ask(ctx, g, c, &a.restored, &accessv1.GetRestoredRequest{})
+	ask(ctx, g, c, &a.unknown, &registryv1.ListUnknownServersRequest{})
+	collect(ctx, g, c, &a.lobby, &registryv1.ListLobbyRequest{})
+	collect(ctx, g, c, &a.environments, record.List(ledger.Environment))
+	collect(ctx, g, c, &a.blocks, record.List(ledger.Block))
+	collect(ctx, g, c, &a.suspected, &registryv1.ListRecordsRequest{Noun: string(ledger.Block), Suspected: true})
+	collect(ctx, g, c, &a.untrusted, &catalogv1.ListImagesRequest{
 		State: imagev1.State_STATE_ACTIVE, Untrusted: true,
 	})
-	collect(ctx, g, env, &a.rollouts, &registryv1.ListRolloutsRequest{States: []rolloutv1.State{
+	collect(ctx, g, c, &a.rollouts, &registryv1.ListRolloutsRequest{States: []rolloutv1.State{
 		rolloutv1.State_STATE_HALTED, rolloutv1.State_STATE_PAUSED, rolloutv1.State_STATE_RUNNING,
 	}})
 }
 
 // findImmovable finds the environments in which a keep budget lets no server change.
-func (a *answers) findImmovable(ctx context.Context, env *cli.Env) error {
+func (a *answers) findImmovable(ctx context.Context, c *client.Client) error {
 	for _, e := range a.environments.GetEnvironments() {
-		notes, err := environments.Immovable(ctx, env, e)
+		notes, err := Immovable(ctx, c, e)
 		if err != nil {
 			return err
 		}
@@ -139,20 +138,17 @@ func (a *answers) findImmovable(ctx context.Context, env *cli.Env) error {
 }
 
 // ask sends a request in a goroutine of the group.
-func ask[R proto.Message](ctx context.Context, g *errgroup.Group, env *cli.Env, to *R, q proto.Message) {
+func ask[R proto.Message](ctx context.Context, g *errgroup.Group, c *client.Client, to *R, q proto.Message) {
 	g.Go(func() (err error) {
-		*to, err = cli.Call[R](ctx, env, q)
+		*to, err = client.Call[R](ctx, c, q)
 		return err
 	})
 }
 
 // collect reads every part of a list in a goroutine of the group.
-func collect[R interface {
-	proto.Message
-	GetNextCursor() string
-}](ctx context.Context, g *errgroup.Group, env *cli.Env, to *R, q proto.Message) {
+func collect[R client.Part](ctx context.Context, g *errgroup.Group, c *client.Client, to *R, q proto.Message) {
 	g.Go(func() (err error) {
-		*to, err = cli.All[R](ctx, env, q)
+		*to, err = client.Collect[R](ctx, c, q, 0)
 		return err
 	})
 }
