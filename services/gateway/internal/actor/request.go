@@ -15,15 +15,15 @@ const mostToken = 4 << 10
 
 // Admit returns the connection of the actor whose bearer token a request has, as Take does.
 func (p *Pool) Admit(r *http.Request) (c *client.Client, done func(), err error) {
-	token, err := tokenOf(r)
+	token, err := TokenOf(r)
 	if err != nil {
 		return nil, nil, err
 	}
 	return p.Take(r.Context(), token)
 }
 
-// tokenOf returns the bearer token of a request. An error is Denied.
-func tokenOf(r *http.Request) (string, error) {
+// TokenOf returns the bearer token of a request. An error is Denied.
+func TokenOf(r *http.Request) (string, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > mostToken {
 		return "", fault.Refusef(fault.Denied, code.LoginRefused,

@@ -80,7 +80,7 @@ nothing is.`,
 	f.work.AddAtOnce(c)
 	cli.TimeVar(c.Flags(), &f.work.Timeout, "timeout", time.Hour, 0,
 		"with --fix: stop watching after this `DURATION`, with exit code 7; the work continues")
-	c.Flags().BoolVar(&f.count, "count", false, "count the differences by cause instead of table them")
+	c.Flags().BoolVar(&f.count, "count", false, "count the differences by cause instead of listing them")
 	cli.LimitVar(c.Flags(), &f.limit, "limit", defaultRows,
 		"list at most this many `ROWS`, or all; the others are counted")
 	return c
@@ -120,7 +120,7 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 	if f.count {
 		err = cli.Prints(env, counts)(nil, nil)
 	} else {
-		err = cli.Prints(env, table)(nil, nil)
+		err = cli.Prints(env, display.Differences)(nil, nil)
 	}
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 		rows := countsOf(r)
 		err = output.Show(env.Output, counts, countList{r.GetServers(), r.GetAgents(), rows}, rows)
 	} else {
-		err = output.Show(env.Output, table, r, r.GetDifferences())
+		err = output.Show(env.Output, display.Differences, r, r.GetDifferences())
 	}
 	if err != nil {
 		return err
@@ -231,29 +231,6 @@ func total(r *registryv1.CheckFleetResponse) (n int) {
 		n += int(c.GetCount())
 	}
 	return n
-}
-
-type difference = *registryv1.Difference
-
-// listing lists differences.
-var table = listing.Listing[difference]{
-	Name:  func(d difference) string { return d.GetServerName() + "/" + d.GetAgent() + "/" + d.GetCause() },
-	Order: "server",
-	Columns: []listing.Column[difference]{
-		listing.Col("SERVER", difference.GetServerName),
-		listing.Col("AGENT", difference.GetAgent),
-		listing.Col("CAUSE", difference.GetCause),
-		listing.Col("WANTED", difference.GetWanted),
-		listing.Col("OBSERVED", difference.GetObserved),
-		listing.Since("SINCE", difference.GetSince),
-		listing.Col("REASON", difference.GetReason),
-		listing.Col("CURE", difference.GetCure),
-		listing.Wide("ENV", difference.GetEnvironment),
-		listing.Wide("REMEDY", func(d difference) string { return listing.Word(d.GetRemedy()) }),
-		listing.Wide("CONFIRMED", func(d difference) string { return listing.Stamp(d.GetConfirmedAt()) }),
-		listing.Wide("SERVER-ID", difference.GetServerId),
-		listing.Wide("IMAGE", func(d difference) string { return d.GetImage().GetId() }),
-	},
 }
 
 // count is how many differences a cause has.

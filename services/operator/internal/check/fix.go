@@ -10,6 +10,7 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
@@ -39,7 +40,7 @@ type group struct {
 }
 
 // groupsOf returns the differences that commands cure, by command, and the others.
-func groupsOf(all []difference) (groups []*group, others []difference) {
+func groupsOf(all []display.Difference) (groups []*group, others []display.Difference) {
 	type key struct {
 		remedy       registryv1.Remedy
 		agent, image string
@@ -116,7 +117,7 @@ func fix(
 }
 
 // sayOthers prints the differences that no command cures, each with what does.
-func sayOthers(env *cli.Env, others []difference) {
+func sayOthers(env *cli.Env, others []display.Difference) {
 	for _, d := range others {
 		what := strings.TrimSuffix(d.GetServerName()+" "+d.GetAgent(), " ")
 		if d.GetRemedy() == registryv1.Remedy_REMEDY_WAIT {

@@ -93,7 +93,7 @@ var manifestListing = listing.Listing[manifest]{
 		listing.Col("PLATFORM", func(m manifest) string { return display.Platform(m.GetPlatform()) }),
 		listing.Col("KIND", func(m manifest) string { return listing.Word(m.GetKind()) }),
 		listing.Col("SIZE", func(m manifest) string { return listing.Size(m.GetBlob().GetSizeBytes()) }),
-		listing.Wide("SIGNED BY", signers),
+		listing.Wide("SIGNED BY", display.Signers),
 		listing.Wide("DIGEST", func(m manifest) string { return fmt.Sprintf("%x", m.GetBlob().GetDigest()) }),
 	},
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/display"
@@ -47,7 +46,7 @@ func showCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			run := i.GetManifest().GetRun()
-			return output.ShowOne(env.Output, env.Output.View(), table, i,
+			return output.ShowOne(env.Output, env.Output.View(), display.Images, i,
 				[2]string{"TAGS", listing.Pairs(i.GetManifest().GetTags())},
 				[2]string{"COMMAND", strings.Join(append([]string{run.GetCommand()}, run.GetArgs()...), " ")},
 				[2]string{"TAKEOVER", listing.Word(run.GetTakeover())},
@@ -60,42 +59,7 @@ func imageName(i row) string {
 	return i.GetManifest().GetAgent() + "@" + i.GetManifest().GetVersion()
 }
 
-type row = *imagev1.Image
-
-var table = listing.Listing[row]{
-	Name: func(i row) string { return i.GetManifest().GetId() },
-	Columns: []listing.Column[row]{
-		{Title: "ID", Value: func(v listing.View, i row) string { return listing.ShortID(v, i.GetManifest().GetId()) }},
-		listing.Col("AGENT", func(i row) string { return i.GetManifest().GetAgent() }),
-		listing.Col("VERSION", func(i row) string { return i.GetManifest().GetVersion() }),
-		listing.Col("PLATFORM", func(i row) string { return display.Platform(i.GetManifest().GetPlatform()) }),
-		listing.Col("CHANNELS", func(i row) string { return strings.Join(i.GetChannels(), ",") }),
-		listing.Col("STATE", func(i row) string { return listing.Word(i.GetState()) }),
-		listing.Since("SINCE", row.GetSince),
-		{Title: "NEXT", Value: imageNext},
-		listing.Col("REASON", row.GetReason),
-		{Title: "SIZE", Value: func(_ listing.View,
-			i row) string {
-			return listing.Size(i.GetManifest().GetBlob().GetSizeBytes())
-		}, Key: func(i row) string { return fmt.Sprint(i.GetManifest().GetBlob().GetSizeBytes()) }},
-		listing.Wide("KIND", func(i row) string { return listing.Word(i.GetManifest().GetKind()) }),
-		listing.Wide("UNPACKED",
-			func(i row) string { return listing.Size(i.GetManifest().GetBlob().GetUnpackedSizeBytes()) }),
-		listing.Wide("SIGNED BY", func(i row) string { return signers(i.GetManifest()) }),
-		listing.Wide("PUBLISHED", func(i row) string { return listing.Stamp(i.GetManifest().GetPublishedAt()) }),
-		listing.Wide("DIGEST", func(i row) string { return fmt.Sprintf("%x", i.GetManifest().GetBlob().GetDigest()) }),
-		listing.Wide("DESCRIPTION", func(i row) string { return i.GetManifest().GetDescription() }),
-	},
-}
-
-func imageNext(v listing.View, i row) string {
-	id := listing.ShortID(v, i.GetManifest().GetId())
-	switch {
-	case i.GetState() == imagev1.State_STATE_UNACTIVATED, i.GetState() == imagev1.State_STATE_DISABLED:
-		return "garrison image activate " + id
-	}
-	return ""
-}
+type row = display.Image
 
 func listCommand(env *cli.Env) *cobra.Command {
 	var page cli.PageFlags
@@ -130,7 +94,7 @@ garrison up AGENT brings, and BEHIND the number of instances that are wanted at 
 			if newer {
 				return listNewer(c.Context(), env, page, than)
 			}
-			return cli.List(c.Context(), env, page, table, cli.Ask[*catalogv1.ListImagesResponse](env, q))
+			return cli.List(c.Context(), env, page, display.Images, cli.Ask[*catalogv1.ListImagesResponse](env, q))
 		},
 	}
 	page.Add(c, 0)

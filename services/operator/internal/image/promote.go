@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
@@ -31,7 +32,7 @@ func promoteCommand(env *cli.Env) *cobra.Command {
 		Long: `Add an active image to a channel, as its newest. With --from, add every image that the servers of an
 environment run and the channel has not, once confirmed. An agent of which they run several versions, or that is bad
 somewhere, is left out and named.`,
-		PreRunE: cli.Prints(env, table),
+		PreRunE: cli.Prints(env, display.Images),
 		Args: func(c *cobra.Command, a []string) error {
 			if from != "" {
 				return cli.Exactly()(c, a)
@@ -61,7 +62,7 @@ func promote(ctx context.Context, env *cli.Env, image, channel string) error {
 	if err != nil {
 		return err
 	}
-	return cli.Changed(env, table, r.GetImage(), "image %s is the newest of channel %s", imageName(r.GetImage()),
+	return cli.Changed(env, display.Images, r.GetImage(), "image %s is the newest of channel %s", imageName(r.GetImage()),
 		channel)
 }
 
@@ -95,9 +96,9 @@ func promoteFrom(ctx context.Context, env *cli.Env, environment, channel string,
 	text := listing.Plural(len(adds), "image") + " to channel " + channel
 	if env.DryRun {
 		env.Say("would add %s", text)
-		return output.Show(env.Output, table, &catalogv1.ListImagesResponse{Images: adds}, adds)
+		return output.Show(env.Output, display.Images, &catalogv1.ListImagesResponse{Images: adds}, adds)
 	}
-	if err := output.Show(env.Messages(), table, &catalogv1.ListImagesResponse{Images: adds}, adds); err != nil {
+	if err := output.Show(env.Messages(), display.Images, &catalogv1.ListImagesResponse{Images: adds}, adds); err != nil {
 		return err
 	}
 	if err := env.Confirm(ctx, yes, "Add "+text+"?"); err != nil {

@@ -45,7 +45,7 @@ may not replace at once; while a default of an environment names its version; wh
 ended; and for the time of --older-than after its last change. An image that is deleted cannot be installed again:
 an older change, or a removal, that needs it cannot be undone.`,
 		Example: "  garrison image prune --dry-run\n  garrison image prune beacon --keep 5 --older-than 720h",
-		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, table),
+		Args:    cli.AtMost("AGENT"), PreRunE: cli.Prints(env, display.Images),
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) > 0 {
 				if err := cli.Name("agent")(a[0]); err != nil {
@@ -84,13 +84,13 @@ func prune(ctx context.Context, env *cli.Env, p pruning) error {
 	}
 	old := p.old(all.GetImages(), used, env.Now())
 	if p.dryRun {
-		return output.Show(env.Output, table, &catalogv1.ListImagesResponse{Images: old}, old)
+		return output.Show(env.Output, display.Images, &catalogv1.ListImagesResponse{Images: old}, old)
 	}
 	if len(old) == 0 {
 		env.Say("nothing to delete: %s looked at", listing.Plural(len(all.GetImages()), "image"))
 		return nil
 	}
-	columns, _ := listing.Chosen(nil, false, table.Columns)
+	columns, _ := listing.Chosen(nil, false, display.Images.Columns)
 	if err := output.PrintFitted(env.Messages(), env.Output.View(), columns, old); err != nil {
 		return err
 	}

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
-
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/regular"
@@ -89,19 +87,10 @@ func signCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, manifestListing, m, "%s is signed by %s", a[0], signers(m))
+			return cli.Changed(env, manifestListing, m, "%s is signed by %s", a[0], display.Signers(m))
 		},
 	}
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"),
 		"the `FILE` with the secret half of a key, from garrison image key")
 	return c
-}
-
-// signers returns the public keys that signed an image.
-func signers(m *imagev1.Manifest) string {
-	var keys []string
-	for _, s := range m.GetSeal().GetSignatures() {
-		keys = append(keys, s.GetKey())
-	}
-	return strings.Join(keys, ", ")
 }

@@ -9,6 +9,7 @@ import (
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -21,7 +22,7 @@ func activateCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image activate beacon@1.1.0 --channel beta",
 		Short:   "Verify an image and add it to a channel, so that it can be installed.",
 		Args:    cli.Exactly("IMAGE"),
-		PreRunE: cli.Prints(env, table),
+		PreRunE: cli.Prints(env, display.Images),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Image = a[0]
 			before, _ := get(c.Context(), env, a[0]) // only decides how the outcome is said
@@ -30,7 +31,7 @@ func activateCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			same := before.GetState() == i.GetState() && slices.Equal(before.GetChannels(), i.GetChannels())
-			return cli.Changed(env, table, i, "image %s %s", imageName(i), cli.Outcome(same, "activated"))
+			return cli.Changed(env, display.Images, i, "image %s %s", imageName(i), cli.Outcome(same, "activated"))
 		},
 	}
 	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "add it to this `CHANNEL` (default: the "+
@@ -64,7 +65,7 @@ func disableCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image disable beacon@1.0.0 -m \"leaks memory\"",
 		Short:   "Prevent new installations of an image.",
 		Args:    cli.Exactly("IMAGE"),
-		PreRunE: cli.Prints(env, table),
+		PreRunE: cli.Prints(env, display.Images),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Image = a[0]
 			before, _ := get(c.Context(), env, a[0]) // only decides how the outcome is said
@@ -73,7 +74,7 @@ func disableCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			env.Say("to undo: garrison image activate %s", r.GetImage().GetManifest().GetId())
-			return cli.Changed(env, table, r.GetImage(), "image %s %s", imageName(r.GetImage()),
+			return cli.Changed(env, display.Images, r.GetImage(), "image %s %s", imageName(r.GetImage()),
 				cli.Outcome(before.GetState() == r.GetImage().GetState(), "disabled"))
 		},
 	}

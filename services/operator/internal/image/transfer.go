@@ -31,7 +31,7 @@ func importCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image import beacon.gimg --activate",
 		Short:   "Upload an image file to the catalog; resumes after an interruption.",
 		Args:    cli.Exactly("FILE"),
-		PreRunE: cli.Prints(env, table),
+		PreRunE: cli.Prints(env, display.Images),
 		RunE: func(c *cobra.Command, a []string) error {
 			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY -o FILE, which makes one"); err != nil {
 				return err
@@ -47,14 +47,14 @@ func importCommand(env *cli.Env) *cobra.Command {
 			sayUnfit(c.Context(), env, i)
 			if !atOnce && into == "" {
 				env.Say("to make it installable: garrison image activate %s", i.GetManifest().GetId())
-				return cli.Changed(env, table, i, "image %s imported", imageName(i))
+				return cli.Changed(env, display.Images, i, "image %s imported", imageName(i))
 			}
 			i, err = activate(c.Context(), env,
 				&catalogv1.ActivateImageRequest{Image: i.GetManifest().GetId(), Channel: into})
 			if err != nil {
 				return err
 			}
-			return cli.Changed(env, table, i, "image %s imported and activated", imageName(i))
+			return cli.Changed(env, display.Images, i, "image %s imported and activated", imageName(i))
 		},
 	}
 	c.Flags().BoolVar(&atOnce, "activate", false, "activate it after the upload")

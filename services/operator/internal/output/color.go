@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"regexp"
 	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
 // color is how text is shown on a terminal: the parameter of an escape sequence.
@@ -22,27 +24,19 @@ const (
 // the escape sequences of others, and every measurement of a width.
 type Paint bool
 
-// states are the colours of the words for states: red for what failed, yellow for what waits or needs a look, green for
-// what is as it should be. A state without a colour is one in between.
-var states = map[string]color{
-	"failed": red, "undone": red, "bad": red, "offline": red, "broken": red, "halted": red, "refused": red,
-	"revoked": red, "expired": red, "duplicate": red, "suspended": red,
-
-	"held": yellow, "late": yellow, "paused": yellow, "pending": yellow, "drifted": yellow, "removing": yellow,
-	"dying": yellow, "quarantined": yellow, "absent": yellow, "cancelled": yellow, "aborted": yellow, "owed": yellow,
-	"disabled": yellow, "unactivated": yellow, "waiting": yellow, "due": yellow, "left-out": yellow, "leaked": yellow,
-	"stale": yellow, "ahead": yellow, "found": yellow, "reinstalling": yellow, "uninstalling": yellow, "slow": yellow,
-	"note": yellow, "blocked": yellow, "busy": yellow,
-
-	"converged": green, "good": green, "online": green, "succeeded": green, "active": green, "present": green,
-	"valid": green, "done": green,
-
-	"invited": none, "alive": none, "enrolled": none, "queued": none, "assigned": none, "running": none,
-	"planned": none, "reached": none, "accepted": none, "resting": none, "external": none,
-
-	"dead": faint, "gone": faint, "superseded": faint, "withdrawn": faint, "used-up": faint, "removed": faint,
-	"beyond": faint,
+// tones are the colours of the words for states.
+var tones = map[listing.Tone]color{
+	listing.Good: green, listing.Look: yellow, listing.Bad: red, listing.Plain: none, listing.Past: faint,
 }
+
+// states are the colours of the words for states. Another word has none.
+var states = func() map[string]color {
+	out := map[string]color{}
+	for word, tone := range listing.Tones {
+		out[word] = tones[tone]
+	}
+	return out
+}()
 
 // actions are the colours of the words for what an apply does to an object.
 var actions = map[string]color{"create": green, "update": yellow, "delete": red}

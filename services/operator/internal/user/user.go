@@ -15,6 +15,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -24,52 +25,12 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
-type user = *userv1.User
-
-var table = listing.Listing[user]{
-	Name: user.GetName,
-	Columns: []listing.Column[user]{
-		listing.Col("NAME", user.GetName),
-		listing.Col("ROLE", func(u user) string { return listing.Word(u.GetRole()) }),
-		listing.Col("STATE", func(u user) string { return listing.Word(u.GetState()) }),
-		listing.Col("CREATED", func(u user) string { return listing.Stamp(u.GetCreatedAt()) }),
-		listing.Col("EXPIRES", expires),
-		listing.Col("KEY", func(u user) string { return shortKey(newest(u)) }),
-		listing.Wide("BY", user.GetCreatedBy),
-		listing.Wide("RENEWED", func(u user) string { return listing.Stamp(u.GetRenewedAt()) }),
-		listing.Wide("REVOKED", func(u user) string { return listing.Stamp(u.GetRevokedAt()) }),
-		listing.Wide("REASON", user.GetReason),
-	},
-}
-
-func newest(u user) *userv1.Key {
-	keys := u.GetKeys()
-	if len(keys) == 0 {
-		return nil
-	}
-	return keys[len(keys)-1]
-}
-
-func expires(u user) string {
-	k := newest(u)
-	if k != nil && k.GetExpiresAt() == nil {
-		return "never"
-	}
-	return listing.Stamp(k.GetExpiresAt())
-}
-
-// shortKey returns enough of a public key to tell it from others.
-func shortKey(k *userv1.Key) string {
-	if len(k.GetPublicKey()) < 12 {
-		return k.GetPublicKey()
-	}
-	return k.GetPublicKey()[:12]
-}
+type user = display.User
 
 // Commands returns the command user with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	listCommand := cli.ListCommand[*accessv1.ListUsersResponse](
-		env, "user", "List users.", table, &accessv1.ListUsersRequest{},
+		env, "user", "List users.", display.Users, &accessv1.ListUsersRequest{},
 	)
 	return cli.Group("user", "Manage users: people and programs that may connect.",
 		createCommand(env), listCommand, revokeCommand(env))
@@ -82,7 +43,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		Use:        "revoke NAME",
 		Example:    "  garrison user revoke ann -m \"left the team\"",
 		Short:      "Shut a user out at once, with every key of that name.",
-		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, table),
+		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, display.Users),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name = a[0]
 			yes, _ := c.Flags().GetBool("yes")
@@ -103,7 +64,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 			same := slices.ContainsFunc(all.GetUsers(), func(u user) bool {
 				return u.GetName() == a[0] && u.GetState() == userv1.State_STATE_REVOKED
 			})
-			return cli.Changed(env, table, r.GetUser(), "user %s %s", a[0], cli.Outcome(same, "revoked"))
+			return cli.Changed(env, display.Users, r.GetUser(), "user %s %s", a[0], cli.Outcome(same, "revoked"))
 		},
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
@@ -158,7 +119,7 @@ The private key is made here and is only in that file. Hand it over, and have it
 command of the user renews the credentials in its file when a third of their life is left.`,
 		Example: "  garrison user create ann --role operator --file ann.json\n" +
 			"  garrison user create ci --role operator --valid 30d",
-		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, table),
+		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, display.Users),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name, q.ValidFor = a[0], durationpb.New(valid)
 			if file == "" {
@@ -204,5 +165,5 @@ func create(ctx context.Context, env *cli.Env, q *accessv1.CreateUserRequest, fi
 		return fmt.Errorf("user %s was created, but its context cannot be written; revoke it and try again: %w",
 			q.GetName(), err)
 	}
-	return cli.Changed(env, table, r.GetUser(), "user %s created; its context is in %s", q.GetName(), file)
+	return cli.Changed(env, display.Users, r.GetUser(), "user %s created; its context is in %s", q.GetName(), file)
 }

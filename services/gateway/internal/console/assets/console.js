@@ -1,0 +1,94 @@
+"use strict";
+
+// Keys: / searches, g and a letter goes to a page, ? shows the keys.
+let went = 0;
+document.addEventListener("keydown", (e) => {
+  const at = document.activeElement;
+  if (e.ctrlKey || e.metaKey || e.altKey || (at && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName))) return;
+  if (e.key === "/") {
+    const field = document.getElementById("search");
+    if (field) { e.preventDefault(); field.focus(); field.select(); }
+  } else if (e.key === "?") {
+    const keys = document.getElementById("keys");
+    if (!keys.open) keys.showModal();
+  } else if (e.key === "g") {
+    went = Date.now();
+  } else if (Date.now() - went < 1500) {
+    went = 0;
+    const to = document.querySelector(`nav a[data-key="${CSS.escape(e.key)}"]`);
+    if (to) to.click();
+  }
+});
+
+// A click on a command copies it.
+document.addEventListener("click", (e) => {
+  const code = e.target.closest("code");
+  if (!code || code.closest("a")) return;
+  const said = document.getElementById("live");
+  if (!navigator.clipboard) { getSelection().selectAllChildren(code); return; }
+  navigator.clipboard.writeText(code.textContent).then(
+    () => { said.textContent = "Copied."; }, () => { getSelection().selectAllChildren(code); });
+});
+
+// The parts of a page follow the ledger while the page is shown: a stream says that something was recorded, and the
+// page is fetched again. A part is replaced when it differs, unless its reader is in it.
+let stream = null, failures = 0, again = 0, busy = false, due = false;
+const state = document.getElementById("live");
+
+async function refresh() {
+  if (busy) { due = true; return; }
+  busy = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.redirected && answer.url.includes("/console/login")) { location.reload(); return; }
+    if (!answer.ok) throw new Error(String(answer.status));
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of document.querySelectorAll("[data-live]")) {
+      const next = fresh.getElementById(part.id);
+      if (next && !part.contains(document.activeElement) && next.innerHTML !== part.innerHTML) {
+        part.innerHTML = next.innerHTML;
+      }
+    }
+    const asOf = document.getElementById("asof"), now = fresh.getElementById("asof");
+    if (asOf && now) { asOf.textContent = now.textContent; asOf.dateTime = now.dateTime; }
+    document.body.classList.remove("stale");
+  } catch {
+    document.body.classList.add("stale");
+  } finally {
+    busy = false;
+    if (due) { due = false; setTimeout(refresh, 500); }
+  }
+}
+
+// follow opens the stream, and opens it again after any end: after a refusal, too, which EventSource would give up on.
+function follow() {
+  if (stream || document.hidden || !document.querySelector("[data-live]")) return;
+  stream = new EventSource("/console/live");
+  stream.addEventListener("open", () => {
+    if (failures > 0) refresh();
+    failures = 0;
+    state.textContent = "Live.";
+  });
+  stream.addEventListener("changed", refresh);
+  stream.addEventListener("error", () => {
+    close();
+    failures++;
+    state.textContent = "Not live: the connection was lost. Trying again.";
+    document.body.classList.add("stale");
+    clearTimeout(again);
+    again = setTimeout(follow, Math.random() * Math.min(30000, 1000 * 2 ** Math.min(failures, 5)));
+  });
+}
+
+function close() {
+  if (stream) stream.close();
+  stream = null;
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) { close(); return; }
+  if (document.querySelector("[data-live]")) refresh();
+  follow();
+});
+addEventListener("pagehide", close);
+follow();

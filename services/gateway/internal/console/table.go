@@ -1,0 +1,165 @@
+package console
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/visible"
+)
+
+// rowsShown is how many rows of a list a page has.
+const rowsShown = 100
+
+// table is rows of cells.
+type table struct {
+	Columns  []string
+	Rows     [][]cell
+	Next     string // the address of the next part; empty at the end
+	CSV, JSON string // addresses of the same rows
+	Empty    string // what is said in place of no rows
+}
+
+// cell is a text, with where it leads.
+type cell struct {
+	Text    string
+	Link    string
+	Command bool   // the text is a command of the CLI
+	Tone    string // of a word for a state: good, look, bad or past
+}
+
+// commandCell returns what somebody may try. What the console has a page for is a link.
+func commandCell(text string) cell {
+	return cell{Text: text, Command: strings.HasPrefix(text, "garrison "), Link: pageOf(text)}
+}
+
+// tableOf returns rows as a listing describes them, without wide columns and those that are empty in every row. Link
+// returns where the cell below a title leads; "" means nowhere.
+func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title string, row T) string) *table {
+	view := listing.View{At: v.at}
+	columns, _ := listing.Chosen(nil, v.URL.Query().Get("as") != "", l.Columns) // no name is asked for
+	if len(rows) > 0 {
+		columns = slices.DeleteFunc(columns, func(c listing.Column[T]) bool {
+			return !slices.ContainsFunc(rows, func(r T) bool { return c.Value(view, r) != "" })
+		})
+	}
+	t := &table{Empty: "None."}
+	for _, c := range columns {
+		t.Columns = append(t.Columns, c.Title)
+	}
+	for _, row := range rows {
+		var cells []cell
+		for _, c := range columns {
+			is := cellOf(c.Title, c.Value(view, row))
+			if to := link(c.Title, row); to != "" {
+				is.Link = to
+			}
+			cells = append(cells, is)
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	t.CSV, t.JSON = v.with("as", "csv"), v.with("as", "json")
+	return t
+}
+
+// cellOf returns a value below a title.
+func cellOf(title, text string) cell {
+	text = visible.Text(text)
+	switch title {
+	case "NEXT", "CURE":
+		return commandCell(text)
+	case "STATE", "HEALTH", "PRESENCE":
+		return cell{Text: text, Tone: toneOf(text)}
+	case "CAUSE", "CODE":
+		if _, known := code.Lookup(text); known {
+			return cell{Text: text, Link: "/console/codes/" + url.PathEscape(text)}
+		}
+	}
+	return cell{Text: text}
+}
+
+// toneOf returns the tone of the worst of the words of a state.
+func toneOf(text string) string {
+	found := listing.Plain
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		switch tone := listing.Tones[word]; {
+		case tone == listing.Bad, found == listing.Plain, tone == listing.Look && found != listing.Bad:
+			found = tone
+		}
+	}
+	return string(found)
+}
+
+// with returns the address of the same page with another parameter.
+func (v *visit) with(name, value string) string {
+	q := v.URL.Query()
+	q.Set(name, value)
+	return v.URL.Path + "?" + q.Encode()
+}
+
+// next sets where a list goes on.
+func (t *table) next(v *visit, cursor string) *table {
+	if cursor != "" {
+		t.Next = v.with("after", cursor)
+	}
+	return t
+}
+
+// nowhere leads no cell anywhere.
+func nowhere[T any](string, T) string { return "" }
+
+// sendTable sends the first table of a page in a form for programs.
+func sendTable(v *visit, p *page, as string) {
+	n := slices.IndexFunc(p.Parts, func(is part) bool { return is.Table != nil })
+	if n < 0 || as != "csv" && as != "json" {
+		showError(v, fault.New(fault.Invalid, "this page has no %.20q; csv and json are there where it has a table", as))
+		return
+	}
+	t := p.Parts[n].Table
+	v.w.Header().Set("Content-Disposition", `attachment; filename="garrison.`+as+`"`)
+	if as == "json" {
+		v.w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(v.w).Encode(objects(t)) // a browser that is gone needs no file
+		return
+	}
+	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	out := csv.NewWriter(v.w)
+	_ = out.Write(t.Columns)
+	for _, row := range t.Rows {
+		var texts []string
+		for _, c := range row {
+			texts = append(texts, inert(c.Text))
+		}
+		_ = out.Write(texts)
+	}
+	out.Flush()
+}
+
+// inert returns a text that no spreadsheet takes for a formula.
+func inert(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+func objects(t *table) []map[string]string {
+	out := []map[string]string{}
+	for _, row := range t.Rows {
+		o := map[string]string{}
+		for n, c := range row {
+			o[strings.ToLower(t.Columns[n])] = c.Text
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// textOf returns the first value of a parameter of a form or an address.
+func textOf(r *http.Request, name string) string { return strings.TrimSpace(r.FormValue(name)) }
