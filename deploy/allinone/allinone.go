@@ -126,6 +126,9 @@ func (g *Garrison) start(ctx context.Context) error {
 	if err := g.startBus(ctx); err != nil {
 		return fmt.Errorf("start the bus: %w", err)
 	}
+	if err := addGateway(g); err != nil {
+		return err
+	}
 	g.certs.changed = g.writeContext
 	if err := g.writeContext(); err != nil {
 		return err
@@ -144,7 +147,7 @@ func (g *Garrison) start(ctx context.Context) error {
 			return fmt.Errorf("make %s: %w", name, err)
 		}
 	}
-	return addGateway(g)
+	return nil
 }
 
 // provision declares the streams.
@@ -307,14 +310,14 @@ func (g *Garrison) writeContext() error {
 		return err
 	}
 	c, why, err := operatorContext(g.authority, g.ContextFile(), time.Now())
-	if err != nil || why == "" && c.URL == g.url && c.CA == string(ca) {
+	if err != nil || why == "" && c.URL == g.url && c.CA == string(ca) && c.HTTP == HTTPURL(g) {
 		return err
 	}
 	if why != "" {
 		log := g.logger("bus")
 		log.Info().Str(logs.Path, g.ContextFile()).Str(logs.Reason, why).Msg("operator's context written")
 	}
-	c.URL, c.CA = g.url, string(ca)
+	c.URL, c.CA, c.HTTP = g.url, string(ca), HTTPURL(g)
 	return c.Write(g.ContextFile())
 }
 

@@ -3,6 +3,8 @@ package allinone
 import (
 	"context"
 	"net"
+	"net/url"
+	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -51,10 +53,16 @@ func addGateway(g *Garrison) error {
 	return nil
 }
 
-// HTTPURL returns the address of the gateway for clients on this host; empty without one.
+// HTTPURL returns the address of the gateway, under the host that the bus's address names when it listens at every
+// address; empty without a gateway.
 func HTTPURL(g *Garrison) string {
 	if g.gateway == nil {
 		return ""
 	}
-	return g.gateway.URL()
+	at, err := url.Parse(g.gateway.URL())
+	bus, busErr := url.Parse(strings.Split(g.url, ",")[0])
+	if ip := net.ParseIP(at.Hostname()); err == nil && busErr == nil && ip != nil && ip.IsUnspecified() {
+		at.Host = net.JoinHostPort(bus.Hostname(), at.Port())
+	}
+	return at.String()
 }

@@ -33,6 +33,7 @@ type Context struct {
 	// operating system. Format 1 has none.
 	CA         string `json:"ca,omitempty"`
 	AllowPlain bool   `json:"allow_plain,omitempty"` // connect without TLS to another host
+	HTTP       string `json:"http,omitempty"`        // where a gateway serves HTTP, as far as it is known
 	File       string `json:"-"`                     // where it was read
 }
 

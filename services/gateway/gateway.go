@@ -6,6 +6,7 @@
 //	GET  /events                                   the ledger as server-sent events (package stream)
 //	GET  /openapi.json                             what is served, as OpenAPI 3.1
 //	GET  /healthz                                  200 while the gateway serves
+//	GET  /console/                                 pages for people (package console)
 //
 // Guarantees:
 //
@@ -38,6 +39,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/console"
 )
 
 const (
@@ -74,6 +76,7 @@ type Gateway struct {
 	listener net.Listener
 	door     *door
 	actors   *actor.Pool
+	console  *console.Console
 	server   *http.Server
 	stopping chan struct{} // closed when streams must end
 }
@@ -99,6 +102,10 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g := &Gateway{cfg: cfg, listener: listener, door: newDoor(), stopping: make(chan struct{})}
 	g.actors = actor.NewPool(g.connect, cfg.Issuers, cfg.Now)
+	g.console = console.New(console.Config{
+		Actors: g.actors, Plain: cfg.TLS == nil, Now: cfg.Now,
+		Known: func(r *http.Request) { g.door.known(r.Context()) },
+	})
 	cfg.Metrics.Add(metrics.HTTPRequests, 0, "ok") // known from the start
 	cfg.Metrics.Gauge(metrics.HTTPTokens, func(context.Context) []metrics.Sample {
 		return metrics.One(float64(g.actors.Len()))

@@ -28,6 +28,8 @@ func (g *Gateway) handler() http.Handler {
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	all.HandleFunc("GET /openapi.json", openapi.Serve)
+	all.Handle("/console/", g.console.Handler(g.untilStop))
+	all.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusSeeOther))
 	all.Handle("/", g.asActor(api))
 	return timed(secured(all))
 }

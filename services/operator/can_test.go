@@ -13,7 +13,7 @@ import (
 
 // local are commands that ask no service.
 var local = []string{
-	"all", "completion", "context add", "context list", "context rm", "context token", "context use",
+	"all", "completion", "console", "context add", "context list", "context rm", "context token", "context use",
 	"debug", "exit-codes", "flags",
 	"help", "image build", "image key", "image sign", "image verify", "image-references", "man", "selectors", "whoami",
 }

@@ -42,6 +42,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/check"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/complete"
+	"github.com/garrison-fleet/garrison/services/operator/internal/console"
 	"github.com/garrison-fleet/garrison/services/operator/internal/contexts"
 	"github.com/garrison-fleet/garrison/services/operator/internal/debug"
 	environment "github.com/garrison-fleet/garrison/services/operator/internal/env"
@@ -182,6 +183,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		change.RemoveCommand(env),
 		change.UndoCommand(env, rollout.Batches(env)),
 		status.Command(env),
+		console.Command(env),
 		wait.Command(env),
 		wait.CancelCommand(env),
 		block.Command(env),
@@ -227,6 +229,7 @@ var reads = map[string]bool{
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man": true, "completion": true,
 	"bus": true, "restore status": true, "env diff": true, "context token": true,
+	"console":      true,
 	"rollout plan": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,

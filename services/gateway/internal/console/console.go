@@ -41,8 +41,8 @@ const (
 // Config is what the console needs.
 type Config struct {
 	Actors *actor.Pool
-	Plain  bool             // the listener has no TLS
-	Now    func() time.Time // the clock
+	Plain  bool                // the listener has no TLS
+	Now    func() time.Time    // the clock
 	Known  func(*http.Request) // called for each request of a session
 }
 
@@ -64,7 +64,7 @@ func (c *Console) Handler(untilStop func(http.Handler) http.Handler) http.Handle
 	m.HandleFunc("GET /console/login", c.askCode)
 	m.HandleFunc("POST /console/login", c.login)
 	m.HandleFunc("POST /console/logout", c.logout)
-	m.Handle("GET /console/live", untilStop(c.signedIn(live)))
+	m.Handle("GET /console/live", untilStop(c.signedIn(c.live)))
 	for path, p := range pages {
 		m.Handle("GET /console"+path, c.signedIn(show(p)))
 	}

@@ -19,11 +19,11 @@ const rowsShown = 100
 
 // table is rows of cells.
 type table struct {
-	Columns  []string
-	Rows     [][]cell
-	Next     string // the address of the next part; empty at the end
+	Columns   []string
+	Rows      [][]cell
+	Next      string // the address of the next part; empty at the end
 	CSV, JSON string // addresses of the same rows
-	Empty    string // what is said in place of no rows
+	Empty     string // what is said in place of no rows
 }
 
 // cell is a text, with where it leads.

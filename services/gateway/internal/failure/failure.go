@@ -106,3 +106,9 @@ func Write(w http.ResponseWriter, r *http.Request, err error) {
 		Nearest: refusal.GetNearest(), Try: refusal.GetTry(),
 	})
 }
+
+// Status returns the HTTP status of an error.
+func Status(err error) int {
+	form, _ := of(err)
+	return form.status
+}

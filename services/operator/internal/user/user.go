@@ -159,7 +159,7 @@ func create(ctx context.Context, env *cli.Env, q *accessv1.CreateUserRequest, fi
 	}
 	who := trust.Context{
 		URL: own.URL, Actor: q.GetName(), Role: listing.Word(q.GetRole()), JWT: r.GetJwt(), Seed: string(seed),
-		CA: own.CA, AllowPlain: own.AllowPlain,
+		CA: own.CA, AllowPlain: own.AllowPlain, HTTP: own.HTTP,
 	}
 	if err := who.Write(file); err != nil {
 		return fmt.Errorf("user %s was created, but its context cannot be written; revoke it and try again: %w",

@@ -1,0 +1,105 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/visible"
+)
+
+// eventsPage is the ledger, the last fact first.
+func eventsPage(v *visit) (*page, error) {
+	q := client.Query{Noun: ledger.Noun(textOf(v.Request, "noun")), Key: textOf(v.Request, "key")}
+	if q.Noun != "" && !q.Noun.Known() {
+		return nil, fault.New(fault.Invalid, "the ledger has no noun %.60q", q.Noun)
+	}
+	if before := textOf(v.Request, "before"); before != "" {
+		below, err := strconv.ParseUint(before, 10, 64)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "before must be the number of a fact, not %.40q", before)
+		}
+		q.Below = below
+	}
+	actor := textOf(v.Request, "actor")
+	facts, err := v.client.LastEvents(v.Context(), rowsShown, q, func(e client.Event) bool {
+		return actor == "" || e.Actor == actor
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(facts)
+	t := factsTable(v, facts)
+	if len(facts) == rowsShown {
+		t.Next = v.with("before", fmt.Sprint(facts[len(facts)-1].Sequence))
+	}
+	return &page{
+		Title: "Ledger", Command: commandOf("garrison events", v, "noun", "actor"),
+		Search: &search{"noun", string(q.Noun), "Of a noun, as in server or rollout"},
+		Parts:  []part{{ID: "facts", Table: t}},
+	}, nil
+}
+
+// factsTable returns facts as rows.
+func factsTable(v *visit, facts []client.Event) *table {
+	t := &table{
+		Columns: []string{"SEQ", "TIME", "ACTOR", "NOUN", "KEY", "FACT", "DETAIL"}, Empty: "Nothing.",
+		CSV: v.with("as", "csv"), JSON: v.with("as", "json"),
+	}
+	for _, f := range facts {
+		text := ""
+		switch {
+		case f.Unread != nil:
+			text = f.Unread.Error()
+		case f.Body != nil:
+			text = display.FactText(f.Fact)
+		}
+		if f.Note != "" {
+			text += " (" + f.Note + ")"
+		}
+		t.Rows = append(t.Rows, []cell{
+			{Text: fmt.Sprint(f.Sequence)}, {Text: f.At.UTC().Format(time.DateTime)},
+			{Text: visible.Text(f.Actor), Link: actorLink(f.Actor)}, {Text: string(f.Noun)},
+			{Text: ident.Short(f.Key), Link: keyLink(f)}, {Text: f.Name()}, {Text: visible.Text(text)},
+		})
+	}
+	return t
+}
+
+func actorLink(actor string) string {
+	if actor == "" {
+		return ""
+	}
+	return "/console/events?actor=" + url.QueryEscape(actor)
+}
+
+// keyLink returns the page of what a fact is about.
+func keyLink(f client.Event) string {
+	switch f.Noun {
+	case ledger.Server, ledger.Instance:
+		return "/console/servers/" + url.PathEscape(serverOf(f.Key))
+	case ledger.Rollout:
+		return "/console/rollouts/" + url.PathEscape(f.Key)
+	case ledger.Intent:
+		return "/console/intents/" + url.PathEscape(f.Key)
+	case ledger.Task:
+		return "/console/tasks/" + url.PathEscape(f.Key)
+	case ledger.Image:
+		return "/console/images/" + url.PathEscape(f.Key)
+	}
+	return ""
+}
+
+// serverOf returns the server in the key of a fact about it, or about an agent on it.
+func serverOf(key string) string {
+	server, _, _ := strings.Cut(key, ".")
+	return server
+}

@@ -1,0 +1,121 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/overview"
+)
+
+// fleetPage is what needs a person, and then the fleet in numbers.
+func fleetPage(v *visit) (*page, error) {
+	f, err := overview.Read(v.Context(), v.client, nil, v.at)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{Title: "Fleet", Command: "garrison status -w"}
+	needs := part{ID: "needs", Title: "Needs a person"}
+	if len(f.Attention) == 0 {
+		needs.Note = "Nothing needs a person."
+	}
+	needs.Tiles = append(needs.Tiles, tilesOf(f.Attention, listing.Look)...)
+	p.Parts = append(p.Parts, needs)
+	if len(f.Waiting) > 0 {
+		p.Parts = append(p.Parts, part{ID: "waits", Title: "Ends by itself", Tiles: tilesOf(f.Waiting, listing.Plain)})
+	}
+	p.Parts = append(p.Parts,
+		part{ID: "numbers", Title: "Numbers", Tiles: numbersOf(f)},
+		part{ID: "versions", Title: "Agents by version", Chart: versionsChart(f), Note: noneYet(len(f.Versions))})
+	if len(f.Rollouts) > 0 {
+		p.Parts = append(p.Parts, part{ID: "rollouts", Title: "Rollouts under way", Table: rolloutLines(f.Rollouts)})
+	}
+	return p, nil
+}
+
+func noneYet(n int) string {
+	if n == 0 {
+		return "No agent is installed."
+	}
+	return ""
+}
+
+func tilesOf(points []overview.AttentionPoint, tone listing.Tone) (out []tile) {
+	for _, at := range points {
+		out = append(out, tile{
+			Count: at.Count, What: at.What, Link: pageOf(at.Next), Command: at.Next, Tone: string(tone),
+		})
+	}
+	return out
+}
+
+// numbersOf returns how many servers and instances there are in each state.
+func numbersOf(f overview.Fleet) []tile {
+	out := []tile{{Count: f.Servers.Total, What: "servers", Link: "/console/servers"}}
+	for _, word := range sortedWords(f.Servers.Presence) {
+		out = append(out, tile{
+			Count: f.Servers.Presence[word], What: "servers " + cmp.Or(word, "not heard yet"),
+			Link: "/console/servers?presence=" + word, Tone: string(listing.Tones[word]),
+		})
+	}
+	out = append(out, tile{Count: f.Instances.Total, What: "instances", Link: "/console/instances"})
+	for _, word := range sortedWords(f.Instances.State) {
+		out = append(out, tile{
+			Count: f.Instances.State[word], What: "instances " + word,
+			Link: "/console/instances?state=" + word, Tone: string(listing.Tones[word]),
+		})
+	}
+	return out
+}
+
+// sortedWords returns the words with a count, the largest count first.
+func sortedWords(counts map[string]int) (out []string) {
+	for word, n := range counts {
+		if n > 0 {
+			out = append(out, word)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+	return out
+}
+
+func rolloutLines(lines []overview.RolloutLine) *table {
+	t := &table{Columns: []string{"BRINGS", "STATE", "WAVE"}}
+	for _, r := range lines {
+		t.Rows = append(t.Rows, []cell{
+			{Text: r.Title, Link: "/console/rollouts/" + r.Id}, {Text: r.State, Tone: toneOf(r.State)}, {Text: r.Wave},
+		})
+	}
+	return t
+}
+
+// agentsDrawn bounds the agents of a chart, and versionsDrawn the colours of one agent.
+const agentsDrawn, versionsDrawn = 20, 6
+
+// versionsChart draws how many instances of each agent have which version.
+func versionsChart(f overview.Fleet) *chart {
+	byAgent := map[string][]overview.AgentVersion{}
+	var agents []string
+	for _, is := range f.Versions {
+		if byAgent[is.Agent] == nil {
+			agents = append(agents, is.Agent)
+		}
+		byAgent[is.Agent] = append(byAgent[is.Agent], is)
+	}
+	slices.Sort(agents)
+	agents = agents[:min(len(agents), agentsDrawn)]
+	var rows []bars
+	for _, agent := range agents {
+		row := bars{Name: agent}
+		for n, is := range byAgent[agent] {
+			row.Parts = append(row.Parts, bar{
+				Count: is.Count, Class: fmt.Sprintf("s%d", n%versionsDrawn),
+				Title: fmt.Sprintf("%s %s: %s", agent, cmp.Or(is.Version, "absent"), listing.Plural(is.Count, "instance")),
+				Link:  "/console/instances?agent=" + agent + "&version=" + is.Version,
+			})
+		}
+		rows = append(rows, row)
+	}
+	return barChart("Agents by version", rows)
+}

@@ -1,0 +1,303 @@
+package console
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/record"
+	"github.com/garrison-fleet/garrison/pkg/window"
+)
+
+// titled returns the title of a column as the name of a value.
+func titled(title string) string { return title[:1] + strings.ToLower(title[1:]) }
+
+// commandOf returns a command with the parameters of a page as its flags.
+func commandOf(command string, v *visit, names ...string) string {
+	for _, name := range names {
+		switch value := textOf(v.Request, name); {
+		case value == "":
+		case value == "1":
+			command += " --" + name
+		default:
+			command += " --" + name + " " + listing.Quote(value)
+		}
+	}
+	return command
+}
+
+func instancesPage(v *visit) (*page, error) {
+	q := &registryv1.ListInstancesRequest{
+		Page: v.part(), Agent: textOf(v.Request, "agent"), Version: textOf(v.Request, "version"),
+		Stale: textOf(v.Request, "stale") != "", WithExternal: true,
+	}
+	var err error
+	if q.On, err = v.on(); err != nil {
+		return nil, err
+	}
+	if q.State, err = wordOf[instancev1.State](v, "state"); err != nil {
+		return nil, err
+	}
+	if q.Health, err = wordOf[instancev1.Health](v, "health"); err != nil {
+		return nil, err
+	}
+	r, err := client.Call[*registryv1.ListInstancesResponse](v.Context(), v.client, q)
+	if err != nil {
+		return nil, err
+	}
+	t := tableOf(v, display.Instances, r.GetInstances(), func(title string, i display.Instance) string {
+		switch title {
+		case "SERVER":
+			return "/console/servers/" + url.PathEscape(i.GetServerName())
+		case "AGENT":
+			return "/console/instances?agent=" + url.QueryEscape(i.GetInstance().GetAgent())
+		}
+		return ""
+	})
+	return &page{
+		Title:   "Agents",
+		Command: commandOf("garrison instance list", v, "on", "agent", "version", "state", "health", "stale"),
+		Search:  &search{"on", textOf(v.Request, "on"), "On servers, as in env=prod"},
+		Parts:   []part{{ID: "instances", Table: t.next(v, r.GetNextCursor())}},
+	}, nil
+}
+
+func checkPage(v *visit) (*page, error) {
+	on, err := v.on()
+	if err != nil {
+		return nil, err
+	}
+	r, err := client.Call[*registryv1.CheckFleetResponse](v.Context(), v.client,
+		&registryv1.CheckFleetRequest{Page: v.part(), On: on})
+	if err != nil {
+		return nil, err
+	}
+	t := tableOf(v, display.Differences, r.GetDifferences(), func(title string, d display.Difference) string {
+		if title == "SERVER" {
+			return "/console/servers/" + url.PathEscape(d.GetServerName())
+		}
+		return ""
+	})
+	t.Empty = "Everything is as it is wanted."
+	var drift []pair
+	for _, d := range r.GetDrift() {
+		drift = append(drift, pair{d.GetEnvironment(), cell{Text: display.Drift(d)}})
+	}
+	p := &page{
+		Title: "Differences", Command: commandOf("garrison check", v, "on"),
+		Search: &search{"on", textOf(v.Request, "on"), "On servers, as in env=prod"},
+		Parts:  []part{{ID: "differences", Table: t.next(v, r.GetNextCursor())}},
+	}
+	if len(drift) > 0 {
+		p.Parts = append(p.Parts, part{ID: "drift", Title: "What is done about drift", Pairs: drift})
+	}
+	return p, nil
+}
+
+func intentsPage(v *visit) (*page, error) {
+	q := &registryv1.ListIntentsRequest{
+		Page: v.part(), Actor: textOf(v.Request, "actor"), Verb: textOf(v.Request, "verb"),
+	}
+	var err error
+	if q.State, err = wordOf[intentv1.State](v, "state"); err != nil {
+		return nil, err
+	}
+	r, err := client.Call[*registryv1.ListIntentsResponse](v.Context(), v.client, q)
+	if err != nil {
+		return nil, err
+	}
+	t := tableOf(v, display.Records, r.GetIntents(), func(title string, r display.Record) string {
+		if title == "ID" {
+			return "/console/intents/" + r.GetId()
+		}
+		return ""
+	})
+	return &page{
+		Title: "Requests", Command: commandOf("garrison intent list", v, "actor", "verb", "state"),
+		Parts: []part{{ID: "intents", Table: t.next(v, r.GetNextCursor())}},
+	}, nil
+}
+
+func intentPage(v *visit) (*page, error) {
+	r, err := v.client.Intent(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := client.Call[*dispatcherv1.ListTasksResponse](v.Context(), v.client,
+		&dispatcherv1.ListTasksRequest{IntentId: r.GetId(), Page: v.part()})
+	if err != nil {
+		return nil, err
+	}
+	return &page{
+		Title: display.BriefText(r.GetIntent()), Command: "garrison intent show " + r.GetId(),
+		Parts: []part{
+			{ID: "intent", Pairs: pairsOf(v, display.Records, r)},
+			{ID: "tasks", Title: "Tasks", Table: tableOf(v, display.Tasks, tasks.GetTasks(), taskLink).
+				next(v, tasks.GetNextCursor())},
+		},
+	}, nil
+}
+
+func taskLink(title string, t display.Task) string {
+	if title == "ID" {
+		return "/console/tasks/" + t.GetId()
+	}
+	return ""
+}
+
+func tasksPage(v *visit) (*page, error) {
+	q := &dispatcherv1.ListTasksRequest{
+		Page: v.part(), Agent: textOf(v.Request, "agent"), IntentId: textOf(v.Request, "intent"),
+		Slow: textOf(v.Request, "slow") != "",
+	}
+	state, err := wordOf[taskv1.State](v, "state")
+	if err != nil {
+		return nil, err
+	}
+	if state != 0 {
+		q.States = []taskv1.State{state}
+	}
+	r, err := client.Call[*dispatcherv1.ListTasksResponse](v.Context(), v.client, q)
+	if err != nil {
+		return nil, err
+	}
+	return &page{
+		Title: "Tasks", Command: commandOf("garrison task list", v, "agent", "intent", "state", "slow"),
+		Parts: []part{{ID: "tasks", Table: tableOf(v, display.Tasks, r.GetTasks(), taskLink).next(v, r.GetNextCursor())}},
+	}, nil
+}
+
+func taskPage(v *visit) (*page, error) {
+	t, err := v.client.Task(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	s, err := v.client.Server(v.Context(), t.GetServerId())
+	name := t.GetServerId()
+	if err == nil {
+		name = s.GetName()
+	} else if !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	pairs := pairsOf(v, without(display.Tasks, "SERVER"), t)
+	pairs = slices.Insert(pairs, 0, pair{"Server", cell{Text: name, Link: "/console/servers/" + url.PathEscape(name)}})
+	return &page{
+		Title: "Task " + display.VerbText(t) + " " + t.GetAgent(), Command: "garrison task show " + t.GetId(),
+		Parts: []part{{ID: "task", Pairs: pairs}},
+	}, nil
+}
+
+func imagesPage(v *visit) (*page, error) {
+	q := &catalogv1.ListImagesRequest{
+		Page: v.part(), Agent: textOf(v.Request, "agent"), Channel: textOf(v.Request, "channel"),
+		Untrusted: textOf(v.Request, "untrusted") != "",
+	}
+	var err error
+	if q.State, err = wordOf[imagev1.State](v, "state"); err != nil {
+		return nil, err
+	}
+	r, err := client.Call[*catalogv1.ListImagesResponse](v.Context(), v.client, q)
+	if err != nil {
+		return nil, err
+	}
+	t := tableOf(v, display.Images, r.GetImages(), func(title string, i display.Image) string {
+		if title == "ID" || title == "VERSION" {
+			return "/console/images/" + i.GetManifest().GetId()
+		}
+		return ""
+	})
+	return &page{
+		Title: "Images", Command: commandOf("garrison image list", v, "agent", "channel", "state", "untrusted"),
+		Search: &search{"agent", q.GetAgent(), "Of an agent"},
+		Parts:  []part{{ID: "images", Table: t.next(v, r.GetNextCursor())}},
+	}, nil
+}
+
+// imagePage is an image, and where it is.
+func imagePage(v *visit) (*page, error) {
+	i, err := v.client.Image(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	m := i.GetManifest()
+	r, err := client.Call[*registryv1.CountInstancesResponse](v.Context(), v.client, &registryv1.CountInstancesRequest{
+		Filter: &registryv1.ListInstancesRequest{ImageId: m.GetId()}, By: []string{"env", "state"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var rows []bars
+	for _, g := range r.GetCounts().GetGroups() {
+		env, state := g.GetValues()[0], g.GetValues()[1]
+		rows = append(rows, bars{Name: env + " " + state, Parts: []bar{{
+			Count: int(g.GetCount()), Class: string(listing.Tones[state]),
+			Title: env + ", " + state + ": " + listing.Plural(int(g.GetCount()), "instance"),
+			Link: "/console/instances?" + url.Values{
+				"on": {"env=" + env}, "agent": {m.GetAgent()}, "version": {m.GetVersion()}, "state": {state},
+			}.Encode(),
+		}}})
+	}
+	where := part{ID: "where", Title: "Where it is, or is wanted", Chart: barChart("Instances of the image", rows)}
+	if len(rows) == 0 {
+		where.Note = "No server has it, and none is to get it."
+	}
+	return &page{
+		Title: m.GetAgent() + "@" + m.GetVersion(), Command: "garrison image show " + m.GetId(),
+		Parts: []part{{ID: "image", Pairs: pairsOf(v, display.Images, i)}, where},
+	}, nil
+}
+
+func environmentsPage(v *visit) (*page, error) {
+	r, err := client.Collect[*registryv1.ListRecordsResponse](v.Context(), v.client, record.List(ledger.Environment), 0)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{Columns: []string{"NAME", "STATE", "CHANNEL", "DEFAULTS", "DESCRIPTION"}, Empty: "None."}
+	for _, e := range r.GetEnvironments() {
+		state := window.At(e, v.at).Word()
+		t.Rows = append(t.Rows, []cell{
+			{Text: e.GetName(), Link: "/console/servers?on=" + url.QueryEscape("env="+e.GetName())},
+			{Text: state, Tone: toneOf(state)}, {Text: e.GetChannel()}, {Text: defaultsText(e)},
+			{Text: e.GetDescription()},
+		})
+	}
+	return &page{
+		Title: "Environments", Command: "garrison env list", Parts: []part{{ID: "environments", Table: t}},
+	}, nil
+}
+
+func defaultsText(e *environmentv1.Environment) string {
+	var out []string
+	for _, agent := range slices.Sorted(maps.Keys(e.GetDefaults())) {
+		out = append(out, display.ChoiceText(agent, e.GetDefaults()[agent].GetImage()))
+	}
+	return strings.Join(out, ", ")
+}
+
+// codePage explains a code.
+func codePage(v *visit) (*page, error) {
+	e, known := code.Lookup(v.PathValue("code"))
+	if !known {
+		return nil, fault.Refusef(fault.NotFound, code.NotFound, "there is no code %.40q", v.PathValue("code"))
+	}
+	return &page{Title: e.Code, Command: "garrison explain " + e.Code, Parts: []part{{Pairs: []pair{
+		{"Meaning", cell{Text: e.Meaning}}, {"What to do", cell{Text: e.Remedy}},
+		{"Said by", cell{Text: strings.Join(e.By, ", ")}},
+	}}}}, nil
+}

@@ -1,0 +1,177 @@
+package console
+
+import (
+	"net/url"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
+)
+
+func rolloutsPage(v *visit) (*page, error) {
+	q := &registryv1.ListRolloutsRequest{Page: v.part(), Agent: textOf(v.Request, "agent")}
+	state, err := wordOf[rolloutv1.State](v, "state")
+	if err != nil {
+		return nil, err
+	}
+	if state != 0 {
+		q.States = []rolloutv1.State{state}
+	}
+	r, err := client.Call[*registryv1.ListRolloutsResponse](v.Context(), v.client, q)
+	if err != nil {
+		return nil, err
+	}
+	l := display.RolloutsWaiting(func(one display.Rollout) string { return r.GetWaits()[one.GetId()].GetText() })
+	t := tableOf(v, l, r.GetRollouts(), func(title string, one display.Rollout) string {
+		if title == "ID" || title == "BRINGS" {
+			return "/console/rollouts/" + one.GetId()
+		}
+		return ""
+	})
+	return &page{
+		Title: "Rollouts", Command: commandOf("garrison rollout list", v, "agent", "state"),
+		Parts: []part{{ID: "rollouts", Table: t.next(v, r.GetNextCursor())}},
+	}, nil
+}
+
+// rolloutPage is a rollout: its waves, a cell for each server, and what may be done.
+func rolloutPage(v *visit) (*page, error) {
+	r, err := client.Call[*registryv1.GetRolloutResponse](v.Context(), v.client,
+		&registryv1.GetRolloutRequest{RolloutId: v.PathValue("id"), Forecast: true})
+	if err != nil {
+		return nil, err
+	}
+	one := r.GetRollout()
+	targets, err := client.Collect[*registryv1.ListRolloutTargetsResponse](v.Context(), v.client,
+		&registryv1.ListRolloutTargetsRequest{RolloutId: one.GetId()}, cellsDrawn+1)
+	if err != nil {
+		return nil, err
+	}
+	p := &page{Title: display.RolloutTitle(one), Command: "garrison rollout show " + one.GetId() + " -w"}
+	pairs := pairsOf(v, display.RolloutPage(r), one, "BRINGS")
+	for _, is := range display.RolloutPairs(listing.View{At: v.at}, r, nil) {
+		pairs = append(pairs, pair{titled(is[0]), cell{Text: is[1], Command: is[0] == "HISTORY"}})
+	}
+	p.Parts = append(p.Parts,
+		part{ID: "rollout", Pairs: pairs},
+		part{ID: "cells", Title: "Servers, wave by wave", Chart: targetsChart(targets.GetTargets())},
+		part{ID: "differ", Title: "Servers that differ", Table: differing(v, targets.GetTargets())})
+	forms, err := controls(v, one)
+	if err != nil {
+		return nil, err
+	}
+	if len(forms) > 0 {
+		p.Parts = append(p.Parts, part{ID: "controls", Title: "What you can do", Forms: forms})
+	}
+	return p, nil
+}
+
+// targetsChart draws the servers of a rollout in the order of its waves.
+func targetsChart(targets []*registryv1.RolloutTarget) *chart {
+	var cells []shape
+	for _, t := range targets {
+		state := stateOf(t)
+		wave := "wave " + listing.Count(t.GetTarget().GetWave())
+		if t.GetTarget().GetWave() == 0 {
+			wave = "owed"
+		}
+		cells = append(cells, shape{
+			Class: string(listing.Tones[state]), Title: t.GetServerName() + ", " + wave + ": " + state,
+			Link: "/console/servers/" + url.PathEscape(t.GetServerName()),
+		})
+	}
+	return cellChart("Servers of the rollout by state", cells)
+}
+
+func stateOf(t *registryv1.RolloutTarget) string {
+	switch {
+	case t.GetTarget().GetState() == 0:
+		return "planned"
+	case t.GetStep() != "":
+		return t.GetStep()
+	}
+	return listing.Word(t.GetTarget().GetState())
+}
+
+// differing lists the servers that were not simply changed.
+func differing(v *visit, targets []*registryv1.RolloutTarget) *table {
+	var rows []*registryv1.RolloutTarget
+	for _, t := range targets {
+		if tone := listing.Tones[stateOf(t)]; (tone == listing.Bad || tone == listing.Look || t.GetStep() != "") &&
+			len(rows) < rowsShown {
+			rows = append(rows, t)
+		}
+	}
+	return tableOf(v, display.RolloutTargets, rows, func(title string, t *registryv1.RolloutTarget) string {
+		if title == "SERVER" {
+			return "/console/servers/" + url.PathEscape(t.GetServerName())
+		}
+		return ""
+	})
+}
+
+// steers are what a person may do to a rollout, by the word in the form.
+var steers = map[string]func(*client.Client, *visit, string, string) (*rolloutv1.Rollout, error){
+	"pause": func(c *client.Client, v *visit, id, why string) (*rolloutv1.Rollout, error) {
+		return c.PauseRollout(v.Context(), id, why)
+	},
+	"resume": func(c *client.Client, v *visit, id, why string) (*rolloutv1.Rollout, error) {
+		return c.ResumeRollout(v.Context(), id, why)
+	},
+	"approve": func(c *client.Client, v *visit, id, why string) (*rolloutv1.Rollout, error) {
+		return c.ApproveRollout(v.Context(), id, why)
+	},
+	"abort": func(c *client.Client, v *visit, id, why string) (*rolloutv1.Rollout, error) {
+		return c.AbortRollout(v.Context(), id, why)
+	},
+}
+
+// controls returns the forms for what may be done to a rollout now.
+func controls(v *visit, r *rolloutv1.Rollout) ([]form, error) {
+	steer := func(what, button string, danger bool) form {
+		return form{
+			Path: "/console/rollouts/" + r.GetId() + "/" + what, Button: button, Danger: danger,
+			Command: "garrison rollout " + what + " " + r.GetId(),
+			Fields:  []field{{Name: "reason", Label: "Reason", Hint: "why, in one line"}},
+		}
+	}
+	var out []form
+	if rollout.NeedAt(r, v.at) == rollout.NeedsApprove && v.mayAnswer() {
+		out = append(out, steer("approve", "Approve the next wave", false))
+	}
+	if !v.mayWrite() {
+		return out, nil
+	}
+	switch s := r.GetState(); {
+	case s == rolloutv1.State_STATE_RUNNING:
+		out = append(out, steer("pause", "Pause", false), steer("abort", "Abort", true))
+	case s == rolloutv1.State_STATE_PAUSED, s == rolloutv1.State_STATE_HALTED:
+		out = append(out, steer("resume", "Resume", false), steer("abort", "Abort", true))
+	}
+	if r.GetState() != rolloutv1.State_STATE_RUNNING && rollout.Changed(r) > 0 && r.GetUndoneBy() == "" {
+		out = append(out, form{
+			Path: "/console/plan", Button: "Undo: show the plan", Command: "garrison undo " + r.GetId(),
+			Fields: []field{{Name: "verb", Value: "undo"}, {Name: "of", Value: r.GetId()}},
+		})
+	}
+	return out, nil
+}
+
+// steerRollout does what a form asks for.
+func steerRollout(v *visit) {
+	id, do := v.PathValue("id"), steers[v.PathValue("what")]
+	if do == nil {
+		showError(v, fault.New(fault.NotFound, "a rollout has no %.20q", v.PathValue("what")))
+		return
+	}
+	if _, err := do(v.client, v, id, textOf(v.Request, "reason")); err != nil {
+		showError(v, err)
+		return
+	}
+	v.goTo("/console/rollouts/" + url.PathEscape(id))
+}

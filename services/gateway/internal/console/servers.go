@@ -1,0 +1,230 @@
+package console
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/selection"
+)
+
+// part returns the part of a list that a request asks for.
+func (v *visit) part() *apiv1.Page {
+	return &apiv1.Page{Limit: rowsShown, Cursor: v.URL.Query().Get("after")}
+}
+
+// on returns the selector of the parameter on; nil means every server.
+func (v *visit) on() (*intentv1.Selector, error) {
+	text := textOf(v.Request, "on")
+	if text == "" {
+		return nil, nil
+	}
+	on, err := selection.Parse([]string{text})
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "%w", err)
+	}
+	return on, nil
+}
+
+// wordOf reads a parameter that is a word of an enum; an empty one is 0.
+func wordOf[E interface {
+	protoreflect.Enum
+	~int32
+}](v *visit, name string) (E, error) {
+	text := textOf(v.Request, name)
+	if text == "" {
+		return 0, nil
+	}
+	e, err := listing.ParseWord[E](text)
+	if err != nil {
+		return 0, fault.New(fault.Invalid, "%s: %w", name, err)
+	}
+	return e, nil
+}
+
+// serversPage lists servers.
+func serversPage(v *visit) (*page, error) {
+	q, err := serversAsked(v)
+	if err != nil {
+		return nil, err
+	}
+	r, err := client.Call[*registryv1.ListServersResponse](v.Context(), v.client, q)
+	if err != nil {
+		return nil, err
+	}
+	filter := q
+	filter.Page = nil
+	counts, err := client.Call[*registryv1.CountServersResponse](v.Context(), v.client,
+		&registryv1.CountServersRequest{Filter: filter, By: []string{"env", "presence"}})
+	if err != nil {
+		return nil, err
+	}
+	on := textOf(v.Request, "on")
+	rows := tableOf(v, display.Servers, r.GetServers(), serverLink).next(v, r.GetNextCursor())
+	p := &page{
+		Title: "Servers", Command: commandOf("garrison server list", v, "on", "presence", "life", "standing",
+			"condition", "trouble", "leaked", "found"),
+		Search: &search{"on", on, "Servers, as in env=prod, rack=a or web-1"},
+		Parts: []part{
+			{ID: "counts", Chart: serversChart(counts.GetCounts())},
+			{ID: "servers", Note: listing.Plural(int(counts.GetCounts().GetTotal()), "server") + ".", Table: rows},
+		},
+	}
+	if counts.GetCounts().GetTotal() > 0 && v.mayWrite() {
+		p.Parts = append(p.Parts, changeForms("Change agents on these servers", cmp.Or(on, "all")))
+	}
+	return p, nil
+}
+
+func serverLink(title string, s display.Server) string {
+	if title == "NAME" {
+		return "/console/servers/" + url.PathEscape(s.GetName())
+	}
+	return ""
+}
+
+// serversAsked returns what the parameters ask for: those of garrison server list.
+func serversAsked(v *visit) (*registryv1.ListServersRequest, error) {
+	q := &registryv1.ListServersRequest{
+		Page: v.part(), Trouble: textOf(v.Request, "trouble"),
+		Leaked: textOf(v.Request, "leaked") != "", Found: textOf(v.Request, "found") != "",
+	}
+	var errs [5]error
+	q.On, errs[0] = v.on()
+	q.Presence, errs[1] = wordOf[serverv1.Presence](v, "presence")
+	q.Life, errs[2] = wordOf[serverv1.Life](v, "life")
+	q.Standing, errs[3] = wordOf[serverv1.Standing](v, "standing")
+	q.Condition, errs[4] = wordOf[serverv1.ExecutorState](v, "condition")
+	return q, cmp.Or(errs[:]...)
+}
+
+// serversChart draws how many servers of each environment are in which presence.
+func serversChart(counts *registryv1.Counts) *chart {
+	byName := map[string]*bars{}
+	var names []string
+	for _, g := range counts.GetGroups() {
+		env, presence := cmp.Or(g.GetValues()[0], "no environment"), g.GetValues()[1]
+		if byName[env] == nil {
+			byName[env] = &bars{Name: env}
+			names = append(names, env)
+		}
+		byName[env].Parts = append(byName[env].Parts, bar{
+			Count: int(g.GetCount()), Class: string(listing.Tones[presence]),
+			Title: env + ", " + cmp.Or(presence, "not heard yet") + ": " + listing.Plural(int(g.GetCount()), "server"),
+			Link:  "/console/servers?" + url.Values{"on": {"env=" + g.GetValues()[0]}, "presence": {presence}}.Encode(),
+		})
+	}
+	slices.Sort(names)
+	var rows []bars
+	for _, name := range names {
+		rows = append(rows, *byName[name])
+	}
+	return barChart("Servers by environment and presence", rows)
+}
+
+// serverPage is everything about one server.
+func serverPage(v *visit) (*page, error) {
+	r, err := client.Call[*registryv1.GetServerResponse](v.Context(), v.client,
+		&registryv1.GetServerRequest{Server: v.PathValue("id")})
+	if err != nil {
+		return nil, err
+	}
+	s := r.GetServer()
+	p := &page{Title: s.GetName(), Command: "garrison explain " + s.GetName()}
+	p.Parts = append(p.Parts, part{ID: "server", Pairs: pairsOf(v, display.Servers, s, "NAME")})
+	for _, add := range []func(*visit, *serverv1.Server) (part, error){
+		agentsOf, differencesOf, tasksOf, historyOf,
+	} {
+		one, err := add(v, s)
+		if err != nil {
+			return nil, err
+		}
+		p.Parts = append(p.Parts, one)
+	}
+	if v.mayWrite() {
+		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()))
+	}
+	return p, nil
+}
+
+func agentsOf(v *visit, s *serverv1.Server) (part, error) {
+	r, err := client.Collect[*registryv1.ListInstancesResponse](v.Context(), v.client,
+		&registryv1.ListInstancesRequest{Server: s.GetId(), WithExternal: true, WithExecutors: true}, rowsShown)
+	if err != nil {
+		return part{}, err
+	}
+	l := without(display.Instances, "SERVER")
+	return part{ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nowhere)}, nil
+}
+
+func differencesOf(v *visit, s *serverv1.Server) (part, error) {
+	r, err := client.Call[*registryv1.CheckFleetResponse](v.Context(), v.client, &registryv1.CheckFleetRequest{
+		On: &intentv1.Selector{Servers: []string{s.GetId()}},
+	})
+	if err != nil {
+		return part{}, err
+	}
+	t := tableOf(v, without(display.Differences, "SERVER"), r.GetDifferences(), nowhere)
+	t.Empty = "The server is as it is wanted."
+	return part{ID: "differences", Title: "Differences from what is wanted", Table: t}, nil
+}
+
+func tasksOf(v *visit, s *serverv1.Server) (part, error) {
+	r, err := client.Call[*dispatcherv1.ListTasksResponse](v.Context(), v.client,
+		&dispatcherv1.ListTasksRequest{ServerId: s.GetId(), Page: &apiv1.Page{Limit: 20}})
+	if err != nil {
+		return part{}, err
+	}
+	t := tableOf(v, without(display.Tasks, "SERVER"), r.GetTasks(), taskLink)
+	return part{ID: "tasks", Title: "Tasks", Table: t}, nil
+}
+
+// factsOfServer is how many of the last facts about a server its page has.
+const factsOfServer = 40
+
+// historyOf returns what happened to a server and its instances, the last first.
+func historyOf(v *visit, s *serverv1.Server) (part, error) {
+	var all []client.Event
+	for _, noun := range []ledger.Noun{ledger.Server, ledger.Instance} {
+		facts, err := v.client.LastEvents(v.Context(), factsOfServer, client.Query{Noun: noun, Key: s.GetId()}, nil)
+		if err != nil {
+			return part{}, err
+		}
+		all = append(all, facts...)
+	}
+	slices.SortFunc(all, func(a, b client.Event) int { return cmp.Compare(b.Sequence, a.Sequence) })
+	all = all[:min(len(all), factsOfServer)]
+	return part{ID: "history", Title: "What happened", Table: factsTable(v, all)}, nil
+}
+
+// without returns a listing without a column.
+func without[T any](l listing.Listing[T], title string) listing.Listing[T] {
+	l.Columns = slices.DeleteFunc(slices.Clone(l.Columns), func(c listing.Column[T]) bool { return c.Title == title })
+	return l
+}
+
+// pairsOf returns the columns of one row that are not empty, but for those that are named.
+func pairsOf[T any](v *visit, l listing.Listing[T], row T, but ...string) (out []pair) {
+	view := listing.View{At: v.at, Wide: true}
+	for _, c := range l.Columns {
+		text := c.Value(view, row)
+		if text == "" || slices.Contains(but, c.Title) {
+			continue
+		}
+		out = append(out, pair{titled(c.Title), cellOf(c.Title, text)})
+	}
+	return out
+}
