@@ -376,7 +376,7 @@ func serve(ctx context.Context, c allinone.Config, manager *sdnotify.Notifier, s
 			fmt.Fprintf(stdout, "garrisond %s listens at %s\nUse it with: export GARRISON_CONTEXT=%s\n",
 				version.Version, g.URL(), g.ContextFile())
 			if url := allinone.HTTPURL(g); url != "" {
-				fmt.Fprintf(stdout, "HTTP is served at %s. To open the console: garrison console\n", url)
+				fmt.Fprintf(stdout, "HTTP is served at %s\nOpen the console with: garrison console\n", url)
 			}
 		}
 	}()

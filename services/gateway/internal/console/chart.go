@@ -1,98 +1,64 @@
 package console
 
-import "fmt"
+import (
+	"cmp"
+	"slices"
+)
 
-// chart is a drawing. Its title and those of its shapes say in words what it shows.
-type chart struct {
-	Label, Class, Caption string
-	Width, Height         int
-	Shapes                []shape
-	Words                 []word
-}
-
-type shape struct {
-	X, Y, W, H         float64
-	Class, Title, Link string
-}
-
-type word struct {
-	X, Y float64
-	Text string
-}
-
-// bars is a row of a bar chart, and bar a part of it.
+// bars is a row of a chart, drawn to the scale of the largest row.
 type bars struct {
 	Name  string
 	Parts []bar
 }
 
+// bar is a part of a row: its count is a length and a colour, and is said in words below.
 type bar struct {
-	Count              int
-	Class, Title, Link string
+	Count       int
+	Word        string
+	Class, Link string
+	X, W        float64 // in thousandths of the width
 }
 
-// The measures of a bar chart.
-const (
-	chartWidth, namesWidth = 1000, 190
-	rowHeight, barHeight   = 26, 18
-)
+// square is one of many servers, drawn as a cell.
+type square struct{ Tone, Title, Link string }
 
-// barChart draws rows of parts, each row to the scale of the largest. It is nil without rows.
-func barChart(label string, rows []bars) *chart {
+// squaresDrawn bounds the cells of a page.
+const squaresDrawn = 2000
+
+// chart gathers bars by the names of their rows.
+type chart map[string]*bars
+
+func (c chart) add(row string, is bar) {
+	if c[row] == nil {
+		c[row] = &bars{Name: row}
+	}
+	c[row].Parts = append(c[row].Parts, is)
+}
+
+// rows returns the rows by name, at most n of them, each part with its place.
+func (c chart) rows(n int) []*bars {
+	var out []*bars
 	most := 0
-	for _, row := range rows {
+	for _, row := range c {
+		out = append(out, row)
 		most = max(most, row.total())
 	}
-	if most == 0 {
-		return nil
-	}
-	c := &chart{Label: label, Class: "bars", Width: chartWidth, Height: rowHeight * len(rows)}
-	for n, row := range rows {
-		y := float64(n * rowHeight)
-		c.Words = append(c.Words, word{0, y + 14, cut(row.Name, 28)})
-		x := float64(namesWidth)
-		for _, is := range row.Parts {
-			w := float64(is.Count) / float64(most) * (chartWidth - namesWidth - 60)
-			c.Shapes = append(c.Shapes, shape{x, y, w, barHeight, is.Class, is.Title, is.Link})
-			x += w
+	slices.SortFunc(out, func(a, b *bars) int { return cmp.Compare(a.Name, b.Name) })
+	out = out[:min(len(out), n)]
+	for _, row := range out {
+		x := 0.0
+		for n := range row.Parts {
+			is := &row.Parts[n]
+			is.X, is.W = x, float64(is.Count)/float64(most)*1000
+			x += is.W
 		}
-		c.Words = append(c.Words, word{x + 6, y + 14, fmt.Sprint(row.total())})
 	}
-	return c
+	return out
 }
 
-func (b bars) total() (n int) {
+func (b *bars) total() (n int) {
 	for _, is := range b.Parts {
 		n += is.Count
 	}
 	return n
-}
-
-// cut returns a text of at most n characters.
-func cut(text string, n int) string {
-	if runes := []rune(text); len(runes) > n {
-		return string(runes[:n-1]) + "…"
-	}
-	return text
-}
-
-// The measures of a chart of cells.
-const cellSize, cellsInRow, cellsDrawn = 20, 50, 2000
-
-// cellChart draws one cell for each server.
-func cellChart(label string, cells []shape) *chart {
-	if len(cells) == 0 {
-		return nil
-	}
-	c := &chart{Label: label, Class: "cells", Width: cellsInRow * cellSize}
-	for n, is := range cells[:min(len(cells), cellsDrawn)] {
-		is.X, is.Y = float64(n%cellsInRow*cellSize), float64(n/cellsInRow*cellSize)
-		is.W, is.H = cellSize-2, cellSize-2
-		c.Shapes = append(c.Shapes, is)
-		c.Height = (n/cellsInRow + 1) * cellSize
-	}
-	if more := len(cells) - cellsDrawn; more > 0 {
-		c.Caption = fmt.Sprintf("And %d more.", more)
-	}
-	return c
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/listing"
@@ -27,7 +28,7 @@ func fleetPage(v *visit) (*page, error) {
 	}
 	p.Parts = append(p.Parts,
 		part{ID: "numbers", Title: "Numbers", Tiles: numbersOf(f)},
-		part{ID: "versions", Title: "Agents by version", Chart: versionsChart(f), Note: noneYet(len(f.Versions))})
+		part{ID: "versions", Title: "Agents by version", Bars: versionsChart(f), Note: noneYet(len(f.Versions))})
 	if len(f.Rollouts) > 0 {
 		p.Parts = append(p.Parts, part{ID: "rollouts", Title: "Rollouts under way", Table: rolloutLines(f.Rollouts)})
 	}
@@ -90,32 +91,22 @@ func rolloutLines(lines []overview.RolloutLine) *table {
 	return t
 }
 
-// agentsDrawn bounds the agents of a chart, and versionsDrawn the colours of one agent.
-const agentsDrawn, versionsDrawn = 20, 6
+// agentsDrawn bounds the agents of a chart, and colours is how many colours its parts have.
+const agentsDrawn, colours = 30, 6
 
 // versionsChart draws how many instances of each agent have which version.
-func versionsChart(f overview.Fleet) *chart {
-	byAgent := map[string][]overview.AgentVersion{}
-	var agents []string
+func versionsChart(f overview.Fleet) []*bars {
+	c := chart{}
 	for _, is := range f.Versions {
-		if byAgent[is.Agent] == nil {
-			agents = append(agents, is.Agent)
+		n := 0
+		if row := c[is.Agent]; row != nil {
+			n = len(row.Parts)
 		}
-		byAgent[is.Agent] = append(byAgent[is.Agent], is)
+		q := url.Values{"agent": {is.Agent}, "version": {is.Version}}
+		c.add(is.Agent, bar{
+			Count: is.Count, Word: cmp.Or(is.Version, "absent"), Class: fmt.Sprintf("s%d", n%colours),
+			Link: "/console/instances?" + q.Encode(),
+		})
 	}
-	slices.Sort(agents)
-	agents = agents[:min(len(agents), agentsDrawn)]
-	var rows []bars
-	for _, agent := range agents {
-		row := bars{Name: agent}
-		for n, is := range byAgent[agent] {
-			row.Parts = append(row.Parts, bar{
-				Count: is.Count, Class: fmt.Sprintf("s%d", n%versionsDrawn),
-				Title: fmt.Sprintf("%s %s: %s", agent, cmp.Or(is.Version, "absent"), listing.Plural(is.Count, "instance")),
-				Link:  "/console/instances?agent=" + agent + "&version=" + is.Version,
-			})
-		}
-		rows = append(rows, row)
-	}
-	return barChart("Agents by version", rows)
+	return c.rows(agentsDrawn)
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -242,19 +243,20 @@ func imagePage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []bars
+	c := chart{}
 	for _, g := range r.GetCounts().GetGroups() {
 		env, state := g.GetValues()[0], g.GetValues()[1]
-		rows = append(rows, bars{Name: env + " " + state, Parts: []bar{{
-			Count: int(g.GetCount()), Class: string(listing.Tones[state]),
-			Title: env + ", " + state + ": " + listing.Plural(int(g.GetCount()), "instance"),
-			Link: "/console/instances?" + url.Values{
-				"on": {"env=" + env}, "agent": {m.GetAgent()}, "version": {m.GetVersion()}, "state": {state},
-			}.Encode(),
-		}}})
+		q := url.Values{"agent": {m.GetAgent()}, "version": {m.GetVersion()}, "state": {state}}
+		if env != "" {
+			q.Set("on", "env="+env)
+		}
+		c.add(cmp.Or(env, "no environment"), bar{
+			Count: int(g.GetCount()), Word: state, Class: string(listing.Tones[state]),
+			Link: "/console/instances?" + q.Encode(),
+		})
 	}
-	where := part{ID: "where", Title: "Where it is, or is wanted", Chart: barChart("Instances of the image", rows)}
-	if len(rows) == 0 {
+	where := part{ID: "where", Title: "Where it is, or is wanted", Bars: c.rows(rowsShown)}
+	if len(where.Bars) == 0 {
 		where.Note = "No server has it, and none is to get it."
 	}
 	return &page{

@@ -55,7 +55,8 @@ type part struct {
 	Note  string
 
 	Tiles  []tile
-	Chart  *chart
+	Bars   []*bars
+	Cells  []square
 	Table  *table
 	Pairs  []pair
 	Forms  []form

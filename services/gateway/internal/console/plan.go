@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -65,12 +66,11 @@ func planPage(v *visit) (*page, error) {
 	}
 	in := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: ask}, Note: textOf(v.Request, "why")}
 	in.AtOnce = textOf(v.Request, "speed") == speeds[2]
-	r, err := v.client.PlanRollout(v.Context(), &registryv1.PlanRolloutRequest{Intent: in, Forecast: true}, cellsDrawn)
+	r, err := v.client.PlanRollout(v.Context(), &registryv1.PlanRolloutRequest{Intent: in, Forecast: true}, squaresDrawn)
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Title: "Plan: " + r.GetTitle(), Command: command}
-	p.Parts = append(p.Parts, part{Pairs: planPairs(r)})
+	p := &page{Title: "Plan: " + cmp.Or(r.GetTitle(), verbOf(v)), Command: command}
 	if refusal := r.GetRefusal(); refusal != nil {
 		p.Parts = append(p.Parts, part{Title: "It would be refused", Pairs: errorPairs(client.Refused(refusal))})
 		return p, nil
@@ -85,9 +85,10 @@ func planPage(v *visit) (*page, error) {
 			Fields: []field{{Name: "id", Value: client.NewID()}, {Name: "intent", Value: string(body)}},
 		}}})
 	}
+	p.Parts = slices.Insert(p.Parts, 0, part{Pairs: planPairs(r)})
 	targets := r.GetTargets()[:min(len(r.GetTargets()), rowsShown)]
 	p.Parts = append(p.Parts,
-		part{Title: "Servers, wave by wave", Chart: targetsChart(r.GetTargets())},
+		part{Title: "Servers, wave by wave", Cells: squaresOf(r.GetTargets())},
 		part{Table: tableOf(v, without(display.RolloutTargets, "STATE"), targets, nowhere)},
 		part{Title: "Servers that stay as they are", Pairs: stayPairs(r)})
 	return p, nil
@@ -134,6 +135,9 @@ func stayPairs(r *registryv1.PlanRolloutResponse) (out []pair) {
 	}
 	return out
 }
+
+// verbOf returns what the parameters ask for, in few words.
+func verbOf(v *visit) string { return textOf(v.Request, "verb") + " " + textOf(v.Request, "agent") }
 
 // asked returns the rollout that the parameters ask for, and the command of the CLI for it.
 func asked(v *visit) (*intentv1.Rollout, string, error) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/url"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -48,7 +49,7 @@ func rolloutPage(v *visit) (*page, error) {
 	}
 	one := r.GetRollout()
 	targets, err := client.Collect[*registryv1.ListRolloutTargetsResponse](v.Context(), v.client,
-		&registryv1.ListRolloutTargetsRequest{RolloutId: one.GetId()}, cellsDrawn+1)
+		&registryv1.ListRolloutTargetsRequest{RolloutId: one.GetId()}, squaresDrawn)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func rolloutPage(v *visit) (*page, error) {
 	}
 	p.Parts = append(p.Parts,
 		part{ID: "rollout", Pairs: pairs},
-		part{ID: "cells", Title: "Servers, wave by wave", Chart: targetsChart(targets.GetTargets())},
+		part{ID: "cells", Title: "Servers, wave by wave", Cells: squaresOf(targets.GetTargets())},
 		part{ID: "differ", Title: "Servers that differ", Table: differing(v, targets.GetTargets())})
 	forms, err := controls(v, one)
 	if err != nil {
@@ -71,21 +72,19 @@ func rolloutPage(v *visit) (*page, error) {
 	return p, nil
 }
 
-// targetsChart draws the servers of a rollout in the order of its waves.
-func targetsChart(targets []*registryv1.RolloutTarget) *chart {
-	var cells []shape
-	for _, t := range targets {
-		state := stateOf(t)
-		wave := "wave " + listing.Count(t.GetTarget().GetWave())
-		if t.GetTarget().GetWave() == 0 {
-			wave = "owed"
+// squaresOf draws the servers of a rollout in the order of its waves.
+func squaresOf(targets []*registryv1.RolloutTarget) (out []square) {
+	for _, t := range targets[:min(len(targets), squaresDrawn)] {
+		state, wave := stateOf(t), "owed"
+		if n := t.GetTarget().GetWave(); n > 0 {
+			wave = fmt.Sprintf("wave %d", n)
 		}
-		cells = append(cells, shape{
-			Class: string(listing.Tones[state]), Title: t.GetServerName() + ", " + wave + ": " + state,
+		out = append(out, square{
+			Tone: string(listing.Tones[state]), Title: t.GetServerName() + ", " + wave + ": " + state,
 			Link: "/console/servers/" + url.PathEscape(t.GetServerName()),
 		})
 	}
-	return cellChart("Servers of the rollout by state", cells)
+	return out
 }
 
 func stateOf(t *registryv1.RolloutTarget) string {

@@ -78,14 +78,14 @@ func serversPage(v *visit) (*page, error) {
 		Title: "Servers", Command: commandOf("garrison server list", v, "on", "presence", "life", "standing",
 			"condition", "trouble", "leaked", "found"),
 		Search: &search{"on", on, "Servers, as in env=prod, rack=a or web-1"},
-		Parts: []part{
-			{ID: "counts", Chart: serversChart(counts.GetCounts())},
-			{ID: "servers", Note: listing.Plural(int(counts.GetCounts().GetTotal()), "server") + ".", Table: rows},
-		},
+		Parts:  []part{{ID: "counts", Bars: serversChart(counts.GetCounts())}},
 	}
 	if counts.GetCounts().GetTotal() > 0 && v.mayWrite() {
 		p.Parts = append(p.Parts, changeForms("Change agents on these servers", cmp.Or(on, "all")))
 	}
+	p.Parts = append(p.Parts, part{
+		ID: "servers", Note: listing.Plural(int(counts.GetCounts().GetTotal()), "server") + ".", Table: rows,
+	})
 	return p, nil
 }
 
@@ -112,27 +112,20 @@ func serversAsked(v *visit) (*registryv1.ListServersRequest, error) {
 }
 
 // serversChart draws how many servers of each environment are in which presence.
-func serversChart(counts *registryv1.Counts) *chart {
-	byName := map[string]*bars{}
-	var names []string
+func serversChart(counts *registryv1.Counts) []*bars {
+	c := chart{}
 	for _, g := range counts.GetGroups() {
-		env, presence := cmp.Or(g.GetValues()[0], "no environment"), g.GetValues()[1]
-		if byName[env] == nil {
-			byName[env] = &bars{Name: env}
-			names = append(names, env)
+		env, presence := g.GetValues()[0], g.GetValues()[1]
+		q := url.Values{"presence": {presence}}
+		if env != "" {
+			q.Set("on", "env="+env)
 		}
-		byName[env].Parts = append(byName[env].Parts, bar{
-			Count: int(g.GetCount()), Class: string(listing.Tones[presence]),
-			Title: env + ", " + cmp.Or(presence, "not heard yet") + ": " + listing.Plural(int(g.GetCount()), "server"),
-			Link:  "/console/servers?" + url.Values{"on": {"env=" + g.GetValues()[0]}, "presence": {presence}}.Encode(),
+		c.add(cmp.Or(env, "no environment"), bar{
+			Count: int(g.GetCount()), Word: cmp.Or(presence, "not heard yet"),
+			Class: string(listing.Tones[presence]), Link: "/console/servers?" + q.Encode(),
 		})
 	}
-	slices.Sort(names)
-	var rows []bars
-	for _, name := range names {
-		rows = append(rows, *byName[name])
-	}
-	return barChart("Servers by environment and presence", rows)
+	return c.rows(rowsShown)
 }
 
 // serverPage is everything about one server.
@@ -145,6 +138,9 @@ func serverPage(v *visit) (*page, error) {
 	s := r.GetServer()
 	p := &page{Title: s.GetName(), Command: "garrison explain " + s.GetName()}
 	p.Parts = append(p.Parts, part{ID: "server", Pairs: pairsOf(v, display.Servers, s, "NAME")})
+	if v.mayWrite() {
+		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()))
+	}
 	for _, add := range []func(*visit, *serverv1.Server) (part, error){
 		agentsOf, differencesOf, tasksOf, historyOf,
 	} {
@@ -153,9 +149,6 @@ func serverPage(v *visit) (*page, error) {
 			return nil, err
 		}
 		p.Parts = append(p.Parts, one)
-	}
-	if v.mayWrite() {
-		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()))
 	}
 	return p, nil
 }

@@ -44,6 +44,8 @@ func commandCell(text string) cell {
 func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title string, row T) string) *table {
 	view := listing.View{At: v.at}
 	columns, _ := listing.Chosen(nil, v.URL.Query().Get("as") != "", l.Columns) // no name is asked for
+	rows = slices.Clone(rows)
+	_ = listing.Sort("", view, l, rows) // its own order is a column that it has
 	if len(rows) > 0 {
 		columns = slices.DeleteFunc(columns, func(c listing.Column[T]) bool {
 			return !slices.ContainsFunc(rows, func(r T) bool { return c.Value(view, r) != "" })

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,12 +17,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // answerWithin bounds the request for a code, and mostAnswer its answer.
@@ -32,8 +36,9 @@ func Command(env *cli.Env) *cobra.Command {
 	var at string
 	var stay bool
 	c := &cobra.Command{
-		Use: "console [--http URL]", Args: cli.Exactly(), SuggestFor: []string{"ui", "web", "dashboard"},
-		Short: "Open the console in a browser, signed in as the user of the context.",
+		Use: "console [--http URL]", Args: cli.Exactly(), PreRunE: cli.NoTable(env),
+		SuggestFor: []string{"ui", "web", "dashboard"},
+		Short:      "Open the console in a browser, signed in as the user of the context.",
 		Long: `Ask the gateway for a one-time code, and open the console in a browser, where you type it. The code is valid
 for two minutes and signs one browser in, for eight hours at most, as the user of the context. Without a browser here, as
 over ssh, open the address elsewhere.`,
@@ -58,19 +63,19 @@ func open(ctx context.Context, env *cli.Env, at string, stay bool) error {
 	if err != nil {
 		return err
 	}
-	page := at + made.Path
-	env.Say("console: %s\ncode:    %s  (valid until %s, for one browser)", page, made.Code,
-		made.Expires.UTC().Format(time.TimeOnly+" UTC"))
+	made.URL = at + made.Path
 	if !stay && env.Output.IsTable() {
-		browse(page) // without the code: others on this host see the arguments of programs
+		browse(made.URL) // without the code: others on this host see the arguments of programs
 	}
-	return nil
+	return output.ShowDocument(env.Output, made, fmt.Sprintf("console  %s\ncode     %s, valid for one browser until %s\n",
+		made.URL, made.Code, listing.Stamp(timestamppb.New(made.Expires))))
 }
 
 // code is what the gateway answers.
 type code struct {
+	URL     string    `json:"url"` // added here
 	Code    string    `json:"code"`
-	Path    string    `json:"path"`
+	Path    string    `json:"path,omitempty"`
 	Expires time.Time `json:"expires"`
 }
 
