@@ -177,6 +177,7 @@ func TestAFleetIsChangedInTheBrowser(t *testing.T) {
 	b.shoot("plan")
 	b.do(chromedp.Click("form[action='/console/start'] button"))
 	b.says("install beacon")
+	b.says("T-1")
 	b.says("succeeded") // without a reload
 	w.Converges("1.0.0")
 
@@ -194,7 +195,7 @@ func TestAFleetIsChangedInTheBrowser(t *testing.T) {
 	b.says("The server is as it is wanted.")
 	b.shoot("server")
 	b.do(chromedp.Navigate(b.site + "/console/events?noun=rollout"))
-	b.says("T-1")
+	b.says("undo of upgrade beacon to 2.0.0")
 }
 
 // The same without JavaScript: pages are forms and links.
@@ -229,7 +230,8 @@ func TestPagesAreReachedByKeys(t *testing.T) {
 		})
 		b.accessible()
 	}
-	b.do(chromedp.Navigate(b.site+"/console/servers"), chromedp.KeyEvent("/"), chromedp.KeyEvent("web-1\r"))
+	b.do(chromedp.Navigate(b.site+"/console/servers"), chromedp.KeyEvent("/"),
+		chromedp.WaitReady("#search:focus"), chromedp.SetValue("#search", "web-1"), chromedp.KeyEvent("\r"))
 	b.says("1 server.")
 	b.do(chromedp.KeyEvent("?"))
 	b.says("go to the search field")
