@@ -38,6 +38,7 @@ Garrison is running. In another terminal:
     export PATH=$bin:\$PATH GARRISON_CONTEXT=$GARRISON_CONTEXT
     garrison server list
     garrison events -f
+    garrison console
     curl -N -H "Authorization: Bearer \$(garrison context token)" $http/events
 
 Logs: $dir/garrisond.log and $dir/executor.log. Ctrl-C stops everything and deletes $dir.

@@ -48,7 +48,7 @@ func kept(ctx context.Context, bin string, of agent) error {
 	if err != nil {
 		return err
 	}
-	f, err := rig.New(rig.Options{Bin: bin, Dir: dir})
+	f, err := rig.New(rig.Options{Bin: bin, Dir: dir, Metrics: true})
 	if err != nil {
 		return err
 	}
