@@ -56,7 +56,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	w.Servers = []*rig.Server{old, joined}
 	w.Converges("1.0.0")
 	w.OK("env", "default", "set", "prod", "beacon@2.0.0", "--reach", "all", "--yes")
-	w.OK("env", "default", "unset", "prod", "beacon")
+	w.OK("env", "default", "unset", "prod", "beacon", "--yes")
 	w.Converges("1.0.0") // neither upgrades nor removes
 	w.Holds()
 	w.EqualViews()

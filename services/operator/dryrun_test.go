@@ -105,38 +105,10 @@ var elsewhere = map[string]bool{"triton": true, "clean": true}
 func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 	t.Parallel()
 	r, dir := startRunner(t), t.TempDir()
-	r.fakes.restored = &accessv1.Restored{BackupAt: ago(time.Hour), RestoredAt: ago(time.Minute)}
-	r.fakes.losses = []*registryv1.ServerLoss{{Server: &serverv1.Server{Id: "web-1", Name: "web-1"}}}
-	for name, text := range map[string]string{
-		"ctx.json":   anns,
-		"fleet.yaml": "format: 1\nenvironments: {prod: {}}\n", "hosts": "[web]\nweb-1\n",
-		"found":               "{\"name\": \"a\", \"version\": \"1\"}",
-		"tools/hello":         "hello\n",
-		"tools/garrison.yaml": "agent: tools\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n",
-	} {
-		path := filepath.Join(dir, name)
-		if err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	signer := r.fakes.addSource(t, dir)
+	words := r.prepare(t, dir)
 	execute := func(line string) (code int, said string) {
 		code, _, said = r.execute(t, dir, line)
 		return code, said
-	}
-	for _, line := range []string{
-		"env create prod", "app create net", "agent create beacon --metadata a=b",
-		"agent create vm --kind external --metadata a=b",
-		"image build " + dir + "/tools -o " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
-		"source publish " + dir + "/site --key " + dir + "/source.key",
-	} {
-		execute(line)
-	}
-	execute("rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json")
-	_, said := execute("up beacon@2.0.0 --on all --yes --detach")
-	id := regexp.MustCompile(`intent ([0-9a-f-]{13})`).FindStringSubmatch(said)
-	if id == nil {
-		t.Fatalf("no intent was accepted: %s", said)
 	}
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
 		if c.Flags().Lookup("dry-run") == nil {
@@ -150,7 +122,6 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			}
 			known = true
 			before := recorded(t, r.bus)
-			words := strings.NewReplacer("ID", id[1], "DIR", dir, "SIGNER", signer)
 			code, said := execute(words.Replace(line) + " --dry-run")
 			if after := recorded(t, r.bus); after != before {
 				t.Errorf("%s --dry-run was recorded: %s", line, said)
@@ -167,6 +138,41 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			t.Errorf("%s has --dry-run and no line here", path)
 		}
 	})
+}
+
+// prepare makes what the lines of dryRuns and written name, and returns what stands for the words in capitals.
+func (r *runner) prepare(t *testing.T, dir string) *strings.Replacer {
+	t.Helper()
+	r.fakes.restored = &accessv1.Restored{BackupAt: ago(time.Hour), RestoredAt: ago(time.Minute)}
+	r.fakes.losses = []*registryv1.ServerLoss{{Server: &serverv1.Server{Id: "web-1", Name: "web-1"}}}
+	for name, text := range map[string]string{
+		"ctx.json":   anns,
+		"fleet.yaml": "format: 1\nenvironments: {prod: {}}\n", "hosts": "[web]\nweb-1\n",
+		"found":               "{\"name\": \"a\", \"version\": \"1\"}",
+		"tools/hello":         "hello\n",
+		"tools/garrison.yaml": "agent: tools\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signer := r.fakes.addSource(t, dir)
+	for _, line := range []string{
+		"env create prod", "app create net", "agent create beacon --metadata a=b",
+		"agent create vm --kind external --metadata a=b",
+		"image build " + dir + "/tools -o " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
+		"source publish " + dir + "/site --key " + dir + "/source.key",
+		"rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json",
+	} {
+		r.execute(t, dir, line)
+	}
+	_, _, said := r.execute(t, dir, "up beacon@2.0.0 --on all --yes --detach")
+	id := regexp.MustCompile(`intent ([0-9a-f-]{13})`).FindStringSubmatch(said)
+	if id == nil {
+		t.Fatalf("no intent was accepted: %s", said)
+	}
+	return strings.NewReplacer("ID", id[1], "DIR", dir, "SIGNER", signer)
 }
 
 // addSource adds a source below a directory, and returns the public half of its key.

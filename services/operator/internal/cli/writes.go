@@ -23,8 +23,8 @@ const (
 	noteFlag   = "message"
 )
 
-// Annotations of commands. One that destroys something asks before it does so on a terminal. The calls of one that
-// carries its note have it beside their requests, which have no place for it.
+// Annotations of commands. One that destroys something asks before it does so. The calls of one that carries its note
+// have it beside their requests, which have no place for it.
 const (
 	destroys = "destroys"
 	carries  = "carries"
@@ -70,7 +70,7 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 		c.SetContext(client.WithNote(c.Context(), env.note))
 	}
 	yes, _ := c.Flags().GetBool(yesFlag)
-	if _, ok := c.Annotations[destroys]; ok && !yes && !env.DryRun && IsTerminal(env.In) {
+	if _, ok := c.Annotations[destroys]; ok && !yes && !env.DryRun {
 		verb := strings.Split(strings.TrimPrefix(c.CommandPath(), "garrison "), " ")
 		env.question = strings.Join(append(verb, args...), " ") + "?"
 	}
@@ -89,9 +89,7 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 	if env.question == "" {
 		return nil
 	}
-	question := env.question
-	env.question = ""
-	return env.Confirm(ctx, false, question)
+	return env.Confirm(ctx, false, env.question)
 }
 
 // Foresee says what a dry run would do where its first call does not tell.

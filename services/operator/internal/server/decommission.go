@@ -156,6 +156,9 @@ server that is refused, such as a leaked one without --leak, does not keep the o
 		Args: func(_ *cobra.Command, a []string) error { return oneOrMany(&f.on)(a) },
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) == 1 && !f.invited {
+				if err := env.Confirm(c.Context(), f.yes, "Forget "+a[0]+"?"); err != nil {
+					return err
+				}
 				return forget(c.Context(), env, f, a[0], a[0])
 			}
 			return forgetMany(c.Context(), env, f, a)
