@@ -20,7 +20,7 @@ func commandActions() map[string][]string {
 		"env thaw": {"put record"}, "image prune": {"delete image"}, "import ansible": {"enroll server", "put record"},
 		"import triton": {"enroll server", "put record"}, "instance adopt": {"adopt"}, "instance release": {"release"},
 		"instance show": {"list instance"}, "label-rule set": {"put record"}, "label-rule unset": {"delete record"},
-		"server refresh": {"refresh"}, "server reinstall": {"reinstall"}, "server rename": {"update server"},
+		"server refresh": {"refresh"}, "server reinstall": {"reinstall"}, "server set": {"update server", "move server"},
 		"source publish": {"list image", "show image", "show chunk"}, "source test": {"list source", "show image"},
 		"source sync": {"list source", "create image", "put chunk", "record sync"},
 		"watch":       {"show intent-progress"}, "cancel": {"withdraw intent", "cancel task"},

@@ -79,7 +79,7 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 // beforeWrite keeps what a dry run would do, and asks before something is destroyed.
 func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Message) error {
 	if env.DryRun {
-		text := sentence(name, request, present(ctx, env, request))
+		text := env.named(sentence(name, request, present(ctx, env, request)))
 		if env.note != "" {
 			text += ", because: " + env.note
 		}
@@ -91,6 +91,11 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 	}
 	return env.Confirm(ctx, false, env.question)
 }
+
+// Name has a dry run print a name for an id.
+func (env *Env) Name(id, name string) { env.names = append(env.names, id, name) }
+
+func (env *Env) named(text string) string { return strings.NewReplacer(env.names...).Replace(text) }
 
 // Foresee says what a dry run would do where its first call does not tell.
 func Foresee(env *Env, text string) { env.would.Store(&text) }

@@ -31,10 +31,9 @@ import (
 // Commands returns the command server with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("server", "Manage servers: the machines that run agents.",
-		enrollCommand(env), listCommand(env), showCommand(env), labelCommand(env), moveCommand(env),
-		refreshCommand(env),
+		enrollCommand(env), listCommand(env), showCommand(env), setCommand(env), refreshCommand(env),
 		quarantineCommand(env), releaseCommand(env), revokeCommand(env),
-		renameCommand(env), replaceCommand(env), reinstallCommand(env), decommissionCommand(env),
+		replaceCommand(env), reinstallCommand(env), decommissionCommand(env),
 		cleanCommand(env), forgetCommand(env))
 }
 
