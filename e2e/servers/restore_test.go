@@ -41,7 +41,7 @@ func (w *world) shows(server, word string) {
 	})
 }
 
-// losses is the answer of garrison restore status.
+// losses is the answer of garrison restore.
 type losses struct {
 	Losses []struct {
 		Server struct{ Name string }
@@ -186,7 +186,7 @@ func (w *world) explainsAhead(s *rig.Server) {
 		w.T.Error("the executor that does not follow the ledger reports that it is healthy")
 	}
 	if out := w.OK("explain", s.Name); !strings.Contains(out, "LEDGER_BEHIND") ||
-		!strings.Contains(out, "garrison restore status") {
+		!strings.Contains(out, "garrison restore") {
 		w.T.Errorf("explained as:\n%s", out)
 	}
 }

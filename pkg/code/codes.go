@@ -895,7 +895,7 @@ var entries = []Entry{
 	{
 		LedgerBehind, []string{"registry", "executor"},
 		"The server has applied a document that the ledger does not have: the ledger lost part of the server's history, for example by the restore of a backup. The server keeps and heals its agents, takes no document and is sent nothing, until the loss is accepted.",
-		"garrison restore status, then garrison restore accept --on SERVER",
+		"garrison restore, then garrison restore accept --on SERVER",
 	},
 	{
 		LedgerBudget, []string{"registry"},
@@ -1040,7 +1040,7 @@ var entries = []Entry{
 	{
 		NothingRestored, []string{"garrison"},
 		"No restore of a backup waits for a confirmation. Nothing was changed.",
-		"garrison restore status",
+		"garrison restore",
 	},
 	{
 		NotActive, []string{"registry", "image-catalog"},
@@ -1060,7 +1060,7 @@ var entries = []Entry{
 	{
 		NotAhead, []string{"registry"},
 		"The server is not ahead of the ledger, so there is no loss to accept. Nothing was changed.",
-		"garrison restore status",
+		"garrison restore",
 	},
 	{
 		NotAlive, []string{"registry"},
@@ -1090,7 +1090,7 @@ var entries = []Entry{
 	{
 		NotEnrolled, []string{"registry", "garrison", "executor"},
 		"A server reports with its own credentials, but the ledger knows it only as invited: its enrolment was lost, for example by the restore of a backup.",
-		"garrison restore status",
+		"garrison restore",
 	},
 	{
 		NotFound, []string{"registry", "image-catalog", "task-dispatcher", "access", "garrison", "gateway"},
@@ -1550,7 +1550,7 @@ var entries = []Entry{
 	{
 		StaleLoss, []string{"registry", "access"},
 		"The loss to accept differs from the one that was shown. Nothing was changed.",
-		"garrison restore status, then garrison restore accept --on SERVER",
+		"garrison restore, then garrison restore accept --on SERVER",
 	},
 	{
 		StaleReport, []string{"registry"},

@@ -15,9 +15,9 @@ import (
 var unasked = []string{
 	"agent create", "agent update", "app create", "app update", "env create", "env update", "channel create",
 	"image activate", "image disable", "image import", "image promote", "source add", "source sync",
-	"block", "unblock", "hold", "unhold", "env freeze", "env thaw", "label-rule set",
+	"block", "unblock", "hold", "unhold", "label-rule set",
 	"install", "instance report", "server enroll", "server refresh",
-	"lobby accept", "lobby reject", "token create", "user create",
+	"server accept", "server reject", "token create", "user create",
 	"rollout abort", "rollout approve", "rollout pause", "rollout reject", "rollout resume",
 }
 

@@ -72,7 +72,13 @@ func described(name string, request proto.Message) (string, proto.Message) {
 		rest.Answer = 0
 		return listing.Word(q.GetAnswer()) + " rollout", rest
 	}
-	return spaced(name), request
+	return cmp.Or(called[name], spaced(name)), request
+}
+
+// called are the words for methods whose names are not those of commands.
+var called = map[string]string{
+	"AcceptLobby": "accept machine", "RejectLobby": "reject machine", "AddBlocks": "block",
+	"DemoteImage": "remove from its channel image", "InviteServer": "enroll server", "SetDefault": "set default",
 }
 
 // spaced returns the name of a method as words: CreateAgent as create agent.

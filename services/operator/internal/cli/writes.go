@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -49,17 +48,14 @@ func Changes(c *cobra.Command, destroying bool) {
 	}
 }
 
-// pluralOf is what a noun lists, where that is not the noun with an s.
-var pluralOf = map[string]string{"lobby": "machines in the lobby"}
-
 // Heed reads the flags of Changes.
 func (env *Env) Heed(c *cobra.Command, args []string) {
 	if c.Name() == "list" && c.HasParent() {
-		env.empty = "no " + cmp.Or(pluralOf[c.Parent().Name()], strings.ReplaceAll(c.Parent().Name(), "-", " ")+"s")
+		env.Empty = "no " + strings.ReplaceAll(c.Parent().Name(), "-", " ") + "s"
 		narrowed := len(args) > 0
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { narrowed = narrowed || f.Changed })
 		if narrowed {
-			env.empty += " match"
+			env.Empty += " match"
 		}
 	}
 	if env.DryRun, _ = c.Flags().GetBool(dryRunFlag); env.DryRun { // false where a command has no such flag
@@ -79,7 +75,7 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 // beforeWrite keeps what a dry run would do, and asks before something is destroyed.
 func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Message) error {
 	if env.DryRun {
-		text := env.named(sentence(name, request, present(ctx, env, request)))
+		text := strings.NewReplacer(env.Names...).Replace(sentence(name, request, present(ctx, env, request)))
 		if env.note != "" {
 			text += ", because: " + env.note
 		}
@@ -91,11 +87,6 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 	}
 	return env.Confirm(ctx, false, env.question)
 }
-
-// Name has a dry run print a name for an id.
-func (env *Env) Name(id, name string) { env.names = append(env.names, id, name) }
-
-func (env *Env) named(text string) string { return strings.NewReplacer(env.names...).Replace(text) }
 
 // Foresee says what a dry run would do where its first call does not tell.
 func Foresee(env *Env, text string) { env.would.Store(&text) }

@@ -130,7 +130,8 @@ func (e *edits) label(ctx context.Context, env *cli.Env, servers, words []string
 		}
 	}
 	if err != nil && len(found) > 1 {
-		cli.Foresee(env, fmt.Sprintf("set labels of %s: %s", listing.Plural(len(found), "server"), strings.Join(words, " ")))
+		cli.Foresee(env, fmt.Sprintf("set labels of %s: %s", listing.Plural(len(found), "server"),
+			strings.Join(words, " ")))
 	}
 	return err
 }
