@@ -225,7 +225,7 @@ var reads = map[string]bool{
 	"list": true, "show": true, "status": true, "watch": true, "diff": true,
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man": true, "completion": true,
-	"bus": true, "restore": true, "env diff": true, "context token": true,
+	"bus": true, "restore": true, "context token": true,
 	"rollout plan": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,

@@ -25,7 +25,7 @@ func commandActions() map[string][]string {
 		"source publish": {"list image", "show image", "show chunk"}, "source test": {"list source", "show image"},
 		"source sync": {"list source", "create image", "put chunk", "record sync"},
 		"watch":       {"show intent-progress"}, "cancel": {"withdraw intent", "cancel task"},
-		"env diff": {"list default"},
+		"env diff": {"list default"}, "channel diff": {"list channel", "list image"},
 	}
 	for _, noun := range records {
 		out[noun+" create"], out[noun+" update"] = []string{"put record"}, []string{"put record"}

@@ -76,7 +76,7 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Message) error {
 	if env.DryRun {
 		text := strings.NewReplacer(env.Names...).Replace(sentence(name, request, present(ctx, env, request)))
-		if env.note != "" {
+		if env.note != "" && !strings.Contains(text, "reason="+env.note) {
 			text += ", because: " + env.note
 		}
 		Foresee(env, text)

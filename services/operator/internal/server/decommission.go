@@ -83,6 +83,11 @@ func decommission(ctx context.Context, env *cli.Env, w work.Flags, name string, 
 	if err != nil {
 		return err
 	}
+	if found.GetLife() == serverv1.Life_LIFE_DEAD {
+		env.Say("server %s is dead already; nothing to do. To hide it: garrison server forget %s", found.GetName(),
+			found.GetId())
+		return nil
+	}
 	if force {
 		env.Say("its credentials are void from then on: its executor can neither remove its agents nor itself")
 	}
