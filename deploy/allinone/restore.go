@@ -350,7 +350,7 @@ func (x *restore) record() error {
 		fmt.Fprintln(x.Log, "who was revoked after the backup is let in again; --present DIR, with the data directory "+
 			"until now, keeps them out")
 	}
-	fmt.Fprintf(x.Log, "revocations after %s may be lost: garrison restore status\n", x.head.Made.Format(time.RFC3339))
+	fmt.Fprintf(x.Log, "revocations after %s may be lost: garrison restore\n", x.head.Made.Format(time.RFC3339))
 	return nil
 }
 

@@ -180,7 +180,7 @@ func (h *hunt) setEverywhere() {
 	if err := sample.Activate(h.Context(), h.CLI, dir); err != nil {
 		h.Fatal(err)
 	}
-	h.ok(h.T, "server", "label", h.victim.Name, "--env", "hidden")
+	h.ok(h.T, "server", "set", h.victim.Name, "--env", "hidden", "--yes")
 	_, failed := h.CLI(h.Context(), "install", "leaky", "--on", h.victim.Name)
 	for listed, err := range h.operator.Tasks(h.Context(), &dispatcherv1.ListTasksRequest{Agent: "leaky"}) {
 		if err != nil {

@@ -51,7 +51,7 @@ func init() {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return t.shutOut(login{c.Actor, c.JWT, c.Seed}, "user", "revoke", name)
+			return t.shutOut(login{c.Actor, c.JWT, c.Seed}, "user", "revoke", name, "--yes")
 		},
 	})
 	add(attack{

@@ -13,13 +13,13 @@ func TestEveryViewCanBeRebuiltByteForByte(t *testing.T) {
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes")
 	w.OK("remove", "beacon", "--on", "bravo", "--yes")
-	w.OK("server", "label", "alpha", "rack=a")
+	w.OK("server", "set", "alpha", "rack=a")
 	w.EqualViews()
 
 	// Also when the live views come from snapshots.
 	scenario.Must(t, w.Garrisond.Stop())
 	scenario.Must(t, w.Start(t.Context()))
-	w.OK("server", "label", "alpha", "rack=b")
+	w.OK("server", "set", "alpha", "rack=b")
 	w.EqualViews()
 	w.Holds()
 }

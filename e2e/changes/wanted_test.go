@@ -16,7 +16,7 @@ func TestAFileSaysWhichVersionsRun(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{}, "alpha", "beta")}
 	w.OK("env", "create", "prod")
-	w.OK("server", "move", "alpha", "beta", "--env", "prod", "--yes")
+	w.OK("server", "set", "alpha", "beta", "--env", "prod", "--yes")
 	file := filepath.Join(w.Dir, "prod.yaml")
 	declare := func(version string) {
 		scenario.Must(t, os.WriteFile(file, []byte("format: 1\nenvironments:\n  prod:\n    wanted: {beacon: "+version+

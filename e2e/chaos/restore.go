@@ -85,7 +85,7 @@ func (w *World) adoptFound(ctx context.Context) (wrong []string) {
 	return wrong
 }
 
-// waitAhead waits until restore status names servers, and returns what it says.
+// waitAhead waits until garrison restore names servers, and returns what it says.
 func (w *World) waitAhead(ctx context.Context) string {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; _ = rig.Sleep(ctx, beat) {
 		out, _ := w.CLI(ctx, "restore", "status")

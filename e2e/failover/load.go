@@ -122,7 +122,7 @@ func (s *site) operate(ctx context.Context) *verbs {
 				args := [][]string{
 					{"server", "refresh", server, "--detach"}, // an intent
 					{"intent", "list", "--limit", "1"},        // a read
-					{"server", "label", server, fmt.Sprintf("at=%d", i)},
+					{"server", "set", server, fmt.Sprintf("at=%d", i)},
 				}[(n+i)%3]
 				began := time.Now()
 				_, err := s.CLI(context.WithoutCancel(ctx), args...)

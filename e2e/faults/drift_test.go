@@ -162,7 +162,7 @@ func TestDamageOnAServerIsFoundNamedAndCured(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{Check: time.Second}, "web-1")}
 	w.OK("env", "create", "prod", "--drift", "report")
-	w.OK("server", "move", "web-1", "--env", "prod", "--yes")
+	w.OK("server", "set", "web-1", "--env", "prod", "--yes")
 	executorSays(w, "drift policy changed", 1)
 	w.idleAgent("later-1")
 	w.idleAgent("later-2")
@@ -220,7 +220,7 @@ func TestHealingIsBrakedWhileManyServersDrift(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{Check: 8 * time.Second}, "web-1", "web-2", "web-3", "web-4")}
 	w.OK("env", "create", "prod")
-	w.OK("server", "move", "web-1", "web-2", "web-3", "web-4", "--env", "prod", "--yes")
+	w.OK("server", "set", "web-1", "web-2", "web-3", "web-4", "--env", "prod", "--yes")
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.idleAgent("later-1")
 	w.idleAgent("later-2")

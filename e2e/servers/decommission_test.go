@@ -41,7 +41,7 @@ func TestADecommissionedServerLeavesNothing(t *testing.T) {
 	w.Eventually("its root is gone", func() error { return scenario.NothingAt(gone.Root) })
 	w.Eventually("its last receipt is recorded", func() error { return w.leaked("bravo", false) })
 	w.Fails(1, "UNKNOWN_SERVER", "install", "beacon@1.0.0", "--on", "bravo")
-	w.OK("server", "forget", "bravo")
+	w.OK("server", "forget", "bravo", "--yes")
 	w.Holds()
 	w.EqualViews()
 }

@@ -19,7 +19,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	old := w.Servers[0]
 	w.OK("env", "create", "prod")
-	w.OK("server", "move", "alpha", "--env", "prod", "--yes")
+	w.OK("server", "set", "alpha", "--env", "prod", "--yes")
 	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--yes")
 
 	joined, err := w.EnrollServer(t.Context(), "bravo", "--env", "prod")
@@ -56,7 +56,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	w.Servers = []*rig.Server{old, joined}
 	w.Converges("1.0.0")
 	w.OK("env", "default", "set", "prod", "beacon@2.0.0", "--reach", "all", "--yes")
-	w.OK("env", "default", "unset", "prod", "beacon")
+	w.OK("env", "default", "unset", "prod", "beacon", "--yes")
 	w.Converges("1.0.0") // neither upgrades nor removes
 	w.Holds()
 	w.EqualViews()
@@ -68,7 +68,7 @@ func TestADefaultBringsNoVersionThatFailedAndWorksNowhere(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{}, "alpha")}
 	w.OK("env", "create", "prod")
-	w.OK("server", "move", "alpha", "--env", "prod", "--yes")
+	w.OK("server", "set", "alpha", "--env", "prod", "--yes")
 	w.OK("install", "beacon@1.0.0", "--on", "alpha")
 	w.OK("env", "default", "set", "prod", "beacon", "--yes")
 	w.Image("3.0.0", "exit")

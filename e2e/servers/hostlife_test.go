@@ -26,8 +26,8 @@ func TestOneCommandDistinguishesARenamedHostFromItsCopy(t *testing.T) {
 	w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 	alpha := w.Servers[0]
 
-	w.Fails(8, "EXISTS", "server", "rename", "alpha", "bravo")
-	w.OK("server", "rename", "alpha", "first")
+	w.Fails(8, "EXISTS", "server", "set", "alpha", "--name", "bravo")
+	w.OK("server", "set", "alpha", "--name", "first")
 	w.shows("first", "online")
 
 	// One command distinguishes it from its copy: the machine that joins with the token is kept.
@@ -83,7 +83,7 @@ func TestAReinstalledServerComesBackEmptyWithItsDefaults(t *testing.T) {
 	}
 
 	// A default that reaches new servers only comes to a reinstalled one; the executor was killed meanwhile.
-	w.OK("server", "move", "alpha", "--env", "prod", "--yes")
+	w.OK("server", "set", "alpha", "--env", "prod", "--yes")
 	w.OK("install", "beacon@2.0.0", "--on", "alpha")
 	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--yes")
 	scenario.Must(t, alpha.Executor.Kill())

@@ -17,7 +17,7 @@ var fingerprintOf = regexp.MustCompile(`its fingerprint is (\S+)`)
 
 // waiting returns an error unless a machine with a fingerprint, and no other one, is in the lobby.
 func (w *world) waiting(fingerprint string) error {
-	list := w.OK("lobby", "list", "-o", "name")
+	list := w.OK("server", "list", "--lobby", "-o", "name")
 	if strings.TrimSpace(list) != fingerprint {
 		return fmt.Errorf("in the lobby are %q", list)
 	}
@@ -50,12 +50,12 @@ func TestAMachineWithoutATokenIsLetInByItsFingerprint(t *testing.T) {
 	scenario.Must(t, errors.Join(s.Executor.Kill(), w.Garrisond.Kill(), w.Start(t.Context()), s.Executor.Start()))
 	w.Eventually("it waits again", func() error { return w.waiting(fingerprint) })
 
-	w.Fails(1, "NOT_FOUND", "lobby", "accept", "AAAA-AAAA", "--yes")
-	w.OK("lobby", "accept", fingerprint, "--name", "stranger", "--env", "prod",
+	w.Fails(1, "NOT_FOUND", "server", "accept", "AAAA-AAAA", "--yes")
+	w.OK("server", "accept", fingerprint, "--name", "stranger", "--env", "prod",
 		"--label", "port="+strconv.Itoa(s.Port), "--yes")
 	w.Servers = []*rig.Server{s}
 	w.Converges("1.0.0")
-	if left := w.OK("lobby", "list", "-o", "name"); left != "" {
+	if left := w.OK("server", "list", "--lobby", "-o", "name"); left != "" {
 		t.Errorf("in the lobby are still %q", left)
 	}
 	w.Eventually("the rule labels it", func() error {

@@ -92,7 +92,7 @@ func TestFiveServersJoinWithOneTokenAtOnceAndASixthDoesNot(t *testing.T) {
 func (w *world) revokesWithServers() {
 	w.T.Helper()
 	out := w.OK("token", "create", "spare", "--uses", "9")
-	w.OK("token", "revoke", "spare", "-m", "leaked")
+	w.OK("token", "revoke", "spare", "-m", "leaked", "--yes")
 	w.Eventually("the bus refuses a revoked token", func() error {
 		_, err := w.JoinWith(w.T.Context(), "host-7", out)
 		if err == nil {

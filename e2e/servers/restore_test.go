@@ -41,7 +41,7 @@ func (w *world) shows(server, word string) {
 	})
 }
 
-// losses is the answer of garrison restore status.
+// losses is the answer of garrison restore.
 type losses struct {
 	Losses []struct {
 		Server struct{ Name string }
@@ -152,9 +152,9 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 
 	// The server that was off returns when the ledger and its own document have grown past what it applied.
 	for n := 0; len(w.Facts()) <= applied+2; n++ {
-		w.OK("server", "label", "alpha", fmt.Sprintf("n=%d", n))
+		w.OK("server", "set", "alpha", fmt.Sprintf("n=%d", n))
 	}
-	w.OK("server", "label", "bravo", "rack=new")
+	w.OK("server", "set", "bravo", "rack=new")
 	scenario.Must(t, bravo.Executor.Start())
 	w.shows("bravo", "ahead")
 	if a, b, c := w.runs(alpha), w.runs(bravo), w.runs(charlie); a != "2.0.0" || b != "2.0.0" || c != "" {
@@ -186,7 +186,7 @@ func (w *world) explainsAhead(s *rig.Server) {
 		w.T.Error("the executor that does not follow the ledger reports that it is healthy")
 	}
 	if out := w.OK("explain", s.Name); !strings.Contains(out, "LEDGER_BEHIND") ||
-		!strings.Contains(out, "garrison restore status") {
+		!strings.Contains(out, "garrison restore") {
 		w.T.Errorf("explained as:\n%s", out)
 	}
 }
@@ -232,7 +232,7 @@ func TestAServerThatWasOfflineForLongTakesItsDocument(t *testing.T) {
 	w.Converges("1.0.0")
 	scenario.Must(t, w.Servers[0].Executor.Kill())
 	for n := range 20 {
-		w.OK("server", "label", "alpha", fmt.Sprintf("n=%d", n))
+		w.OK("server", "set", "alpha", fmt.Sprintf("n=%d", n))
 	}
 	scenario.Must(t, w.Servers[0].Executor.Start())
 	began := time.Now()

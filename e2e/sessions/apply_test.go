@@ -79,7 +79,7 @@ func TestAnExportIsTheSameOnAnEmptyControlPlane(t *testing.T) {
 	}
 	// Another operator's fields stay; what the file has no more goes.
 	first.OK("env", "update", "prod", "--metadata", "hand=1")
-	first.OK("server", "label", "4QENZE2", "hand=1")
+	first.OK("server", "set", "4QENZE2", "hand=1")
 	for _, change := range []string{"rack_row: a=rack_row: b", "level: info=size: 5"} {
 		have, next, _ := strings.Cut(change, "=")
 		first.OK("apply", "-f", file("changed.yaml", strings.Replace(declared, have, next, 1)), "--yes")

@@ -176,7 +176,7 @@ var sessions = map[string]pages.Session{
 			// the status was read: on a busy machine it would have reported by then. On a very busy one it is offline.
 			"Restore": "garrison up beacon@1.1.0 --on web-1 --yes\n" +
 				"kill -STOP $(cat $pids/garrison-executor)\n",
-			"After a restore": "garrison restore status 2>&1 | " +
+			"After a restore": "garrison restore 2>&1 | " +
 				"grep -E 'possibly ahead too: 1 server |web-1 .*offline'\n" +
 				"kill -CONT $(cat $pids/garrison-executor)\n" +
 				"until_ok ahead web-1\n",

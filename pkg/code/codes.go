@@ -480,7 +480,7 @@ var entries = []Entry{
 	{
 		BadTemplate, []string{"executor", "garrison"},
 		"A template of the image cannot be rendered: it is wrong, or missing in the directory, or uses metadata or a label that the server lacks. Nothing was changed.",
-		"garrison instance show SERVER AGENT, then garrison configure AGENT --set NAME=VALUE --on SERVER, or garrison server label SERVER LABEL=VALUE",
+		"garrison instance show SERVER AGENT, then garrison configure AGENT --set NAME=VALUE --on SERVER, or garrison server set SERVER LABEL=VALUE",
 	},
 	{
 		BadTombstone, []string{"executor"},
@@ -490,7 +490,7 @@ var entries = []Entry{
 	{
 		BadVariable, []string{"executor"},
 		"A label or a value of the metadata that is part of a probe's address could turn the probe to another host. In the host and the port it may have letters, digits, dots, dashes and underscores only.",
-		"correct the value: garrison server label SERVER LABEL=VALUE, or garrison configure; then repeat the change",
+		"correct the value: garrison server set SERVER LABEL=VALUE, or garrison configure; then repeat the change",
 	},
 	{
 		BadVersion, []string{"garrison", "image-catalog", "executor"},
@@ -885,7 +885,7 @@ var entries = []Entry{
 	{
 		LabelByRule, []string{"registry"},
 		"The server has the label by a rule, so it cannot be removed from the server alone. A value of its own wins over that of the rule.",
-		"garrison server label SERVER LABEL=VALUE, or garrison label-rule list",
+		"garrison server set SERVER LABEL=VALUE, or garrison label-rule list",
 	},
 	{
 		Leaked, []string{"registry"},
@@ -895,7 +895,7 @@ var entries = []Entry{
 	{
 		LedgerBehind, []string{"registry", "executor"},
 		"The server has applied a document that the ledger does not have: the ledger lost part of the server's history, for example by the restore of a backup. The server keeps and heals its agents, takes no document and is sent nothing, until the loss is accepted.",
-		"garrison restore status, then garrison restore accept --on SERVER",
+		"garrison restore, then garrison restore accept --on SERVER",
 	},
 	{
 		LedgerBudget, []string{"registry"},
@@ -1040,7 +1040,7 @@ var entries = []Entry{
 	{
 		NothingRestored, []string{"garrison"},
 		"No restore of a backup waits for a confirmation. Nothing was changed.",
-		"garrison restore status",
+		"garrison restore",
 	},
 	{
 		NotActive, []string{"registry", "image-catalog"},
@@ -1060,7 +1060,7 @@ var entries = []Entry{
 	{
 		NotAhead, []string{"registry"},
 		"The server is not ahead of the ledger, so there is no loss to accept. Nothing was changed.",
-		"garrison restore status",
+		"garrison restore",
 	},
 	{
 		NotAlive, []string{"registry"},
@@ -1090,7 +1090,7 @@ var entries = []Entry{
 	{
 		NotEnrolled, []string{"registry", "garrison", "executor"},
 		"A server reports with its own credentials, but the ledger knows it only as invited: its enrolment was lost, for example by the restore of a backup.",
-		"garrison restore status",
+		"garrison restore",
 	},
 	{
 		NotFound, []string{"registry", "image-catalog", "task-dispatcher", "access", "garrison", "gateway"},
@@ -1550,7 +1550,7 @@ var entries = []Entry{
 	{
 		StaleLoss, []string{"registry", "access"},
 		"The loss to accept differs from the one that was shown. Nothing was changed.",
-		"garrison restore status, then garrison restore accept --on SERVER",
+		"garrison restore, then garrison restore accept --on SERVER",
 	},
 	{
 		StaleReport, []string{"registry"},
@@ -1705,7 +1705,7 @@ var entries = []Entry{
 	{
 		UnknownVariable, []string{"executor", "garrison"},
 		"The image uses a ${variable} that the server does not have, such as a label.",
-		"garrison server label SERVER LABEL=VALUE, then garrison up AGENT@VERSION --on SERVER; garrison image build --help lists the variables",
+		"garrison server set SERVER LABEL=VALUE, then garrison up AGENT@VERSION --on SERVER; garrison image build --help lists the variables",
 	},
 	{
 		UnmanagedAgent, []string{"registry"},

@@ -33,7 +33,7 @@ func troubleOf(s Server) trouble {
 			"ahead",
 			code.LedgerBehind,
 			AheadText(a),
-			"garrison restore status --on " + s.GetName(),
+			"garrison restore --on " + s.GetName(),
 			a.GetSince(),
 		}
 	case d != nil:

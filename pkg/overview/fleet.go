@@ -168,9 +168,9 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
 		"servers are silent at once, so presence is held", "garrison server list --presence late")
 	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
-		"garrison restore status")
+		"garrison restore")
 	if a.restored.GetRestored() != nil {
-		add(1, "restore of a backup may have lost revocations", "", "garrison restore status")
+		add(1, "restore of a backup may have lost revocations", "", "garrison restore")
 	}
 	add(a.endsSoon(), "certificate of the bus is valid until "+a.certificateUntil.UTC().Format(time.DateOnly), "",
 		"garrisond keys, or the files of garrisond --tls-cert")
@@ -223,7 +223,7 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(len(a.unknown.GetServers()), "machine beats that is not under management",
 		"machines beat that are not under management", "garrison server list --unknown")
 	add(len(a.lobby.GetWaiting()), "machine waits in the lobby", "machines wait in the lobby",
-		"garrison lobby list")
+		"garrison server list --lobby")
 	add(int(a.leaked.GetCounts().GetTotal()), "dead server may still have Garrison files",
 		"dead servers may still have Garrison files",
 		"garrison server list --leaked")

@@ -63,7 +63,7 @@ func (a *Access) confirmRestored(
 		return nil, err
 	case !last:
 		return nil, fault.Refusef(fault.Conflict, code.StaleLoss, "no restore was made then, or another one after it").
-			Try("garrison restore status").From(ledger.Access)
+			Try("garrison restore").From(ledger.Access)
 	}
 	a.cfg.Log.Info().Str(logs.Actor, c.Actor).Time("restored", q.RestoredAt.AsTime()).Msg("restore confirmed")
 	return &accessv1.ConfirmRestoredResponse{}, nil

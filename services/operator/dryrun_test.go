@@ -38,7 +38,7 @@ var dryRuns = []string{
 	"rollout start --plan DIR/plan.json", "rollout start beacon@2.0.0 --on all", "undo ID --waves 1",
 	"server clean gone-1 --ssh root@gone --ssh-command true", "server decommission web-1",
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",
-	"server move web-1 --env prod", "server quarantine web-1", "server refresh web-1", "server reinstall web-1",
+	"server set web-1 --env prod", "server quarantine web-1", "server refresh web-1", "server reinstall web-1",
 	"server release --on all", "server replace web-2", "server revoke --on all", "server refresh web-1 --scan",
 	"source sync site", "undo ID",
 	"restart beacon --on all", "up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
@@ -53,20 +53,20 @@ var written = map[string]string{
 	"app create a":                                    "would create application a",
 	"app delete net":                                  "would delete application net",
 	"app update net --description x":                  "description=x",
-	"block beacon@1.0.0 -m x":                         "would add blocks beacon: version=1.0.0, reason=x",
+	"block beacon@1.0.0 -m x":                         "would block beacon: version=1.0.0, reason=x",
 	"unblock 1a2b3c4d -m x":                           "would delete block 1a2b3c4d, because: x",
 	"channel create c":                                "would create channel c",
 	"channel delete c":                                "would delete channel c",
-	"channel remove tools@1.0.0 --channel release":    "would demote image tools@1.0.0: channel=release",
+	"channel remove tools@1.0.0 --channel release":    "would remove from its channel image tools@1.0.0: ",
 	"env create e":                                    "would create environment e",
 	"env default unset prod beacon":                   "would unset default beacon: environment=prod",
 	"env delete prod":                                 "would delete environment prod",
-	"env freeze prod --until 2d -m x":                 "would change environment prod: until=",
-	"env thaw prod":                                   "would change environment prod",
+	"hold --env prod --until 2d -m x":                 "would change environment prod: until=",
+	"unhold --env prod":                               "would change environment prod",
 	"env update prod --channel release":               "channel=release",
 	"env update prod --keep 2/label.rack":             "would change environment prod: field=label.rack, servers=2",
 	"instance report vm --from DIR/found":             "would report external vm: version=1, health=good",
-	"agent update vm --want 1.0.0":                    "would change agent vm: wanted.all=1.0.0",
+	"agent update vm --want 1.0.0":                    "would change agent vm: want.all=1.0.0",
 	"hold beacon --on all --until 1h -m x":            "would set hold beacon: all=true, until=",
 	"image activate beacon@1.0.0":                     "would activate image beacon@1.0.0",
 	"image delete tools@1.0.0":                        "would delete image tools@1.0.0",
@@ -75,24 +75,24 @@ var written = map[string]string{
 	"image promote beacon@1.0.0 --channel c":          "would promote image beacon@1.0.0: channel=c",
 	"label-rule set r --when os=linux --label a=b":    "would set label rule r: when=os in linux, labels.a=b",
 	"label-rule unset r":                              "would delete label rule r",
-	"lobby accept K7QF-XMZA-3B2T-WE5J-HN4Y":           "would accept lobby: ",
-	"lobby reject K7QF-XMZA-3B2T-WE5J-HN4Y":           "would reject lobby: ",
+	"server accept K7QF-XMZA-3B2T-WE5J-HN4Y":          "would accept machine: ",
+	"server reject K7QF-XMZA-3B2T-WE5J-HN4Y":          "would reject machine: ",
 	"rollout abort " + paused:                         "would abort rollout " + paused,
 	"rollout approve " + paused:                       "would approve rollout " + paused,
 	"rollout pause " + paused:                         "would pause rollout " + paused,
 	"rollout reject " + paused + " -m x":              "would reject rollout " + paused + ": reason=x",
 	"rollout resume " + paused:                        "would resume rollout " + paused,
 	"rollout resume " + paused + " --until-wave next": "would step rollout " + paused,
-	"server enroll web-9":                             "would invite server web-9: valid_for=1h",
+	"server enroll web-9":                             "would enroll server web-9: valid=1h",
 	"server forget gone-2":                            "would forget server gone-2",
-	"server label web-1 a=b":                          "would change server web-1: set_labels.a=b",
-	"server rename web-1 web-7":                       "would change server 01900000-0000-7000-8000-000000000001: ",
+	"server set web-1 a=b":                            "would change server web-1: label.a=b",
+	"server set web-1 --name web-7":                   "would change server web-1: name=web-7",
 	"source add site DIR/site --key SIGNER":           "would add source site",
 	"source remove site":                              "would remove source site",
-	"token create t --uses 2":                         "would create token t: uses=2, valid_for=1h, name_from=hostname",
+	"token create t --uses 2":                         "would create token t: uses=2, valid=1h, name-from=hostname",
 	"token revoke t":                                  "would revoke token t",
 	"unhold beacon --on all":                          "would delete hold beacon: all=true",
-	"user create bob --role viewer":                   "would create user bob: role=viewer, valid_for=90d",
+	"user create bob --role viewer":                   "would create user bob: role=viewer, valid=90d",
 	"user revoke ann":                                 "would revoke user ann",
 }
 
@@ -105,38 +105,10 @@ var elsewhere = map[string]bool{"triton": true, "clean": true}
 func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 	t.Parallel()
 	r, dir := startRunner(t), t.TempDir()
-	r.fakes.restored = &accessv1.Restored{BackupAt: ago(time.Hour), RestoredAt: ago(time.Minute)}
-	r.fakes.losses = []*registryv1.ServerLoss{{Server: &serverv1.Server{Id: "web-1", Name: "web-1"}}}
-	for name, text := range map[string]string{
-		"ctx.json":   anns,
-		"fleet.yaml": "format: 1\nenvironments: {prod: {}}\n", "hosts": "[web]\nweb-1\n",
-		"found":               "{\"name\": \"a\", \"version\": \"1\"}",
-		"tools/hello":         "hello\n",
-		"tools/garrison.yaml": "agent: tools\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n",
-	} {
-		path := filepath.Join(dir, name)
-		if err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	signer := r.fakes.addSource(t, dir)
+	words := r.prepare(t, dir)
 	execute := func(line string) (code int, said string) {
 		code, _, said = r.execute(t, dir, line)
 		return code, said
-	}
-	for _, line := range []string{
-		"env create prod", "app create net", "agent create beacon --metadata a=b",
-		"agent create vm --kind external --metadata a=b",
-		"image build " + dir + "/tools -o " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
-		"source publish " + dir + "/site --key " + dir + "/source.key",
-	} {
-		execute(line)
-	}
-	execute("rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json")
-	_, said := execute("up beacon@2.0.0 --on all --yes --detach")
-	id := regexp.MustCompile(`intent ([0-9a-f-]{13})`).FindStringSubmatch(said)
-	if id == nil {
-		t.Fatalf("no intent was accepted: %s", said)
 	}
 	everyCommand(newRoot(cli.NewEnv(nil, nil, nil, nil)), func(c *cobra.Command) {
 		if c.Flags().Lookup("dry-run") == nil {
@@ -150,7 +122,6 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			}
 			known = true
 			before := recorded(t, r.bus)
-			words := strings.NewReplacer("ID", id[1], "DIR", dir, "SIGNER", signer)
 			code, said := execute(words.Replace(line) + " --dry-run")
 			if after := recorded(t, r.bus); after != before {
 				t.Errorf("%s --dry-run was recorded: %s", line, said)
@@ -167,6 +138,41 @@ func TestADryRunOfAnyCommandLeavesNothingInTheLedger(t *testing.T) {
 			t.Errorf("%s has --dry-run and no line here", path)
 		}
 	})
+}
+
+// prepare makes what the lines of dryRuns and written name, and returns what stands for the words in capitals.
+func (r *runner) prepare(t *testing.T, dir string) *strings.Replacer {
+	t.Helper()
+	r.fakes.restored = &accessv1.Restored{BackupAt: ago(time.Hour), RestoredAt: ago(time.Minute)}
+	r.fakes.losses = []*registryv1.ServerLoss{{Server: &serverv1.Server{Id: "web-1", Name: "web-1"}}}
+	for name, text := range map[string]string{
+		"ctx.json":   anns,
+		"fleet.yaml": "format: 1\nenvironments: {prod: {}}\n", "hosts": "[web]\nweb-1\n",
+		"found":               "{\"name\": \"a\", \"version\": \"1\"}",
+		"tools/hello":         "hello\n",
+		"tools/garrison.yaml": "agent: tools\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := cmp.Or(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signer := r.fakes.addSource(t, dir)
+	for _, line := range []string{
+		"env create prod", "app create net", "agent create beacon --metadata a=b",
+		"agent create vm --kind external --metadata a=b",
+		"image build " + dir + "/tools -o " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
+		"source publish " + dir + "/site --key " + dir + "/source.key",
+		"rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json",
+	} {
+		r.execute(t, dir, line)
+	}
+	_, _, said := r.execute(t, dir, "up beacon@2.0.0 --on all --yes --detach")
+	id := regexp.MustCompile(`intent ([0-9a-f-]{13})`).FindStringSubmatch(said)
+	if id == nil {
+		t.Fatalf("no intent was accepted: %s", said)
+	}
+	return strings.NewReplacer("ID", id[1], "DIR", dir, "SIGNER", signer)
 }
 
 // addSource adds a source below a directory, and returns the public half of its key.

@@ -131,7 +131,7 @@ var wrongValues = map[string]string{
 	"server list --env Prod":                         "is not a name",
 	"server list --label =a":                         "is not LABEL=VALUE",
 	"server list --life undead":                      "want invited, alive",
-	"server label a --env a.b":                       "is not a name",
+	"server set a --env a.b":                         "is not a name",
 	"task list --server ''":                          "is not a host name",
 	"task list --intent x":                           "is not the id of an intent",
 	"task list --state ''":                           "want queued, assigned",

@@ -55,7 +55,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/instance"
 	"github.com/garrison-fleet/garrison/services/operator/internal/intent"
 	"github.com/garrison-fleet/garrison/services/operator/internal/labelrule"
-	"github.com/garrison-fleet/garrison/services/operator/internal/lobby"
 	"github.com/garrison-fleet/garrison/services/operator/internal/restore"
 	"github.com/garrison-fleet/garrison/services/operator/internal/rollout"
 	"github.com/garrison-fleet/garrison/services/operator/internal/server"
@@ -204,7 +203,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		image.Commands(env), channel.Commands(env), task.Commands(env), intent.Commands(env), rollout.Commands(env),
 		restore.Commands(env),
 		user.Commands(env), token.Commands(env),
-		labelrule.Commands(env), lobby.Commands(env), source.Commands(env),
+		labelrule.Commands(env), source.Commands(env),
 	}
 	self := []*cobra.Command{
 		contexts.Commands(env), contexts.WhoamiCommand(env), bus.Command(env),
@@ -228,8 +227,7 @@ var reads = map[string]bool{
 	"list": true, "show": true, "status": true, "watch": true, "diff": true,
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man": true, "completion": true,
-	"bus": true, "restore status": true, "env diff": true, "context token": true,
-	"console":      true,
+	"bus": true, "restore": true, "context token": true, "console": true,
 	"rollout plan": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,

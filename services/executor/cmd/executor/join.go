@@ -160,9 +160,9 @@ func (f *flags) knock(ctx context.Context, out io.Writer, log zerolog.Logger) er
 	}
 	manager := sdnotify.FromEnv(log)
 	id, err := enrol.Lobby(ctx, i, func(fingerprint string) {
-		manager.Waits("waits in the lobby; accept it with: garrison lobby accept " + fingerprint)
+		manager.Waits("waits in the lobby; accept it with: garrison server accept " + fingerprint)
 		fmt.Fprintf(stderr(), "this machine waits in the lobby; its fingerprint is %s\n"+
-			"accept it with: garrison lobby accept %s\n", fingerprint, fingerprint)
+			"accept it with: garrison server accept %s\n", fingerprint, fingerprint)
 	})
 	if err == nil {
 		fmt.Fprintf(out, "joined as server %s\n", id)
@@ -181,6 +181,6 @@ func (f *flags) waiting(err error) error {
 	if e != nil {
 		return err
 	}
-	return fault.New(fault.NotFound, "%w; the fingerprint of its key is %s (garrison lobby list)", err,
+	return fault.New(fault.NotFound, "%w; the fingerprint of its key is %s (garrison server list --lobby)", err,
 		lobby.Fingerprint(public))
 }

@@ -195,7 +195,7 @@ var remedies = map[string]string{
 	code.BusAway: "garrisond health on the machine of the bus; name resolution and routes from here to its address; " +
 		"the executor retries",
 	code.BusStarting: "garrisond health on the machine of the bus; the executor retries",
-	code.UnknownServer: "garrison server list --unknown; after the restore of a backup: garrison restore status; " +
+	code.UnknownServer: "garrison server list --unknown; after the restore of a backup: garrison restore; " +
 		"else garrison server enroll NAME, and here executor join --root ANOTHER-DIR --token-file FILE",
 	code.NotProvisioned: "a start of garrisond on the machine of the bus; the executor retries",
 }

@@ -43,6 +43,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		"Manage channels: ordered lists of images to install from.",
 		listCommand,
 		createCommand(env),
+		diffCommand(env),
 		removeCommand(env),
 		&cobra.Command{
 			Use:     "delete NAME",

@@ -23,6 +23,7 @@ func (env *Env) Confirm(ctx context.Context, yes bool, question string) error {
 	}
 	yes, err := env.ask(ctx, question)
 	if yes || err != nil {
+		env.question = "" // one answer is enough
 		return err
 	}
 	return Exit{Code: ExitError, Err: errors.New("not confirmed; nothing changed")}

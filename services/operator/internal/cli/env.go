@@ -43,9 +43,10 @@ type Env struct {
 	Began       bool                    // the command line was parsed
 	DryRun      bool                    // --dry-run
 	would       *atomic.Pointer[string] // what the dry run would do
+	Names       []string                // ids, each with the name of what it is
 	question    string                  // what is asked before something is destroyed
 	note        string                  // why something is done, when no request has a place for it
-	empty       string                  // what a list says that has no rows
+	Empty       string                  // what a list says that has no rows
 	ContextName string                  // --context
 	Color       string                  // --color
 	Output      *output.Printer

@@ -124,8 +124,8 @@ func List[T proto.Message, R part](
 
 // sayEmpty says that a table without rows is no mistake of the view.
 func sayEmpty(env *Env, rows int) {
-	if rows == 0 && env.empty != "" && env.Output.IsTable() {
-		env.Say("%s", env.empty)
+	if rows == 0 && env.Empty != "" && env.Output.IsTable() {
+		env.Say("%s", env.Empty)
 	}
 }
 

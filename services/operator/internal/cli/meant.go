@@ -185,7 +185,7 @@ var verbWords = map[string][]string{
 	"export":   {"pull", "download", "save"},
 	"build":    {"pack", "package"},
 	"activate": {"enable"},
-	"label":    {"tag", "annotate", "edit", "update", "set"},
+	"set":      {"tag", "annotate", "edit", "update"},
 
 	"quarantine": {"drain", "cordon", "ban", "isolate"},
 	"release":    {"uncordon", "unban"},
@@ -225,7 +225,7 @@ var otherWords = byWord(map[string]string{
 	"instance list": "get, ps, is-active, is-enabled, list-units",
 	"logs":          "journalctl, agent logs, instance logs", "remove": "stop, agent remove",
 	"restart": "rollout restart, bounce",
-	"rollout": "deployment", "server label": "label", "server list": "ls, list, ping, inventory, members",
+	"rollout": "deployment", "server set": "label", "server list": "ls, list, ping, inventory, members",
 	"server quarantine": "drain, cordon, taint", "server release": "uncordon", "server show": "facts",
 	"status": "ui, web, dashboard", "unhold": "unmask", "up --dry-run": "plan",
 	"whoami": "auth, auth status, auth whoami",

@@ -72,7 +72,13 @@ func described(name string, request proto.Message) (string, proto.Message) {
 		rest.Answer = 0
 		return listing.Word(q.GetAnswer()) + " rollout", rest
 	}
-	return spaced(name), request
+	return cmp.Or(called[name], spaced(name)), request
+}
+
+// called are the words for methods whose names are not those of commands.
+var called = map[string]string{
+	"AcceptLobby": "accept machine", "RejectLobby": "reject machine", "AddBlocks": "block",
+	"DemoteImage": "remove from its channel image", "InviteServer": "enroll server", "SetDefault": "set default",
 }
 
 // spaced returns the name of a method as words: CreateAgent as create agent.
@@ -144,6 +150,12 @@ func differing(next, have []field) (out []string) {
 // unsaid are fields of a record that the service keeps, or that only a program reads.
 var unsaid = []protoreflect.Name{"revision", "changed_at", "changed_by", "public_key", "plan_sha256"}
 
+// words are the words of commands for fields that are called otherwise.
+var words = map[protoreflect.Name]string{
+	"set_labels": "label", "unset_labels": "no label", "valid_for": "valid", "name_from": "name-from",
+	"set_metadata": "set", "wanted": "want",
+}
+
 // fieldsOf returns the fields of a message that are set, but the one that names it.
 func fieldsOf(m protoreflect.Message) (out []field) {
 	if m == nil {
@@ -155,7 +167,7 @@ func fieldsOf(m protoreflect.Message) (out []field) {
 		if !m.Has(f) || f == subject || slices.Contains(unsaid, f.Name()) {
 			continue
 		}
-		name, value := string(f.Name()), m.Get(f)
+		name, value := cmp.Or(words[f.Name()], string(f.Name())), m.Get(f)
 		switch {
 		case f.IsMap():
 			out = append(out, pairsOf(name, value.Map())...)

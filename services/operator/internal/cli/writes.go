@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -23,8 +22,8 @@ const (
 	noteFlag   = "message"
 )
 
-// Annotations of commands. One that destroys something asks before it does so on a terminal. The calls of one that
-// carries its note have it beside their requests, which have no place for it.
+// Annotations of commands. One that destroys something asks before it does so. The calls of one that carries its note
+// have it beside their requests, which have no place for it.
 const (
 	destroys = "destroys"
 	carries  = "carries"
@@ -49,17 +48,14 @@ func Changes(c *cobra.Command, destroying bool) {
 	}
 }
 
-// pluralOf is what a noun lists, where that is not the noun with an s.
-var pluralOf = map[string]string{"lobby": "machines in the lobby"}
-
 // Heed reads the flags of Changes.
 func (env *Env) Heed(c *cobra.Command, args []string) {
 	if c.Name() == "list" && c.HasParent() {
-		env.empty = "no " + cmp.Or(pluralOf[c.Parent().Name()], strings.ReplaceAll(c.Parent().Name(), "-", " ")+"s")
+		env.Empty = "no " + strings.ReplaceAll(c.Parent().Name(), "-", " ") + "s"
 		narrowed := len(args) > 0
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { narrowed = narrowed || f.Changed })
 		if narrowed {
-			env.empty += " match"
+			env.Empty += " match"
 		}
 	}
 	if env.DryRun, _ = c.Flags().GetBool(dryRunFlag); env.DryRun { // false where a command has no such flag
@@ -70,7 +66,7 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 		c.SetContext(client.WithNote(c.Context(), env.note))
 	}
 	yes, _ := c.Flags().GetBool(yesFlag)
-	if _, ok := c.Annotations[destroys]; ok && !yes && !env.DryRun && IsTerminal(env.In) {
+	if _, ok := c.Annotations[destroys]; ok && !yes && !env.DryRun {
 		verb := strings.Split(strings.TrimPrefix(c.CommandPath(), "garrison "), " ")
 		env.question = strings.Join(append(verb, args...), " ") + "?"
 	}
@@ -79,8 +75,8 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 // beforeWrite keeps what a dry run would do, and asks before something is destroyed.
 func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Message) error {
 	if env.DryRun {
-		text := sentence(name, request, present(ctx, env, request))
-		if env.note != "" {
+		text := strings.NewReplacer(env.Names...).Replace(sentence(name, request, present(ctx, env, request)))
+		if env.note != "" && !strings.Contains(text, "reason="+env.note) {
 			text += ", because: " + env.note
 		}
 		Foresee(env, text)
@@ -89,9 +85,7 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 	if env.question == "" {
 		return nil
 	}
-	question := env.question
-	env.question = ""
-	return env.Confirm(ctx, false, question)
+	return env.Confirm(ctx, false, env.question)
 }
 
 // Foresee says what a dry run would do where its first call does not tell.

@@ -84,9 +84,9 @@ func driftText(e environment) string {
 	})
 }
 
-// Commands returns the command env with its verbs.
-func Commands(env *cli.Env) *cobra.Command {
-	noun := record.Noun[environment]{
+// noun describes environments.
+func noun(env *cli.Env) record.Noun[environment] {
+	return record.Noun[environment]{
 		Env:         env,
 		Word:        "environment",
 		Unknown:     code.UnknownEnvironment,
@@ -115,9 +115,13 @@ func Commands(env *cli.Env) *cobra.Command {
 			return append(append(servers, showTimes(e)...), pairs...), err
 		},
 	}
-	c := record.Commands(noun)
-	c.AddCommand(defaultCommands(env, noun.Find, noun.All), diffCommand(env, noun.Find),
-		freezeCommand(env, noun.Find), thawCommand(env, noun.Find))
+}
+
+// Commands returns the command env with its verbs.
+func Commands(env *cli.Env) *cobra.Command {
+	n := noun(env)
+	c := record.Commands(n)
+	c.AddCommand(defaultCommands(env, n.Find, n.All), diffCommand(env, n.Find))
 	return c
 }
 

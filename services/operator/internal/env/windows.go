@@ -9,9 +9,7 @@ import (
 	"time"
 	_ "time/tzdata" // the time zones, where the machine has none
 
-	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
@@ -22,85 +20,48 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
-func freezeCommand(env *cli.Env, find find) *cobra.Command {
-	var from, until time.Time
-	var reason string
-	c := &cobra.Command{
-		Use:   "freeze ENVIRONMENT --until TIME",
-		Short: "Change no agent on the servers of an environment until a time.",
-		Long: `Change no agent on the servers of an environment until a time, whatever its windows are.
-
-Rollouts wait, and other intents are refused with the code FROZEN; what has begun ends by itself. A new server still
-gets its defaults, drift is healed, and a server can still be decommissioned.`,
-		Example: "  garrison env freeze prod --until 2027-01-04 --from 2026-12-20 -m \"end of the year\"",
-		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, table),
-		RunE: func(c *cobra.Command, a []string) error {
-			if until.IsZero() {
-				return cli.Usage("--until is missing. Try: garrison env freeze %s --until 2d -m WHY", a[0])
-			}
-			if !until.After(env.Now()) {
-				return cli.Usage("--until %s is in the past. Try: a later time, or a duration from now: "+
-					"garrison env freeze %s --until 2d -m WHY", until.UTC().Format(time.RFC3339), a[0])
-			}
-			if !from.IsZero() && !from.Before(until) {
-				return cli.Usage("--from %s is not before --until %s. Try: garrison env freeze %s --until 2d "+
-					"-m WHY, which begins at once", from.UTC().Format(time.RFC3339),
-					until.UTC().Format(time.RFC3339), a[0])
-			}
-			f := &environmentv1.Freeze{Until: timestamppb.New(until), Reason: reason}
-			if !from.IsZero() {
-				f.From = timestamppb.New(from)
-			}
-			err := edit(c.Context(), env, find, a[0], "is frozen "+freezeText(f), func(e environment) {
-				e.Freezes = append(slices.DeleteFunc(e.Freezes, func(f *environmentv1.Freeze) bool {
-					return !env.Now().Before(f.GetUntil().AsTime())
-				}), f)
-			})
-			if err == nil {
-				env.Say("to end it: garrison env thaw %s", a[0])
-			}
-			return err
-		},
+// Hold records that no agent on the servers of an environment is changed in a span of time.
+func Hold(ctx context.Context, env *cli.Env, name string, f *environmentv1.Freeze) error {
+	until := f.GetUntil().AsTime()
+	if !until.After(env.Now()) {
+		return cli.Usage("--until %s is in the past. Try: garrison hold --env %s --until 2d -m WHY",
+			until.UTC().Format(time.RFC3339), name)
 	}
-	read, none := cli.UntilReader(env.Now), func(time.Time) string { return "" }
-	c.Flags().Var(cli.ValueOf(&until, read, none), "until", "when it ends: a `TIME`, a day such as 2026-12-27, or a "+
-		"duration such as 8h or 2d")
-	c.Flags().Var(cli.ValueOf(&from, read, none), "from", "when it begins: a `TIME`; without it, at once")
-	cli.NoteVar(c.Flags(), &reason)
-	return c
+	if from := f.GetFrom(); from != nil && !from.AsTime().Before(until) {
+		return cli.Usage("--from %s is not before --until %s. Try: garrison hold --env %s --until 2d -m WHY",
+			from.AsTime().UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339), name)
+	}
+	err := edit(ctx, env, name, "is held "+freezeText(f), func(e environment) {
+		e.Freezes = append(slices.DeleteFunc(e.Freezes, func(f *environmentv1.Freeze) bool {
+			return !env.Now().Before(f.GetUntil().AsTime())
+		}), f)
+	})
+	if err == nil {
+		env.Say("to end it: garrison unhold --env %s", name)
+	}
+	return err
 }
 
-func thawCommand(env *cli.Env, find find) *cobra.Command {
-	return &cobra.Command{
-		Use: "thaw ENVIRONMENT", Short: "End every freeze of an environment, also those that have not begun.",
-		Example: "  garrison env thaw prod",
-		Args:    cli.Exactly("ENVIRONMENT"), PreRunE: cli.Prints(env, table),
-		RunE: func(c *cobra.Command, a []string) error {
-			ended := 0
-			err := edit(c.Context(), env, find, a[0], "is not frozen", func(e environment) {
-				for _, f := range e.Freezes {
-					if f.GetUntil().AsTime().After(env.Now()) {
-						ended++
-					}
-				}
-				e.Freezes = nil
-			})
-			if err != nil {
-				return err
+// Unhold ends every hold of an environment, also those that have not begun.
+func Unhold(ctx context.Context, env *cli.Env, name string) error {
+	ended := 0
+	err := edit(ctx, env, name, "is not held", func(e environment) {
+		for _, f := range e.Freezes {
+			if f.GetUntil().AsTime().After(env.Now()) {
+				ended++
 			}
-			if ended == 0 {
-				env.Say("nothing ended: it was not frozen, and was not to be")
-				return nil
-			}
-			env.Say("%s ended", listing.Plural(ended, "freeze"))
-			return nil
-		},
+		}
+		e.Freezes = nil
+	})
+	if err == nil {
+		env.Say("%s ended", listing.Plural(ended, "hold"))
 	}
+	return err
 }
 
 // edit changes an environment as it is now; a change in between is refused.
-func edit(ctx context.Context, env *cli.Env, find find, name, done string, change func(environment)) error {
-	have, err := find(ctx, name)
+func edit(ctx context.Context, env *cli.Env, name, done string, change func(environment)) error {
+	have, err := noun(env).Find(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -118,7 +79,7 @@ func showTimes(e environment) (out [][2]string) {
 		out = append(out, [2]string{"WINDOWS", windowsText(e.GetWindows())})
 	}
 	for _, f := range e.GetFreezes() {
-		out = append(out, [2]string{"FREEZE", freezeText(f)})
+		out = append(out, [2]string{"HOLD", freezeText(f)})
 	}
 	if text := fetchText(e); text != "never" {
 		out = append(out, [2]string{"FETCHES AHEAD", text})

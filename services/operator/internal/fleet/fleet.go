@@ -43,6 +43,9 @@ func Server(ctx context.Context, env *cli.Env, name string) (display.Server, err
 // ServerNow is Server, and why no change of an agent may begin there now; nil when one may.
 func ServerNow(ctx context.Context, env *cli.Env, name string) (display.Server, *registryv1.Closed, error) {
 	r, err := cli.Call[*registryv1.GetServerResponse](ctx, env, &registryv1.GetServerRequest{Server: name})
+	if s := r.GetServer(); s != nil {
+		env.Names = append(env.Names, s.GetId(), s.GetName())
+	}
 	return r.GetServer(), r.GetClosed(), err
 }
 

@@ -190,7 +190,7 @@ Everything in the directory is packed; garrison.yaml says what it is:
 Only agent, version, kind and, for a daemon or oneshot, run.command must be there. Known in run:
 ${agent}, ${version}, ${server} (its id), ${state} (a directory that outlives versions), ${image} (where
 the image lies), ${config} (where its configuration was rendered), ${label.NAME} (a label of the server;
-garrison server label sets it) and ${metadata.NAME} (a value of its metadata; garrison configure sets it).
+garrison server set sets it) and ${metadata.NAME} (a value of its metadata; garrison configure sets it).
 A template says {{.agent}}, {{.config}}, {{.labels.NAME}}, {{.metadata.NAME}} and so on; what is not there
 is refused before anything is touched. {{lookup .metadata "NAME" "DEFAULT"}} may be missing; quote and json
 write a value as JSON.`

@@ -49,6 +49,10 @@ func Cancel(ctx context.Context, env *cli.Env, f CancelFlags, r display.Record) 
 	switch {
 	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
 		env.Say("nothing to withdraw: every change has begun or ended")
+		if n := int(c.GetAssigned()); n > 0 {
+			env.Say("%s assigned to servers, which take it when they are online; to restore what was there: "+
+				"garrison undo %s", listing.Plural(n, "change"), ident.Handle(id))
+		}
 		return nil
 	case f.Work.DryRun:
 		return output.ShowOne(env.Output, env.Output.View(), display.Records, r)

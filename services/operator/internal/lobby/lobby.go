@@ -1,4 +1,4 @@
-// Package lobby is the command lobby.
+// Package lobby lists machines that ask to join without a token, and builds the commands server accept and reject.
 package lobby
 
 import (
@@ -40,55 +40,38 @@ var table = listing.Listing[waiting]{
 	},
 }
 
-const long = `Machines without a token that ask to join: executor run --lobby --bus URL. Each shows the fingerprint
-of its key; compare it before you accept it, because a machine says of itself what it likes. The lobby is closed
-unless the control plane was started with --lobby.`
-
-// Commands returns the command lobby with its verbs.
-func Commands(env *cli.Env) *cobra.Command {
-	c := cli.Group("lobby", "Accept or reject machines that ask to join without a token.",
-		listCommand(env), acceptCommand(env), rejectCommand(env))
-	c.Long = long
-	return c
-}
-
 // where adds a flag that selects machines.
-func where(c *cobra.Command, to *[]string, name string) {
-	c.Flags().StringArrayVar(to, name, nil, "`SELECTOR` of machines, as for --on, by platform, os, arch, hostname, "+
-		"kernel, distribution, cpus, memory, executor, or address=PREFIX; repeatable, all must match")
+func where(c *cobra.Command, to *[]string) {
+	c.Flags().StringArrayVar(to, "all-matching", nil, "`SELECTOR` of machines, as for --on, by platform, os, arch, "+
+		"hostname, kernel, distribution, cpus, memory, executor, or address=PREFIX; repeatable, all must match")
 }
 
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	var on []string
-	c := &cobra.Command{
-		Use: "list", Example: "  garrison lobby list --where address=10.1.0.0/16",
-		Short: "List machines that wait.", Args: cli.Exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			note := &registryv1.ListLobbyResponse{Open: true}
-			err := cli.List(c.Context(), env, page, table, func(ctx context.Context,
-				p *apiv1.Page) (*registryv1.ListLobbyResponse, error) {
-				r, err := list(ctx, env, "--where", on, p)
-				if err == nil {
-					note = r
-				}
-				return r, err
-			})
-			if err != nil {
-				return err
-			}
-			if !note.GetOpen() {
-				env.Say("the lobby is closed; it opens with garrisond --lobby")
-			}
-			if note.GetOverflowed() {
-				env.Say("more machines ask than the lobby holds; those that ask again come back")
-			}
-			return nil
-		},
+// List lists the machines that wait and meet the conditions of --on.
+func List(ctx context.Context, env *cli.Env, page cli.PageFlags, on []string) error {
+	if len(on) == 1 && on[0] == "all" {
+		on = nil
 	}
-	page.Add(c, 0)
-	where(c, &on, "where")
-	return c
+	env.Empty = "no machines in the lobby"
+	note := &registryv1.ListLobbyResponse{Open: true}
+	err := cli.List(ctx, env, page, table, func(
+		ctx context.Context, p *apiv1.Page,
+	) (*registryv1.ListLobbyResponse, error) {
+		r, err := list(ctx, env, "--on", on, p)
+		if err == nil {
+			note = r
+		}
+		return r, err
+	})
+	if err != nil {
+		return err
+	}
+	if !note.GetOpen() {
+		env.Say("the lobby is closed; it opens with garrisond --lobby")
+	}
+	if note.GetOverflowed() {
+		env.Say("more machines ask than the lobby holds; those that ask again come back")
+	}
+	return nil
 }
 
 // list returns one part of the machines that wait.
@@ -105,7 +88,8 @@ func list(
 // chosen returns the fingerprints that a command names, or of every machine that matches.
 func chosen(ctx context.Context, env *cli.Env, named, matching []string) ([]string, error) {
 	if (len(named) > 0) == (len(matching) > 0) {
-		return nil, cli.Usage("name fingerprints, or select machines with --all-matching. Try: garrison lobby list")
+		return nil, cli.Usage("name fingerprints, or select machines with --all-matching. " +
+			"Try: garrison server list --lobby")
 	}
 	if len(named) > 0 {
 		return named, nil
@@ -155,15 +139,19 @@ var acceptedListing = listing.Listing[accepted]{
 	},
 }
 
-func acceptCommand(env *cli.Env) *cobra.Command {
+// AcceptCommand returns the command server accept.
+func AcceptCommand(env *cli.Env) *cobra.Command {
 	var matching []string
 	var yes, provisioned bool
 	q := &registryv1.AcceptLobbyRequest{NameFrom: tokenv1.NameFrom_NAME_FROM_HOSTNAME}
 	c := &cobra.Command{
 		Use:   "accept [FINGERPRINT]…",
-		Short: "Accept machines: each becomes a server, and joins when it asks again.",
-		Example: "  garrison lobby accept K7QF-XMZA-3B2T-WE5J-HN4Y --env prod --label rack=a\n" +
-			"  garrison lobby accept --all-matching address=10.1.0.0/16,os=linux --env prod",
+		Short: "Accept machines that ask to join without a token: each becomes a server.",
+		Long: `Accept machines that ask to join without a token: executor run --lobby --bus URL. Each becomes a server,
+and joins when it asks again. Compare the fingerprint of its key, which the machine prints, before you accept it: a
+machine says of itself what it likes. The lobby is closed unless the control plane was started with --lobby.`,
+		Example: "  garrison server accept K7QF-XMZA-3B2T-WE5J-HN4Y --env prod --label rack=a\n" +
+			"  garrison server accept --all-matching address=10.1.0.0/16,os=linux --env prod",
 		PreRunE: cli.Prints(env, acceptedListing),
 		RunE: func(c *cobra.Command, a []string) error {
 			if provisioned {
@@ -173,7 +161,7 @@ func acceptCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	where(c, &matching, "all-matching")
+	where(c, &matching)
 	cli.TextVar(f, &q.Name, "name", cli.ServerName, "the `NAME` of the server, for one machine; default: --name-from")
 	cli.TextVar(f, &q.Environment, "env", cli.Name("environment"), "the `ENVIRONMENT` of the servers")
 	cli.TextVar(f, &q.Cell, "cell", cli.Name("cell"), "the `SITE` of the servers")
@@ -230,18 +218,19 @@ func accept(ctx context.Context, env *cli.Env, q *registryv1.AcceptLobbyRequest,
 	return nil
 }
 
-func rejectCommand(env *cli.Env) *cobra.Command {
+// RejectCommand returns the command server reject.
+func RejectCommand(env *cli.Env) *cobra.Command {
 	var matching []string
 	var yes bool
 	q := &registryv1.RejectLobbyRequest{}
 	c := &cobra.Command{
-		Use: "reject [FINGERPRINT]…", Short: "Refuse machines for a day.",
-		Example: "  garrison lobby reject K7QF-XMZA-3B2T-WE5J-HN4Y -m 'not ours'",
+		Use: "reject [FINGERPRINT]…", Short: "Refuse machines that ask to join without a token, for a day.",
+		Example: "  garrison server reject K7QF-XMZA-3B2T-WE5J-HN4Y -m 'not ours'",
 		RunE: func(c *cobra.Command, a []string) error {
 			return reject(c.Context(), env, q, decision{named: a, matching: matching, yes: yes})
 		},
 	}
-	where(c, &matching, "all-matching")
+	where(c, &matching)
 	cli.NoteVar(c.Flags(), &q.Reason)
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return c

@@ -25,7 +25,7 @@ func confirm(ctx context.Context, env *cli.Env, w work.Flags) error {
 	if r == nil {
 		return cli.Refuse(fault.NotFound, &apiv1.Refusal{
 			Code: code.NothingRestored, Message: "no restore of a backup waits for a confirmation",
-			Try: "garrison restore status",
+			Try: "garrison restore",
 		})
 	}
 	env.Say("%s", restoredText(r))

@@ -31,8 +31,9 @@ type (
 
 // Commands returns the command restore with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
-	return cli.Group("restore", "Reconcile servers after the restore of a backup.",
-		statusCommand(env), acceptCommand(env))
+	c := statusCommand(env)
+	c.AddCommand(acceptCommand(env))
+	return c
 }
 
 // optionalSelector parses the values of --on; without one it returns nil, which selects every server.
@@ -91,7 +92,7 @@ func accept(ctx context.Context, env *cli.Env, w work.Flags, on *intentv1.Select
 	if len(losses) == 0 {
 		meant := strings.TrimPrefix(selection.Args(on), "--on ")
 		return cli.Refuse(fault.NotFound, &apiv1.Refusal{
-			Code: code.NotAhead, Try: "garrison restore status",
+			Code: code.NotAhead, Try: "garrison restore",
 			Message: fmt.Sprintf("no server of %s is ahead of the ledger, which ends at %d", meant,
 				status.GetLedgerEnd()),
 		})
@@ -139,7 +140,7 @@ func sendAccepted(ctx context.Context, env *cli.Env, losses []loss) error {
 		r, err := cli.Call[*registryv1.AcceptRestoreResponse](ctx, env, q)
 		if err != nil {
 			if n := len(whole.GetServers()); n > 0 {
-				env.Say("%s were accepted before the failure; garrison restore status shows the "+
+				env.Say("%s were accepted before the failure; garrison restore shows the "+
 					"rest", listing.Plural(n, "loss"))
 				return cli.Exit{Code: cli.ExitPartly, Err: err}
 			}
@@ -148,6 +149,6 @@ func sendAccepted(ctx context.Context, env *cli.Env, losses []loss) error {
 		whole.Servers = append(whole.Servers, r.GetServers()...)
 	}
 	n := len(whole.GetServers())
-	env.Say("%s accepted; to follow: garrison restore status, garrison instance list", listing.Plural(n, "server"))
+	env.Say("%s accepted; to follow: garrison restore, garrison instance list", listing.Plural(n, "server"))
 	return output.Show(env.Output, display.Servers, whole, whole.GetServers())
 }

@@ -23,8 +23,8 @@ import (
 func statusCommand(env *cli.Env) *cobra.Command {
 	var on []string
 	c := &cobra.Command{
-		Use:     "status",
-		Example: "  garrison restore status --on env=prod",
+		Use:     "restore [--on SELECTOR]",
+		Example: "  garrison restore --on env=prod",
 		Args:    cli.Exactly(),
 		Short:   "Show what the ledger lost: servers ahead of it, unknown and offline servers, revocations.",
 		Long: "Show three kinds of servers, and change nothing: servers that applied documents which the ledger " +

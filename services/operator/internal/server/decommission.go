@@ -83,6 +83,11 @@ func decommission(ctx context.Context, env *cli.Env, w work.Flags, name string, 
 	if err != nil {
 		return err
 	}
+	if found.GetLife() == serverv1.Life_LIFE_DEAD {
+		env.Say("server %s is dead already; nothing to do. To hide it: garrison server forget %s", found.GetName(),
+			found.GetId())
+		return nil
+	}
 	if force {
 		env.Say("its credentials are void from then on: its executor can neither remove its agents nor itself")
 	}
@@ -156,6 +161,9 @@ server that is refused, such as a leaked one without --leak, does not keep the o
 		Args: func(_ *cobra.Command, a []string) error { return oneOrMany(&f.on)(a) },
 		RunE: func(c *cobra.Command, a []string) error {
 			if len(a) == 1 && !f.invited {
+				if err := env.Confirm(c.Context(), f.yes, "Forget "+a[0]+"?"); err != nil {
+					return err
+				}
 				return forget(c.Context(), env, f, a[0], a[0])
 			}
 			return forgetMany(c.Context(), env, f, a)

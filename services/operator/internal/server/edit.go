@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
@@ -20,37 +23,117 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
-func moveCommand(env *cli.Env) *cobra.Command {
-	var f work.DefaultsFlags
-	var on selector.Flags
-	q := &registryv1.MoveServersRequest{}
+func setCommand(env *cli.Env) *cobra.Command {
+	e := &edits{}
 	c := &cobra.Command{
-		Use:   "move [SERVER]… --env ENVIRONMENT",
-		Short: "Move servers to another environment; they get the agents that it wants and keep theirs.",
-		Example: "  garrison server move web-1 web-2 --env prod\n" +
-			"  garrison server move --on env=test --env none",
-		RunE: func(c *cobra.Command, a []string) (err error) {
-			if q.Environment == "" {
-				return cli.Usage("--env is missing. Try: garrison server move SERVER --env ENVIRONMENT, or --env none")
-			}
-			if len(a) > 0 {
-				on.On = append(on.On, strings.Join(a, ","))
-			}
-			if q.On, err = on.Selector(); err != nil {
+		Use:   "set [SERVER]… [LABEL=VALUE | LABEL-]…",
+		Short: "Set or remove labels of servers, rename one, or move servers to another environment.",
+		Long: `Set labels (LABEL=VALUE) and remove them (LABEL-), rename a server, or move servers to another
+environment: one of the three in a command.
+
+With --env, servers get the agents that the environment wants, and keep theirs: the command shows what would be
+installed, and asks. With --name, a server keeps its id, labels and agents; the host name that its machine reports does
+not change. Names are unique among servers that are not dead.`,
+		Example: "  garrison server set web-1 rack=a1 spare-\n" +
+			"  garrison server set web-1 web-2 --env prod\n" +
+			"  garrison server set --on env=test --env none\n" +
+			"  garrison server set web-1 --name web-old",
+		SuggestFor: []string{"mv"},
+		PreRunE:    cli.Prints(env, display.Servers),
+		RunE: func(c *cobra.Command, a []string) error {
+			servers, words, err := e.read(c, a)
+			switch {
+			case err != nil:
 				return err
+			case c.Flags().Changed("env"):
+				return e.move(c.Context(), env, servers)
+			case c.Flags().Changed("name"):
+				return rename(c.Context(), env, servers[0], e.name)
 			}
-			if q.Environment == environment.None {
-				q.Environment = ""
-			}
-			return move(c.Context(), env, f, q)
+			return e.label(c.Context(), env, servers, words)
 		},
 	}
-	cli.TextVar(c.Flags(), &q.Environment, "env", cli.Name("environment"), "the `ENVIRONMENT` to move to, or none")
-	c.Flags().BoolVar(&q.AtOnce, "at-once", false, "also when the environment's defaults install agents on more than "+
+	cli.TextVar(c.Flags(), &e.environment, "env", cli.Name("environment"), "move to this `ENVIRONMENT`, or none")
+	cli.TextVar(c.Flags(), &e.name, "name", cli.ServerName, "rename the server to this `NAME`")
+	c.Flags().BoolVar(&e.atOnce, "at-once", false, "also when the environment's defaults install agents on more than "+
 		"100 of the servers, or it heals more than 100, at once and without waves")
-	on.Add(c)
-	f.Add(c)
+	e.on.Add(c)
+	e.work.Add(c)
 	return c
+}
+
+// edits are what a command sets of servers.
+type edits struct {
+	on                selector.Flags
+	work              work.DefaultsFlags
+	environment, name string
+	atOnce            bool
+}
+
+// read returns the servers that a command names, and its labels. It refuses what is not one change.
+func (e *edits) read(c *cobra.Command, args []string) (servers, labels []string, err error) {
+	for _, word := range args {
+		if strings.Contains(word, "=") || strings.HasSuffix(word, "-") {
+			labels = append(labels, word)
+		} else {
+			servers = append(servers, word)
+		}
+	}
+	changes := 0
+	for _, is := range []bool{len(labels) > 0, c.Flags().Changed("env"), c.Flags().Changed("name")} {
+		if is {
+			changes++
+		}
+	}
+	switch {
+	case changes == 0:
+		return nil, nil, cli.Usage("nothing to set. Try: garrison server set SERVER LABEL=VALUE")
+	case changes > 1:
+		return nil, nil, cli.Usage("labels, --env and --name are three changes. Try: a command for each")
+	case len(servers) > 0 && len(e.on.On) > 0:
+		return nil, nil, cli.Usage("name servers or select them with --on, not both")
+	case c.Flags().Changed("name") && len(servers) != 1:
+		return nil, nil, cli.Usage("--name is for one server. Try: garrison server set SERVER --name %s", e.name)
+	}
+	return servers, labels, nil
+}
+
+// move moves servers to an environment.
+func (e *edits) move(ctx context.Context, env *cli.Env, servers []string) (err error) {
+	q := &registryv1.MoveServersRequest{Environment: e.environment, AtOnce: e.atOnce}
+	if len(servers) > 0 {
+		e.on.On = append(e.on.On, strings.Join(servers, ","))
+	}
+	if q.On, err = e.on.Selector(); err != nil {
+		return err
+	}
+	if q.Environment == environment.None {
+		q.Environment = ""
+	}
+	return move(ctx, env, e.work, q)
+}
+
+// label sets the labels of servers, one after the other.
+func (e *edits) label(ctx context.Context, env *cli.Env, servers, words []string) error {
+	q, err := changeOf(cmp.Or(strings.Join(servers, " "), "SERVER"), words)
+	if err != nil {
+		return err
+	}
+	found, err := selected(ctx, env, e.on, servers)
+	if err != nil {
+		return err
+	}
+	for _, s := range found {
+		q.Server = s.GetId()
+		if err = label(ctx, env, s, q); err != nil && !errors.Is(err, client.ErrDryRun) {
+			return err
+		}
+	}
+	if err != nil && len(found) > 1 {
+		cli.Foresee(env, fmt.Sprintf("set labels of %s: %s", listing.Plural(len(found), "server"),
+			strings.Join(words, " ")))
+	}
+	return err
 }
 
 // move shows what the environment would install on the servers, asks, and moves them.
@@ -89,43 +172,8 @@ func thereText(n uint32) string {
 	return fmt.Sprintf(" (%d there already)", n)
 }
 
-func labelCommand(env *cli.Env) *cobra.Command {
-	var into string
-	c := &cobra.Command{
-		Use:     "label SERVER [LABEL=VALUE | LABEL-]…",
-		Example: "  garrison server label web-1 rack=a1 spare-",
-		Short:   "Set labels (LABEL=VALUE), remove them (LABEL-), or move the server to another environment.",
-		PreRunE: cli.Prints(env, display.Servers),
-		Args: func(c *cobra.Command, a []string) error {
-			if len(a) == 0 || len(a) == 1 && !c.Flags().Changed("env") {
-				return cli.Usage(
-					"garrison server label requires a server and a change. Try: garrison server label SERVER " +
-						"LABEL=VALUE")
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, a []string) error {
-			q, err := changeOf(a[0], a[1:])
-			if err != nil {
-				return err
-			}
-			if c.Flags().Changed("env") {
-				q.Environment = &into
-			}
-			return label(c.Context(), env, q)
-		},
-	}
-	cli.TextVar(c.Flags(), &into, "env", cli.OrEmpty(cli.Name("environment")), "move the server to this "+
-		"`ENVIRONMENT`; an empty value means none")
-	return c
-}
-
-// label changes the labels and the environment of a server, and reports whether anything changed.
-func label(ctx context.Context, env *cli.Env, q *registryv1.ChangeServerRequest) error {
-	before, err := fleet.Server(ctx, env, q.GetServer())
-	if err != nil {
-		return err
-	}
+// label changes the labels of a server, and reports whether anything changed.
+func label(ctx context.Context, env *cli.Env, before display.Server, q *registryv1.ChangeServerRequest) error {
 	r, err := cli.Call[*registryv1.ChangeServerResponse](ctx, env, q)
 	if err != nil {
 		return err
@@ -136,18 +184,16 @@ func label(ctx context.Context, env *cli.Env, q *registryv1.ChangeServerRequest)
 			env.Say("note: %s- has no effect: server %s has no label of that name", label, now.GetName())
 		}
 	}
-	if maps.Equal(before.GetLabels(), now.GetLabels()) && before.GetEnvironment() == now.GetEnvironment() {
+	if maps.Equal(before.GetLabels(), now.GetLabels()) {
 		return cli.Changed(env, display.Servers, now, "server %s unchanged", now.GetName())
 	}
-	if !maps.Equal(before.GetLabels(), now.GetLabels()) {
-		env.Say("its agents see other labels once they are configured: garrison configure AGENT --on %s", now.GetName())
-	}
+	env.Say("its agents see other labels once they are configured: garrison configure AGENT --on %s", now.GetName())
 	return cli.Changed(env, display.Servers, now, "server %s changed", now.GetName())
 }
 
 // changeOf parses LABEL=VALUE and LABEL- arguments.
 func changeOf(server string, words []string) (*registryv1.ChangeServerRequest, error) {
-	q := &registryv1.ChangeServerRequest{Server: server, SetLabels: map[string]string{}}
+	q := &registryv1.ChangeServerRequest{SetLabels: map[string]string{}}
 	for _, w := range words {
 		if label, ok := strings.CutSuffix(w, "-"); ok && !strings.Contains(w, "=") && label != "" {
 			q.UnsetLabels = append(q.UnsetLabels, label)
@@ -155,29 +201,15 @@ func changeOf(server string, words []string) (*registryv1.ChangeServerRequest, e
 		}
 		k, v, ok := strings.Cut(w, "=")
 		if !ok || k == "" {
-			return nil, cli.Usage("%q is not LABEL=VALUE or LABEL-. Try: garrison server label %s rack=a", w, server)
+			return nil, cli.Usage("%q is not LABEL=VALUE or LABEL-. Try: garrison server set %s rack=a", w, server)
 		}
 		if had, ok := q.SetLabels[k]; ok && had != v {
-			return nil, cli.Usage("label %s has two values, %q and %q. Try: garrison server label %s %s", k, had, v,
+			return nil, cli.Usage("label %s has two values, %q and %q. Try: garrison server set %s %s", k, had, v,
 				server, w)
 		}
 		q.SetLabels[k] = v
 	}
 	return q, nil
-}
-
-func renameCommand(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:     "rename SERVER NAME",
-		Example: "  garrison server rename web-1 web-old",
-		Short:   "Give a server another name; its id, labels and agents stay.",
-		Long: `Give a server another name. Names are unique among servers that are not dead. The server keeps its id,
-its labels and its agents; the host name of its machine, which it reports itself, does not change.`,
-		SuggestFor: []string{"mv"},
-		Args:       cli.Exactly("SERVER", "NAME"),
-		PreRunE:    cli.Prints(env, display.Servers),
-		RunE:       func(c *cobra.Command, a []string) error { return rename(c.Context(), env, a[0], a[1]) },
-	}
 }
 
 // rename renames a server, and prints the command that takes it back.
@@ -195,6 +227,6 @@ func rename(ctx context.Context, env *cli.Env, server, name string) error {
 		return cli.Changed(env, display.Servers, r.GetServer(), "server %s unchanged", name)
 	}
 	return cli.Changed(env, display.Servers, r.GetServer(),
-		"server %s (%s) is now %s; to take it back: garrison server rename %s %s",
+		"server %s (%s) is now %s; to take it back: garrison server set %s --name %s",
 		before.GetName(), before.GetId(), name, name, before.GetName())
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -22,6 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/selection"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/lobby"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
@@ -31,10 +33,10 @@ import (
 // Commands returns the command server with its verbs.
 func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("server", "Manage servers: the machines that run agents.",
-		enrollCommand(env), listCommand(env), showCommand(env), labelCommand(env), moveCommand(env),
-		refreshCommand(env),
+		enrollCommand(env), lobby.AcceptCommand(env), lobby.RejectCommand(env), listCommand(env), showCommand(env),
+		setCommand(env), refreshCommand(env),
 		quarantineCommand(env), releaseCommand(env), revokeCommand(env),
-		renameCommand(env), replaceCommand(env), reinstallCommand(env), decommissionCommand(env),
+		replaceCommand(env), reinstallCommand(env), decommissionCommand(env),
 		cleanCommand(env), forgetCommand(env))
 }
 
@@ -122,14 +124,17 @@ func listCommand(env *cli.Env) *cobra.Command {
 	var on selector.Flags
 	var counts cli.CountFlags
 	var unconfirmed time.Duration
-	var unknown bool
+	var unknown, waiting bool
 	q := &registryv1.ListServersRequest{}
 	c := &cobra.Command{
 		Use: "list", Example: examples,
 		Short: "List servers, or count them; dead ones only with --life dead or --leaked.", Args: cli.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if unknown {
+			switch {
+			case unknown:
 				return listUnknown(env, c)
+			case waiting:
+				return listWaiting(env, c, page, on.On)
 			}
 			if q.Found && q.Leaked {
 				return cli.Usage("--found and --leaked exclude each other: a dead server reports no agents")
@@ -180,7 +185,22 @@ func listCommand(env *cli.Env) *cobra.Command {
 	c.Flags().
 		BoolVar(&unknown, "unknown", false, "list senders of beats that are not under management instead, as one "+
 			"registry received them in the last two minutes")
+	c.Flags().BoolVar(&waiting, "lobby", false, "list machines that ask to join without a token instead; --on is then "+
+		"by what they say of themselves, or address=PREFIX")
 	return c
+}
+
+// listWaiting lists the machines in the lobby; most filters of servers have no meaning for them.
+func listWaiting(env *cli.Env, c *cobra.Command, page cli.PageFlags, on []string) (err error) {
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && !slices.Contains([]string{"lobby", "on", "limit", "cursor", "watch", "interval"}, f.Name) {
+			err = cli.Usage("--lobby and --%s exclude each other", f.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return lobby.List(c.Context(), env, page, on)
 }
 
 // labelsRead is how many servers are looked at for labels that they have.

@@ -52,7 +52,7 @@ func Commands(env *cli.Env) *cobra.Command {
 
 func revokeCommand(env *cli.Env) *cobra.Command {
 	q := &registryv1.RevokeTokenRequest{}
-	var quarantine, yes bool
+	var quarantine bool
 	c := &cobra.Command{
 		SuggestFor: []string{"delete", "remove", "disable"},
 		Use:        "revoke NAME",
@@ -60,9 +60,6 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		Short:      "Make a token void at once; servers that joined with it stay.",
 		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, table),
 		RunE: func(c *cobra.Command, a []string) error {
-			if quarantine && !yes && !env.DryRun && !cli.IsTerminal(env.In) { // before the token is revoked
-				return cli.Usage("stdin is not a terminal, cannot ask before servers are shut out. Try: --yes")
-			}
 			q.Name = a[0]
 			before, err := cli.All[*registryv1.ListTokensResponse](c.Context(), env, &registryv1.ListTokensRequest{})
 			if err != nil {
@@ -85,6 +82,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 				return nil
 			}
 			question := fmt.Sprintf("Quarantine %s?", listing.Plural(len(all), "server"))
+			yes, _ := c.Flags().GetBool("yes")
 			if err := env.Confirm(c.Context(), yes, question); err != nil {
 				return err
 			}
@@ -94,7 +92,6 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 	cli.NoteVar(c.Flags(), &q.Reason)
 	c.Flags().BoolVar(&quarantine, "quarantine", false, "also shut out every server that joined with it, until "+
 		"garrison server release")
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return c
 }
 

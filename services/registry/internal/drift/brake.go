@@ -145,7 +145,7 @@ func MovesTooWide(to *environmentv1.Environment, drifting, most int, flags, repa
 		Code: code.TooWide,
 		Message: fmt.Sprintf("agents on %d of the servers drift, and environment %s would heal them at once; %d are "+
 			"allowed", drifting, name, most),
-		Try: fmt.Sprintf("%s, and then the move; or garrison server move %s --env %s --at-once", repair, flags, name),
+		Try: fmt.Sprintf("%s, and then the move; or garrison server set %s --env %s --at-once", repair, flags, name),
 	}
 }
 

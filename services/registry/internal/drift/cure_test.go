@@ -21,7 +21,7 @@ import (
 func TestTheCureOfWhatARetryDoesNotHelpNamesWhatIsKnown(t *testing.T) {
 	for _, c := range []struct{ cause, reason, want string }{
 		{code.UnknownVariable, "the image's run uses ${label.rack}; known here: port",
-			"garrison server label one rack=VALUE, then garrison up web@1.0.0 --on one; "},
+			"garrison server set one rack=VALUE, then garrison up web@1.0.0 --on one; "},
 		{code.UnknownVariable, "the image's run uses ${metadata.level}; known here: port",
 			"garrison agent update web --set level=VALUE, then garrison up web@1.0.0 --on one"},
 		{code.UnknownVariable, "the image's run uses ${hostname}; known here: port", "a version without it"},

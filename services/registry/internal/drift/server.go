@@ -130,7 +130,7 @@ func (s Situation) trouble() *registryv1.Difference {
 	case v.Ahead != nil:
 		return set("ahead of the ledger", code.LedgerBehind,
 			fmt.Sprintf("it applied document %d, which the ledger does not have", v.Ahead.GetPlace().GetGeneration()),
-			v.Ahead.GetSince(), "garrison restore status --on "+name)
+			v.Ahead.GetSince(), "garrison restore --on "+name)
 	case v.Duplicate != nil:
 		return set("two executors", code.DuplicateIdentity, "executors beat on "+hosts(v.Duplicate.GetSightings()),
 			v.Duplicate.GetSince(), "garrison explain "+code.DuplicateIdentity)

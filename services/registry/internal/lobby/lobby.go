@@ -219,7 +219,8 @@ func ownField(c *intentv1.Condition) (func(Waiting) bool, *apiv1.Refusal) {
 
 func badCondition(format string, args ...any) *apiv1.Refusal {
 	return &apiv1.Refusal{
-		Code: code.BadSelector, Message: fmt.Sprintf(format, args...), Try: "garrison lobby list --where os=linux",
+		Code: code.BadSelector, Message: fmt.Sprintf(format, args...),
+		Try: "garrison server list --lobby --on os=linux",
 	}
 }
 

@@ -101,7 +101,7 @@ func Away(s Server) string {
 		return "waits for the server, which is quarantined; garrison server release ends that"
 	case s.Ahead:
 		return "waits for the server, which is ahead of the ledger, as after the restore of a backup; " +
-			"garrison restore status"
+			"garrison restore"
 	case s.Duplicated:
 		return "waits for the server: two machines use its identity; garrison explain DUPLICATE_IDENTITY"
 	case !s.Offline.IsZero():

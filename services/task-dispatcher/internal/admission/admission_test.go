@@ -61,7 +61,7 @@ var admissions = []struct {
 		"the server is ahead of the ledger",
 		ahead,
 		[]Task{{ID: "1", Agent: "app"}},
-		[]string{"garrison restore status"},
+		[]string{"garrison restore"},
 	},
 	{
 		"two machines use the server's identity",

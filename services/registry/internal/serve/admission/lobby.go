@@ -245,7 +245,8 @@ func find(all []lobby.Waiting, reference string) (lobby.Waiting, error) {
 		}
 	}
 	return lobby.Waiting{}, fault.Refusef(fault.NotFound, code.NotFound,
-		"no machine in the lobby has the fingerprint %.60q (%d wait)", reference, len(all)).Try("garrison lobby list")
+		"no machine in the lobby has the fingerprint %.60q (%d wait)", reference, len(all)).
+		Try("garrison server list --lobby")
 }
 
 // joined returns the server that a machine became, by its fingerprint or its public key, or nil. It must run inside

@@ -364,7 +364,7 @@ func TestAMoveByWhichDefaultsReachManyServersIsRefusedUnlessItSaysAtOnce(t *test
 		"of no server": {0, moving("next"), nil, code.NoServers, ""},
 		"of none":      {1, &registryv1.MoveServersRequest{Environment: "next"}, nil, code.EmptySelector, ""},
 		"more than move at once": {topology.MaxBatch, moving(""), nil, code.TooMany,
-			"garrison server move --on env=prod --on LABEL=VALUE --env none, part after part"},
+			"garrison server set --on env=prod --on LABEL=VALUE --env none, part after part"},
 	} {
 		s := start(t, c.servers)
 		if s.Image("web", "1.0.0"); c.before != nil {

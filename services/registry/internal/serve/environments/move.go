@@ -74,7 +74,7 @@ func (a *Defaults) moved(q *registryv1.MoveServersRequest) ([]*serverv1.Server, 
 	if n := len(found.Servers); n > topology.MaxBatch-1 {
 		return nil, fault.Refusef(fault.Invalid, code.TooMany,
 			"%d servers are selected; %d move at once at most", n, topology.MaxBatch-1).Try(fmt.Sprintf(
-			"garrison server move %s --on LABEL=VALUE --env %s, part after part", selector.Flags(q.On),
+			"garrison server set %s --on LABEL=VALUE --env %s, part after part", selector.Flags(q.On),
 			cmp.Or(q.Environment, environment.None)))
 	}
 	return found.Servers, nil
@@ -180,6 +180,6 @@ func (a *Defaults) mayMove(
 	}
 	return fault.Refuse(fault.Invalid, intent.TooWide(fmt.Sprintf("the defaults of environment %q would install %s",
 		q.Environment, strings.Join(agents, ", ")), most, intent.InWaves("--install "+strings.Join(images, " "), q.On)+
-		", and then the move, which finds them there; or garrison server move "+selector.Flags(q.On)+" --env "+
+		", and then the move, which finds them there; or garrison server set "+selector.Flags(q.On)+" --env "+
 		q.Environment+" --at-once"))
 }

@@ -79,7 +79,7 @@ func (a holds) key(next *holdv1.Hold) (string, error) {
 	switch {
 	case next.Agent == "" && !proto.Equal(next.On, holdnoun.Site()):
 		return "", request.Invalid(code.Invalid, "a hold of every agent pauses the site, and is about all servers").
-			Try("garrison hold --all --until 8h -m WHY, or garrison env freeze ENVIRONMENT --until 8h")
+			Try("garrison hold --all --until 8h -m WHY, or garrison hold --env ENVIRONMENT --until 8h")
 	case next.Agent == "":
 		return holdnoun.ID("", next.On), nil
 	case !ok:

@@ -44,7 +44,7 @@ func CheckNewLabels(labels map[string]string) error {
 		}
 		if slices.Contains(selectorWords, k) {
 			return Invalid(code.Invalid, "label %q: a selector reads that name as something else", k).
-				Try("another name, or garrison server move SERVER --env NAME")
+				Try("another name, or garrison server set SERVER --env NAME")
 		}
 	}
 	return CheckLabels(labels)

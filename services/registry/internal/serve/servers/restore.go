@@ -174,11 +174,11 @@ func acceptable(s *serverv1.Server, seen *serverv1.DocumentPlace) error {
 	case s.Ahead == nil:
 		return fault.Refusef(fault.Conflict, code.NotAhead,
 			"server %s (%s) is not ahead of the ledger; there is no loss to accept", s.Name, s.Id).
-			Try("garrison restore status")
+			Try("garrison restore")
 	case !proto.Equal(s.Ahead.Place, seen):
 		return fault.Refusef(fault.Conflict, code.StaleLoss,
 			"server %s (%s) is ahead by another document than the request names", s.Name, s.Id).
-			Try("garrison restore status, and accept again")
+			Try("garrison restore, and accept again")
 	}
 	return nil
 }
