@@ -29,7 +29,7 @@ func (g *Gateway) handler() http.Handler {
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	all.HandleFunc("GET /openapi.json", openapi.Serve)
 	all.Handle("/", g.asActor(api))
-	return timed(secured(all))
+	return timed(writeWithin, secured(all))
 }
 
 // count counts a request, by the code of Connect with which it ended.
