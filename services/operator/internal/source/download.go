@@ -112,9 +112,8 @@ func checkFile(l listed, path string) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(have, l.GetFileDigest()) {
-		return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x",
-			name, have, l.GetFileDigest())
+	if err := checkDigest(l, have); err != nil {
+		return err
 	}
 	f, err := image.From(file)
 	if err != nil {
@@ -130,6 +129,15 @@ func checkFile(l listed, path string) error {
 			"%s is a program of Garrison itself, which no source may bring", name).Try("garrison image import FILE")
 	}
 	return nil
+}
+
+// checkDigest refuses a file with another digest than the index says.
+func checkDigest(l listed, have []byte) error {
+	if bytes.Equal(have, l.GetFileDigest()) {
+		return nil
+	}
+	return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x",
+		l.GetAgent()+"@"+l.GetVersion(), have, l.GetFileDigest())
 }
 
 // digestOf returns the sha256 of a file, which it reads from where it stands.

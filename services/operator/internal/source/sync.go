@@ -20,6 +20,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -156,6 +157,8 @@ func testCommand(env *cli.Env) *cobra.Command {
 func syncCommand(env *cli.Env) *cobra.Command {
 	var w choice
 	var into string
+	var agents bool
+	var asking apply.Asking
 	c := &cobra.Command{
 		Use:     "sync NAME",
 		Example: "  garrison source sync site --channel release --keep 3 --activate-in release",
@@ -169,10 +172,16 @@ func syncCommand(env *cli.Env) *cobra.Command {
 			if err := checkInto(c.Context(), env, into); err != nil {
 				return err
 			}
-			return s.sync(c.Context(), env, into)
+			if !agents {
+				return s.sync(c.Context(), env, into)
+			}
+			return s.syncAgents(c.Context(), env, into, asking)
 		},
 	}
 	w.add(c)
+	asking.Add(c)
+	c.Flags().BoolVar(&agents, "agents", false, "also bring agents, applications and defaults to what the source "+
+		"declares: show what differs, and ask")
 	cli.TextVar(c.Flags(), &into, "activate-in", cli.Name("channel"), "activate the images, also those that the "+
 		"catalog has, in this `CHANNEL` of the catalog; disabled ones stay disabled")
 	return c
@@ -189,6 +198,11 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 		}
 		cli.Foresee(env, text)
 		return client.ErrDryRun
+	}
+	if b, ok := s.place.(*bundle); ok {
+		if err := b.checkAll(ctx, missing); err != nil {
+			return err
+		}
 	}
 	refused, err := s.takeAll(ctx, env, missing, into)
 	if err != nil {
