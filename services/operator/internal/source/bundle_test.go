@@ -106,6 +106,25 @@ func (s *site) bundle(t *testing.T) []byte {
 	return b
 }
 
+func TestOneSyncAtATimeFetches(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lock(dir)
+	wantCode(t, err, code.BadSource, "another sync")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = second.Close()
+}
+
 func TestOnlyABundleOfTheSameKeyIsReplaced(t *testing.T) {
 	t.Parallel()
 	s, dir := newSite(t), t.TempDir()

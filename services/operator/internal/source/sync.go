@@ -236,8 +236,20 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 
 // takeAll imports images, and returns how many are left out because the catalog or this program refuses them.
 func (s *session) takeAll(ctx context.Context, env *cli.Env, missing []listed, into string) (refused int, err error) {
+	if len(missing) == 0 {
+		return 0, nil
+	}
+	dir, err := cacheDir(env)
+	if err != nil {
+		return 0, err
+	}
+	alone, err := lock(dir) // a file that is fetched has one writer
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = alone.Close() }()
 	for _, l := range missing {
-		err := s.take(ctx, env, l, into)
+		err := s.take(ctx, env, l, dir, into)
 		if err != nil && !ofOneImage(err) {
 			return refused, err
 		}
@@ -255,11 +267,7 @@ func ofOneImage(err error) bool {
 }
 
 // take fetches an image and imports it as any image file. What was fetched is deleted once it is in the catalog.
-func (s *session) take(ctx context.Context, env *cli.Env, l listed, into string) error {
-	dir, err := cacheDir(env)
-	if err != nil {
-		return err
-	}
+func (s *session) take(ctx context.Context, env *cli.Env, l listed, dir, into string) error {
 	path, err := s.fetch(ctx, env, l, dir)
 	if err != nil {
 		return err
