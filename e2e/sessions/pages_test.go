@@ -189,7 +189,10 @@ var sessions = map[string]pages.Session{
 		Replace: machine,
 	},
 	"deploy/docs/http.md": {
-		Before: site, Enter: map[string]string{"Change": "beacon 1.0.0\n"},
+		Before: site, Enter: map[string]string{
+			"Change": "beacon 1.0.0\n",
+			"Images": "garrison image build agent --version 1.1.0 -o beacon-1.1.0.gimg\n",
+		},
 		After: "garrison intent list -o name | grep -x \"$KEY\"\n" +
 			"garrison events --noun channel | grep 'ticket 7'\n" +
 			"found() { garrison instance list --no-headers --columns found | grep -qx 1.0.0; }; until_ok found\n",
@@ -201,7 +204,19 @@ var sessions = map[string]pages.Session{
 			"until_ok garrisond health --data $W/data\n" +
 			"export GARRISON_CONTEXT=$W/data/operator.json\n" +
 			"beacon 1.0.0 && beacon 1.1.0\n",
-		After:   "garrison source list --columns name,images --no-headers | grep -x 'site  *2'\n",
+		Enter: map[string]string{
+			"Bundles": "garrison env create prod\n" +
+				"garrison env default set prod beacon@release --set level=debug --yes\n",
+			"A site without a network": "garrisond --data $W/other --listen 127.0.0.1:$PORT1 >$W/other.log 2>&1 &\n" +
+				"echo $! >$pids/other\n" +
+				"until_ok garrisond health --data $W/other\n" +
+				"unit_stop garrisond\n" +
+				"export GARRISON_CONTEXT=$W/other/operator.json\n",
+		},
+		After: "garrison source list --columns name,images --no-headers | grep -x 'site  *2'\n" +
+			"garrison image list --channel release --columns agent,version | grep 'beacon  *1.1.0'\n" +
+			"garrison env default list prod | grep beacon\n" +
+			"garrison source sync site --activate-in release --agents 2>&1 | grep 'nothing to do'\n",
 		Replace: machine,
 	},
 }

@@ -848,7 +848,7 @@ var entries = []Entry{
 		"garrison image show IMAGE; other versions, or versions in between",
 	},
 	{
-		Incomplete, []string{"image-catalog"},
+		Incomplete, []string{"image-catalog", "gateway"},
 		"Some of the image's content is not stored yet.",
 		"garrison image import FILE",
 	},
@@ -1768,7 +1768,7 @@ var entries = []Entry{
 		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
 	},
 	{
-		WrongDigest, []string{"garrison", "image-catalog", "executor"},
+		WrongDigest, []string{"garrison", "image-catalog", "executor", "gateway"},
 		"The digest of the content differs from the manifest: the content was damaged or changed. Nothing was changed on a server. The catalog deletes such content.",
 		"garrison image verify FILE, then garrison image import FILE; or garrison image build DIR",
 	},

@@ -4,6 +4,7 @@
 //
 //	POST /garrison.SERVICE.v1.NAMEService/METHOD   the methods of the contract (package rpc)
 //	GET  /events                                   the ledger as server-sent events (package stream)
+//	GET, PUT /images/DIGEST                        the archives of images (package images)
 //	GET  /openapi.json                             what is served, as OpenAPI 3.1
 //	GET  /healthz                                  200 while the gateway serves
 //	GET  /console/                                 pages for people (package console)

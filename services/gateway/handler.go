@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/images"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/openapi"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/rpc"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/stream"
@@ -21,6 +22,7 @@ func (g *Gateway) handler() http.Handler {
 	api := http.NewServeMux()
 	rpc.Handle(api, rpc.Serving{Streams: g.untilStop, Ended: g.count})
 	api.Handle("GET /events", g.untilStop(http.HandlerFunc(stream.Events)))
+	images.Handle(api, g.untilStop)
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		failure.Write(w, r, fault.Refusef(fault.NotFound, code.NotFound, "nothing is served at %.200q", r.URL.Path).
 			Try("GET /openapi.json"))
@@ -31,7 +33,7 @@ func (g *Gateway) handler() http.Handler {
 	all.Handle("/console/", g.console.Handler(g.untilStop))
 	all.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusSeeOther))
 	all.Handle("/", g.asActor(api))
-	return timed(secured(all))
+	return timed(writeWithin, secured(all))
 }
 
 // count counts a request, by the code of Connect with which it ended.

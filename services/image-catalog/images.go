@@ -36,11 +36,31 @@ func (c *Catalog) getImage(
 	_ bus.Caller,
 	q *catalogv1.GetImageRequest,
 ) (*catalogv1.GetImageResponse, error) {
-	i, err := c.find(ctx, q.Image)
+	i, err := findOrHolding(ctx, c, q)
 	if err != nil {
 		return nil, err
 	}
 	return &catalogv1.GetImageResponse{Image: i}, nil
+}
+
+// findOrHolding returns the image that a request names, or the first one with the content that it names. All images
+// with that content are cut into the same chunks.
+func findOrHolding(ctx context.Context, c *Catalog, q *catalogv1.GetImageRequest) (i *imagev1.Image, err error) {
+	switch {
+	case len(q.Digest) == 0:
+		return c.find(ctx, q.Image)
+	case q.Image != "":
+		return nil, refuse(fault.Invalid, code.Malformed, "the request has an image and a digest, want one of both")
+	}
+	err = c.decider.Query(ctx, func() error {
+		ids := c.view.ByDigest(q.Digest)
+		if len(ids) == 0 {
+			return refuse(fault.NotFound, code.NoMatch, "no image has content with the digest %x", q.Digest)
+		}
+		i, _ = c.view.Image(ids[0])
+		return nil
+	})
+	return i, err
 }
 
 // createImage is safe to run twice: a repeated manifest returns the existing image.

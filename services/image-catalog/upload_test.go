@@ -196,3 +196,25 @@ func TestImagesWithTheSameContentShareTheirChunks(t *testing.T) {
 		t.Fatalf("deleting the other took %d chunks away", n)
 	}
 }
+
+func TestAnImageIsFoundByTheDigestOfItsContent(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	s, same := newSample("a", "1.0.0", "s", 3000), newSample("b", "1.0.0", "s", 3000)
+	c.create(s.Manifest)
+	c.create(same.Manifest)
+	q := &catalogv1.GetImageRequest{Digest: s.Blob.Digest}
+	found := must[*catalogv1.GetImageResponse](c, "GetImage", q).Image.Manifest
+	if found.Id != min(s.Id, same.Id) || len(found.Blob.ChunkDigests) == 0 {
+		t.Errorf("found %v, want the first of %s and %s with the digests of its chunks", found, s.Id, same.Id)
+	}
+	for _, q := range []*catalogv1.GetImageRequest{{Image: s.Id, Digest: s.Blob.Digest}, {Digest: []byte{1}}} {
+		kind, code := fault.NotFound, "NO_MATCH"
+		if q.Image != "" {
+			kind, code = fault.Invalid, "MALFORMED"
+		}
+		refused[*catalogv1.GetImageResponse](c, "GetImage", q, kind, code)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -20,6 +21,8 @@ import (
 // continued. The file that it returns has the size and the digest of the index, and holds the image that the index
 // names; of any other it leaves nothing.
 func download(ctx context.Context, at place, l listed, dir string, report func(done uint64)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchWithin(l.GetSizeBytes()))
+	defer cancel()
 	path := filepath.Join(dir, hex.EncodeToString(l.GetFileDigest())+image.Extension)
 	if err := fetch(ctx, at, l, path, report); err != nil {
 		if fault.Is(err, fault.Invalid) { // nothing of it is good
@@ -32,6 +35,12 @@ func download(ctx context.Context, at place, l listed, dir string, report func(d
 		return "", err
 	}
 	return path, nil
+}
+
+// fetchWithin returns how long a file of some size may take: a source that sends a byte now and then is not waited for.
+// The next sync continues.
+func fetchWithin(size uint64) time.Duration {
+	return time.Minute + time.Duration(size/leastRate)*time.Second
 }
 
 // fetch completes the file at path.
@@ -112,9 +121,8 @@ func checkFile(l listed, path string) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(have, l.GetFileDigest()) {
-		return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x",
-			name, have, l.GetFileDigest())
+	if err := checkDigest(l, have); err != nil {
+		return err
 	}
 	f, err := image.From(file)
 	if err != nil {
@@ -130,6 +138,15 @@ func checkFile(l listed, path string) error {
 			"%s is a program of Garrison itself, which no source may bring", name).Try("garrison image import FILE")
 	}
 	return nil
+}
+
+// checkDigest refuses a file with another digest than the index says.
+func checkDigest(l listed, have []byte) error {
+	if bytes.Equal(have, l.GetFileDigest()) {
+		return nil
+	}
+	return fault.Refusef(fault.Invalid, code.WrongDigest, "the file of %s has digest %.12x, the index says %.12x",
+		l.GetAgent()+"@"+l.GetVersion(), have, l.GetFileDigest())
 }
 
 // digestOf returns the sha256 of a file, which it reads from where it stands.

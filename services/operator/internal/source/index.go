@@ -32,6 +32,7 @@ const (
 	digestBytes = 32
 	maxAhead    = 10 * time.Minute // of the clock of who publishes
 	indexWithin = 2 * time.Minute  // in all, however slowly the bytes come
+	leastRate   = 16 << 10         // bytes a second of an image, beyond a minute
 )
 
 // fileName returns the name of an image file of a source.

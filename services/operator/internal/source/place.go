@@ -35,6 +35,9 @@ type place interface {
 // placeOf returns the place at a location.
 func placeOf(location string) (place, error) {
 	if filepath.IsAbs(location) {
+		if filepath.Ext(location) == bundleExtension {
+			return openBundle(location)
+		}
 		return directory(location), nil
 	}
 	base, err := url.Parse(location)

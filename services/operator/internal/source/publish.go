@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,48 +30,74 @@ const (
 )
 
 func publishCommand(env *cli.Env) *cobra.Command {
-	var key, channel string
-	var valid time.Duration
+	var key string
+	var o publishing
 	c := &cobra.Command{
-		Use:     "publish DIR --key FILE",
-		Example: "  garrison source publish /srv/images --channel release --key source.key",
-		Short:   "Write the active images of the catalog into a directory, as a source for others.",
+		Use: "publish DIR|FILE.tar --key FILE",
+		Example: "  garrison source publish /srv/images --channel release --key source.key\n" +
+			"  garrison source publish site.tar --agents --key source.key",
+		Short: "Write the active images of the catalog into a directory or a file, as a source for others.",
 		Long: `Write the active images of the catalog into a directory, with a signed index. Any web server can serve
 the directory, and garrison source add takes it as it is. Publish again before --valid has passed: an expired index
 is refused. The directory must be empty, or have an index that the same key signed. Image files that an earlier index
 listed, and neither of the last two lists, are deleted; other files stay. Images of Garrison's own programs are left
-out: no source brings those.`,
-		Args: cli.Exactly("DIR"),
-		RunE: func(c *cobra.Command, a []string) error {
-			seed, err := readSeed(key)
+out: no source brings those. A name that ends in .tar is a bundle: the same in one file.`,
+		Args: cli.Exactly("DIR|FILE.tar"),
+		RunE: func(c *cobra.Command, a []string) (err error) {
+			if o.seed, err = readSeed(key); err != nil {
+				return err
+			}
+			if filepath.Ext(a[0]) != bundleExtension {
+				err = o.publish(c.Context(), env, a[0])
+			} else if err = cli.CheckTarget(a[0]); err == nil {
+				err = publishBundle(a[0], o.seed, func(dir string) error { return o.publish(c.Context(), env, dir) })
+			}
 			if err != nil {
 				return err
 			}
-			now := env.Now()
-			index := &sourcev1.Index{PublishedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(valid))}
-			root, err := openWebRoot(a[0], seed, index)
-			if err != nil {
-				return err
-			}
-			defer root.close()
-			p := publication{webRoot: root}
-			if err := p.write(c.Context(), env, channel); err != nil {
-				return err
-			}
-			index.Images = p.images
-			if err := root.publish(index); err != nil {
-				return err
-			}
-			env.Say("%s published in %s, until %s", listing.Plural(len(p.images), "image"), a[0],
-				now.Add(valid).UTC().Format(time.RFC3339))
+			env.Say("%s published in %s, until %s", listing.Plural(o.images, "image"), a[0],
+				env.Now().Add(o.valid).UTC().Format(time.RFC3339))
 			return nil
 		},
 	}
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "the `FILE` with the secret half of the key "+
 		"that signs the index, which garrison image key writes")
-	cli.TextVar(c.Flags(), &channel, "channel", cli.Name("channel"), "only images in this `CHANNEL`")
-	cli.TimeVar(c.Flags(), &valid, "valid", defaultValid, mostValid, "how `LONG` the index is taken")
+	cli.TextVar(c.Flags(), &o.channel, "channel", cli.Name("channel"), "only images in this `CHANNEL`")
+	c.Flags().BoolVar(&o.agents, "agents", false, "also the agents of these images, those that they depend on, their "+
+		"applications and defaults; secrets are left out")
+	cli.TimeVar(c.Flags(), &o.valid, "valid", defaultValid, mostValid, "how `LONG` the index is taken")
 	return c
+}
+
+// publishing is how a source is published.
+type publishing struct {
+	seed    []byte
+	channel string
+	agents  bool
+	valid   time.Duration
+
+	images int // that were published
+}
+
+// publish writes a source into a directory.
+func (o *publishing) publish(ctx context.Context, env *cli.Env, dir string) error {
+	now := env.Now()
+	index := &sourcev1.Index{PublishedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(o.valid))}
+	root, err := openWebRoot(dir, o.seed, index)
+	if err != nil {
+		return err
+	}
+	defer root.close()
+	p := publication{webRoot: root}
+	if err := p.write(ctx, env, o.channel); err != nil {
+		return err
+	}
+	if index.Images, o.images = p.images, len(p.images); o.agents {
+		if index.Declared, err = declared(ctx, env, p.images); err != nil {
+			return err
+		}
+	}
+	return root.publish(index)
 }
 
 func readSeed(path string) ([]byte, error) {

@@ -360,6 +360,18 @@ func TestAnIndexThatComesAByteASecondIsGivenUp(t *testing.T) {
 	})
 }
 
+func TestAnImageThatComesAByteASecondIsGivenUpAndContinuedLater(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		l := &sourcev1.Listed{Agent: "a", Version: "1.0.0", FileDigest: []byte{1}, SizeBytes: leastRate}
+		_, err := download(t.Context(), drops{}, l, dir, func(uint64) {})
+		wantCode(t, err, code.NotAnImage, "of 16384 bytes: context deadline exceeded")
+	})
+	if kept, err := os.ReadFile(filepath.Join(dir, "01.gimg")); len(kept) < 50 {
+		t.Errorf("%d bytes are kept for the next try (%v)", len(kept), err)
+	}
+}
+
 func TestTheHighestVersionsOfEachAgentAndPlatformAreChosenLowestFirst(t *testing.T) {
 	of := func(agent, version, arch string, channels ...string) *sourcev1.Listed {
 		return &sourcev1.Listed{

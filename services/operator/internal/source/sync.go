@@ -20,6 +20,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
@@ -156,6 +157,8 @@ func testCommand(env *cli.Env) *cobra.Command {
 func syncCommand(env *cli.Env) *cobra.Command {
 	var w choice
 	var into string
+	var agents bool
+	var asking apply.Asking
 	c := &cobra.Command{
 		Use:     "sync NAME",
 		Example: "  garrison source sync site --channel release --keep 3 --activate-in release",
@@ -169,10 +172,16 @@ func syncCommand(env *cli.Env) *cobra.Command {
 			if err := checkInto(c.Context(), env, into); err != nil {
 				return err
 			}
-			return s.sync(c.Context(), env, into)
+			if !agents {
+				return s.sync(c.Context(), env, into)
+			}
+			return s.syncAgents(c.Context(), env, into, asking)
 		},
 	}
 	w.add(c)
+	asking.Add(c)
+	c.Flags().BoolVar(&agents, "agents", false, "also bring agents, applications and defaults to what the source "+
+		"declares: show what differs, and ask")
 	cli.TextVar(c.Flags(), &into, "activate-in", cli.Name("channel"), "activate the images, also those that the "+
 		"catalog has, in this `CHANNEL` of the catalog; disabled ones stay disabled")
 	return c
@@ -189,6 +198,11 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 		}
 		cli.Foresee(env, text)
 		return client.ErrDryRun
+	}
+	if b, ok := s.place.(*bundle); ok {
+		if err := b.checkAll(ctx, missing); err != nil {
+			return err
+		}
 	}
 	refused, err := s.takeAll(ctx, env, missing, into)
 	if err != nil {
@@ -222,8 +236,20 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 
 // takeAll imports images, and returns how many are left out because the catalog or this program refuses them.
 func (s *session) takeAll(ctx context.Context, env *cli.Env, missing []listed, into string) (refused int, err error) {
+	if len(missing) == 0 {
+		return 0, nil
+	}
+	dir, err := cacheDir(env)
+	if err != nil {
+		return 0, err
+	}
+	alone, err := lock(dir) // a file that is fetched has one writer
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = alone.Close() }()
 	for _, l := range missing {
-		err := s.take(ctx, env, l, into)
+		err := s.take(ctx, env, l, dir, into)
 		if err != nil && !ofOneImage(err) {
 			return refused, err
 		}
@@ -241,11 +267,7 @@ func ofOneImage(err error) bool {
 }
 
 // take fetches an image and imports it as any image file. What was fetched is deleted once it is in the catalog.
-func (s *session) take(ctx context.Context, env *cli.Env, l listed, into string) error {
-	dir, err := cacheDir(env)
-	if err != nil {
-		return err
-	}
+func (s *session) take(ctx context.Context, env *cli.Env, l listed, dir, into string) error {
 	path, err := s.fetch(ctx, env, l, dir)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ type webRoot struct {
 // openWebRoot opens a directory and deletes what earlier runs left. An empty one gets the index, so that the next run
 // knows it. One with files and without an index that the key signed is refused.
 func openWebRoot(dir string, seed []byte, index *sourcev1.Index) (_ *webRoot, err error) {
-	public, err := seal.Public(seed)
+	self, err := selfOf(dir, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func openWebRoot(dir string, seed []byte, index *sourcev1.Index) (_ *webRoot, er
 	if err != nil {
 		return nil, err
 	}
-	w := &webRoot{root: root, seed: seed, self: &sourcev1.Source{Name: dir, Keys: []string{public}}}
+	w := &webRoot{root: root, seed: seed, self: self}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -64,6 +64,12 @@ func openWebRoot(dir string, seed []byte, index *sourcev1.Index) (_ *webRoot, er
 		return nil, err
 	}
 	return w, errors.Join(w.deleteTemporary(imagesDir), w.prune())
+}
+
+// selfOf returns a place as a source of the key that signs it.
+func selfOf(place string, seed []byte) (source, error) {
+	public, err := seal.Public(seed)
+	return &sourcev1.Source{Name: place, Keys: []string{public}}, err
 }
 
 func (w *webRoot) close() { _ = w.root.Close() }

@@ -178,7 +178,9 @@ func (x *ListImagesResponse) GetLeftOut() []*v1.LeftOut {
 type GetImageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, a prefix that only one has, or agent@version.
-	Image         string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	Image string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
+	// Or the sha256 of its content, 32 bytes; of several images with that content, the first by id is found.
+	Digest        []byte `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +220,13 @@ func (x *GetImageRequest) GetImage() string {
 		return x.Image
 	}
 	return ""
+}
+
+func (x *GetImageRequest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
 }
 
 // GetImageResponse is the image.
@@ -1871,9 +1880,10 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\x06images\x18\x01 \x03(\v2\x18.garrison.image.v1.ImageR\x06images\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
 	"nextCursor\x123\n" +
-	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"'\n" +
+	"\bleft_out\x18< \x03(\v2\x18.garrison.api.v1.LeftOutR\aleftOut\"?\n" +
 	"\x0fGetImageRequest\x12\x14\n" +
-	"\x05image\x18\x01 \x01(\tR\x05image\"B\n" +
+	"\x05image\x18\x01 \x01(\tR\x05image\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"B\n" +
 	"\x10GetImageResponse\x12.\n" +
 	"\x05image\x18\x01 \x01(\v2\x18.garrison.image.v1.ImageR\x05image\"M\n" +
 	"\x12CreateImageRequest\x127\n" +

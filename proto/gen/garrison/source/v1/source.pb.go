@@ -291,7 +291,9 @@ type Index struct {
 	// After this it is refused: an attacker who controls the source cannot offer old images for ever.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Its images.
-	Images        []*Listed `protobuf:"bytes,3,rep,name=images,proto3" json:"images,omitempty"`
+	Images []*Listed `protobuf:"bytes,3,rep,name=images,proto3" json:"images,omitempty"`
+	// What it declares of agents and their defaults, as YAML for garrison apply; empty when it has images only.
+	Declared      string `protobuf:"bytes,4,opt,name=declared,proto3" json:"declared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +347,13 @@ func (x *Index) GetImages() []*Listed {
 		return x.Images
 	}
 	return nil
+}
+
+func (x *Index) GetDeclared() string {
+	if x != nil {
+		return x.Declared
+	}
+	return ""
 }
 
 // Listed is an image of a source.
@@ -522,12 +531,13 @@ const file_garrison_source_v1_source_proto_rawDesc = "" +
 	"\fpublished_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x12\x16\n" +
 	"\x06images\x18\x02 \x01(\rR\x06images\x12\x1a\n" +
 	"\bimported\x18\x03 \x01(\rR\bimported\"\t\n" +
-	"\aRemoved\"\xb5\x01\n" +
+	"\aRemoved\"\xd1\x01\n" +
 	"\x05Index\x12=\n" +
 	"\fpublished_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x122\n" +
-	"\x06images\x18\x03 \x03(\v2\x1a.garrison.source.v1.ListedR\x06images\"\xe9\x01\n" +
+	"\x06images\x18\x03 \x03(\v2\x1a.garrison.source.v1.ListedR\x06images\x12\x1a\n" +
+	"\bdeclared\x18\x04 \x01(\tR\bdeclared\"\xe9\x01\n" +
 	"\x06Listed\x12\x19\n" +
 	"\bimage_id\x18\x01 \x01(\tR\aimageId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -54,7 +53,7 @@ func generate(in io.Reader, out io.Writer) error {
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
-	return e.Encode(describe.Document("Garrison", about, services, events))
+	return e.Encode(describe.Document("Garrison", about, services, paths))
 }
 
 // read returns the descriptors of the contract, with their comments.
@@ -68,42 +67,4 @@ func read(contract io.Reader) (*protoregistry.Files, error) {
 		return nil, fmt.Errorf("read the contract: %w", err)
 	}
 	return protodesc.NewFiles(&set)
-}
-
-// events describes the stream that is not a method.
-var events = describe.Object{"/events": describe.Object{"get": describe.Object{
-	"operationId": "events", "tags": []any{"Events"},
-	"description": "The facts of the ledger as server-sent events, and then new ones as they are recorded. The id of " +
-		"an event is the place behind it: a client that sends it as Last-Event-ID continues without gap or double. " +
-		"Events are named fact (its data is a garrison.registry.v1.StoredFact), beat (a sign of life, every 10 s in " +
-		"which nothing else is sent), reset (the ledger does not continue: discard what was derived from it, and " +
-		"begin again) and error; after the last two the stream ends.",
-	"parameters": slices.Concat(
-		query("after", "The place to begin behind, when there is no Last-Event-ID."),
-		query("new", "Any text: begin with the next fact."), query("noun", "Only facts about this noun, such as task."),
-		query("key", "Only facts whose key is this, or begins with it and a dot; with noun."),
-		[]any{describe.Object{
-			"name": "Last-Event-ID", "in": "header", "schema": describe.Object{"type": "string"},
-		}},
-	),
-	"responses": describe.Object{
-		"200": describe.Object{
-			"description": "The stream.",
-			"content": describe.Object{"text/event-stream": describe.Object{
-				"schema": describe.Object{"type": "string"},
-			}},
-		},
-		"default": describe.Object{
-			"description": "The request was refused or failed.",
-			"content": describe.Object{"application/problem+json": describe.Object{
-				"schema": describe.Object{"type": "object"},
-			}},
-		},
-	},
-}}}
-
-func query(name, what string) []any {
-	return []any{describe.Object{
-		"name": name, "in": "query", "description": what, "schema": describe.Object{"type": "string"},
-	}}
 }
