@@ -142,7 +142,7 @@ func forgeNearDocument(t *trial) string {
 	const near = 900_000
 	t.forge(1, near)
 	t.eventually("the server is shown as ahead", func() error {
-		out, err := t.CLI(t.Context(), "restore", "status", "--on", t.attacker.Name, "-o", "json")
+		out, err := t.CLI(t.Context(), "restore", "--on", t.attacker.Name, "-o", "json")
 		if err == nil && !strings.Contains(out, t.attacker.address.Server) {
 			err = errors.New(out)
 		}

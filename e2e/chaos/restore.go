@@ -88,7 +88,7 @@ func (w *World) adoptFound(ctx context.Context) (wrong []string) {
 // waitAhead waits until garrison restore names servers, and returns what it says.
 func (w *World) waitAhead(ctx context.Context) string {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; _ = rig.Sleep(ctx, beat) {
-		out, _ := w.CLI(ctx, "restore", "status")
+		out, _ := w.CLI(ctx, "restore")
 		for _, s := range w.staying() {
 			if strings.Contains(out, s.Name) {
 				return out

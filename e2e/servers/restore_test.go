@@ -93,7 +93,7 @@ func (w *world) runs(s *rig.Server) string {
 func (w *world) listsLosses(want string) {
 	w.Eventually("the losses are listed", func() error {
 		var l losses
-		if err := json.Unmarshal([]byte(w.OK("restore", "status", "-o", "json")), &l); err != nil {
+		if err := json.Unmarshal([]byte(w.OK("restore", "-o", "json")), &l); err != nil {
 			return err
 		}
 		if have := l.text(); have != want {
