@@ -117,7 +117,7 @@ func TestACodeSignsOneBrowserIn(t *testing.T) {
 	}
 	form.Set("code", "AAAAA-AAAAA")
 	if answer, body := b.send(http.MethodPost, "/console/login", form, nil); answer.StatusCode != http.StatusForbidden {
-		t.Errorf("a code that nobody made: %s\n%s", answer.Status, body)
+		t.Errorf("a code that does not exist: %s\n%s", answer.Status, body)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // with what is behind it is less than 4.5, headings that skip a level, and ids that are there twice.
 const faults = `(() => {
   const found = [];
-  const name = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.textContent).join(" ")) ||
-    e.textContent || "").trim();
+  const labels = (e) => e.labels && [...e.labels].map((l) => l.textContent).join(" ");
+  const name = (e) => (e.getAttribute("aria-label") || labels(e) || e.textContent || "").trim();
   for (const e of document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary")) {
     if (!name(e)) found.push("no name: " + e.outerHTML.slice(0, 120));
   }
@@ -35,7 +35,8 @@ const faults = `(() => {
     if (!walk.currentNode.textContent.trim() || !e.checkVisibility() || e.closest(".hidden, .skip")) continue;
     const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) found.push("contrast " + ratio.toFixed(2) + ": " + walk.currentNode.textContent.trim().slice(0, 60));
+    if (ratio >= 4.5) continue;
+    found.push("contrast " + ratio.toFixed(2) + ": " + walk.currentNode.textContent.trim().slice(0, 60));
   }
   let level = 0;
   for (const h of document.querySelectorAll("main h1, main h2, main h3")) {

@@ -69,7 +69,8 @@ func open(t *testing.T, w *scenario.World) *browser {
 
 // expected reports whether a logged error is one that a person is shown anyway, or that a browser asks for by itself.
 func expected(e *log.Entry) bool {
-	return e.Source == log.SourceNetwork && (strings.Contains(e.Text, "403") || strings.HasSuffix(e.URL, "/favicon.ico"))
+	return e.Source == log.SourceNetwork &&
+		(strings.Contains(e.Text, "403") || strings.HasSuffix(e.URL, "/favicon.ico"))
 }
 
 // address returns where the gateway of a fleet serves.

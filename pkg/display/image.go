@@ -15,7 +15,9 @@ type Image = *imagev1.Image
 var Images = listing.Listing[Image]{
 	Name: func(i Image) string { return i.GetManifest().GetId() },
 	Columns: []listing.Column[Image]{
-		{Title: "ID", Value: func(v listing.View, i Image) string { return listing.ShortID(v, i.GetManifest().GetId()) }},
+		{Title: "ID", Value: func(v listing.View, i Image) string {
+			return listing.ShortID(v, i.GetManifest().GetId())
+		}},
 		listing.Col("AGENT", func(i Image) string { return i.GetManifest().GetAgent() }),
 		listing.Col("VERSION", func(i Image) string { return i.GetManifest().GetVersion() }),
 		listing.Col("PLATFORM", func(i Image) string { return Platform(i.GetManifest().GetPlatform()) }),
@@ -33,7 +35,9 @@ var Images = listing.Listing[Image]{
 			func(i Image) string { return listing.Size(i.GetManifest().GetBlob().GetUnpackedSizeBytes()) }),
 		listing.Wide("SIGNED BY", func(i Image) string { return Signers(i.GetManifest()) }),
 		listing.Wide("PUBLISHED", func(i Image) string { return listing.Stamp(i.GetManifest().GetPublishedAt()) }),
-		listing.Wide("DIGEST", func(i Image) string { return fmt.Sprintf("%x", i.GetManifest().GetBlob().GetDigest()) }),
+		listing.Wide("DIGEST", func(i Image) string {
+			return fmt.Sprintf("%x", i.GetManifest().GetBlob().GetDigest())
+		}),
 		listing.Wide("DESCRIPTION", func(i Image) string { return i.GetManifest().GetDescription() }),
 	},
 }

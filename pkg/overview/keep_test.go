@@ -24,11 +24,14 @@ func TestABudgetThatNeedsEveryServerIsNoted(t *testing.T) {
 		{working("label.rack", 2), nil, ""},
 		{working("label.rack", 0), groups(1), ""},
 		{percent("env", 90), groups(10), ""},
-		{percent("env", 90), groups(9), "environment prod has 9 servers and needs 9: no working server there can change while " +
+		{percent("env", 90), groups(9), "environment prod has 9 servers and needs 9: " +
+			"no working server there can change while " +
 			"90%/env holds"},
-		{working("label.rack", 2), groups(2, 3, 1), "rack=a has 2 servers and needs 2, rack=c has 1 server and needs 2: " +
+		{working("label.rack", 2), groups(2, 3, 1), "rack=a has 2 servers and needs 2, " +
+			"rack=c has 1 server and needs 2: " +
 			"no working server there can change while 2/label.rack holds"},
-		{working("label.rack", 9), groups(1, 1, 1, 1, 1), "rack=a has 1 server and needs 9, rack=b has 1 server and needs 9, " +
+		{working("label.rack", 9), groups(1, 1, 1, 1, 1), "rack=a has 1 server and needs 9, " +
+			"rack=b has 1 server and needs 9, " +
 			"rack=c has 1 server and needs 9 and 2 more: no working server there can change while 9/label.rack holds"},
 	} {
 		if have := keepNote(&environmentv1.Environment{Name: "prod"}, c.budget, c.groups); have != c.want {

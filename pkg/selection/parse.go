@@ -22,6 +22,7 @@ var serverFields = map[string]string{
 	"cpus": "cpus", "processors": "cpus", "memory": "memory", "executor": "executor", "executor_version": "executor",
 }
 
+// LabelPrefix begins a label that has the name of a field.
 const LabelPrefix = "label."
 
 // Parse parses the values of --on. All of them must match.

@@ -180,7 +180,9 @@ func tasksPage(v *visit) (*page, error) {
 	}
 	return &page{
 		Title: "Tasks", Command: commandOf("garrison task list", v, "agent", "intent", "state", "slow"),
-		Parts: []part{{ID: "tasks", Table: tableOf(v, display.Tasks, r.GetTasks(), taskLink).next(v, r.GetNextCursor())}},
+		Parts: []part{{
+			ID: "tasks", Table: tableOf(v, display.Tasks, r.GetTasks(), taskLink).next(v, r.GetNextCursor()),
+		}},
 	}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// settleFor is how long facts are gathered before a page is told of them.
+	// settleFor is how long facts are gathered into one event.
 	settleFor = 500 * time.Millisecond
 	// beatEvery is how often a stream shows that it lives, and whether its session does.
 	beatEvery = 5 * time.Second

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"slices"
 	"strings"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -42,12 +41,12 @@ func (v *visit) role() userv1.Role {
 	return userv1.Role_ROLE_UNSPECIFIED
 }
 
-// mayWrite reports whether the user's role lets changes begin.
-func (v *visit) mayWrite() bool {
-	return slices.Contains([]userv1.Role{userv1.Role_ROLE_OPERATOR, userv1.Role_ROLE_ADMIN}, v.role())
+// mayWrite reports whether a role lets changes begin.
+func mayWrite(r userv1.Role) bool {
+	return r == userv1.Role_ROLE_OPERATOR || r == userv1.Role_ROLE_ADMIN
 }
 
-// mayAnswer reports whether the user's role lets waves be approved.
-func (v *visit) mayAnswer() bool { return v.mayWrite() || v.role() == userv1.Role_ROLE_APPROVER }
+// mayAnswer reports whether a role lets waves be approved.
+func mayAnswer(r userv1.Role) bool { return mayWrite(r) || r == userv1.Role_ROLE_APPROVER }
 
 func lines(all []string) string { return strings.Join(all, "\n") }

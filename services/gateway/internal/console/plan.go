@@ -66,7 +66,7 @@ func planPage(v *visit) (*page, error) {
 	}
 	in := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: ask}, Note: textOf(v.Request, "why")}
 	in.AtOnce = textOf(v.Request, "speed") == speeds[2]
-	r, err := v.client.PlanRollout(v.Context(), &registryv1.PlanRolloutRequest{Intent: in, Forecast: true}, squaresDrawn)
+	r, err := v.client.PlanRollout(v.Context(), &registryv1.PlanRolloutRequest{Intent: in}, squaresDrawn)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func planPage(v *visit) (*page, error) {
 		p.Parts = append(p.Parts, part{Title: "It would be refused", Pairs: errorPairs(client.Refused(refusal))})
 		return p, nil
 	}
-	if v.mayWrite() && len(r.GetTargets()) > 0 {
+	if mayWrite(v.role()) && len(r.GetTargets()) > 0 {
 		body, err := protojson.Marshal(r.GetIntent())
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 
@@ -53,7 +54,7 @@ func rolloutPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Title: display.RolloutTitle(one), Command: "garrison rollout show " + one.GetId() + " -w"}
+	p := &page{Title: display.RolloutTitle(one), Command: "garrison rollout show " + one.GetId()}
 	pairs := pairsOf(v, display.RolloutPage(r), one, "BRINGS")
 	for _, is := range display.RolloutPairs(listing.View{At: v.at}, r, nil) {
 		pairs = append(pairs, pair{titled(is[0]), cell{Text: is[1], Command: is[0] == "HISTORY"}})
@@ -62,11 +63,7 @@ func rolloutPage(v *visit) (*page, error) {
 		part{ID: "rollout", Pairs: pairs},
 		part{ID: "cells", Title: "Servers, wave by wave", Cells: squaresOf(targets.GetTargets())},
 		part{ID: "differ", Title: "Servers that differ", Table: differing(v, targets.GetTargets())})
-	forms, err := controls(v, one)
-	if err != nil {
-		return nil, err
-	}
-	if len(forms) > 0 {
+	if forms := controls(v, one); len(forms) > 0 {
 		p.Parts = append(p.Parts, part{ID: "controls", Title: "What you can do", Forms: forms})
 	}
 	return p, nil
@@ -114,43 +111,44 @@ func differing(v *visit, targets []*registryv1.RolloutTarget) *table {
 	})
 }
 
-// steers are what a person may do to a rollout, by the word in the form.
-var steers = map[string]func(*client.Client, *visit, string, string) (*rolloutv1.Rollout, error){
-	"pause": func(c *client.Client, v *visit, id, why string) (*rolloutv1.Rollout, error) {
-		return c.PauseRollout(v.Context(), id, why)
-	},
-	"resume": func(c *client.Client, v *visit, id, why string) (*rolloutv1.Rollout, error) {
-		return c.ResumeRollout(v.Context(), id, why)
-	},
-	"approve": func(c *client.Client, v *visit, id, why string) (*rolloutv1.Rollout, error) {
-		return c.ApproveRollout(v.Context(), id, why)
-	},
-	"abort": func(c *client.Client, v *visit, id, why string) (*rolloutv1.Rollout, error) {
-		return c.AbortRollout(v.Context(), id, why)
-	},
+// steer is what a person may do to a rollout.
+type steer struct {
+	button, command string
+	danger          bool
+	do              func(c *client.Client, ctx context.Context, id, reason string) (*rolloutv1.Rollout, error)
+}
+
+// steers are by the last word of their form's path.
+var steers = map[string]steer{
+	"approve": {"Approve the next wave", "garrison rollout approve ", false, (*client.Client).ApproveRollout},
+	"pause":   {"Pause", "garrison rollout pause ", false, (*client.Client).PauseRollout},
+	"resume":  {"Resume", "garrison rollout resume ", false, (*client.Client).ResumeRollout},
+	"abort":   {"Abort", "garrison rollout abort ", true, (*client.Client).AbortRollout},
 }
 
 // controls returns the forms for what may be done to a rollout now.
-func controls(v *visit, r *rolloutv1.Rollout) ([]form, error) {
-	steer := func(what, button string, danger bool) form {
-		return form{
-			Path: "/console/rollouts/" + r.GetId() + "/" + what, Button: button, Danger: danger,
-			Command: "garrison rollout " + what + " " + r.GetId(),
-			Fields:  []field{{Name: "reason", Label: "Reason", Hint: "why, in one line"}},
+func controls(v *visit, r *rolloutv1.Rollout) (out []form) {
+	add := func(names ...string) {
+		for _, name := range names {
+			out = append(out, form{
+				Path: "/console/rollouts/" + r.GetId() + "/" + name, Button: steers[name].button,
+				Danger: steers[name].danger, Command: steers[name].command + r.GetId(),
+				Fields: []field{{Name: "reason", Label: "Reason", Hint: "why, in one line"}},
+			})
 		}
 	}
-	var out []form
-	if rollout.NeedAt(r, v.at) == rollout.NeedsApprove && v.mayAnswer() {
-		out = append(out, steer("approve", "Approve the next wave", false))
+	role := v.role()
+	if rollout.NeedAt(r, v.at) == rollout.NeedsApprove && mayAnswer(role) {
+		add("approve")
 	}
-	if !v.mayWrite() {
-		return out, nil
+	if !mayWrite(role) {
+		return out
 	}
-	switch s := r.GetState(); {
-	case s == rolloutv1.State_STATE_RUNNING:
-		out = append(out, steer("pause", "Pause", false), steer("abort", "Abort", true))
-	case s == rolloutv1.State_STATE_PAUSED, s == rolloutv1.State_STATE_HALTED:
-		out = append(out, steer("resume", "Resume", false), steer("abort", "Abort", true))
+	switch r.GetState() {
+	case rolloutv1.State_STATE_RUNNING:
+		add("pause", "abort")
+	case rolloutv1.State_STATE_PAUSED, rolloutv1.State_STATE_HALTED:
+		add("resume", "abort")
 	}
 	if r.GetState() != rolloutv1.State_STATE_RUNNING && rollout.Changed(r) > 0 && r.GetUndoneBy() == "" {
 		out = append(out, form{
@@ -158,17 +156,19 @@ func controls(v *visit, r *rolloutv1.Rollout) ([]form, error) {
 			Fields: []field{{Name: "verb", Value: "undo"}, {Name: "of", Value: r.GetId()}},
 		})
 	}
-	return out, nil
+	return out
 }
 
 // steerRollout does what a form asks for.
 func steerRollout(v *visit) {
-	id, do := v.PathValue("id"), steers[v.PathValue("what")]
-	if do == nil {
+	id, how := v.PathValue("id"), steers[v.PathValue("what")]
+	if how.do == nil {
 		showError(v, fault.New(fault.NotFound, "a rollout has no %.20q", v.PathValue("what")))
 		return
 	}
-	if _, err := do(v.client, v, id, textOf(v.Request, "reason")); err != nil {
+	ctx, cancel := v.bounded()
+	defer cancel()
+	if _, err := how.do(v.client, ctx, id, textOf(v.Request, "reason")); err != nil {
 		showError(v, err)
 		return
 	}

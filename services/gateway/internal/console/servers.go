@@ -80,7 +80,7 @@ func serversPage(v *visit) (*page, error) {
 		Search: &search{"on", on, "Servers, as in env=prod, rack=a or web-1"},
 		Parts:  []part{{ID: "counts", Bars: serversChart(counts.GetCounts())}},
 	}
-	if counts.GetCounts().GetTotal() > 0 && v.mayWrite() {
+	if counts.GetCounts().GetTotal() > 0 && mayWrite(v.role()) {
 		p.Parts = append(p.Parts, changeForms("Change agents on these servers", cmp.Or(on, "all")))
 	}
 	p.Parts = append(p.Parts, part{
@@ -138,7 +138,7 @@ func serverPage(v *visit) (*page, error) {
 	s := r.GetServer()
 	p := &page{Title: s.GetName(), Command: "garrison explain " + s.GetName()}
 	p.Parts = append(p.Parts, part{ID: "server", Pairs: pairsOf(v, display.Servers, s, "NAME")})
-	if v.mayWrite() {
+	if mayWrite(v.role()) {
 		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()))
 	}
 	for _, add := range []func(*visit, *serverv1.Server) (part, error){

@@ -120,7 +120,7 @@ func nowhere[T any](string, T) string { return "" }
 func sendTable(v *visit, p *page, as string) {
 	n := slices.IndexFunc(p.Parts, func(is part) bool { return is.Table != nil })
 	if n < 0 || as != "csv" && as != "json" {
-		showError(v, fault.New(fault.Invalid, "this page has no %.20q; csv and json are there where it has a table", as))
+		showError(v, fault.New(fault.Invalid, "this page has no %.20q; one with a table has csv and json", as))
 		return
 	}
 	t := p.Parts[n].Table

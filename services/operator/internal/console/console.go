@@ -39,13 +39,13 @@ func Command(env *cli.Env) *cobra.Command {
 		Use: "console [--http URL]", Args: cli.Exactly(), PreRunE: cli.NoTable(env),
 		SuggestFor: []string{"ui", "web", "dashboard"},
 		Short:      "Open the console in a browser, signed in as the user of the context.",
-		Long: `Ask the gateway for a one-time code, and open the console in a browser, where you type it. The code is valid
-for two minutes and signs one browser in, for eight hours at most, as the user of the context. Without a browser here, as
-over ssh, open the address elsewhere.`,
+		Long: `Ask the gateway for a one-time code, and open the console in a browser, where you type it. The code is
+valid for two minutes and signs one browser in, for eight hours at most, as the user of the context. Without a browser
+here, as over ssh, open the address elsewhere.`,
 		Example: "  garrison console\n  garrison console --http https://garrison.example.com:8443 --no-browser",
 		RunE:    func(c *cobra.Command, _ []string) error { return open(c.Context(), env, at, stay) },
 	}
-	c.Flags().StringVar(&at, "http", "", "the gateway's `URL`; without it, that of the context")
+	cli.TextVar(c.Flags(), &at, "http", isHTTP, "the gateway's `URL`; without it, that of the context")
 	c.Flags().BoolVar(&stay, "no-browser", false, "print the address and the code only")
 	return c
 }
@@ -56,8 +56,11 @@ func open(ctx context.Context, env *cli.Env, at string, stay bool) error {
 		return cli.Exit{Code: cli.ExitUsage, Err: err}
 	}
 	at = strings.TrimSuffix(cmp.Or(at, env.Getenv("GARRISON_HTTP"), who.HTTP), "/")
-	if u, err := url.Parse(at); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if at == "" {
 		return cli.Usage("the gateway's address is not known. Try: garrison console --http https://HOST:PORT")
+	}
+	if err := isHTTP(at); err != nil {
+		return cli.Usage("the gateway's address: %v", err)
 	}
 	made, err := askCode(ctx, who, at)
 	if err != nil {
@@ -67,8 +70,18 @@ func open(ctx context.Context, env *cli.Env, at string, stay bool) error {
 	if !stay && env.Output.IsTable() {
 		browse(made.URL) // without the code: others on this host see the arguments of programs
 	}
-	return output.ShowDocument(env.Output, made, fmt.Sprintf("console  %s\ncode     %s, valid for one browser until %s\n",
-		made.URL, made.Code, listing.Stamp(timestamppb.New(made.Expires))))
+	text := fmt.Sprintf("console  %s\ncode     %s, valid for one browser until %s\n", made.URL, made.Code,
+		listing.Stamp(timestamppb.New(made.Expires)))
+	return output.ShowDocument(env.Output, made, text)
+}
+
+// isHTTP refuses what is not the address of an HTTP server.
+func isHTTP(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("%q is not http://HOST:PORT or https://HOST:PORT", text)
+	}
+	return nil
 }
 
 // code is what the gateway answers.

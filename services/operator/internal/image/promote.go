@@ -62,7 +62,8 @@ func promote(ctx context.Context, env *cli.Env, image, channel string) error {
 	if err != nil {
 		return err
 	}
-	return cli.Changed(env, display.Images, r.GetImage(), "image %s is the newest of channel %s", imageName(r.GetImage()),
+	return cli.Changed(env, display.Images, r.GetImage(), "image %s is the newest of channel %s",
+		imageName(r.GetImage()),
 		channel)
 }
 
@@ -98,7 +99,8 @@ func promoteFrom(ctx context.Context, env *cli.Env, environment, channel string,
 		env.Say("would add %s", text)
 		return output.Show(env.Output, display.Images, &catalogv1.ListImagesResponse{Images: adds}, adds)
 	}
-	if err := output.Show(env.Messages(), display.Images, &catalogv1.ListImagesResponse{Images: adds}, adds); err != nil {
+	shown := &catalogv1.ListImagesResponse{Images: adds}
+	if err := output.Show(env.Messages(), display.Images, shown, adds); err != nil {
 		return err
 	}
 	if err := env.Confirm(ctx, yes, "Add "+text+"?"); err != nil {

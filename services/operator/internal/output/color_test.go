@@ -45,7 +45,9 @@ func TestColorChangesNeitherTheTextNorTheWidthsOfATable(t *testing.T) {
 			listing.Col("NAME", func(r [2]string) string { return r[0] }),
 			listing.Col("STATE", func(r [2]string) string { return r[1] }),
 			listing.Col("NEXT", func(r [2]string) string { return "" }),
-			listing.Col("REASON", func(r [2]string) string { return "1.0.0 → 1.1.0: a longer text about the change " + r[0] }),
+			listing.Col("REASON", func(r [2]string) string {
+				return "1.0.0 → 1.1.0: a longer text about the change " + r[0]
+			}),
 		}}
 	rows := [][2]string{{"web-1", "alive,online"}, {"web-22", "failed"}, {"w\u4e16", "converged"}}
 	for _, width := range []int{0, 40, 200} {
