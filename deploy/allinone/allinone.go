@@ -310,14 +310,14 @@ func (g *Garrison) writeContext() error {
 		return err
 	}
 	c, why, err := operatorContext(g.authority, g.ContextFile(), time.Now())
-	if err != nil || why == "" && c.URL == g.url && c.CA == string(ca) && c.HTTP == HTTPURL(g) {
+	if err != nil || why == "" && c.URL == g.url && c.CA == string(ca) && c.HTTP == savedHTTP(g) {
 		return err
 	}
 	if why != "" {
 		log := g.logger("bus")
 		log.Info().Str(logs.Path, g.ContextFile()).Str(logs.Reason, why).Msg("operator's context written")
 	}
-	c.URL, c.CA, c.HTTP = g.url, string(ca), HTTPURL(g)
+	c.URL, c.CA, c.HTTP = g.url, string(ca), savedHTTP(g)
 	return c.Write(g.ContextFile())
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
@@ -110,13 +111,13 @@ func TestACodeSignsOneBrowserIn(t *testing.T) {
 	}
 
 	form := url.Values{"code": {s.code(ann)}, "confirmed": {"1"}}
-	for n, want := range []int{http.StatusSeeOther, http.StatusForbidden} {
+	for n, want := range []int{http.StatusSeeOther, http.StatusUnauthorized} {
 		if answer, _ := b.send(http.MethodPost, "/console/login", form, nil); answer.StatusCode != want {
 			t.Errorf("use %d of a code: %s", n+1, answer.Status)
 		}
 	}
 	form.Set("code", "AAAAA-AAAAA")
-	if answer, body := b.send(http.MethodPost, "/console/login", form, nil); answer.StatusCode != http.StatusForbidden {
+	if answer, body := b.send(http.MethodPost, "/console/login", form, nil); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a code that does not exist: %s\n%s", answer.Status, body)
 	}
 }
@@ -227,15 +228,44 @@ func (s *site) revoke(name string) {
 func TestAViewerIsOfferedNoChangeAndCanMakeNone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	b := s.signIn(s.user("vic", topology.Viewer))
-	if _, body := b.get("/console/servers"); strings.Contains(body, "Show the plan") {
-		t.Error("a viewer is offered a change")
+	c := s.client(s.user("root", topology.Admin))
+	if _, err := client.Call[*registryv1.InviteServerResponse](t.Context(), c,
+		&registryv1.InviteServerRequest{Name: "web-1"}); err != nil {
+		t.Fatal(err)
 	}
-	intent := `{"rollout":{"on":{"all":true},"steps":[{"remove":{"agent":"beacon"}}]}}`
-	answer, body := b.send(http.MethodPost, "/console/start",
-		url.Values{"id": {client.NewID()}, "intent": {intent}}, nil)
-	if answer.StatusCode != http.StatusForbidden {
+	vic := s.signIn(s.user("vic", topology.Viewer))
+	for who, want := range map[*tab]bool{vic: false, s.signIn(s.user("ann", topology.Operator)): true} {
+		for _, path := range []string{"/console/servers", "/console/servers/web-1"} {
+			if _, body := who.get(path); strings.Contains(body, "Show the plan") != want {
+				t.Errorf("%s offers a change: %v, want %v", path, !want, want)
+			}
+		}
+	}
+	if _, body := vic.get("/console/servers?life=invited"); !strings.Contains(body, "web-1") {
+		t.Errorf("the invited server is not listed:\n%s", body)
+	}
+	intent := `{"rollout":{"on":{"all":true},"steps":[{"remove":{"agent":"beacon"}}]},"guard":{"changed":1}}`
+	form := url.Values{"id": {client.NewID()}, "intent": {intent}}
+	if answer, body := vic.send(http.MethodPost, "/console/start", form, nil); answer.StatusCode !=
+		http.StatusForbidden {
 		t.Errorf("a viewer starts a rollout: %s\n%s", answer.Status, body)
+	}
+	form.Set("id", "*")
+	if answer, _ := vic.send(http.MethodPost, "/console/start", form, nil); answer.StatusCode !=
+		http.StatusBadRequest {
+		t.Errorf("an id that is none: %s", answer.Status)
+	}
+}
+
+// An approver sees rollouts, and is led to them.
+func TestAnApproverIsShownRollouts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	b := s.signIn(s.user("app", topology.Approver))
+	answer, body := b.get("/console/")
+	if answer.StatusCode != http.StatusOK || !strings.Contains(body, "<h1>Rollouts</h1>") ||
+		strings.Contains(body, `href="/console/people"`) {
+		t.Errorf("the first page of an approver: %s\n%s", answer.Status, body)
 	}
 }
 

@@ -66,3 +66,12 @@ func HTTPURL(g *Garrison) string {
 	}
 	return at.String()
 }
+
+// savedHTTP returns the address of the gateway for a context; empty for one at which credentials would be sent without
+// TLS to another host.
+func savedHTTP(g *Garrison) string {
+	if h := g.config.HTTP; h.Listen == "" || h.Plain {
+		return ""
+	}
+	return HTTPURL(g)
+}

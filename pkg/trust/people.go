@@ -124,7 +124,25 @@ func (a *Authority) signPerson(p Person) (string, error) {
 		return "", fmt.Errorf("read the signing key of role %s: %w", p.Role, err)
 	}
 	key := signingKey{Account: a.Names[topology.AccountOps], Seed: string(seed)}
-	return key.user(p.Name, p.PublicKey, nil, p.Expires)
+	return key.user(p.Name, p.PublicKey, []string{roleTag + string(p.Role)}, p.Expires)
+}
+
+// roleTag begins the tag of a user's JWT that names the role. It tells what may be offered; what the user may do follows
+// from the key that signed.
+const roleTag = "role:"
+
+// RoleOf returns the role that a user's JWT names; empty when it names none.
+func RoleOf(userJWT string) topology.Role {
+	claims, err := jwt.DecodeUserClaims(userJWT)
+	if err != nil {
+		return ""
+	}
+	for _, tag := range claims.Tags {
+		if role, ok := strings.CutPrefix(tag, roleTag); ok {
+			return topology.Role(role)
+		}
+	}
+	return ""
 }
 
 // PublicKey returns the public half of the context's key, or "" when it cannot be read.

@@ -1,6 +1,6 @@
-// Package gateway is the service that makes the control plane available over HTTP. It has no state and no rights of its
-// own: each request acts on the bus with the credentials in its bearer token, so that the bus decides what the caller
-// may do, and the ledger names the caller.
+// Package gateway is the service that makes the control plane available over HTTP. It has no state on disk and no rights
+// of its own: each request acts on the bus with the credentials in its bearer token, or with those of the person who
+// signed in to the console, so that the bus decides what the caller may do, and the ledger names the caller.
 //
 //	POST /garrison.SERVICE.v1.NAMEService/METHOD   the methods of the contract (package rpc)
 //	GET  /events                                   the ledger as server-sent events (package stream)
@@ -11,7 +11,8 @@
 //
 // Guarantees:
 //
-//  1. A request without a valid bearer token reaches no service, and its body is not read.
+//  1. A request without a valid bearer token, or a session of the console, reaches no service. Its body is not read,
+//     but for the form in which a person types a code.
 //  2. A plain listener is reachable from this host only, unless the caller asked for that by name.
 //  3. Headers, bodies, requests of one token, connections and each write to a client have bounds. A stream has none in
 //     time: it ends with its client, with the rights of its actor, or with the gateway. A client without a valid token
@@ -104,7 +105,7 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, listener: listener, door: newDoor(), stopping: make(chan struct{})}
 	g.actors = actor.NewPool(g.connect, cfg.Issuers, cfg.Now)
 	g.console = console.New(console.Config{
-		Actors: g.actors, Plain: cfg.TLS == nil, Now: cfg.Now,
+		Actors: g.actors, Local: cfg.TLS == nil && !cfg.Plain, Now: cfg.Now, Log: cfg.Log,
 		Known: func(r *http.Request) { g.door.known(r.Context()) },
 	})
 	cfg.Metrics.Add(metrics.HTTPRequests, 0, "ok") // known from the start

@@ -29,6 +29,9 @@ func (g *Gateway) handler() http.Handler {
 	})
 	all := http.NewServeMux()
 	all.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	all.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	})
 	all.HandleFunc("GET /openapi.json", openapi.Serve)
 	all.Handle("/console/", g.console.Handler(g.untilStop))
 	all.Handle("GET /{$}", http.RedirectHandler("/console/", http.StatusSeeOther))
@@ -39,7 +42,7 @@ func (g *Gateway) handler() http.Handler {
 // count counts a request, by the code of Connect with which it ended.
 func (g *Gateway) count(code string) { g.cfg.Metrics.Add(metrics.HTTPRequests, 1, code) }
 
-// secured sets the headers that hold for every answer: what is served is data, and no page for a browser.
+// secured sets the headers that hold for every answer. The console allows its pages what they need.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -10,7 +10,8 @@
 //
 //  1. A page is made from what the bus answers to its user. The console keeps no answers, and no rights.
 //  2. A session is known by a random word in a cookie that no script reads. It ends after eight hours, after an hour
-//     without a request, with the user's credentials, and with the gateway.
+//     in which its person asked for nothing, with the user's credentials, and with the gateway. Until then the token
+//     of its user is in the memory of this process.
 //  3. A code is used once, within two minutes, and is in no address and no log.
 //  4. What changes something is a POST from a page of the console. A change of servers shows its plan first, and does
 //     what the plan showed or is refused.
@@ -24,6 +25,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 )
@@ -41,7 +44,8 @@ const (
 // Config is what the console needs.
 type Config struct {
 	Actors *actor.Pool
-	Plain  bool                // the listener has no TLS
+	Local  bool // only this host reaches the listener, without TLS
+	Log    zerolog.Logger
 	Now    func() time.Time    // the clock
 	Known  func(*http.Request) // called for each request of a session
 }
@@ -84,8 +88,8 @@ func (c *Console) guarded(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Referrer-Policy", "same-origin")
-		if c.cfg.Plain && !loopback(r.Host) {
-			http.Error(w, "the console needs HTTPS, or an address of this host", http.StatusMisdirectedRequest)
+		if c.cfg.Local && !loopback(r.Host) {
+			http.Error(w, "this address is not one of this host", http.StatusMisdirectedRequest)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)

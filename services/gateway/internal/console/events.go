@@ -16,6 +16,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
+// factsSearched is how many facts a page looks through for those of one actor.
+const factsSearched = 5000
+
 // eventsPage is the ledger, the last fact first.
 func eventsPage(v *visit) (*page, error) {
 	q := client.Query{Noun: ledger.Noun(textOf(v.Request, "noun")), Key: textOf(v.Request, "key")}
@@ -30,6 +33,16 @@ func eventsPage(v *visit) (*page, error) {
 		q.Below = below
 	}
 	actor := textOf(v.Request, "actor")
+	if actor != "" {
+		if q.Below == 0 {
+			end, err := v.client.LedgerEnd(v.Context())
+			if err != nil {
+				return nil, err
+			}
+			q.Below = end + 1
+		}
+		q.From = max(q.Below, factsSearched) - factsSearched
+	}
 	facts, err := v.client.LastEvents(v.Context(), rowsShown, q, func(e client.Event) bool {
 		return actor == "" || e.Actor == actor
 	})
@@ -37,22 +50,26 @@ func eventsPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	slices.Reverse(facts)
-	t := factsTable(v, facts)
-	if len(facts) == rowsShown {
+	t := factsTable(facts)
+	one := part{ID: "facts", Table: t}
+	switch {
+	case len(facts) == rowsShown:
 		t.Next = v.with("before", fmt.Sprint(facts[len(facts)-1].Sequence))
+	case q.From > 0:
+		one.Note = fmt.Sprintf("%d facts were searched, back to %d.", q.Below-q.From, q.From)
+		one.Older = v.with("before", fmt.Sprint(q.From))
 	}
 	return &page{
 		Title: "Ledger", Command: commandOf("garrison events", v, "noun", "actor"),
 		Search: &search{"noun", string(q.Noun), "Of a noun, as in server or rollout"},
-		Parts:  []part{{ID: "facts", Table: t}},
+		Parts:  []part{one},
 	}, nil
 }
 
 // factsTable returns facts as rows.
-func factsTable(v *visit, facts []client.Event) *table {
+func factsTable(facts []client.Event) *table {
 	t := &table{
 		Columns: []string{"SEQ", "TIME", "ACTOR", "NOUN", "KEY", "FACT", "DETAIL"}, Empty: "Nothing.",
-		CSV: v.with("as", "csv"), JSON: v.with("as", "json"),
 	}
 	for _, f := range facts {
 		text := ""

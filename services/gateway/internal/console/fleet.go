@@ -8,10 +8,14 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/overview"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // fleetPage is what needs a person, and then the fleet in numbers.
 func fleetPage(v *visit) (*page, error) {
+	if v.role == topology.Approver {
+		return rolloutsPage(v) // the only noun that the role reads
+	}
 	f, err := overview.Read(v.Context(), v.client, nil, v.at)
 	if err != nil {
 		return nil, err
@@ -55,10 +59,14 @@ func tilesOf(points []overview.AttentionPoint, tone listing.Tone) (out []tile) {
 func numbersOf(f overview.Fleet) []tile {
 	out := []tile{{Count: f.Servers.Total, What: "servers", Link: "/console/servers"}}
 	for _, word := range sortedWords(f.Servers.Presence) {
-		out = append(out, tile{
-			Count: f.Servers.Presence[word], What: "servers " + cmp.Or(word, "not heard yet"),
-			Link: "/console/servers?presence=" + word, Tone: string(listing.Tones[word]),
-		})
+		is := tile{
+			Count: f.Servers.Presence[word], What: "servers " + cmp.Or(word, "unknown"),
+			Tone: string(listing.Tones[word]),
+		}
+		if word != "" {
+			is.Link = "/console/servers?presence=" + word
+		}
+		out = append(out, is)
 	}
 	out = append(out, tile{Count: f.Instances.Total, What: "instances", Link: "/console/instances"})
 	for _, word := range sortedWords(f.Instances.State) {
@@ -102,11 +110,11 @@ func versionsChart(f overview.Fleet) []*bars {
 		if row := c[is.Agent]; row != nil {
 			n = len(row.Parts)
 		}
-		q := url.Values{"agent": {is.Agent}, "version": {is.Version}}
-		c.add(is.Agent, bar{
-			Count: is.Count, Word: cmp.Or(is.Version, "absent"), Class: fmt.Sprintf("s%d", n%colours),
-			Link: "/console/instances?" + q.Encode(),
-		})
+		b := bar{Count: is.Count, Word: cmp.Or(is.Version, "absent"), Class: fmt.Sprintf("s%d", n%colours)}
+		if is.Version != "" {
+			b.Link = "/console/instances?" + url.Values{"agent": {is.Agent}, "version": {is.Version}}.Encode()
+		}
+		c.add(is.Agent, b)
 	}
 	return c.rows(agentsDrawn)
 }

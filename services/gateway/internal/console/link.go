@@ -2,81 +2,95 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 )
 
-// nouns are the pages of the CLI's nouns: a list, and one thing where things have pages.
-var nouns = map[string]struct{ list, one string }{
-	"server":   {"/console/servers", "/console/servers/"},
-	"instance": {"/console/instances", ""},
-	"rollout":  {"/console/rollouts", "/console/rollouts/"},
-	"intent":   {"/console/intents", "/console/intents/"},
-	"task":     {"/console/tasks", "/console/tasks/"},
-	"image":    {"/console/images", ""},
-	"env":      {"/console/environments", ""},
-	"user":     {"/console/people", ""},
+// listed are the pages of lists, by the CLI's noun, with the flags that are parameters of the page.
+var listed = map[string]struct {
+	path  string
+	flags []string
+}{
+	"server": {"/console/servers", []string{
+		"on", "presence", "life", "standing", "condition", "trouble", "leaked", "found",
+	}},
+	"instance": {"/console/instances", []string{"on", "agent", "version", "state", "health", "stale"}},
+	"rollout":  {"/console/rollouts", []string{"agent", "state"}},
+	"intent":   {"/console/intents", []string{"actor", "verb", "state"}},
+	"task":     {"/console/tasks", []string{"agent", "intent", "state", "slow"}},
+	"image":    {"/console/images", []string{"agent", "channel", "state", "untrusted"}},
+	"env":      {"/console/environments", nil},
+	"user":     {"/console/people", nil},
 }
 
-// pageOf returns the page that shows what a command of the CLI shows, or on which its change is made; "" for none.
+// shown are the pages of one thing, by the CLI's noun.
+var shown = map[string]string{
+	"server": "/console/servers/", "rollout": "/console/rollouts/", "intent": "/console/intents/",
+	"task": "/console/tasks/", "image": "/console/images/",
+}
+
+// onRollout are the verbs whose forms are on the page of a rollout.
+var onRollout = []string{"approve", "resume", "pause", "abort"}
+
+// pageOf returns the page that shows what a command of the CLI shows; "" when there is none, or when the page would
+// show something else than every word of the command says.
 func pageOf(command string) string {
 	words := strings.Fields(command)
-	if len(words) < 2 || words[0] != "garrison" {
+	if len(words) < 2 || words[0] != "garrison" || strings.ContainsAny(command, `'";,`) {
 		return ""
 	}
-	rest := words[2:]
-	switch words[1] {
-	case "status":
+	switch noun, rest := words[1], words[2:]; {
+	case noun == "status" && len(rest) == 0:
 		return "/console/"
-	case "check":
-		return "/console/check"
-	case "events":
-		return withFlags("/console/events", rest)
-	case "explain":
-		return explained(rest)
-	}
-	n, ok := nouns[words[1]]
-	switch {
-	case !ok || len(rest) == 0:
-		return ""
-	case rest[0] == "list":
-		return withFlags(n.list, rest[1:])
-	case n.one != "" && len(rest) > 1 && !strings.HasPrefix(rest[1], "-") && rest[1] == strings.ToLower(rest[1]):
-		return n.one + url.PathEscape(strings.TrimSuffix(rest[1], ";"))
+	case noun == "check":
+		return withFlags("/console/check", []string{"on"}, rest)
+	case noun == "events":
+		return withFlags("/console/events", []string{"noun", "key", "actor"}, rest)
+	case noun == "explain" && len(rest) == 1:
+		return explained(rest[0])
+	case len(rest) > 0 && rest[0] == "list" && listed[noun].path != "":
+		return withFlags(listed[noun].path, listed[noun].flags, rest[1:])
+	case len(rest) == 2 && named(rest[1]) && shown[noun] != "" &&
+		(rest[0] == "show" || noun == "rollout" && slices.Contains(onRollout, rest[0])):
+		return shown[noun] + url.PathEscape(rest[1])
 	}
 	return ""
 }
 
-// explained returns the page for the words behind explain.
-func explained(words []string) string {
-	if len(words) == 0 {
-		return ""
+// explained returns the page for the word behind explain, where that is a code.
+func explained(word string) string {
+	if _, known := code.Lookup(word); known {
+		return "/console/codes/" + url.PathEscape(word)
 	}
-	if _, known := code.Lookup(words[0]); known {
-		return "/console/codes/" + url.PathEscape(words[0])
-	}
-	if words[0] != strings.ToLower(words[0]) {
-		return "" // a placeholder such as SERVER
-	}
-	return "/console/servers/" + url.PathEscape(words[0])
+	return ""
 }
 
-// withFlags returns a page with flags as parameters: a list has them by the same names.
-func withFlags(page string, words []string) string {
+// named reports whether a word names something, and is no placeholder and no flag.
+func named(word string) bool { return word == strings.ToLower(word) && !strings.HasPrefix(word, "-") }
+
+// switches are the flags without a value.
+var switches = []string{"leaked", "found", "stale", "slow", "untrusted"}
+
+// withFlags returns a page with flags as its parameters; "" when a word is none of the flags.
+func withFlags(page string, flags, words []string) string {
 	q := url.Values{}
-	for n := 0; n < len(words); n++ {
-		name, value, has := strings.Cut(strings.TrimPrefix(words[n], "--"), "=")
-		if !strings.HasPrefix(words[n], "--") {
-			continue
+	for len(words) > 0 {
+		name, value, has := strings.Cut(strings.TrimPrefix(words[0], "--"), "=")
+		if !strings.HasPrefix(words[0], "--") || !slices.Contains(flags, name) {
+			return ""
 		}
-		if !has && n+1 < len(words) && !strings.HasPrefix(words[n+1], "-") {
-			n++
-			value = words[n]
-		} else if !has {
+		words = words[1:]
+		switch {
+		case slices.Contains(switches, name):
 			value = "1"
+		case !has && len(words) > 0 && !strings.HasPrefix(words[0], "-"):
+			value, words = words[0], words[1:]
+		case !has:
+			return ""
 		}
-		q.Set(name, strings.Trim(value, "'"))
+		q.Set(name, value)
 	}
 	if len(q) == 0 {
 		return page

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -34,7 +33,7 @@ func commandOf(command string, v *visit, names ...string) string {
 	for _, name := range names {
 		switch value := textOf(v.Request, name); {
 		case value == "":
-		case value == "1":
+		case slices.Contains(switches, name):
 			command += " --" + name
 		default:
 			command += " --" + name + " " + listing.Quote(value)
@@ -248,11 +247,10 @@ func imagePage(v *visit) (*page, error) {
 	c := chart{}
 	for _, g := range r.GetCounts().GetGroups() {
 		env, state := g.GetValues()[0], g.GetValues()[1]
-		q := url.Values{"agent": {m.GetAgent()}, "version": {m.GetVersion()}, "state": {state}}
-		if env != "" {
-			q.Set("on", "env="+env)
+		q := url.Values{
+			"agent": {m.GetAgent()}, "version": {m.GetVersion()}, "state": {state}, "on": {"env=" + env},
 		}
-		c.add(cmp.Or(env, "no environment"), bar{
+		c.add(env, bar{
 			Count: int(g.GetCount()), Word: state, Class: string(listing.Tones[state]),
 			Link: "/console/instances?" + q.Encode(),
 		})

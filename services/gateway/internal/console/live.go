@@ -40,7 +40,7 @@ func (c *Console) live(v *visit) {
 		case <-ended: // the user may no longer read the ledger, or the gateway stops
 			return
 		case <-beat.C:
-			if _, ok = c.sessionOf(v.Request); !ok {
+			if _, ok = c.sessionOf(v.Request, false); !ok {
 				send("event: end\ndata: the session is over\n\n")
 				return
 			}

@@ -13,6 +13,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
@@ -85,21 +87,28 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	if old, err := r.Cookie(cookie); err == nil {
 		c.sessions.end(old.Value)
 	}
+	c.cfg.Log.Info().Str(logs.Actor, c.userOf(word)).Str("from", r.RemoteAddr).Msg("signed in to the console")
 	setCookie(w, word, int(sessionFor/time.Second))
 	http.Redirect(w, r, e.To, http.StatusSeeOther)
 }
 
 func (c *Console) askAgain(w http.ResponseWriter, e entry, err error) {
 	e.Code, e.Wrong = "", err.Error()
-	render(w, http.StatusForbidden, "login.html", e)
+	render(w, failure.Status(err), "login.html", e)
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	if is, err := r.Cookie(cookie); err == nil {
+		c.cfg.Log.Info().Str(logs.Actor, c.userOf(is.Value)).Msg("signed out of the console")
 		c.sessions.end(is.Value)
 	}
 	setCookie(w, "", -1)
 	http.Redirect(w, r, "/console/login", http.StatusSeeOther)
+}
+
+func (c *Console) userOf(word string) string {
+	is, _ := c.sessions.find(word, false)
+	return is.user
 }
 
 func setCookie(w http.ResponseWriter, word string, seconds int) {
@@ -113,10 +122,10 @@ func setCookie(w http.ResponseWriter, word string, seconds int) {
 func within(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(path.Clean(u.Path)+"/", "/console/") ||
-		path.Clean(u.Path) == "/console/login" {
+		path.Clean(u.Path) == "/console/login" || path.Clean(u.Path) == "/console" {
 		return "/console/"
 	}
-	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
+	return (&url.URL{Path: path.Clean(u.Path), RawQuery: u.RawQuery}).String()
 }
 
 // visit is a request of a user who is signed in.
@@ -125,13 +134,14 @@ type visit struct {
 	w      http.ResponseWriter
 	client *client.Client
 	user   string
+	role   topology.Role
 	at     time.Time
 }
 
 // signedIn runs a handler as the user of the request's session, and sends others to sign in.
 func (c *Console) signedIn(next func(*visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		is, ok := c.sessionOf(r)
+		is, ok := c.sessionOf(r, r.Header.Get("X-Refresh") == "" && r.URL.Path != "/console/live")
 		if !ok {
 			c.refuseStranger(w, r)
 			return
@@ -143,21 +153,22 @@ func (c *Console) signedIn(next func(*visit)) http.Handler {
 				word, _ := r.Cookie(cookie)
 				c.sessions.end(word.Value) // revoked, or expired
 			}
-			showError(&visit{Request: r, w: w, user: is.user, at: c.cfg.Now()}, err)
+			showError(&visit{Request: r, w: w, user: is.user, role: is.role, at: c.cfg.Now()}, err)
 			return
 		}
 		defer done()
 		c.cfg.Known(r)
-		next(&visit{r, w, bus, is.user, c.cfg.Now()})
+		next(&visit{r, w, bus, is.user, is.role, c.cfg.Now()})
 	})
 }
 
-func (c *Console) sessionOf(r *http.Request) (session, bool) {
+// sessionOf returns the session of a request. Used says that a person asked, and not the page by itself.
+func (c *Console) sessionOf(r *http.Request, used bool) (session, bool) {
 	word, err := r.Cookie(cookie)
 	if err != nil {
 		return session{}, false
 	}
-	return c.sessions.find(word.Value)
+	return c.sessions.find(word.Value, used)
 }
 
 // refuseStranger sends a browser to sign in and back again; a script learns that it must.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
 )
@@ -17,15 +18,7 @@ import (
 //go:embed templates
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"dict": func(pairs ...any) map[string]any {
-		out := map[string]any{}
-		for n := 0; n+1 < len(pairs); n += 2 {
-			out[pairs[n].(string)] = pairs[n+1]
-		}
-		return out
-	},
-}).ParseFS(files, "templates/*.html"))
+var templates = template.Must(template.ParseFS(files, "templates/*.html"))
 
 // page is what a browser shows. Parts are shown in order.
 type page struct {
@@ -35,8 +28,9 @@ type page struct {
 	Parts   []part
 
 	// Filled in for every page:
-	Path, User, At string
-	Places         []place
+	User, At string
+	Follows  bool // the ledger: the user may read it
+	Places   []place
 }
 
 // search is a field that narrows a page.
@@ -53,6 +47,7 @@ type part struct {
 	ID    string // of the part, by which a script replaces it
 	Title string
 	Note  string
+	Older string // the address of what is before
 
 	Tiles  []tile
 	Bars   []*bars
@@ -135,7 +130,7 @@ var menu = []place{
 	{Name: "People", Path: "/console/people", Key: "p"},
 }
 
-// show serves a page, or its first table as CSV or JSON.
+// show serves a page, or one of its tables as CSV or JSON.
 func show(make maker) func(*visit) {
 	return func(v *visit) {
 		ctx, cancel := v.bounded()
@@ -155,10 +150,16 @@ func show(make maker) func(*visit) {
 
 // show writes a page.
 func (v *visit) show(status int, p *page) {
-	p.Path, p.User, p.At = v.URL.Path, v.user, v.at.UTC().Format(time.RFC3339)
+	p.User, p.At, p.Follows = v.user, v.at.UTC().Format(time.RFC3339), v.role != topology.Approver
 	for _, at := range menu {
-		at.Here = at.Path == v.URL.Path
-		p.Places = append(p.Places, at)
+		if at.Here = at.Path == v.URL.Path; p.Follows || at.Path == "/console/rollouts" {
+			p.Places = append(p.Places, at)
+		}
+	}
+	for _, is := range p.Parts {
+		if is.Table != nil && is.ID != "" && len(is.Table.Rows) > 0 {
+			is.Table.CSV, is.Table.JSON = v.with("as", is.ID+".csv"), v.with("as", is.ID+".json")
+		}
 	}
 	render(v.w, status, "page.html", p)
 }

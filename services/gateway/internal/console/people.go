@@ -4,10 +4,10 @@ import (
 	"strings"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
-	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/display"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 func peoplePage(v *visit) (*page, error) {
@@ -26,27 +26,11 @@ func peoplePage(v *visit) (*page, error) {
 	}, nil
 }
 
-// role returns the role of the user, and none when access does not say it. The bus decides in any case; the role only
-// keeps a page from offering what would be refused.
-func (v *visit) role() userv1.Role {
-	r, err := client.Collect[*accessv1.ListUsersResponse](v.Context(), v.client, &accessv1.ListUsersRequest{}, 0)
-	if err != nil {
-		return userv1.Role_ROLE_UNSPECIFIED
-	}
-	for _, u := range r.GetUsers() {
-		if u.GetName() == v.user {
-			return u.GetRole()
-		}
-	}
-	return userv1.Role_ROLE_UNSPECIFIED
-}
+// mayWrite reports whether the user's role lets changes begin. The bus decides in any case; the role only keeps a page
+// from offering what would be refused.
+func (v *visit) mayWrite() bool { return v.role == topology.Operator || v.role == topology.Admin }
 
-// mayWrite reports whether a role lets changes begin.
-func mayWrite(r userv1.Role) bool {
-	return r == userv1.Role_ROLE_OPERATOR || r == userv1.Role_ROLE_ADMIN
-}
-
-// mayAnswer reports whether a role lets waves be approved.
-func mayAnswer(r userv1.Role) bool { return mayWrite(r) || r == userv1.Role_ROLE_APPROVER }
+// mayAnswer reports whether the user's role lets waves be approved.
+func (v *visit) mayAnswer() bool { return v.mayWrite() || v.role == topology.Approver }
 
 func lines(all []string) string { return strings.Join(all, "\n") }

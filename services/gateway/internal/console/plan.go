@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/selection"
 )
@@ -25,9 +26,10 @@ var changes map[string]func(*visit)
 
 func init() {
 	changes = map[string]func(*visit){
-		"/plan":                 showPlan,
-		"/start":                start,
-		"/rollouts/{id}/{what}": steerRollout,
+		"/plan":                  showPlan,
+		"/start":                 start,
+		"/rollouts/{id}/approve": approve,
+		"/rollouts/{id}/{what}":  steerRollout,
 	}
 }
 
@@ -75,23 +77,35 @@ func planPage(v *visit) (*page, error) {
 		p.Parts = append(p.Parts, part{Title: "It would be refused", Pairs: errorPairs(client.Refused(refusal))})
 		return p, nil
 	}
-	if mayWrite(v.role()) && len(r.GetTargets()) > 0 {
+	if v.mayWrite() && serversOf(r) > 0 {
 		body, err := protojson.Marshal(r.GetIntent())
 		if err != nil {
 			return nil, err
 		}
 		p.Parts = append(p.Parts, part{Forms: []form{{
-			Path: "/console/start", Button: "Do it on " + listing.Plural(len(r.GetTargets()), "server"), Danger: true,
+			Path: "/console/start", Button: "Do it on " + listing.Plural(serversOf(r), "server"),
 			Fields: []field{{Name: "id", Value: client.NewID()}, {Name: "intent", Value: string(body)}},
 		}}})
 	}
 	p.Parts = slices.Insert(p.Parts, 0, part{Pairs: planPairs(r)})
 	targets := r.GetTargets()[:min(len(r.GetTargets()), rowsShown)]
 	p.Parts = append(p.Parts,
-		part{Title: "Servers, wave by wave", Cells: squaresOf(r.GetTargets())},
+		part{
+			Title: "Servers, wave by wave", Cells: squaresOf(r.GetTargets()),
+			Note: drawn(len(r.GetTargets()), r.GetNextCursor()),
+		},
 		part{Table: tableOf(v, without(display.RolloutTargets, "STATE"), targets, nowhere)},
 		part{Title: "Servers that stay as they are", Pairs: stayPairs(r)})
 	return p, nil
+}
+
+// serversOf returns how many servers a plan changes, now or once they can change.
+func serversOf(r *registryv1.PlanRolloutResponse) int {
+	n := r.GetOwed()
+	for _, size := range r.GetWaves() {
+		n += size
+	}
+	return int(n)
 }
 
 // planPairs returns how a plan goes.
@@ -152,6 +166,8 @@ func asked(v *visit) (*intentv1.Rollout, string, error) {
 		return nil, "", err
 	case on == nil || agent == "" || !slices.Contains(verbs, verb):
 		return nil, "", fault.New(fault.Invalid, "a change needs what to do (%v), an agent, and servers", verbs)
+	case verb == "remove" && textOf(v.Request, "version") != "":
+		return nil, "", fault.New(fault.Invalid, "an agent is removed whatever its version; leave the version out")
 	}
 	version := textOf(v.Request, "version")
 	var image *intentv1.ImageChoice
@@ -161,7 +177,21 @@ func asked(v *visit) (*intentv1.Rollout, string, error) {
 		command += "@" + version
 	}
 	ask := &intentv1.Rollout{On: on, Steps: []*intentv1.Step{stepOf(verb, agent, image)}, Strategy: strategyOf(v)}
-	return ask, command + " " + selection.Args(on), nil
+	return ask, commandFor(v, command+" "+selection.Args(on)), nil
+}
+
+// commandFor returns the command with how fast it goes and why; "" where one command does not say that.
+func commandFor(v *visit, command string) string {
+	switch textOf(v.Request, "speed") {
+	case speeds[1]:
+		return ""
+	case speeds[2]:
+		command += " --at-once"
+	}
+	if why := textOf(v.Request, "why"); why != "" {
+		command += " -m " + listing.Quote(why)
+	}
+	return command
 }
 
 func stepOf(verb, agent string, image *intentv1.ImageChoice) *intentv1.Step {
@@ -194,7 +224,8 @@ func strategyOf(v *visit) *rolloutv1.Strategy {
 // start publishes the intent of a plan under the id that the plan's page gave it: twice is once.
 func start(v *visit) {
 	in, id := &intentv1.Intent{}, textOf(v.Request, "id")
-	if err := protojson.Unmarshal([]byte(v.PostFormValue("intent")), in); err != nil || in.GetRollout() == nil {
+	if err := protojson.Unmarshal([]byte(v.PostFormValue("intent")), in); err != nil || in.GetRollout() == nil ||
+		in.GetGuard() == nil || !ident.IsUUID(id) {
 		showError(v, fault.New(fault.Invalid, "the form holds no plan; go back and show the plan again"))
 		return
 	}
@@ -202,7 +233,10 @@ func start(v *visit) {
 	defer cancel()
 	err := v.client.Publish(ctx, id, in)
 	if err == nil {
-		_, err = v.client.Decision(ctx, id)
+		// Without an answer in time it may yet be accepted: its page says so, and asks again.
+		if _, err = v.client.Decision(ctx, id); fault.Is(err, fault.Unavailable) {
+			err = nil
+		}
 	}
 	if err != nil {
 		showError(v, err)

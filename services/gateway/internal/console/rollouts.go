@@ -1,9 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
+	"strconv"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -54,6 +57,11 @@ func rolloutPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	differ, err := client.Collect[*registryv1.ListRolloutTargetsResponse](v.Context(), v.client,
+		&registryv1.ListRolloutTargetsRequest{RolloutId: one.GetId(), States: differing}, rowsShown)
+	if err != nil {
+		return nil, err
+	}
 	p := &page{Title: display.RolloutTitle(one), Command: "garrison rollout show " + one.GetId()}
 	pairs := pairsOf(v, display.RolloutPage(r), one, "BRINGS")
 	for _, is := range display.RolloutPairs(listing.View{At: v.at}, r, nil) {
@@ -61,8 +69,11 @@ func rolloutPage(v *visit) (*page, error) {
 	}
 	p.Parts = append(p.Parts,
 		part{ID: "rollout", Pairs: pairs},
-		part{ID: "cells", Title: "Servers, wave by wave", Cells: squaresOf(targets.GetTargets())},
-		part{ID: "differ", Title: "Servers that differ", Table: differing(v, targets.GetTargets())})
+		part{
+			ID: "cells", Title: "Servers, wave by wave", Cells: squaresOf(targets.GetTargets()),
+			Note: drawn(len(targets.GetTargets()), targets.GetNextCursor()),
+		},
+		part{ID: "differ", Title: "Servers that differ", Table: targetsTable(v, differ.GetTargets())})
 	if forms := controls(v, one); len(forms) > 0 {
 		p.Parts = append(p.Parts, part{ID: "controls", Title: "What you can do", Forms: forms})
 	}
@@ -71,7 +82,11 @@ func rolloutPage(v *visit) (*page, error) {
 
 // squaresOf draws the servers of a rollout in the order of its waves.
 func squaresOf(targets []*registryv1.RolloutTarget) (out []square) {
-	for _, t := range targets[:min(len(targets), squaresDrawn)] {
+	targets = slices.Clone(targets[:min(len(targets), squaresDrawn)])
+	slices.SortStableFunc(targets, func(a, b *registryv1.RolloutTarget) int {
+		return cmp.Compare(a.GetTarget().GetWave()-1, b.GetTarget().GetWave()-1) // owed ones, of wave 0, are last
+	})
+	for _, t := range targets {
 		state, wave := stateOf(t), "owed"
 		if n := t.GetTarget().GetWave(); n > 0 {
 			wave = fmt.Sprintf("wave %d", n)
@@ -94,21 +109,27 @@ func stateOf(t *registryv1.RolloutTarget) string {
 	return listing.Word(t.GetTarget().GetState())
 }
 
-// differing lists the servers that were not simply changed.
-func differing(v *visit, targets []*registryv1.RolloutTarget) *table {
-	var rows []*registryv1.RolloutTarget
-	for _, t := range targets {
-		if tone := listing.Tones[stateOf(t)]; (tone == listing.Bad || tone == listing.Look || t.GetStep() != "") &&
-			len(rows) < rowsShown {
-			rows = append(rows, t)
-		}
-	}
-	return tableOf(v, display.RolloutTargets, rows, func(title string, t *registryv1.RolloutTarget) string {
+// differing are the states of servers that were not simply changed.
+var differing = []rolloutv1.TargetState{
+	rolloutv1.TargetState_TARGET_STATE_BROKEN, rolloutv1.TargetState_TARGET_STATE_OWED,
+	rolloutv1.TargetState_TARGET_STATE_LEFT_OUT,
+}
+
+func targetsTable(v *visit, targets []*registryv1.RolloutTarget) *table {
+	return tableOf(v, display.RolloutTargets, targets, func(title string, t *registryv1.RolloutTarget) string {
 		if title == "SERVER" {
 			return "/console/servers/" + url.PathEscape(t.GetServerName())
 		}
 		return ""
 	})
+}
+
+// drawn says that not every server is drawn.
+func drawn(n int, more string) string {
+	if more == "" {
+		return ""
+	}
+	return fmt.Sprintf("The first %d are drawn.", n)
 }
 
 // steer is what a person may do to a rollout.
@@ -118,12 +139,16 @@ type steer struct {
 	do              func(c *client.Client, ctx context.Context, id, reason string) (*rolloutv1.Rollout, error)
 }
 
-// steers are by the last word of their form's path.
+// steers are by the last word of their form's path. An approval is another request: it names its wave.
 var steers = map[string]steer{
-	"approve": {"Approve the next wave", "garrison rollout approve ", false, (*client.Client).ApproveRollout},
-	"pause":   {"Pause", "garrison rollout pause ", false, (*client.Client).PauseRollout},
-	"resume":  {"Resume", "garrison rollout resume ", false, (*client.Client).ResumeRollout},
-	"abort":   {"Abort", "garrison rollout abort ", true, (*client.Client).AbortRollout},
+	"pause":  {"Pause", "garrison rollout pause ", false, (*client.Client).PauseRollout},
+	"resume": {"Resume", "garrison rollout resume ", false, (*client.Client).ResumeRollout},
+	"abort":  {"Abort", "garrison rollout abort ", true, (*client.Client).AbortRollout},
+}
+
+// reason is the field of why somebody does something.
+func reason(of string) field {
+	return field{Name: "reason", Label: "Reason to " + of, Hint: "why, in one line"}
 }
 
 // controls returns the forms for what may be done to a rollout now.
@@ -132,23 +157,28 @@ func controls(v *visit, r *rolloutv1.Rollout) (out []form) {
 		for _, name := range names {
 			out = append(out, form{
 				Path: "/console/rollouts/" + r.GetId() + "/" + name, Button: steers[name].button,
-				Danger: steers[name].danger, Command: steers[name].command + r.GetId(),
-				Fields: []field{{Name: "reason", Label: "Reason", Hint: "why, in one line"}},
+				Danger: steers[name].danger, Command: steers[name].command + r.GetId(), Fields: []field{reason(name)},
 			})
 		}
 	}
-	role := v.role()
-	if rollout.NeedAt(r, v.at) == rollout.NeedsApprove && mayAnswer(role) {
-		add("approve")
+	need := rollout.NeedAt(r, v.at)
+	if need == rollout.NeedsApprove && v.mayAnswer() {
+		out = append(out, approval(r))
 	}
-	if !mayWrite(role) {
+	if !v.mayWrite() {
 		return out
+	}
+	if need == rollout.NeedsResume {
+		add("resume")
 	}
 	switch r.GetState() {
 	case rolloutv1.State_STATE_RUNNING:
 		add("pause", "abort")
 	case rolloutv1.State_STATE_PAUSED, rolloutv1.State_STATE_HALTED:
-		add("resume", "abort")
+		if need != rollout.NeedsResume {
+			add("resume")
+		}
+		add("abort")
 	}
 	if r.GetState() != rolloutv1.State_STATE_RUNNING && rollout.Changed(r) > 0 && r.GetUndoneBy() == "" {
 		out = append(out, form{
@@ -157,6 +187,36 @@ func controls(v *visit, r *rolloutv1.Rollout) (out []form) {
 		})
 	}
 	return out
+}
+
+// approval returns the form that approves the wave that waits now, and no other.
+func approval(r *rolloutv1.Rollout) form {
+	wave := rollout.Current(r)
+	return form{
+		Path: "/console/rollouts/" + r.GetId() + "/approve", Command: "garrison rollout approve " + r.GetId(),
+		Button: fmt.Sprintf("Approve wave %d of %d", wave, len(r.GetWaves())),
+		Fields: []field{{Name: "wave", Value: fmt.Sprint(wave)}, reason("approve")},
+	}
+}
+
+// approve approves the wave that a form names.
+func approve(v *visit) {
+	wave, err := strconv.ParseUint(textOf(v.Request, "wave"), 10, 32)
+	if err != nil || wave == 0 {
+		showError(v, fault.New(fault.Invalid, "the form names no wave"))
+		return
+	}
+	ctx, cancel := v.bounded()
+	defer cancel()
+	_, err = client.Call[*registryv1.AnswerRolloutResponse](ctx, v.client, &registryv1.AnswerRolloutRequest{
+		RolloutId: v.PathValue("id"), Answer: registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE,
+		Wave: uint32(wave), Reason: textOf(v.Request, "reason"),
+	})
+	if err != nil {
+		showError(v, err)
+		return
+	}
+	v.goTo("/console/rollouts/" + url.PathEscape(v.PathValue("id")))
 }
 
 // steerRollout does what a form asks for.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -65,7 +66,7 @@ func serversPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	filter := q
+	filter := proto.CloneOf(q)
 	filter.Page = nil
 	counts, err := client.Call[*registryv1.CountServersResponse](v.Context(), v.client,
 		&registryv1.CountServersRequest{Filter: filter, By: []string{"env", "presence"}})
@@ -80,13 +81,24 @@ func serversPage(v *visit) (*page, error) {
 		Search: &search{"on", on, "Servers, as in env=prod, rack=a or web-1"},
 		Parts:  []part{{ID: "counts", Bars: serversChart(counts.GetCounts())}},
 	}
-	if counts.GetCounts().GetTotal() > 0 && mayWrite(v.role()) {
+	if counts.GetCounts().GetTotal() > 0 && v.mayWrite() && onlyOn(v) {
 		p.Parts = append(p.Parts, changeForms("Change agents on these servers", cmp.Or(on, "all")))
 	}
 	p.Parts = append(p.Parts, part{
 		ID: "servers", Note: listing.Plural(int(counts.GetCounts().GetTotal()), "server") + ".", Table: rows,
 	})
 	return p, nil
+}
+
+// onlyOn reports whether a page is narrowed by nothing that a selector cannot say: a change would reach other servers
+// than the page shows.
+func onlyOn(v *visit) bool {
+	for name := range v.URL.Query() {
+		if name != "on" && name != "after" {
+			return false
+		}
+	}
+	return true
 }
 
 func serverLink(title string, s display.Server) string {
@@ -116,14 +128,11 @@ func serversChart(counts *registryv1.Counts) []*bars {
 	c := chart{}
 	for _, g := range counts.GetGroups() {
 		env, presence := g.GetValues()[0], g.GetValues()[1]
-		q := url.Values{"presence": {presence}}
-		if env != "" {
-			q.Set("on", "env="+env)
+		is := bar{Count: int(g.GetCount()), Word: cmp.Or(presence, "unknown"), Class: string(listing.Tones[presence])}
+		if presence != "" {
+			is.Link = "/console/servers?" + url.Values{"presence": {presence}, "on": {"env=" + env}}.Encode()
 		}
-		c.add(cmp.Or(env, "no environment"), bar{
-			Count: int(g.GetCount()), Word: cmp.Or(presence, "not heard yet"),
-			Class: string(listing.Tones[presence]), Link: "/console/servers?" + q.Encode(),
-		})
+		c.add(env, is)
 	}
 	return c.rows(rowsShown)
 }
@@ -138,7 +147,7 @@ func serverPage(v *visit) (*page, error) {
 	s := r.GetServer()
 	p := &page{Title: s.GetName(), Command: "garrison explain " + s.GetName()}
 	p.Parts = append(p.Parts, part{ID: "server", Pairs: pairsOf(v, display.Servers, s, "NAME")})
-	if mayWrite(v.role()) {
+	if v.mayWrite() {
 		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()))
 	}
 	for _, add := range []func(*visit, *serverv1.Server) (part, error){
@@ -200,7 +209,7 @@ func historyOf(v *visit, s *serverv1.Server) (part, error) {
 	}
 	slices.SortFunc(all, func(a, b client.Event) int { return cmp.Compare(b.Sequence, a.Sequence) })
 	all = all[:min(len(all), factsOfServer)]
-	return part{ID: "history", Title: "What happened", Table: factsTable(v, all)}, nil
+	return part{ID: "history", Title: "What happened", Table: factsTable(all)}, nil
 }
 
 // without returns a listing without a column.

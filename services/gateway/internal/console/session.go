@@ -9,7 +9,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/pace"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
 
@@ -18,16 +18,15 @@ const (
 	sessionFor, idleFor = 8 * time.Hour, time.Hour
 	// codeFor is how long a code is valid.
 	codeFor = 2 * time.Minute
-	// mostSessions and mostCodes bound what is kept.
-	mostSessions, mostCodes = 1000, 100
-	// triesASecond bounds the codes that are tried, by all browsers together. A code has 50 bits.
-	triesASecond = 5
+	// mostSessions and mostCodes bound what is kept, and mostOfOne those of one user, of which the oldest gives way.
+	mostSessions, mostCodes, mostOfOne = 1000, 1000, 10
 )
 
 // session is a browser that is signed in.
 type session struct {
 	token string // the bearer token of its user
 	user  string
+	role  topology.Role
 	until time.Time
 	seen  time.Time
 }
@@ -35,6 +34,7 @@ type session struct {
 // pending is a code that was not used yet.
 type pending struct {
 	token, user, from string
+	role              topology.Role
 	until             time.Time
 }
 
@@ -42,8 +42,7 @@ type digest = [sha256.Size]byte
 
 // sessions are the browsers that are signed in, and the codes with which others may. Both are kept by digest.
 type sessions struct {
-	now   func() time.Time
-	tries *pace.Pace
+	now func() time.Time
 
 	mu    sync.Mutex
 	open  map[digest]*session
@@ -51,10 +50,7 @@ type sessions struct {
 }
 
 func newSessions(now func() time.Time) *sessions {
-	return &sessions{
-		now: now, tries: pace.New(triesASecond, time.Second),
-		open: map[digest]*session{}, codes: map[digest]*pending{},
-	}
+	return &sessions{now: now, open: map[digest]*session{}, codes: map[digest]*pending{}}
 }
 
 // offer returns a code for the bearer of a token, who asks from an address.
@@ -66,60 +62,61 @@ func (s *sessions) offer(token, from string) (word string, until time.Time, err 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prune()
+	makeRoom(s.codes, func(p *pending) (string, time.Time) { return p.user, p.until }, who.Actor)
 	if len(s.codes) >= mostCodes {
 		return "", until, fault.Refusef(fault.Unavailable, code.Busy, "%d codes wait for their browsers",
 			len(s.codes)).After(codeFor)
 	}
 	word, until = newCode(), s.now().Add(codeFor)
-	s.codes[digestOf(word)] = &pending{token, who.Actor, from, until}
+	s.codes[digestOf(word)] = &pending{token, who.Actor, from, trust.RoleOf(who.JWT), until}
 	return word, until, nil
 }
 
-// look returns what a code is for, without using it.
+// look returns what a code is for, without using it. A code cannot be guessed: it has 50 bits, for two minutes.
 func (s *sessions) look(word string) (pending, error) {
-	if _, ok := s.tries.Take(""); !ok {
-		return pending{}, fault.Refusef(fault.Unavailable, code.Busy, "too many codes were tried").After(time.Second)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.codes[digestOf(word)]
 	if p == nil || !s.now().Before(p.until) {
 		return pending{}, fault.Refusef(fault.Denied, code.LoginRefused,
-			"the code is not known, was used, or is older than %s", codeFor).Try("garrison console")
+			"the code is not known, was used, or is older than two minutes").Try("garrison console")
 	}
 	return *p, nil
 }
 
 // begin uses a code, and returns the word by which the session is known.
-func (s *sessions) begin(code string) (word string, err error) {
-	p, err := s.look(code)
+func (s *sessions) begin(once string) (word string, err error) {
+	p, err := s.look(once)
 	if err != nil {
 		return "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.codes[digestOf(code)] == nil {
-		return "", fault.New(fault.Denied, "the code was used just now")
+	if s.codes[digestOf(once)] == nil {
+		return "", fault.Refusef(fault.Denied, code.LoginRefused, "the code was used just now").Try("garrison console")
 	}
-	delete(s.codes, digestOf(code))
+	delete(s.codes, digestOf(once))
 	s.prune()
+	makeRoom(s.open, func(is *session) (string, time.Time) { return is.user, is.seen }, p.user)
 	if len(s.open) >= mostSessions {
-		return "", fault.New(fault.Unavailable, "%d browsers are signed in", len(s.open))
+		return "", fault.Refusef(fault.Unavailable, code.Busy, "%d browsers are signed in", len(s.open)).After(idleFor)
 	}
 	word = rand.Text()
-	s.open[digestOf(word)] = &session{p.token, p.user, s.now().Add(sessionFor), s.now()}
+	s.open[digestOf(word)] = &session{p.token, p.user, p.role, s.now().Add(sessionFor), s.now()}
 	return word, nil
 }
 
-// find returns the session that a word is for.
-func (s *sessions) find(word string) (found session, ok bool) {
+// find returns the session that a word is for. Used says that a person asked, which keeps the session open.
+func (s *sessions) find(word string, used bool) (found session, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	is := s.open[digestOf(word)]
 	if is == nil || s.over(is) {
 		return found, false
 	}
-	is.seen = s.now()
+	if used {
+		is.seen = s.now()
+	}
 	return *is, true
 }
 
@@ -145,6 +142,25 @@ func (s *sessions) prune() {
 		if !s.now().Before(p.until) {
 			delete(s.codes, key)
 		}
+	}
+}
+
+// makeRoom forgets the oldest of a user when there are as many as one user may have.
+func makeRoom[T any](all map[digest]T, of func(T) (user string, at time.Time), user string) {
+	var oldest digest
+	var since time.Time
+	n := 0
+	for key, is := range all {
+		who, at := of(is)
+		if who != user {
+			continue
+		}
+		if n++; n == 1 || at.Before(since) {
+			oldest, since = key, at
+		}
+	}
+	if n >= mostOfOne {
+		delete(all, oldest)
 	}
 }
 

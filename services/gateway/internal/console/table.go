@@ -46,7 +46,7 @@ func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title st
 	columns, _ := listing.Chosen(nil, v.URL.Query().Get("as") != "", l.Columns) // no name is asked for
 	rows = slices.Clone(rows)
 	_ = listing.Sort("", view, l, rows) // its own order is a column that it has
-	if len(rows) > 0 {
+	if v.URL.Query().Get("as") == "" && len(rows) > 0 {
 		columns = slices.DeleteFunc(columns, func(c listing.Column[T]) bool {
 			return !slices.ContainsFunc(rows, func(r T) bool { return c.Value(view, r) != "" })
 		})
@@ -66,7 +66,6 @@ func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title st
 		}
 		t.Rows = append(t.Rows, cells)
 	}
-	t.CSV, t.JSON = v.with("as", "csv"), v.with("as", "json")
 	return t
 }
 
@@ -116,16 +115,17 @@ func (t *table) next(v *visit, cursor string) *table {
 // nowhere leads no cell anywhere.
 func nowhere[T any](string, T) string { return "" }
 
-// sendTable sends the first table of a page in a form for programs.
+// sendTable sends a table of a page in a form for programs: ID.csv or ID.json.
 func sendTable(v *visit, p *page, as string) {
-	n := slices.IndexFunc(p.Parts, func(is part) bool { return is.Table != nil })
-	if n < 0 || as != "csv" && as != "json" {
-		showError(v, fault.New(fault.Invalid, "this page has no %.20q; one with a table has csv and json", as))
+	id, kind, _ := strings.Cut(as, ".")
+	n := slices.IndexFunc(p.Parts, func(is part) bool { return is.Table != nil && is.ID == id })
+	if n < 0 || kind != "csv" && kind != "json" {
+		showError(v, fault.New(fault.Invalid, "this page has no %.20q", as))
 		return
 	}
 	t := p.Parts[n].Table
-	v.w.Header().Set("Content-Disposition", `attachment; filename="garrison.`+as+`"`)
-	if as == "json" {
+	v.w.Header().Set("Content-Disposition", `attachment; filename="`+id+"."+kind+`"`)
+	if kind == "json" {
 		v.w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(v.w).Encode(objects(t)) // a browser that is gone needs no file
 		return
@@ -145,7 +145,7 @@ func sendTable(v *visit, p *page, as string) {
 
 // inert returns a text that no spreadsheet takes for a formula.
 func inert(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+	if text != "" && strings.ContainsAny(text[:1], "=+-@\t\r\n") {
 		return "'" + text
 	}
 	return text

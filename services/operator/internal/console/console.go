@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/trust"
@@ -57,10 +59,15 @@ func open(ctx context.Context, env *cli.Env, at string, stay bool) error {
 	}
 	at = strings.TrimSuffix(cmp.Or(at, env.Getenv("GARRISON_HTTP"), who.HTTP), "/")
 	if at == "" {
-		return cli.Usage("the gateway's address is not known. Try: garrison console --http https://HOST:PORT")
+		return cli.Usage("the gateway's address is not known. Try: garrison console --help")
 	}
 	if err := isHTTP(at); err != nil {
 		return cli.Usage("the gateway's address: %v", err)
+	}
+	if u, _ := url.Parse(at); u.Scheme == "http" && !who.AllowPlain && !isLoopback(u.Hostname()) {
+		return fault.Refusef(fault.Invalid, code.PlainRefused,
+			"%s is without TLS, and others on the way would read the credentials", at).
+			Try("garrison console --http https://HOST")
 	}
 	made, err := askCode(ctx, who, at)
 	if err != nil {
@@ -84,8 +91,14 @@ func isHTTP(text string) error {
 	return nil
 }
 
-// code is what the gateway answers.
-type code struct {
+// isLoopback reports whether a host is this one.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// answer is what the gateway answers.
+type answer struct {
 	URL     string    `json:"url"` // added here
 	Code    string    `json:"code"`
 	Path    string    `json:"path,omitempty"`
@@ -100,7 +113,7 @@ type problem struct {
 }
 
 // askCode asks a gateway for a code. The credentials go to that address only: redirects are not followed.
-func askCode(ctx context.Context, who trust.Context, at string) (made code, err error) {
+func askCode(ctx context.Context, who trust.Context, at string) (made answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, at+"/console/codes", nil)
@@ -109,7 +122,7 @@ func askCode(ctx context.Context, who trust.Context, at string) (made code, err 
 	}
 	q.Header.Set("Authorization", "Bearer "+who.Bearer())
 	caller := http.Client{
-		Transport:     &http.Transport{TLSClientConfig: trusting(who.CA), Proxy: http.ProxyFromEnvironment},
+		Transport:     &http.Transport{TLSClientConfig: trusting(who.CA), Proxy: proxy},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	r, err := caller.Do(q)
@@ -129,6 +142,14 @@ func askCode(ctx context.Context, who trust.Context, at string) (made code, err 
 		return made, fault.Refusef(kindOf(r.StatusCode), p.Code, "%s", p.Detail).Try(p.Try)
 	}
 	return made, json.Unmarshal(body, &made)
+}
+
+// proxy returns the proxy of the environment for HTTPS, which it cannot read, and none for HTTP.
+func proxy(r *http.Request) (*url.URL, error) {
+	if r.URL.Scheme != "https" {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 func kindOf(status int) fault.Kind {

@@ -34,35 +34,52 @@ document.addEventListener("click", (e) => {
 // page is fetched again. A part is replaced when it differs, unless its reader is in it.
 let stream = null, failures = 0, again = 0, busy = false, due = false;
 const state = document.getElementById("live");
+const follows = document.querySelector("[data-live]") && document.body.dataset.still === undefined;
+
+// kept reports whether somebody is at a part: it is not replaced then.
+function kept(part) {
+  const inputs = [...part.querySelectorAll("input:not([type=hidden]), select")];
+  const picked = getSelection();
+  return part.contains(document.activeElement) ||
+    inputs.some((i) => i.tagName === "INPUT" && i.value !== i.defaultValue) ||
+    part.querySelector("form") && part.matches(":hover") || part.querySelector("details.sure[open]") ||
+    !picked.isCollapsed && part.contains(picked.anchorNode);
+}
 
 async function refresh() {
   if (busy) { due = true; return; }
   busy = true;
+  const begun = Date.now();
+  let waits = 0;
   try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const answer = await fetch(location.href, { headers: { Accept: "text/html", "X-Refresh": "1" } });
     if (answer.redirected && answer.url.includes("/console/login")) { location.reload(); return; }
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of document.querySelectorAll("[data-live]")) {
       const next = fresh.getElementById(part.id);
-      if (next && !part.contains(document.activeElement) && next.innerHTML !== part.innerHTML) {
-        part.innerHTML = next.innerHTML;
-      }
+      if (!next || next.innerHTML === part.innerHTML) continue;
+      if (kept(part)) { waits++; continue; }
+      part.innerHTML = next.innerHTML;
     }
     const asOf = document.getElementById("asof"), now = fresh.getElementById("asof");
-    if (asOf && now) { asOf.textContent = now.textContent; asOf.dateTime = now.dateTime; }
+    if (waits > 0) {
+      state.textContent = "Live; a part that you are at has changed.";
+      due = true;
+    } else if (asOf && now) { asOf.textContent = now.textContent; asOf.dateTime = now.dateTime; }
     document.body.classList.remove("stale");
   } catch {
     document.body.classList.add("stale");
   } finally {
     busy = false;
-    if (due) { due = false; setTimeout(refresh, 500); }
+    // A page that takes long to make is made less often, and many tabs do not ask at once.
+    if (due) { due = false; setTimeout(refresh, 3 * (Date.now() - begun) + 500 + Math.random() * 1000); }
   }
 }
 
 // follow opens the stream, and opens it again after any end: after a refusal, too, which EventSource would give up on.
 function follow() {
-  if (stream || document.hidden || !document.querySelector("[data-live]")) return;
+  if (stream || document.hidden || !follows) return;
   stream = new EventSource("/console/live");
   stream.addEventListener("open", () => {
     if (failures > 0) refresh();
@@ -70,11 +87,13 @@ function follow() {
     state.textContent = "Live.";
   });
   stream.addEventListener("changed", refresh);
+  stream.addEventListener("end", () => location.reload());
   stream.addEventListener("error", () => {
     close();
     failures++;
     state.textContent = "Not live: the connection was lost. Trying again.";
     document.body.classList.add("stale");
+    if (failures === 1) refresh(); // it leads to the page for signing in when the session is over
     clearTimeout(again);
     again = setTimeout(follow, Math.random() * Math.min(30000, 1000 * 2 ** Math.min(failures, 5)));
   });
@@ -87,7 +106,7 @@ function close() {
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) { close(); return; }
-  if (document.querySelector("[data-live]")) refresh();
+  if (follows) refresh();
   follow();
 });
 addEventListener("pagehide", close);
