@@ -253,7 +253,7 @@ func TestAViewerIsOfferedNoChangeAndCanMakeNone(t *testing.T) {
 	form.Set("id", "*")
 	if answer, _ := vic.send(http.MethodPost, "/console/start", form, nil); answer.StatusCode !=
 		http.StatusBadRequest {
-		t.Errorf("an id that is none: %s", answer.Status)
+		t.Errorf("the id * : %s", answer.Status)
 	}
 }
 

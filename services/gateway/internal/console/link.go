@@ -34,8 +34,8 @@ var shown = map[string]string{
 // onRollout are the verbs whose forms are on the page of a rollout.
 var onRollout = []string{"approve", "resume", "pause", "abort"}
 
-// pageOf returns the page that shows what a command of the CLI shows; "" when there is none, or when the page would
-// show something else than every word of the command says.
+// pageOf returns the page that shows what a command of the CLI shows; "" without one, and when the page would show
+// something else than every word of the command says.
 func pageOf(command string) string {
 	words := strings.Fields(command)
 	if len(words) < 2 || words[0] != "garrison" || strings.ContainsAny(command, `'";,`) {
@@ -73,7 +73,7 @@ func named(word string) bool { return word == strings.ToLower(word) && !strings.
 // switches are the flags without a value.
 var switches = []string{"leaked", "found", "stale", "slow", "untrusted"}
 
-// withFlags returns a page with flags as its parameters; "" when a word is none of the flags.
+// withFlags returns a page with flags as its parameters; "" when a word is another one.
 func withFlags(page string, flags, words []string) string {
 	q := url.Values{}
 	for len(words) > 0 {

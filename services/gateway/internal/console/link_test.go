@@ -2,7 +2,7 @@ package console
 
 import "testing"
 
-// A link shows what its command shows, or is none.
+// A link shows what its command shows; other commands have no link.
 func TestACommandLeadsToThePageThatSaysTheSame(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{

@@ -18,7 +18,7 @@ const (
 	sessionFor, idleFor = 8 * time.Hour, time.Hour
 	// codeFor is how long a code is valid.
 	codeFor = 2 * time.Minute
-	// mostSessions and mostCodes bound what is kept, and mostOfOne those of one user, of which the oldest gives way.
+	// mostSessions and mostCodes bound what is kept, and mostOfOne those of one user, of which the oldest ends.
 	mostSessions, mostCodes, mostOfOne = 1000, 1000, 10
 )
 
