@@ -117,7 +117,8 @@ func TestACodeSignsOneBrowserIn(t *testing.T) {
 		}
 	}
 	form.Set("code", "AAAAA-AAAAA")
-	if answer, body := b.send(http.MethodPost, "/console/login", form, nil); answer.StatusCode != http.StatusUnauthorized {
+	if answer, body := b.send(http.MethodPost, "/console/login", form, nil); answer.StatusCode !=
+		http.StatusUnauthorized {
 		t.Errorf("a code that does not exist: %s\n%s", answer.Status, body)
 	}
 }

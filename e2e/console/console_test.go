@@ -175,7 +175,7 @@ func TestAFleetIsChangedInTheBrowser(t *testing.T) {
 	b.says("web-2")
 	b.plan("install", "1.0.0")
 	b.says("Do it on 2 servers")
-	b.shoot("plan")
+	b.accessible()
 	b.do(chromedp.Click("form[action='/console/start'] button"))
 	b.says("install beacon")
 	b.says("T-1")
@@ -185,7 +185,7 @@ func TestAFleetIsChangedInTheBrowser(t *testing.T) {
 	b.plan("up", "2.0.0")
 	b.do(chromedp.Click("form[action='/console/start'] button"))
 	b.says("Undo: show the plan")
-	b.shoot("rollout")
+	b.accessible()
 	w.Converges("2.0.0")
 	b.do(chromedp.Click("form[action='/console/plan'] button"))
 	b.says("Do it on 2 servers")
@@ -194,7 +194,7 @@ func TestAFleetIsChangedInTheBrowser(t *testing.T) {
 
 	b.do(chromedp.Navigate(b.site + "/console/servers/web-1"))
 	b.says("The server is as it is wanted.")
-	b.shoot("server")
+	b.accessible()
 	b.do(chromedp.Navigate(b.site + "/console/events?noun=rollout"))
 	b.says("undo of upgrade beacon to 2.0.0")
 }

@@ -127,8 +127,8 @@ func (a *Authority) signPerson(p Person) (string, error) {
 	return key.user(p.Name, p.PublicKey, []string{roleTag + string(p.Role)}, p.Expires)
 }
 
-// roleTag begins the tag of a user's JWT that names the role. It tells what may be offered; what the user may do follows
-// from the key that signed.
+// roleTag begins the tag of a user's JWT that names the role. It says what may be offered; what the user may do
+// follows from the key that signed.
 const roleTag = "role:"
 
 // RoleOf returns the role that a user's JWT names; empty when it names none.
