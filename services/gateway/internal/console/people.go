@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -26,9 +27,11 @@ func peoplePage(v *visit) (*page, error) {
 	}, nil
 }
 
-// mayWrite reports whether the user's role lets changes begin. The bus decides in any case; the role only keeps a page
-// from offering what would be refused.
-func (v *visit) mayWrite() bool { return v.role == topology.Operator || v.role == topology.Admin }
+// mayWrite reports whether the user's role may let changes begin. The bus decides in any case; the role only keeps a
+// page from offering what would be refused.
+func (v *visit) mayWrite() bool {
+	return !slices.Contains([]topology.Role{topology.Viewer, topology.Approver, topology.Reporter}, v.role)
+}
 
 // mayAnswer reports whether the user's role lets waves be approved.
 func (v *visit) mayAnswer() bool { return v.mayWrite() || v.role == topology.Approver }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -65,7 +66,11 @@ func rolloutPage(v *visit) (*page, error) {
 	p := &page{Title: display.RolloutTitle(one), Command: "garrison rollout show " + one.GetId()}
 	pairs := pairsOf(v, display.RolloutPage(r), one, "BRINGS")
 	for _, is := range display.RolloutPairs(listing.View{At: v.at}, r, nil) {
-		pairs = append(pairs, pair{titled(is[0]), cell{Text: is[1], Command: is[0] == "HISTORY"}})
+		value := cell{Text: wavesBar.ReplaceAllString(is[1], "")}
+		if is[0] == "HISTORY" {
+			value = cell{Text: "in the ledger", Link: "/console/events?noun=rollout&key=" + r.GetRollout().GetId()}
+		}
+		pairs = append(pairs, pair{titled(is[0]), value})
 	}
 	p.Parts = append(p.Parts,
 		part{ID: "rollout", Pairs: pairs},
@@ -79,6 +84,9 @@ func rolloutPage(v *visit) (*page, error) {
 	}
 	return p, nil
 }
+
+// wavesBar is what a terminal draws of a wave.
+var wavesBar = regexp.MustCompile(`\[[#.=> -]*\] `)
 
 // squaresOf draws the servers of a rollout in the order of its waves.
 func squaresOf(targets []*registryv1.RolloutTarget) (out []square) {
