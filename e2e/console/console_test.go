@@ -221,7 +221,7 @@ func TestPagesAreReachedByKeys(t *testing.T) {
 	b.signIn(w, "/console/")
 	for key, title := range map[string]string{
 		"s": "Servers", "a": "Agents", "d": "Differences", "r": "Rollouts", "i": "Images", "e": "Environments",
-		"l": "Ledger", "p": "People", "f": "Fleet",
+		"l": "Ledger", "p": "People", "f": "Fleet", "t": "Tasks", "h": "Holds",
 	} {
 		b.do(chromedp.KeyEvent("g"), chromedp.KeyEvent(key))
 		b.until("the page is "+title, func() bool {

@@ -59,6 +59,9 @@ func Public(seed []byte) (string, error) {
 
 // CheckKey refuses what is not the public half of a key that signs images.
 func CheckKey(public string) error {
+	if strings.HasPrefix(public, "S") { // a seed is not repeated
+		return refuse(code.BadImageKey, "this is the secret half of a key; the public half begins with A")
+	}
 	if !nkeys.IsValidPublicAccountKey(public) {
 		return refuse(code.BadImageKey,
 			"%.80q is not the public half of a key that signs images (want 56 letters and digits, A first)", public)

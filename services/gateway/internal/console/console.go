@@ -28,6 +28,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 )
 
@@ -75,6 +78,9 @@ func (c *Console) Handler(untilStop func(http.Handler) http.Handler) http.Handle
 	for path, change := range changes {
 		m.Handle("POST /console"+path, c.signedIn(change))
 	}
+	m.Handle("GET /console/", c.signedIn(func(v *visit) {
+		showError(v, fault.Refusef(fault.NotFound, code.NotFound, "the console has no page %.100q", v.URL.Path))
+	}))
 	return c.guarded(m)
 }
 

@@ -50,7 +50,10 @@ func eventsPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	slices.Reverse(facts)
-	t := factsTable(facts)
+	if err := nameServersOf(v, facts, serverOf); err != nil {
+		return nil, err
+	}
+	t := factsTable(v, facts)
 	one := part{ID: "facts", Table: t}
 	switch {
 	case len(facts) == rowsShown:
@@ -67,7 +70,7 @@ func eventsPage(v *visit) (*page, error) {
 }
 
 // factsTable returns facts as rows.
-func factsTable(facts []client.Event) *table {
+func factsTable(v *visit, facts []client.Event) *table {
 	t := &table{
 		Columns: []string{"SEQ", "TIME", "ACTOR", "NOUN", "KEY", "FACT", "DETAIL"}, Empty: "Nothing.",
 	}
@@ -85,7 +88,7 @@ func factsTable(facts []client.Event) *table {
 		t.Rows = append(t.Rows, []cell{
 			{Text: fmt.Sprint(f.Sequence)}, {Text: f.At.UTC().Format(time.DateTime)},
 			{Text: visible.Text(f.Actor), Link: actorLink(f.Actor)}, {Text: string(f.Noun)},
-			{Text: ident.Short(f.Key), Link: keyLink(f)}, {Text: f.Name()}, {Text: visible.Text(text)},
+			{Text: keyText(v, f), Link: keyLink(f)}, {Text: f.Name()}, {Text: visible.Text(text)},
 		})
 	}
 	return t
@@ -98,11 +101,27 @@ func actorLink(actor string) string {
 	return "/console/events?actor=" + url.QueryEscape(actor)
 }
 
+// keyText returns what a fact is about as a person calls it: a server and an agent by name.
+func keyText(v *visit, f client.Event) string {
+	id := serverOf(f)
+	name := v.names[id]
+	if name == "" {
+		return visible.Text(ident.Handle(f.Key))
+	}
+	if of, ok := f.Body.(interface{ GetAgent() string }); ok && f.Noun == ledger.Instance && of.GetAgent() != "" {
+		return name + " " + of.GetAgent()
+	}
+	return name
+}
+
 // keyLink returns the page of what a fact is about.
 func keyLink(f client.Event) string {
+	if f.Noun == ledger.Task && !ident.IsUUID(f.Key) {
+		return ""
+	}
 	switch f.Noun {
 	case ledger.Server, ledger.Instance:
-		return "/console/servers/" + url.PathEscape(serverOf(f.Key))
+		return "/console/servers/" + url.PathEscape(serverOf(f))
 	case ledger.Rollout:
 		return "/console/rollouts/" + url.PathEscape(f.Key)
 	case ledger.Intent:
@@ -115,8 +134,11 @@ func keyLink(f client.Event) string {
 	return ""
 }
 
-// serverOf returns the server in the key of a fact about it, or about an agent on it.
-func serverOf(key string) string {
-	server, _, _ := strings.Cut(key, ".")
+// serverOf returns the server that a fact is about, or an agent on it; empty for other facts.
+func serverOf(f client.Event) string {
+	if f.Noun != ledger.Server && f.Noun != ledger.Instance {
+		return ""
+	}
+	server, _, _ := strings.Cut(f.Key, ".")
 	return server
 }

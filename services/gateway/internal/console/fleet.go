@@ -70,10 +70,14 @@ func numbersOf(f overview.Fleet) []tile {
 	}
 	out = append(out, tile{Count: f.Instances.Total, What: "instances", Link: "/console/instances"})
 	for _, word := range sortedWords(f.Instances.State) {
-		out = append(out, tile{
+		is := tile{
 			Count: f.Instances.State[word], What: "instances " + word,
 			Link: "/console/instances?state=" + word, Tone: string(listing.Tones[word]),
-		})
+		}
+		if word == "offline" { // the state of their servers
+			is.Link = "/console/instances?on=presence%3Doffline"
+		}
+		out = append(out, is)
 	}
 	return out
 }

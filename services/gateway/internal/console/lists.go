@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/record"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/pkg/window"
 )
 
@@ -144,6 +145,9 @@ func intentPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := nameServersOf(v, tasks.GetTasks(), display.Task.GetServerId); err != nil {
+		return nil, err
+	}
 	return &page{
 		Title: display.BriefText(r.GetIntent()), Command: "garrison intent show " + r.GetId(),
 		Parts: []part{
@@ -155,8 +159,11 @@ func intentPage(v *visit) (*page, error) {
 }
 
 func taskLink(title string, t display.Task) string {
-	if title == "ID" {
+	switch title {
+	case "ID":
 		return "/console/tasks/" + t.GetId()
+	case "SERVER":
+		return "/console/servers/" + t.GetServerId()
 	}
 	return ""
 }
@@ -175,6 +182,9 @@ func tasksPage(v *visit) (*page, error) {
 	}
 	r, err := client.Call[*dispatcherv1.ListTasksResponse](v.Context(), v.client, q)
 	if err != nil {
+		return nil, err
+	}
+	if err := nameServersOf(v, r.GetTasks(), display.Task.GetServerId); err != nil {
 		return nil, err
 	}
 	return &page{
@@ -198,6 +208,11 @@ func taskPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	pairs := pairsOf(v, without(display.Tasks, "SERVER"), t)
+	for n, is := range pairs {
+		if is.Name == "Intent" {
+			pairs[n].Link = "/console/intents/" + url.PathEscape(is.Text)
+		}
+	}
 	pairs = slices.Insert(pairs, 0, pair{"Server", cell{Text: name, Link: "/console/servers/" + url.PathEscape(name)}})
 	return &page{
 		Title: "Task " + display.VerbText(t) + " " + t.GetAgent(), Command: "garrison task show " + t.GetId(),
@@ -225,7 +240,8 @@ func imagesPage(v *visit) (*page, error) {
 		return ""
 	})
 	return &page{
-		Title: "Images", Command: commandOf("garrison image list", v, "agent", "channel", "state", "untrusted"),
+		Title: "Images", Command: commandOf(strings.TrimSpace("garrison image list "+q.GetAgent()), v, "channel", "state",
+			"untrusted"),
 		Search: &search{"agent", q.GetAgent(), "Of an agent"},
 		Parts:  []part{{ID: "images", Table: t.next(v, r.GetNextCursor())}},
 	}, nil
@@ -265,23 +281,56 @@ func imagePage(v *visit) (*page, error) {
 	}, nil
 }
 
-func environmentsPage(v *visit) (*page, error) {
-	r, err := client.Collect[*registryv1.ListRecordsResponse](v.Context(), v.client, record.List(ledger.Environment), 0)
+// holdsPage is what lets no change begin: holds, blocked builds, and environments that are closed.
+func holdsPage(v *visit) (*page, error) {
+	holds, err := client.Collect[*registryv1.ListRecordsResponse](v.Context(), v.client, record.List(ledger.Hold), 0)
 	if err != nil {
 		return nil, err
 	}
-	t := &table{Columns: []string{"NAME", "STATE", "CHANNEL", "DEFAULTS", "DESCRIPTION"}, Empty: "None."}
-	for _, e := range r.GetEnvironments() {
-		state := window.At(e, v.at).Word()
-		t.Rows = append(t.Rows, []cell{
-			{Text: e.GetName(), Link: "/console/servers?on=" + url.QueryEscape("env="+e.GetName())},
-			{Text: state, Tone: toneOf(state)}, {Text: e.GetChannel()}, {Text: defaultsText(e)},
-			{Text: e.GetDescription()},
-		})
+	blocks, err := client.Collect[*registryv1.ListRecordsResponse](v.Context(), v.client, record.List(ledger.Block), 0)
+	if err != nil {
+		return nil, err
+	}
+	environments, err := environmentsTable(v, true)
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Holds", Command: "garrison hold list", Parts: []part{
+		{ID: "holds", Title: "Agents that stay as they are", Table: tableOf(v, display.Holds, holds.GetHolds(), nowhere)},
+		{ID: "blocks", Title: "Builds that are blocked", Table: tableOf(v, display.Blocks, blocks.GetBlocks(), nowhere)},
+		{ID: "closed", Title: "Environments in which no change begins now", Table: environments},
+	}}, nil
+}
+
+func environmentsPage(v *visit) (*page, error) {
+	t, err := environmentsTable(v, false)
+	if err != nil {
+		return nil, err
 	}
 	return &page{
 		Title: "Environments", Command: "garrison env list", Parts: []part{{ID: "environments", Table: t}},
 	}, nil
+}
+
+// environmentsTable lists environments, or only those that are closed.
+func environmentsTable(v *visit, closed bool) (*table, error) {
+	r, err := client.Collect[*registryv1.ListRecordsResponse](v.Context(), v.client, record.List(ledger.Environment), 0)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{Columns: []string{"NAME", "STATE", "WHY", "CHANNEL", "DEFAULTS", "DESCRIPTION"}, Empty: "None."}
+	for _, e := range r.GetEnvironments() {
+		now := window.At(e, v.at)
+		if closed && now.Open {
+			continue
+		}
+		t.Rows = append(t.Rows, []cell{
+			{Text: e.GetName(), Link: "/console/servers?on=" + url.QueryEscape("env="+e.GetName())},
+			{Text: now.Word(), Tone: toneOf(now.Word())}, {Text: visible.Text(now.Why)}, {Text: e.GetChannel()},
+			{Text: defaultsText(e)}, {Text: visible.Text(e.GetDescription())},
+		})
+	}
+	return t, nil
 }
 
 func defaultsText(e *environmentv1.Environment) string {

@@ -136,6 +136,7 @@ type visit struct {
 	user   string
 	role   topology.Role
 	at     time.Time
+	names  map[string]string // of the servers of a page, by id
 }
 
 // signedIn runs a handler as the user of the request's session, and sends others to sign in.
@@ -158,7 +159,7 @@ func (c *Console) signedIn(next func(*visit)) http.Handler {
 		}
 		defer done()
 		c.cfg.Known(r)
-		next(&visit{r, w, bus, is.user, is.role, c.cfg.Now()})
+		next(&visit{Request: r, w: w, client: bus, user: is.user, role: is.role, at: c.cfg.Now()})
 	})
 }
 

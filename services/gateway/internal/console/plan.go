@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -165,9 +166,10 @@ func asked(v *visit) (*intentv1.Rollout, string, error) {
 	case err != nil:
 		return nil, "", err
 	case on == nil || agent == "" || !slices.Contains(verbs, verb):
-		return nil, "", fault.New(fault.Invalid, "a change needs what to do (%v), an agent, and servers", verbs)
-	case verb == "remove" && textOf(v.Request, "version") != "":
-		return nil, "", fault.New(fault.Invalid, "an agent is removed whatever its version; leave the version out")
+		return nil, "", fault.New(fault.Invalid, "a change needs what to do (%s), an agent, and servers",
+			strings.Join(verbs, ", "))
+	case (verb == "remove" || verb == "restart") && textOf(v.Request, "version") != "":
+		return nil, "", fault.New(fault.Invalid, "to %s an agent needs no version; leave it out", verb)
 	}
 	version := textOf(v.Request, "version")
 	var image *intentv1.ImageChoice

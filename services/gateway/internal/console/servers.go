@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/selection"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // part returns the part of a list that a request asks for.
@@ -145,8 +146,13 @@ func serverPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	s := r.GetServer()
+	v.names = map[string]string{s.GetId(): s.GetName()}
 	p := &page{Title: s.GetName(), Command: "garrison explain " + s.GetName()}
-	p.Parts = append(p.Parts, part{ID: "server", Pairs: pairsOf(v, display.Servers, s, "NAME")})
+	pairs := pairsOf(v, display.Servers, s, "NAME")
+	if c := r.GetClosed(); c != nil {
+		pairs = append(pairs, pair{"No change begins", cell{Text: visible.Text(c.GetReason()), Tone: "look"}})
+	}
+	p.Parts = append(p.Parts, part{ID: "server", Pairs: pairs})
 	if v.mayWrite() {
 		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()))
 	}
@@ -209,7 +215,7 @@ func historyOf(v *visit, s *serverv1.Server) (part, error) {
 	}
 	slices.SortFunc(all, func(a, b client.Event) int { return cmp.Compare(b.Sequence, a.Sequence) })
 	all = all[:min(len(all), factsOfServer)]
-	return part{ID: "history", Title: "What happened", Table: factsTable(all)}, nil
+	return part{ID: "history", Title: "What happened", Table: factsTable(v, all)}, nil
 }
 
 // without returns a listing without a column.

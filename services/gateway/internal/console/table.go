@@ -42,7 +42,7 @@ func commandCell(text string) cell {
 // tableOf returns rows as a listing describes them, without wide columns and those that are empty in every row. Link
 // returns where the cell below a title leads; "" means nowhere.
 func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title string, row T) string) *table {
-	view := listing.View{At: v.at}
+	view := listing.View{At: v.at, Names: v.names}
 	columns, _ := listing.Chosen(nil, v.URL.Query().Get("as") != "", l.Columns) // no name is asked for
 	rows = slices.Clone(rows)
 	_ = listing.Sort("", view, l, rows) // its own order is a column that it has

@@ -116,10 +116,16 @@ func inCatalog(ctx context.Context, env *cli.Env, l listed) (*imagev1.Image, err
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
-	if i := r.GetImage(); i.GetFilled() || i.GetState() == imagev1.State_STATE_ACTIVE {
+	if i := r.GetImage(); err != nil || i.GetFilled() || i.GetState() == imagev1.State_STATE_ACTIVE {
 		return i, err
 	}
-	return nil, err
+	// One that was never activated is whole when no part of it is missing.
+	m, err := cli.Call[*catalogv1.MissingChunksResponse](ctx, env,
+		&catalogv1.MissingChunksRequest{ImageId: l.GetImageId()})
+	if err != nil || len(m.GetChunks()) > 0 {
+		return nil, err
+	}
+	return r.GetImage(), nil
 }
 
 // missing returns the images that the catalog lacks.

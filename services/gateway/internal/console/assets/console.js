@@ -93,7 +93,7 @@ function follow() {
     failures++;
     state.textContent = "Not live: the connection was lost. Trying again.";
     document.body.classList.add("stale");
-    if (failures === 1) refresh(); // it leads to the page for signing in when the session is over
+    refresh(); // it leads to the page for signing in when the session is over
     clearTimeout(again);
     again = setTimeout(follow, Math.random() * Math.min(30000, 1000 * 2 ** Math.min(failures, 5)));
   });
