@@ -188,6 +188,7 @@ var sessions = map[string]pages.Session{
 		After:   "if garrison --context ann.json server list; then exit 1; fi\n",
 		Replace: machine,
 	},
+	"deploy/docs/console.md": {Before: site, Replace: []string{"8440", "$PORT1"}},
 	"deploy/docs/http.md": {
 		Before: site, Enter: map[string]string{
 			"Change": "beacon 1.0.0\n",

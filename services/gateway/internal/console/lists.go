@@ -240,10 +240,10 @@ func imagesPage(v *visit) (*page, error) {
 		return ""
 	})
 	return &page{
-		Title: "Images", Command: commandOf(strings.TrimSpace("garrison image list "+q.GetAgent()), v, "channel", "state",
-			"untrusted"),
-		Search: &search{"agent", q.GetAgent(), "Of an agent"},
-		Parts:  []part{{ID: "images", Table: t.next(v, r.GetNextCursor())}},
+		Title:   "Images",
+		Command: commandOf(strings.TrimSpace("garrison image list "+q.GetAgent()), v, "channel", "state", "untrusted"),
+		Search:  &search{"agent", q.GetAgent(), "Of an agent"},
+		Parts:   []part{{ID: "images", Table: t.next(v, r.GetNextCursor())}},
 	}, nil
 }
 
@@ -296,8 +296,8 @@ func holdsPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	return &page{Title: "Holds", Command: "garrison hold list", Parts: []part{
-		{ID: "holds", Title: "Agents that stay as they are", Table: tableOf(v, display.Holds, holds.GetHolds(), nowhere)},
-		{ID: "blocks", Title: "Builds that are blocked", Table: tableOf(v, display.Blocks, blocks.GetBlocks(), nowhere)},
+		{ID: "holds", Title: "Agents that stay", Table: tableOf(v, display.Holds, holds.GetHolds(), nowhere)},
+		{ID: "blocks", Title: "Blocked builds", Table: tableOf(v, display.Blocks, blocks.GetBlocks(), nowhere)},
 		{ID: "closed", Title: "Environments in which no change begins now", Table: environments},
 	}}, nil
 }
