@@ -198,8 +198,7 @@ func pooledFor(all []*registryv1.InviteServerRequest) (*registryv1.CreateTokenRe
 		case s.GetEnvironment() != first.GetEnvironment() || s.GetCell() != first.GetCell() ||
 			!maps.Equal(s.GetLabels(), first.GetLabels()):
 			return nil, cli.Usage("servers %s and %s differ in environment, site or labels, which one token for all "+
-				"cannot bring to their machines. Try: --out DIR, a token each; or a file and a token for each kind, "+
-				"and garrison label-rule set for labels that follow from the machine", first.GetName(), s.GetName())
+				"cannot bring to their machines. Try: --out DIR, a token each", first.GetName(), s.GetName())
 		}
 	}
 	return &registryv1.CreateTokenRequest{
