@@ -113,6 +113,7 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 		return err
 	}
 	defer target.Discard()
+	fleet.SayNewSite(ctx, env, q.GetCell())
 	r, err := cli.Call[*registryv1.InviteServerResponse](ctx, env, q)
 	if err != nil {
 		return err
@@ -178,6 +179,7 @@ func enrollPooled(ctx context.Context, env *cli.Env, m many, file string) error 
 		return err
 	}
 	q.Name = m.pooled
+	fleet.SayNewSite(ctx, env, q.GetCell())
 	r, err := cli.Call[*registryv1.CreateTokenResponse](ctx, env, q)
 	if err != nil {
 		return err
