@@ -181,7 +181,7 @@ func sayLeftOut(env *Env, of part) {
 
 func sayCursor(env *Env, of part) {
 	if of.GetNextCursor() != "" {
-		env.Say("more rows follow: --limit all, or --cursor %s for the next ones", listing.Quote(of.GetNextCursor()))
+		env.Say("more: --limit all, or --cursor %s", listing.Quote(of.GetNextCursor()))
 	}
 }
 
