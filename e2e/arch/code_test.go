@@ -145,6 +145,24 @@ func TestNoRefusalOfAnImageIsRetried(t *testing.T) {
 	}
 }
 
+// A hint of two commands leaves the choice to a reader who knows neither. What else is possible stands in the message.
+func TestAHintNamesOneCommand(t *testing.T) {
+	const choice = "; or "
+	for _, e := range code.All() {
+		if strings.Contains(e.Remedy, choice) {
+			t.Errorf("%s: Try: %s", e.Code, e.Remedy)
+		}
+	}
+	parsed(t, func(_ string, set *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && strings.Contains(text(lit), choice) {
+				t.Errorf("%s: %s offers a choice", set.Position(n.Pos()), lit.Value)
+			}
+			return true
+		})
+	})
+}
+
 // constantsIn returns the string constants of a file by name.
 func constantsIn(t *testing.T, path string) map[string]string {
 	t.Helper()

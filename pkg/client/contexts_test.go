@@ -116,7 +116,8 @@ func TestADamagedContextHasACode(t *testing.T) {
 	}
 	for _, name := range []string{file, "prod"} {
 		_, err := client.FindContext(name, env)
-		if r := fault.RefusalOf(err); r.GetCode() != "DAMAGED_CONTEXT" || r.GetTry() == "" {
+		if r := fault.RefusalOf(err); r.GetCode() != "DAMAGED_CONTEXT" || r.GetTry() == "" ||
+			!strings.Contains(r.GetMessage(), "does not hold a context") {
 			t.Errorf("%s: %v, want DAMAGED_CONTEXT", name, err)
 		}
 	}

@@ -520,7 +520,7 @@ var entries = []Entry{
 	{
 		BusMoved, []string{"garrisond"},
 		"The streams on the bus were moved to a cluster, or their move did not end. The bus takes no writes, so that there are never two ledgers.",
-		"connect to the cluster; or start garrisond with --services none, then run garrisond grow again",
+		"connect to the cluster; after a move that did not end, garrisond --services none, then garrisond grow again",
 	},
 	{
 		BusNotTrusted, []string{"garrison", "executor", "registry", "image-catalog", "task-dispatcher", "garrisond"},
@@ -814,8 +814,8 @@ var entries = []Entry{
 	},
 	{
 		IdentityUnreadable, []string{"executor"},
-		"The executor cannot read its identity or key. Its agents keep running, and nothing is removed. Its reason names the file. A copy of the file is enough; without one the server joins again with another key, as soon as identity.json and key.seed are moved away. The executor goes on by itself then.",
-		"put back the file that the reason names; or garrison server revoke NAME, garrison server enroll NAME, move executor/identity.json and executor/key.seed away there, and executor join --token-file FILE",
+		"The executor cannot read its identity or key. Its agents keep running, and nothing is removed. Its reason names the file. A copy of the file is enough; without one the server joins again with another key: garrison server revoke NAME, garrison server enroll NAME, move executor/identity.json and executor/key.seed away there, and executor join --token-file FILE. The executor goes on by itself then.",
+		"put back the file that the reason names",
 	},
 	{
 		ImageDisabled, []string{"registry"},
@@ -875,7 +875,7 @@ var entries = []Entry{
 	{
 		InventoryUntrusted, []string{"executor"},
 		"The executor lost its journal, or runs beside agents that it does not know. The reason names them. Nothing counts as removed, and the executor stays, until everything on the server is explained.",
-		"garrison install AGENT --on SERVER, which takes over an agent that runs there; or stop it there by hand",
+		"garrison install AGENT --on SERVER, which takes over an agent that runs there",
 	},
 	{
 		InUse, []string{"registry", "garrison"},
@@ -904,13 +904,13 @@ var entries = []Entry{
 	},
 	{
 		LedgerGap, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"Facts are missing in the middle of the ledger: its files are damaged. The service stops rather than decide without them.",
-		"restore the bus from a backup; or start once with --accept-ledger",
+		"Facts are missing in the middle of the ledger: its files are damaged. The service stops rather than decide without them; a start with --accept-ledger accepts the loss.",
+		"restore the bus from a backup",
 	},
 	{
 		LedgerShort, []string{"registry", "image-catalog", "task-dispatcher", "access"},
-		"The ledger lacks facts that the service had read: the bus lost them, or a backup was restored. The service stops rather than decide without them.",
-		"restore the bus from a backup; or start once with --accept-ledger",
+		"The ledger lacks facts that the service had read: the bus lost them, or a backup was restored. The service stops rather than decide without them; a start with --accept-ledger accepts the loss.",
+		"restore the bus from a backup",
 	},
 	{
 		LeftOut, []string{"registry"},
@@ -994,8 +994,8 @@ var entries = []Entry{
 	},
 	{
 		MissingLibrary, []string{"executor"},
-		"A program of the image needs an interpreter, a loader or shared libraries that neither the image nor the server has; the message names them. Nothing was changed.",
-		"on the server: install the package that has them; or an image that has them, with run.env LD_LIBRARY_PATH: ${image}/lib; then garrison up AGENT --on SERVER",
+		"A program of the image needs an interpreter, a loader or shared libraries that neither the image nor the server has; the message names them. Nothing was changed. An image may bring them, with run.env LD_LIBRARY_PATH: ${image}/lib.",
+		"on the server: install the package that has them; then garrison up AGENT --on SERVER",
 	},
 	{
 		MoreFound, []string{"registry"},
@@ -1109,8 +1109,8 @@ var entries = []Entry{
 	},
 	{
 		NotPlaced, []string{"registry"},
-		"The wanted version never reached the server and no other version runs there. There is nothing to configure.",
-		"garrison up AGENT@VERSION --on SELECTOR -m WHY, where it lacks a value after garrison agent update AGENT --set NAME=VALUE; or garrison remove AGENT --on SELECTOR",
+		"The wanted version never reached the server and no other version runs there. There is nothing to configure. Where it lacks a value, garrison agent update AGENT --set NAME=VALUE sets it first.",
+		"garrison up AGENT@VERSION --on SELECTOR -m WHY",
 	},
 	{
 		NotProven, []string{"executor", "garrison"},
@@ -1339,8 +1339,8 @@ var entries = []Entry{
 	},
 	{
 		PlainRefused, []string{"garrison", "executor", "registry", "image-catalog", "task-dispatcher", "garrisond", "gateway"},
-		"The bus is on another host and there is no CA to know it by. Without TLS, anybody on the way can read and change everything.",
-		"a token or context of a bus with TLS; or --allow-plain, on a network that you trust",
+		"The bus is on another host and there is no CA to know it by. Without TLS, anybody on the way can read and change everything. --allow-plain allows it, on a network that you trust.",
+		"a token or context of a bus with TLS",
 	},
 	{
 		PlanInterrupted, []string{"registry"},
@@ -1490,7 +1490,7 @@ var entries = []Entry{
 	{
 		ServerQuarantined, []string{"registry"},
 		"The server is quarantined: the bus refuses it, its reports do not count, and nothing new is sent to it. Its agents keep running.",
-		"garrison server release SERVER; or garrison server revoke SERVER",
+		"garrison server release SERVER",
 	},
 	{
 		ServerReinstalling, []string{"registry", "task-dispatcher"},
@@ -1505,7 +1505,7 @@ var entries = []Entry{
 	{
 		ServerRevoked, []string{"registry"},
 		"The credentials of the server are void, and the bus refuses it. Its agents keep running. It stays in the inventory until it is enrolled again with a new token, or given up.",
-		"garrison server enroll NAME; or garrison server decommission SERVER --lost",
+		"garrison server enroll NAME",
 	},
 	{
 		ServiceDisabled, []string{"executor"},
@@ -1614,8 +1614,8 @@ var entries = []Entry{
 	},
 	{
 		TooWide, []string{"registry", "garrison"},
-		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure, remove, undo, decommission, reinstall, quarantine or revocation, a rollout in one wave, a default of an environment, also one that waited, a move of servers to an environment with defaults, or a drift policy that heals.",
-		"garrison rollout start AGENT --on SELECTOR --canaries 3 --waves 10%,50%, with --then-default ENVIRONMENT for a default, garrison undo INTENT for an undo, or garrison rollout start --repair --all for drift; or the same command with --at-once",
+		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure, remove, undo, decommission, reinstall, quarantine or revocation, a rollout in one wave, a default of an environment, also one that waited, a move of servers to an environment with defaults, or a drift policy that heals. --at-once allows it. For a default the rollout takes --then-default ENVIRONMENT, for drift --repair --all; garrison undo INTENT goes back in waves.",
+		"garrison rollout start AGENT --on SELECTOR --canaries 3 --waves 10%,50%",
 	},
 	{
 		TopologyLossy, []string{"garrisond"},
@@ -1744,8 +1744,8 @@ var entries = []Entry{
 	},
 	{
 		UserBudget, []string{"registry", "image-catalog"},
-		"What the user requested wrote more into the ledger in a day than a user may. Requests that pause or abort a rollout, or shut out a server, are still taken, and an eighth of the budget more is kept for undo, withdrawals, holds and blocks. The budget is renewed at midnight, UTC.",
-		"garrison events --actor USER, to find out what is repeated; or another user; or start the registry with a larger --user-budget or --reporter-budget",
+		"What the user requested wrote more into the ledger in a day than a user may. Requests that pause or abort a rollout, or shut out a server, are still taken, and an eighth of the budget more is kept for undo, withdrawals, holds and blocks. The budget is renewed at midnight, UTC; --user-budget and --reporter-budget of the registry set it.",
+		"garrison events --actor USER, to find out what is repeated",
 	},
 	{
 		VersionExists, []string{"image-catalog"},
@@ -1770,7 +1770,7 @@ var entries = []Entry{
 	{
 		WrongDigest, []string{"garrison", "image-catalog", "executor", "gateway"},
 		"The digest of the content differs from the manifest: the content was damaged or changed. Nothing was changed on a server. The catalog deletes such content.",
-		"garrison image verify FILE, then garrison image import FILE; or garrison image build DIR",
+		"garrison image verify FILE, then garrison image import FILE",
 	},
 	{
 		WrongID, []string{"garrison", "image-catalog", "executor"},

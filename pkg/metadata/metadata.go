@@ -117,7 +117,7 @@ func CheckKeptSecret(layers ...map[string]string) error {
 			if secret.IsSealed(layer[k]) && slices.ContainsFunc(layers[n+1:], hasInClear(k)) {
 				return fault.Refusef(fault.Invalid, code.SecretInClear,
 					"%q is a secret, and would be set in clear", k).
-					Try("--set-secret " + k + "=@FILE; or remove the secret first, with --unset " + k)
+					Try("--set-secret " + k + "=@FILE")
 			}
 		}
 	}

@@ -118,8 +118,7 @@ func (p *Plan) compareStreams(have map[string]*jetstream.StreamConfig, streams [
 			Number,
 			strings.Join(lossy, "; "),
 		),
-		Try: "go on with the version that set the bus up; or back the streams up (nats stream backup), " +
-			"change the settings named here by hand, and provision again",
+		Try: "the version that set the bus up",
 	})
 }
 

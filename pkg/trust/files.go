@@ -55,8 +55,8 @@ func ReadContext(path string) (Context, error) {
 	}
 	if err := contextFormat.ReadJSON(path, data, &c); fault.Is(err, fault.Invalid) {
 		return c, err
-	} else if err != nil {
-		return c, fault.New(fault.Invalid, "context %s is %w: %w; %s", path, ErrDamaged, err, remake)
+	} else if err != nil { // where the JSON breaks helps no one who did not write it
+		return c, fault.New(fault.Invalid, "context %s is %w: it does not hold a context; %s", path, ErrDamaged, remake)
 	}
 	if c.URL == "" || c.Actor == "" {
 		return c, fault.New(fault.Invalid, "context %s is %w: it lacks url or actor; %s", path, ErrDamaged, remake)

@@ -136,7 +136,7 @@ func TestAReinstallOfManyServersIsRefusedUnlessItSaysAtOnce(t *testing.T) {
 		if have := run(t.Context(), s, line); have == cli.ExitOK {
 			t.Errorf("%s: it succeeds without a bus", name)
 		}
-		const why = "the command would empty 101 servers; 100 are allowed at once"
+		const why = "the command would empty 101 servers; 100 are allowed without --at-once"
 		if have := said.String(); strings.Contains(have, why) != c.refused {
 			t.Errorf("%s: %q; want it refused: %v", name, have, c.refused)
 		}

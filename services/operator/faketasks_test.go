@@ -108,6 +108,10 @@ func progressOf(r *intentv1.Record) *dispatcherv1.IntentProgress {
 		}
 		return p
 	}
+	if agentOf(r.GetIntent()) == "parked" { // both servers are offline, and their tasks wait for them
+		p.Counts, p.Tasks, p.Ended = &dispatcherv1.IntentCounts{Assigned: 2}, nil, false
+		return p
+	}
 	if agentOf(r.GetIntent()) == "huge" { // 12,000 changes, few of which have a task that is kept
 		p.Counts = &dispatcherv1.IntentCounts{Succeeded: 11990, Undone: 7, NeverOpened: 3}
 		p.Tasks, p.Failures = nil, p.Tasks[1:]

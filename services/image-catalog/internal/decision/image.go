@@ -183,7 +183,7 @@ func checkSigners(have, again *imagev1.Manifest) error {
 		same := func(h *imagev1.Signature) bool { return h.Key == s.Key }
 		if !slices.ContainsFunc(have.GetSeal().GetSignatures(), same) {
 			return versionExists(have.Id, "%s exists without the signature of %s", view.Label(have), s.Key).
-				Try("garrison image delete " + have.Id + ", and import it again; or a new version")
+				Try("garrison image delete " + have.Id + ", and import it again")
 		}
 	}
 	return nil

@@ -205,7 +205,7 @@ func refuse(env *cli.Env, plan *declare.Plan) error {
 // errNotInvited refuses servers that are not known.
 func errNotInvited(names []string, flag string) error {
 	return fault.Refusef(fault.NotFound, code.UnknownServer, "no server %s", some(names)).
-		Try(flag + ", which invites them; or garrison server enroll NAME")
+		Try(flag + ", which invites them")
 }
 
 // maxFiles is how many files a directory may hold.

@@ -18,6 +18,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
@@ -135,7 +136,8 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 	}
 	if r.GetServers() == 0 && q.GetOn() != nil {
 		return fault.Refusef(fault.NotFound, code.NoServers,
-			"no server matches the selector, so nothing was compared").Try("garrison server list")
+			"no server matches the selector, so nothing was compared").
+			Near(fleet.NearestTerm(ctx, env, q.GetOn())).Try("garrison server list")
 	}
 	if f.fix {
 		if sayCompared(env, r); total(r) == 0 {

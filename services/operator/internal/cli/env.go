@@ -72,7 +72,7 @@ func NewEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) strin
 		return columns
 	}
 	env.Output.LeftOut = func(titles []string) {
-		env.Say("left out at this width: %s; -o wide shows every column", strings.Join(titles, ", "))
+		env.Say("left out: %s; -o wide shows all", strings.Join(titles, ", "))
 	}
 	return env
 }

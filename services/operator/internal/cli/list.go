@@ -181,7 +181,7 @@ func sayLeftOut(env *Env, of part) {
 
 func sayCursor(env *Env, of part) {
 	if of.GetNextCursor() != "" {
-		env.Say("more rows follow: --limit all, or --cursor %s for the next ones", listing.Quote(of.GetNextCursor()))
+		env.Say("more: --limit all, or --cursor %s", listing.Quote(of.GetNextCursor()))
 	}
 }
 
@@ -226,7 +226,7 @@ func (f *CountFlags) Add(c *cobra.Command, fields string) {
 	NamesVar(c.Flags(), &f.By, "count-by", NotEmpty("field"), "print how many rows there are for each combination of "+
 		"the values of these `FIELDS`, four at most, instead of the rows: "+fields)
 	LimitVar(c.Flags(), &f.Top, "top", 100, "with --count-by, print this many `GROUPS`, the largest, and count the "+
-		"others together; or all, which means 1,000")
+		"others together; all means 1,000")
 }
 
 // Asked reports whether numbers are asked for. It returns a usage error when flags contradict each other.

@@ -81,7 +81,7 @@ func parseFetch(have environment, text string) (environment, error) {
 	}
 	w, err := parseWindow(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w; or --fetch always, or --fetch never", err)
+		return nil, fmt.Errorf("%w, always or never", err)
 	}
 	return &environmentv1.Environment{FetchWindows: append(have.GetFetchWindows(), w)}, nil
 }

@@ -119,7 +119,7 @@ func checkUnused(ctx context.Context, env *cli.Env, reference string) error {
 	}
 	if why := u.why(i); why != "" {
 		return fault.Refusef(fault.Conflict, code.InUse, "image %s cannot be deleted: %s", imageName(i), why).
-			Try("garrison instance list --image " + i.GetManifest().GetId() + "; or --force")
+			Try("garrison instance list --image " + i.GetManifest().GetId())
 	}
 	return nil
 }

@@ -155,9 +155,9 @@ func (i installs) check(atOnce bool) error {
 	}
 	for _, agent := range slices.Sorted(maps.Keys(n)) {
 		if n[agent] > work.MostAtOnce && !atOnce {
-			return cli.Usage("--install would install %s on %d servers at once; %d are allowed. Try: garrison rollout "+
-				"start --install %s@VERSION --on SELECTOR --canaries 3 --waves 10%%, and then the import again; or "+
-				"--at-once", agent, n[agent], work.MostAtOnce, agent)
+			return cli.Usage("--install would install %s on %d servers at once; %d are allowed without "+
+				"--at-once. Try: garrison rollout start --install %s@VERSION --on SELECTOR --canaries 3 --waves 10%%, "+
+				"and then the import again", agent, n[agent], work.MostAtOnce, agent)
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func Cancel(ctx context.Context, env *cli.Env, f CancelFlags, r display.Record) 
 	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
 		env.Say("nothing to withdraw: every change has begun or ended")
 		if n := int(c.GetAssigned()); n > 0 {
-			env.Say("%s assigned to servers, which take it when they are online; to restore what was there: "+
+			env.Say("%s assigned, to be made as soon as the server is online; to restore what was there: "+
 				"garrison undo %s", listing.Plural(n, "change"), ident.Handle(id))
 		}
 		return nil

@@ -16,8 +16,14 @@ const gap = 2
 // indent is the space before a cell that is printed below its row.
 const indent = 4
 
-// leastCut is the width to which a cell is cut at most, so that something of it can be read.
-const leastCut = 8
+// leastCut is the width to which a cell is cut at most: words of states such as succeeded stay whole.
+const leastCut = 9
+
+// leastName is the width to which the name that a row begins with is cut at most, where nothing else can be.
+const leastName = 24
+
+// names are the titles of columns that are cut in the middle: names of one site often begin alike, or end alike.
+var names = []string{"NAME", "SERVER"}
 
 // The titles of columns that are of no use in part: those with commands that come next, which are left out at last, and
 // others.
@@ -28,7 +34,7 @@ var (
 
 // cutTo returns the columns of a list as they fit into a width with one line for a row. Columns that say nothing in all
 // rows are left out, but for the first; then the widest cells are cut; and where that is not enough, the last columns
-// are left out, those with commands at last.
+// are left out, those with commands and the state at last.
 func cutTo[T any](v listing.View, columns []listing.Column[T], rows []T, headers bool, width int) []listing.Column[T] {
 	if width <= 0 || len(rows) == 0 || total(widths(v, columns, rows, headers)) <= width {
 		return columns
@@ -87,13 +93,16 @@ func widestCut[T any](columns []listing.Column[T], have []int) int {
 			widest = n
 		}
 	}
+	if widest < 0 && have[0] > leastName && slices.Contains(names, columns[0].Title) {
+		return 0
+	}
 	return widest
 }
 
-// lastLess returns the column that is left out first: the last one, before those with commands.
+// lastLess returns the column that is left out first: the last one, before those with commands and the state.
 func lastLess[T any](columns []listing.Column[T]) int {
 	for n := len(columns) - 1; n > 1; n-- {
-		if !slices.Contains(commands, columns[n].Title) {
+		if title := columns[n].Title; title != "STATE" && !slices.Contains(commands, title) {
 			return n
 		}
 	}
@@ -243,7 +252,17 @@ func says[T any](c listing.Column[T], v listing.View, row T) bool {
 func cell[T any](c listing.Column[T], v listing.View, row T) string {
 	value := listing.Cell(c.Value(v, row))
 	if c.Cut > 0 && text.StringWidth(value) > c.Cut {
+		if slices.Contains(names, c.Title) {
+			return cutMiddle(value, c.Cut)
+		}
 		return text.Trim(value, c.Cut-1) + "…"
 	}
 	return value
+}
+
+// cutMiddle returns the beginning and the end of a name, which has one column for each character.
+func cutMiddle(name string, width int) string {
+	all := []rune(name)
+	head := (width - 1) / 2
+	return string(all[:head]) + "…" + string(all[len(all)-(width-1-head):])
 }

@@ -126,6 +126,27 @@ func TestAListHasOneLineForEachRow(t *testing.T) {
 	}
 }
 
+func TestANameIsCutInTheMiddleBeforeTheStateIsLeftOut(t *testing.T) {
+	long := listing.Listing[row]{Name: row.GetName, Columns: []listing.Column[row]{
+		listing.Col("SERVER", row.GetName), listing.Col("AGENT", func(row) string { return "web" }),
+		listing.Col("FOUND", func(row) string { return "1.0.0" }),
+		listing.Col("STATE", func(row) string { return "converged" }),
+		listing.Col("HEALTH", func(row) string { return "good" }),
+		listing.Col("NEXT", func(row) string { return "garrison task show 2b300f51" }),
+	}}
+	const want = "SERVER                       AGENT  STATE      NEXT\n" +
+		"host-of-the-l…f-racks-00209  web    converged  garrison task show 2b300f51\n"
+	var out strings.Builder
+	p := printer(&out, FormatTable)
+	p.Width = func() int { return 74 }
+	if err := Show(p, long, nil, []row{{Name: "host-of-the-long-row-of-racks-00209"}}); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
 func TestATableFitsIntoItsTerminal(t *testing.T) {
 	wide := listing.Listing[row]{Name: row.GetName, Tells: true, Columns: []listing.Column[row]{
 		listing.Col("NAME", row.GetName), listing.Col("LABELS", func(row) string { return "rack=abc,size=large" }),

@@ -113,6 +113,7 @@ func enroll(ctx context.Context, env *cli.Env, q *registryv1.InviteServerRequest
 		return err
 	}
 	defer target.Discard()
+	fleet.SayNewSite(ctx, env, q.GetCell())
 	r, err := cli.Call[*registryv1.InviteServerResponse](ctx, env, q)
 	if err != nil {
 		return err
@@ -178,6 +179,7 @@ func enrollPooled(ctx context.Context, env *cli.Env, m many, file string) error 
 		return err
 	}
 	q.Name = m.pooled
+	fleet.SayNewSite(ctx, env, q.GetCell())
 	r, err := cli.Call[*registryv1.CreateTokenResponse](ctx, env, q)
 	if err != nil {
 		return err
@@ -198,8 +200,7 @@ func pooledFor(all []*registryv1.InviteServerRequest) (*registryv1.CreateTokenRe
 		case s.GetEnvironment() != first.GetEnvironment() || s.GetCell() != first.GetCell() ||
 			!maps.Equal(s.GetLabels(), first.GetLabels()):
 			return nil, cli.Usage("servers %s and %s differ in environment, site or labels, which one token for all "+
-				"cannot bring to their machines. Try: --out DIR, a token each; or a file and a token for each kind, "+
-				"and garrison label-rule set for labels that follow from the machine", first.GetName(), s.GetName())
+				"cannot bring to their machines. Try: --out DIR, a token each", first.GetName(), s.GetName())
 		}
 	}
 	return &registryv1.CreateTokenRequest{

@@ -4,7 +4,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
-	"github.com/garrison-fleet/garrison/pkg/selection"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/lobby"
@@ -171,7 +169,9 @@ func listCommand(env *cli.Env) *cobra.Command {
 				env.Say("%s", display.PresenceHeld(env.Output.View(), hold))
 			}
 			if err == nil && rows == 0 && len(q.On.GetLabels()) > 0 && env.Output.IsTable() {
-				sayNearest(c.Context(), env, q.On)
+				if near := fleet.NearestTerm(c.Context(), env, q.On); near != "" {
+					env.Say("Nearest: --on %s", near)
+				}
 			}
 			return err
 		},
@@ -201,22 +201,6 @@ func listWaiting(env *cli.Env, c *cobra.Command, page cli.PageFlags, on []string
 		return err
 	}
 	return lobby.List(c.Context(), env, page, on)
-}
-
-// labelsRead is how many servers are looked at for labels that they have.
-const labelsRead = 100
-
-// sayNearest names the term that a selector of no server most likely means. A failure to find one says nothing.
-func sayNearest(ctx context.Context, env *cli.Env, on *intentv1.Selector) {
-	q := &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: labelsRead}}
-	r, _ := cli.Call[*registryv1.ListServersResponse](ctx, env, q)
-	var labels []string
-	for _, s := range r.GetServers() {
-		labels = slices.AppendSeq(labels, maps.Keys(s.GetLabels()))
-	}
-	if near := selection.Nearest(on, labels); near != "" {
-		env.Say("Nearest: --on %s", near)
-	}
 }
 
 // filters adds the flags that select servers by one field.

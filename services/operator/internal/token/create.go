@@ -22,6 +22,7 @@ import (
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 )
 
@@ -109,6 +110,7 @@ func create(ctx context.Context, env *cli.Env, q *registryv1.CreateTokenRequest,
 		return err
 	}
 	defer target.Discard()
+	fleet.SayNewSite(ctx, env, q.GetCell())
 	r, err := cli.Call[*registryv1.CreateTokenResponse](ctx, env, q)
 	if err != nil {
 		return err

@@ -42,8 +42,7 @@ the worst: 6, then 1, then 5. With --quiet it prints nothing but the outcome, as
 		PreRunE: cli.Prints(env, display.Tasks), SuggestFor: []string{"follow", "attach", "wait"},
 		Args: func(_ *cobra.Command, a []string) error {
 			if len(a) == 0 {
-				return cli.Usage("garrison watch: INTENT, TASK or ROLLOUT is missing. Try: garrison intent list, or " +
-					"garrison task list")
+				return cli.Usage("garrison watch: INTENT, TASK or ROLLOUT is missing. Try: garrison intent list")
 			}
 			return nil
 		},

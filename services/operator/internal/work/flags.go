@@ -58,8 +58,9 @@ func CheckWidth(verb string, servers int, atOnce bool) error {
 	if servers <= MostAtOnce || atOnce {
 		return nil
 	}
-	return fault.Refusef(fault.Invalid, code.TooWide, "the command would %s %d servers; %d are allowed at once", verb,
-		servers, MostAtOnce).Try("fewer servers, part after part; or the same command with --at-once")
+	return fault.Refusef(fault.Invalid, code.TooWide,
+		"the command would %s %d servers; %d are allowed without --at-once", verb, servers, MostAtOnce).
+		Try("fewer servers, part after part")
 }
 
 // AddAtOnce adds --at-once.

@@ -191,6 +191,5 @@ func Held(r Reader, environment, agent string, servers int) *apiv1.Refusal {
 	chosen := intent.Chosen(agent, e.GetDefaults()[agent].GetImage())
 	on := &intentv1.Selector{Environment: environment}
 	return intent.TooWide(fmt.Sprintf("the default of environment %q waited, and would now install %s", environment,
-		agent), servers, fmt.Sprintf("%s; or garrison env default set %s %s --reach all --at-once",
-		intent.InWaves("--install "+chosen, on), environment, chosen))
+		agent), servers, intent.InWaves("--install "+chosen, on))
 }

@@ -136,7 +136,7 @@ func Widens(have, next *environmentv1.Environment) bool {
 
 // MovesTooWide refuses to move more drifting servers than most at once to an environment that heals them, of which nil
 // stands for none. The command repair repairs them in waves.
-func MovesTooWide(to *environmentv1.Environment, drifting, most int, flags, repair string) *apiv1.Refusal {
+func MovesTooWide(to *environmentv1.Environment, drifting, most int, repair string) *apiv1.Refusal {
 	if drifting <= most || environment.DriftPolicy(to) != environmentv1.DriftPolicy_DRIFT_POLICY_HEAL {
 		return nil
 	}
@@ -144,8 +144,8 @@ func MovesTooWide(to *environmentv1.Environment, drifting, most int, flags, repa
 	return &apiv1.Refusal{
 		Code: code.TooWide,
 		Message: fmt.Sprintf("agents on %d of the servers drift, and environment %s would heal them at once; %d are "+
-			"allowed", drifting, name, most),
-		Try: fmt.Sprintf("%s, and then the move; or garrison server set %s --env %s --at-once", repair, flags, name),
+			"allowed without --at-once", drifting, name, most),
+		Try: repair + ", and then the move",
 	}
 }
 

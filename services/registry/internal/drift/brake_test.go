@@ -120,7 +120,7 @@ func TestAChangeThatLetsMoreBeHealedIsKnown(t *testing.T) {
 		}
 	}
 	for want, to := range map[string]*environmentv1.Environment{code.TooWide: nil, "": e(report, 0)} {
-		if have := MovesTooWide(to, 3, 2, "--all", "repair").GetCode(); have != want {
+		if have := MovesTooWide(to, 3, 2, "repair").GetCode(); have != want {
 			t.Errorf("a move to %v: %q; want %q", to, have, want)
 		}
 	}

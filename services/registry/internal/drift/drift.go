@@ -131,7 +131,7 @@ func (s Situation) block(d *registryv1.Difference, i *instancev1.Instance) {
 	}
 	if why := s.Blocked(i); why != nil {
 		d.Remedy, d.Reason = person, d.Reason+"; "+why.Message
-		d.Cure = "garrison up " + d.Agent + "@VERSION --on " + s.Server.Name + ", another version; or " + why.Try
+		d.Cure = "garrison up " + d.Agent + "@VERSION --on " + s.Server.Name + ", another version"
 	}
 }
 

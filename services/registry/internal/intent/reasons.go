@@ -50,12 +50,10 @@ func failedBefore(agent string, i *imagev1.Ref) *apiv1.Refusal {
 
 // failedOnAll explains that a default does not bring a build that failed wherever it came.
 func failedOnAll(s *blockv1.Suspect, w want, environment string) *apiv1.Refusal {
-	chosen := w.agent + "@" + w.image.Version
 	return &apiv1.Refusal{
 		Code:    code.FailedBefore,
 		Message: block.Words(s.Build) + " failed and works on no server, so no default brings it",
-		Try: fmt.Sprintf("garrison install %s --on SELECTOR, to try it there; or garrison env default set %s "+
-			"%s@VERSION", chosen, environment, w.agent),
+		Try:     fmt.Sprintf("garrison env default set %s %s@VERSION, another version", environment, w.agent),
 	}
 }
 

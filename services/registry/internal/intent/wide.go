@@ -30,7 +30,8 @@ func RepairInWaves(on *intentv1.Selector) string { return InWaves("--repair --al
 func TooWide(what string, servers int, try string) *apiv1.Refusal {
 	return &apiv1.Refusal{
 		Code: code.TooWide, Try: try,
-		Message: fmt.Sprintf("%s at once on %d servers; %d are allowed without waves", what, servers, MostAtOnce),
+		Message: fmt.Sprintf("%s at once on %d servers; %d are allowed without waves or --at-once", what, servers,
+			MostAtOnce),
 	}
 }
 
@@ -50,7 +51,7 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 	case *intentv1.Intent_Upgrade:
 		if q.Upgrade.Again {
 			return TooWide("the intent would start "+q.Upgrade.Agent+" again", n,
-				"the same command with --batch 10%, or with --at-once")
+				"the same command with --batch 10%")
 		}
 		what, on = "the intent would upgrade "+q.Upgrade.Agent, q.Upgrade.On
 		change = Chosen(q.Upgrade.Agent, q.Upgrade.Image)
@@ -64,14 +65,14 @@ func (o *outcome) tooWide() *apiv1.Refusal {
 		what, change, on = "the intent would remove "+q.Remove.Agent, "--remove "+q.Remove.Agent, q.Remove.On
 	case *intentv1.Intent_Undo:
 		return TooWide("the undo would change "+o.agentName(), n, "garrison undo "+q.Undo.IntentId+
-			", which goes back in waves; or the same command with --at-once")
+			", which goes back in waves")
 	default:
 		return inParts(in, n)
 	}
 	if o.repairs() {
 		change = "--repair " + agentOf(in)
 	}
-	return TooWide(what, n, InWaves(change, on)+"; or the same command with --at-once")
+	return TooWide(what, n, InWaves(change, on))
 }
 
 // repairs reports whether the intent does nothing but to bring again what drifted.
@@ -96,9 +97,8 @@ func inParts(in *intentv1.Intent, servers int) *apiv1.Refusal {
 		return nil
 	}
 	return &apiv1.Refusal{
-		Code: code.TooWide, Try: fmt.Sprintf("%s %s --on LABEL=VALUE, part after part; or the same command with "+
-			"--at-once", command, selector.Flags(on)),
-		Message: fmt.Sprintf("the intent would "+what+"; %d are allowed at once", servers, MostAtOnce),
+		Code: code.TooWide, Try: fmt.Sprintf("%s %s --on LABEL=VALUE, part after part", command, selector.Flags(on)),
+		Message: fmt.Sprintf("the intent would "+what+"; %d are allowed without --at-once", servers, MostAtOnce),
 	}
 }
 

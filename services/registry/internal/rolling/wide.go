@@ -28,8 +28,7 @@ func (p *planner) wide() *apiv1.Refusal {
 	if n == 0 {
 		return nil
 	}
-	return intent.TooWide("the rollout would, in one wave, "+p.Title, n, "the same command with "+intent.Waves+
-		", of garrison up with --batch 10%; or with --at-once")
+	return intent.TooWide("the rollout would, in one wave, "+p.Title, n, "the same command with "+intent.Waves)
 }
 
 // stageUndo divides the undo of many servers into waves when neither its request nor what it undoes has any. A refusal

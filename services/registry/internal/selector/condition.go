@@ -224,7 +224,16 @@ func conditionText(c *intentv1.Condition) string {
 	return field + word + strings.Join(c.GetValues(), ",") + ")"
 }
 
-// nearestTo returns the nearest match for a condition that no server meets: a label's name, or a value
+// fieldNames are the names of the fields.
+var fieldNames = func() map[string]bool {
+	names := map[string]bool{}
+	for field := range fields {
+		names[field] = true
+	}
+	return names
+}()
+
+// nearestTo returns the nearest match for a condition that no server meets: the name of a field or label, or a value
 // that servers have.
 func nearestTo(c *intentv1.Condition, servers []*serverv1.Server) string {
 	names, values := map[string]bool{}, map[string]bool{}
@@ -237,6 +246,7 @@ func nearestTo(c *intentv1.Condition, servers []*serverv1.Server) string {
 		}
 	}
 	if label, is := strings.CutPrefix(c.Field, labelPrefix); is && !names[label] {
+		maps.Copy(names, fieldNames)
 		return nearest.Name(label, keys(names))
 	}
 	return nearest.Name(c.Values[0], keys(values))

@@ -119,6 +119,8 @@ func TestASelectorThatMatchesNothingCountsAndNamesTheNearest(t *testing.T) {
 			"no server that is alive matches os=linus (3 searched; os=linus matches 0)"},
 		{&intentv1.Selector{Labels: map[string]string{"rak": "a"}, Environment: "prod"}, "rack",
 			"no server that is alive matches env=prod and rak=a (3 searched; env=prod matches 2; rak=a matches 0)"},
+		{&intentv1.Selector{Labels: map[string]string{"evn": "prod"}}, "env",
+			"no server that is alive matches evn=prod (3 searched; evn=prod matches 0)"},
 	} {
 		_, refusal := selector.Resolve(hall(), c.on)
 		if refusal.GetMessage() != c.message || refusal.GetNearest() != c.nearest {

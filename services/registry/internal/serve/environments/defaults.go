@@ -118,8 +118,7 @@ func (a *Defaults) mayInstall(q *registryv1.SetDefaultRequest, p *defaults.Plann
 	}
 	if touched > MostAtOnce && !q.AtOnce { // also those that wait, such as for the image: it comes to all at once
 		return fault.Refuse(fault.Invalid, intent.TooWide(fmt.Sprintf(
-			"the default of environment %q would install %s", q.Environment, q.Agent), touched, fmt.Sprintf(
-			"%s; or garrison env default set %s %s --reach all%s --at-once", waves, q.Environment, chosen, values)))
+			"the default of environment %q would install %s", q.Environment, q.Agent), touched, waves))
 	}
 	state := window.At(e, a.records.Now())
 	if n == 0 || state.Open || q.Reach != environmentv1.Reach_REACH_ALL {

@@ -205,7 +205,7 @@ func TestADefaultThatBecomesDueOnManyServersTogetherIsHeld(t *testing.T) {
 		}
 		rows := recordstest.Call(s.World, s.api.List, &registryv1.ListDefaultsRequest{Environment: "prod"}).Defaults
 		if r := rows[0].Reasons; len(r) != 1 || r[0].Code != code.TooWide || int(r[0].Count) != servers ||
-			!strings.Contains(r[0].First.Try, "garrison env default set prod web --reach all --at-once") {
+			!strings.Contains(r[0].First.Try, "garrison rollout start --install web") {
 			t.Errorf("listed with the reasons %v", r)
 		}
 		s.Server("last", "prod")

@@ -144,7 +144,7 @@ func (a *Defaults) healsMany(q *registryv1.MoveServersRequest, servers []*server
 			n++
 		}
 	}
-	return drift.MovesTooWide(to, n, MostAtOnce, selector.Flags(q.On), intent.RepairInWaves(q.On))
+	return drift.MovesTooWide(to, n, MostAtOnce, intent.RepairInWaves(q.On))
 }
 
 // mayMove refuses a move by which the environment would heal many servers at once, or its defaults would reach many,
@@ -180,6 +180,5 @@ func (a *Defaults) mayMove(
 	}
 	return fault.Refuse(fault.Invalid, intent.TooWide(fmt.Sprintf("the defaults of environment %q would install %s",
 		q.Environment, strings.Join(agents, ", ")), most, intent.InWaves("--install "+strings.Join(images, " "), q.On)+
-		", and then the move, which finds them there; or garrison server set "+selector.Flags(q.On)+" --env "+
-		q.Environment+" --at-once"))
+		", and then the move, which finds them there"))
 }
