@@ -1109,7 +1109,7 @@ var entries = []Entry{
 	},
 	{
 		NotPlaced, []string{"registry"},
-		"The wanted version never reached the server and no other version runs there. There is nothing to configure. Where it lacks a value, garrison agent update AGENT --set NAME=VALUE sets it first.",
+		"The wanted version never reached the server and no other version runs there. There is nothing to configure. Where it lacks a value, set that first: garrison agent update AGENT --set NAME=VALUE.",
 		"garrison up AGENT@VERSION --on SELECTOR -m WHY",
 	},
 	{
@@ -1614,7 +1614,7 @@ var entries = []Entry{
 	},
 	{
 		TooWide, []string{"registry", "garrison"},
-		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure, remove, undo, decommission, reinstall, quarantine or revocation, a rollout in one wave, a default of an environment, also one that waited, a move of servers to an environment with defaults, or a drift policy that heals. --at-once allows it. For a default the rollout takes --then-default ENVIRONMENT, for drift --repair --all; garrison undo INTENT goes back in waves.",
+		"The change would reach more than 100 servers at once, without waves: an install, upgrade, configure, remove, undo, decommission, reinstall, quarantine or revocation, a rollout in one wave, a default of an environment, also one that waited, a move of servers to an environment with defaults, or a drift policy that heals. --at-once allows it. For a default the rollout takes --then-default ENVIRONMENT, for drift --repair --all. An undo has waves of its own: garrison undo INTENT.",
 		"garrison rollout start AGENT --on SELECTOR --canaries 3 --waves 10%,50%",
 	},
 	{
