@@ -169,9 +169,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 				env.Say("%s", display.PresenceHeld(env.Output.View(), hold))
 			}
 			if err == nil && rows == 0 && len(q.On.GetLabels()) > 0 && env.Output.IsTable() {
-				if near := fleet.NearestTerm(c.Context(), env, q.On); near != "" {
-					env.Say("Nearest: --on %s", near)
-				}
+				sayNearest(c.Context(), env, q.On)
 			}
 			return err
 		},
@@ -201,6 +199,13 @@ func listWaiting(env *cli.Env, c *cobra.Command, page cli.PageFlags, on []string
 		return err
 	}
 	return lobby.List(c.Context(), env, page, on)
+}
+
+// sayNearest names the term that a selector of no server most likely means.
+func sayNearest(ctx context.Context, env *cli.Env, on *intentv1.Selector) {
+	if near := fleet.NearestTerm(ctx, env, on); near != "" {
+		env.Say("Nearest: --on %s", near)
+	}
 }
 
 // filters adds the flags that select servers by one field.
