@@ -71,6 +71,8 @@ var written = map[string]string{
 	"image activate beacon@1.0.0":                     "would activate image beacon@1.0.0",
 	"image delete tools@1.0.0":                        "would delete image tools@1.0.0",
 	"image disable beacon@1.0.0":                      "would disable image beacon@1.0.0",
+	"image export tools@1.0.0":                        "would export image tools@1.0.0: ",
+	"image sign DIR/tools.gimg --key DIR/source.key":  "would sign ",
 	"image import DIR/tools.gimg":                     "would change nothing: image tools@1.0.0 for linux/amd64 is",
 	"image promote beacon@1.0.0 --channel c":          "would promote image beacon@1.0.0: channel=c",
 	"label-rule set r --when os=linux --label a=b":    "would set label rule r: when=os in linux, labels.a=b",

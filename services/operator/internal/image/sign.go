@@ -72,6 +72,7 @@ func readKey(path string) ([]byte, error) {
 
 func signCommand(env *cli.Env) *cobra.Command {
 	var key string
+	var dry bool
 	c := &cobra.Command{
 		Use: "sign FILE", Short: "Sign an image file; signatures of other keys stay.", Args: cli.Exactly("FILE"),
 		Example: "  garrison image sign beacon.gimg --key release.key",
@@ -83,6 +84,9 @@ func signCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if dry {
+				return wouldSign(env, a[0], seed)
+			}
 			m, err := image.SignFile(c.Context(), a[0], seed)
 			if err != nil {
 				return err
@@ -92,5 +96,20 @@ func signCommand(env *cli.Env) *cobra.Command {
 	}
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"),
 		"the `FILE` with the secret half of a key, from garrison image key")
+	c.Flags().BoolVar(&dry, "dry-run", false, "show the image with its signatures; write nothing")
 	return c
+}
+
+// wouldSign shows an image file as it would be signed.
+func wouldSign(env *cli.Env, path string, seed []byte) error {
+	f, err := image.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	m := f.Manifest()
+	if err := seal.Sign(m, seed); err != nil {
+		return err
+	}
+	return cli.Changed(env, manifestListing, m, "would sign %s, which is then signed by %s", path, display.Signers(m))
 }

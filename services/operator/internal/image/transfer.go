@@ -130,6 +130,7 @@ func importFile(ctx context.Context, env *cli.Env, path string) (row, error) {
 
 func exportCommand(env *cli.Env) *cobra.Command {
 	var out string
+	var dry bool
 	c := &cobra.Command{
 		Use:     "export IMAGE",
 		Example: "  garrison image export beacon@1.0.0 -o beacon.gimg",
@@ -143,6 +144,10 @@ func exportCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			path := cmp.Or(out, image.FileName(i.GetManifest()))
+			if dry {
+				env.Say("would export image %s: %s", imageName(i), path)
+				return output.Show(env.Output, manifestListing, nil, []manifest{i.GetManifest()})
+			}
 			if err := fetch(c.Context(), env, path, i.GetManifest()); err != nil {
 				return err
 			}
@@ -151,6 +156,7 @@ func exportCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "the `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
+	c.Flags().BoolVar(&dry, "dry-run", false, "show the image and the file; write nothing")
 	return c
 }
 
