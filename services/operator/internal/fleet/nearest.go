@@ -16,7 +16,7 @@ import (
 // labelsRead is how many servers are looked at for labels that they have.
 const labelsRead = 100
 
-// NearestTerm returns the term that a selector of no server most likely means, or "". A failure to find one is no error.
+// NearestTerm returns the term that a selector of no server most likely means, or "", also when it cannot ask.
 func NearestTerm(ctx context.Context, env *cli.Env, on *intentv1.Selector) string {
 	q := &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: labelsRead}}
 	r, _ := cli.Call[*registryv1.ListServersResponse](ctx, env, q)
