@@ -67,7 +67,7 @@ func open(ctx context.Context, env *cli.Env, at string, stay bool) error {
 	if u, _ := url.Parse(at); u.Scheme == "http" && !who.AllowPlain && !isLoopback(u.Hostname()) {
 		return fault.Refusef(fault.Invalid, code.PlainRefused,
 			"%s is without TLS, and others on the way would read the credentials", at).
-			Try("garrison console --http https://HOST")
+			Try("garrison console --help")
 	}
 	made, err := askCode(ctx, who, at)
 	if err != nil {
