@@ -41,28 +41,40 @@ func pageOf(command string) string {
 	if len(words) < 2 || words[0] != "garrison" || strings.ContainsAny(command, `'";,`) {
 		return ""
 	}
-	switch noun, rest := words[1], words[2:]; {
-	case noun == "status" && len(rest) == 0:
-		return "/console/"
-	case noun == "check":
+	switch rest := words[2:]; words[1] {
+	case "status":
+		return withFlags("/console/", nil, rest)
+	case "check":
 		return withFlags("/console/check", []string{"on"}, rest)
-	case noun == "events":
+	case "events":
 		return withFlags("/console/events", []string{"noun", "key", "actor"}, rest)
-	case noun == "explain" && len(rest) == 1:
-		return explained(rest[0])
-	case len(rest) > 0 && rest[0] == "list" && listed[noun].path != "":
-		return withFlags(listed[noun].path, listed[noun].flags, rest[1:])
-	case len(rest) == 2 && named(rest[1]) && shown[noun] != "" &&
-		(rest[0] == "show" || noun == "rollout" && slices.Contains(onRollout, rest[0])):
-		return shown[noun] + url.PathEscape(rest[1])
+	case "explain":
+		return explained(rest)
+	default:
+		return ofNoun(words[1], rest)
+	}
+}
+
+// ofNoun returns the page for a verb of a noun and what follows.
+func ofNoun(noun string, words []string) string {
+	switch list := listed[noun]; {
+	case len(words) > 0 && words[0] == "list" && list.path != "":
+		return withFlags(list.path, list.flags, words[1:])
+	case len(words) != 2 || !named(words[1]) || shown[noun] == "":
+		return ""
+	case words[0] == "show", noun == "rollout" && slices.Contains(onRollout, words[0]):
+		return shown[noun] + url.PathEscape(words[1])
 	}
 	return ""
 }
 
-// explained returns the page for the word behind explain, where that is a code.
-func explained(word string) string {
-	if _, known := code.Lookup(word); known {
-		return "/console/codes/" + url.PathEscape(word)
+// explained returns the page for the words behind explain, where that is a code.
+func explained(words []string) string {
+	if len(words) != 1 {
+		return ""
+	}
+	if _, known := code.Lookup(words[0]); known {
+		return "/console/codes/" + url.PathEscape(words[0])
 	}
 	return ""
 }

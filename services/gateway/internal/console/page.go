@@ -134,12 +134,12 @@ var menu = []place{
 }
 
 // show serves a page, or one of its tables as CSV or JSON.
-func show(make maker) func(*visit) {
+func show(of maker) func(*visit) {
 	return func(v *visit) {
 		ctx, cancel := v.bounded()
 		defer cancel()
 		v.Request = v.WithContext(ctx)
-		p, err := make(v)
+		p, err := of(v)
 		switch as := v.URL.Query().Get("as"); {
 		case err != nil:
 			showError(v, err)
