@@ -22,6 +22,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/record"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/pkg/window"
 )
@@ -214,10 +215,36 @@ func taskPage(v *visit) (*page, error) {
 		}
 	}
 	pairs = slices.Insert(pairs, 0, pair{"Server", cell{Text: name, Link: "/console/servers/" + url.PathEscape(name)}})
+	last, err := outputOf(v, t)
+	if err != nil {
+		return nil, err
+	}
+	for _, is := range []pair{
+		{"Steps", cell{Text: display.Steps(t.GetOutcome())}}, {"Last output", cell{Text: visible.Text(last)}},
+	} {
+		if is.Text != "" {
+			pairs = append(pairs, is)
+		}
+	}
 	return &page{
 		Title: "Task " + display.VerbText(t) + " " + t.GetAgent(), Command: "garrison task show " + t.GetId(),
 		Parts: []part{{ID: "task", Pairs: pairs}},
 	}, nil
+}
+
+// outputOf returns the end of what the agent of a task wrote before it failed. Not every role may read it.
+func outputOf(v *visit, t display.Task) (string, error) {
+	text := t.GetOutcome().GetLogTail()
+	if !secret.IsSealed(text) {
+		return text, nil
+	}
+	r, err := client.Call[*dispatcherv1.OpenOutputsResponse](v.Context(), v.client, &dispatcherv1.OpenOutputsRequest{
+		Sealed: []*dispatcherv1.SealedOutput{{TaskId: t.GetId(), Sealed: text}},
+	})
+	if fault.Is(err, fault.Denied) {
+		return "only the roles operator and admin read the output of agents", nil
+	}
+	return strings.Join(r.GetOutputs(), ""), err
 }
 
 func imagesPage(v *visit) (*page, error) {

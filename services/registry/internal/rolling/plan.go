@@ -24,6 +24,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 	"github.com/garrison-fleet/garrison/services/registry/internal/image"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 )
@@ -72,12 +73,15 @@ type planner struct {
 	lines    []string // what the guard covers
 	values   intent.ValueChanges
 	pinned   map[string]bool // the agents whose image follows from what the rollout brought to others
+	holds    hold.Index
 
 	inherited bool // the strategy is that of the rollout that is undone
 }
 
 func newPlanner(r Reader, a intent.Ask) *planner {
-	p := &planner{reader: r, ask: a, byServer: map[string]*rolloutv1.Target{}, values: intent.ValueChanges{}}
+	p := &planner{reader: r, ask: a, byServer: map[string]*rolloutv1.Target{}, values: intent.ValueChanges{},
+		holds: hold.NewIndex(r, a.At),
+	}
 	p.seen = &seeing{Ahead(r, a.Intent.GetRollout().GetThen()), map[string]map[string]*instancev1.Instance{}}
 	return p
 }

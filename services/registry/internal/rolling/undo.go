@@ -20,6 +20,7 @@ import (
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/hold"
 	"github.com/garrison-fleet/garrison/services/registry/internal/intent"
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout"
 )
@@ -197,6 +198,12 @@ func (p *planner) undoTarget(t *rolloutv1.Target, before *rolloutv1.Rollout, pla
 			if back {
 				p.goBack(t, n, "")
 			}
+			continue
+		}
+		if h := p.holds.On(s, c.Agent); h != nil {
+			later[c.Agent] = false
+			plan.LeftOut++
+			p.reason(plan, s.Id, hold.Refuse(h))
 			continue
 		}
 		if have != nil && p.askedBy(before, have) != id {
