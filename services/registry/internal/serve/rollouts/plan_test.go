@@ -17,7 +17,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
-	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -245,22 +244,6 @@ func TestAnUndoOfWhatReachedManyServersGoesInWaves(t *testing.T) {
 			Agent: "web", On: recordstest.Everywhere(), Set: map[string]string{"level": "debug"},
 		},
 	}}), "undo of configure web")
-}
-
-// What is held stays as it is, also on the way back, and the plan says so.
-func TestThePlanOfAnUndoLeavesOutWhatIsHeld(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, 3)
-	in := bringing()
-	in.GetRollout().Strategy = nil
-	id := f.start(in)
-	f.succeeds(id)
-	f.Fact(ledger.Hold, "h", &holdv1.Hold{Agent: "web", On: &intentv1.Selector{Servers: []string{f.servers[1]}}})
-	p := f.plan(undoOf(id, nil))
-	reasons := p.GetSteps()[0].GetReasons()
-	if p.Refusal != nil || len(p.Targets) != 2 || len(reasons) != 1 || reasons[0].GetCode() != code.Held {
-		t.Errorf("%d servers go back, with %v (%v); want 2, and one held", len(p.Targets), reasons, p.Refusal)
-	}
 }
 
 func TestARolloutThatWaitsHasItsServersFetchAheadAndChangesNothing(t *testing.T) {
