@@ -102,7 +102,13 @@ func TestASuccessReportedInQuarantineCountsAfterTheRelease(t *testing.T) {
 		}
 		return nil
 	})
-	w.Answers("2.0.0")
+	w.Eventually("the change is made", func() error { // the first report may be of its start
+		text, err := alpha.Get(t.Context(), "/")
+		if err == nil && text != "2.0.0" {
+			err = fmt.Errorf("the agent answers %q", text)
+		}
+		return err
+	})
 	process := w.agentIn(alpha.Root)
 	w.untilTask("its task is under way still", "2.0.0", "STATE_ASSIGNED")
 	if rows, err := w.inventory(); err != nil || rows["alpha"].Observed.Version != "1.0.0" {
