@@ -43,7 +43,7 @@ type Env struct {
 	Began       bool                    // the command line was parsed
 	DryRun      bool                    // --dry-run
 	would       *atomic.Pointer[string] // what the dry run would do
-	Names       []string                // ids, each with the name of what it is
+	Names       *Names                  // of what was asked for
 	question    string                  // what is asked before something is destroyed
 	note        string                  // why something is done, when no request has a place for it
 	Empty       string                  // what a list says that has no rows
@@ -61,7 +61,7 @@ const PipedWidth = 100
 // NewEnv returns an environment without a connection.
 func NewEnv(stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) *Env {
 	env := &Env{In: stdin, Out: stdout, Err: stderr, Getenv: getenv, Now: time.Now, Dial: bus.Dial,
-		would: &atomic.Pointer[string]{}}
+		would: &atomic.Pointer[string]{}, Names: &Names{}}
 	env.Output = &output.Printer{Out: stdout, Now: func() time.Time { return env.Now() }}
 	env.Output.Width = func() int {
 		if !IsTerminal(stdout) {

@@ -75,7 +75,7 @@ func (env *Env) Heed(c *cobra.Command, args []string) {
 // beforeWrite keeps what a dry run would do, and asks before something is destroyed.
 func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Message) error {
 	if env.DryRun {
-		text := strings.NewReplacer(env.Names...).Replace(sentence(name, request, present(ctx, env, request)))
+		text := env.Names.In(sentence(name, request, present(ctx, env, request)))
 		if env.note != "" && !strings.Contains(text, "reason="+env.note) {
 			text += ", because: " + env.note
 		}

@@ -44,7 +44,7 @@ func Server(ctx context.Context, env *cli.Env, name string) (display.Server, err
 func ServerNow(ctx context.Context, env *cli.Env, name string) (display.Server, *registryv1.Closed, error) {
 	r, err := cli.Call[*registryv1.GetServerResponse](ctx, env, &registryv1.GetServerRequest{Server: name})
 	if s := r.GetServer(); s != nil {
-		env.Names = append(env.Names, s.GetId(), s.GetName())
+		env.Names.Learn(s.GetId(), s.GetName())
 	}
 	return r.GetServer(), r.GetClosed(), err
 }
