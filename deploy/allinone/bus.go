@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
@@ -136,7 +137,7 @@ func (g *Garrison) serverOptions(host string) *server.Options {
 		// A fleet that connects at once waits for this processor, not for the network.
 		TLSTimeout:  topology.LoginWithin.Seconds(),
 		AuthTimeout: (topology.LoginWithin + 5*time.Second).Seconds(),
-		AllowNonTLS: isLoopback(host) || g.config.TLS.AllowPlain,
+		AllowNonTLS: bus.IsLoopback(host) || g.config.TLS.AllowPlain,
 	}
 }
 
@@ -241,7 +242,7 @@ func advertised(advertise, host string, port int) string {
 // openCerts makes or reads the certificate of the bus, which names every address that clients may use.
 func (g *Garrison) openCerts(host string) error {
 	names := localNames
-	if isLoopback(host) {
+	if bus.IsLoopback(host) {
 		names = func() []string { return loopbackNames }
 	}
 	g.certs = &certs{
@@ -257,7 +258,7 @@ func (g *Garrison) openCerts(host string) error {
 		},
 	}
 	log := g.logger("bus")
-	if g.config.TLS.AllowPlain && !isLoopback(host) {
+	if g.config.TLS.AllowPlain && !bus.IsLoopback(host) {
 		log.Warn().Str("listen", host).Msg("PLAIN CONNECTIONS ARE ALLOWED FROM EVERY HOST: anybody on the way can " +
 			"read and change what servers run; restart without --allow-plain once every server and person uses TLS")
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/gateway"
@@ -20,7 +21,7 @@ type HTTP struct {
 // plain reports whether the gateway needs no TLS.
 func (h HTTP) plain() bool {
 	host, _, err := net.SplitHostPort(h.Listen)
-	return h.Plain || err == nil && isLoopback(host)
+	return h.Plain || err == nil && bus.IsLoopback(host)
 }
 
 // addGateway adds the gateway to a Garrison. It has no connection of its own: its callers connect through it, as any

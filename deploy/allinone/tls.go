@@ -177,12 +177,6 @@ func covers(cert *tls.Certificate, names []string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(have, n) })
 }
 
-// isLoopback reports whether only this host can reach a listen address.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // isWildcard reports whether a listen address is every address of this host.
 func isWildcard(host string) bool { return host == "" || net.ParseIP(host).IsUnspecified() }
 

@@ -56,7 +56,7 @@ func (t TLS) secure(urls []*url.URL) (pinned, secure bool, err error) {
 		secure = secure || u.Scheme == "tls" || u.Scheme == "wss"
 	}
 	for _, u := range urls {
-		if !secure && !t.AllowPlain && !isLoopback(u.Hostname()) {
+		if !secure && !t.AllowPlain && !IsLoopback(u.Hostname()) {
 			return false, false, plainRefused(u.Redacted()).Try(cmp.Or(t.Renew, "tls:// and the CA of the bus"))
 		}
 	}
@@ -84,8 +84,8 @@ func parseURLs(urls string) (out []*url.URL, err error) {
 	return out, nil
 }
 
-// isLoopback reports whether a host is this one. A name other than localhost is another host.
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is this one. A name other than localhost is another host.
+func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
@@ -134,7 +134,7 @@ type loopbackDialer struct{}
 
 // Dial implements nats.CustomDialer.
 func (loopbackDialer) Dial(network, address string) (net.Conn, error) {
-	if host, _, err := net.SplitHostPort(address); err != nil || !isLoopback(host) {
+	if host, _, err := net.SplitHostPort(address); err != nil || !IsLoopback(host) {
 		return nil, plainRefused(address)
 	}
 	return net.DialTimeout(network, address, DefaultTimeout)

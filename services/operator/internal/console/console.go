@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -64,7 +64,7 @@ func open(ctx context.Context, env *cli.Env, at string, stay bool) error {
 	if err := isHTTP(at); err != nil {
 		return cli.Usage("the gateway's address: %v", err)
 	}
-	if u, _ := url.Parse(at); u.Scheme == "http" && !who.AllowPlain && !isLoopback(u.Hostname()) {
+	if u, _ := url.Parse(at); u.Scheme == "http" && !who.AllowPlain && !bus.IsLoopback(u.Hostname()) {
 		return fault.Refusef(fault.Invalid, code.PlainRefused,
 			"%s is without TLS, and others on the way would read the credentials", at).
 			Try("garrison console --help")
@@ -89,12 +89,6 @@ func isHTTP(text string) error {
 		return fmt.Errorf("%q is not http://HOST:PORT or https://HOST:PORT", text)
 	}
 	return nil
-}
-
-// isLoopback reports whether a host is this one.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // answer is what the gateway answers.
