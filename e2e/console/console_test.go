@@ -18,6 +18,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 )
 
 func TestMain(m *testing.M) { scenario.Main(m) }
@@ -39,8 +40,13 @@ func open(t *testing.T, w *scenario.World) *browser {
 	if err != nil {
 		t.Skip("no chromium is installed: apt-get install chromium")
 	}
+	profile, err := os.MkdirTemp("", "browser")
+	scenario.Must(t, err)
+	t.Cleanup(func() { // processes of a browser that has ended may write for a moment longer
+		polltest.Succeeds(t, "the browser's profile is removed", func() error { return os.RemoveAll(profile) })
+	})
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.UserDataDir(t.TempDir()))
+		chromedp.UserDataDir(profile))
 	ctx, stop := chromedp.NewExecAllocator(t.Context(), opts...)
 	t.Cleanup(stop)
 	ctx, stop = chromedp.NewContext(ctx)

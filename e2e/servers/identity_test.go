@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -83,13 +84,16 @@ func TestAnExecutorWithATokenKeepsItsAgentsWithoutItsIdentity(t *testing.T) {
 	}
 }
 
-// agentIn returns the process of the agent under a root; 0 without one.
+// agentIn returns the process of the agent under a root; 0 unless there is just one. While one version takes over from
+// another, there are two.
 func (w *world) agentIn(root string) int {
 	out, err := exec.Command("pgrep", "-f", "^"+filepath.Join(root, "images")+"/").Output()
-	pid := 0
-	if err == nil {
-		_, _ = fmt.Sscan(string(out), &pid) // none is 0
+	pids := strings.Fields(string(out))
+	if err != nil || len(pids) != 1 {
+		return 0
 	}
+	pid, err := strconv.Atoi(pids[0])
+	scenario.Must(w.T, err)
 	return pid
 }
 
