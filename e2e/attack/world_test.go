@@ -82,7 +82,7 @@ func (w *world) end(t *testing.T) {
 			if strings.HasPrefix(filepath.Base(path), "garrisond") {
 				last = 30_000 // the control plane's says what an attack met
 			}
-			t.Logf("%s (its end):\n%s", filepath.Base(path), data[max(0, len(data)-last):])
+			_, _ = fmt.Fprintf(t.Output(), "%s (its end):\n%s\n", filepath.Base(path), data[max(0, len(data)-last):])
 		}
 	}
 	if err := os.RemoveAll(w.Dir); err != nil {

@@ -139,11 +139,13 @@ func FreePort(t *testing.T) string {
 	return strconv.Itoa(port)
 }
 
+// printLogs prints the ends of all logs, without the place of a line: the last place that a failed test prints is that
+// of its assertion, which the summary of a lane shows.
 func printLogs(t *testing.T, f *rig.Fleet) {
 	logs, _ := filepath.Glob(filepath.Join(f.Dir, "logs", "*.log"))
 	for _, path := range logs {
 		data, _ := os.ReadFile(path)
-		t.Logf("%s (last 1,500 bytes):\n%s", filepath.Base(path), data[max(0, len(data)-1500):])
+		_, _ = fmt.Fprintf(t.Output(), "%s (last 1,500 bytes):\n%s\n", filepath.Base(path), data[max(0, len(data)-1500):])
 	}
 }
 

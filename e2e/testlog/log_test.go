@@ -40,6 +40,12 @@ func TestEachKindOfFailureIsNamedWithItsReason(t *testing.T) {
 			`import "testing"; func TestA(t *testing.T) { t.Log("before"); t.Error("one is 2, want 1") }`,
 			"TestA", "x_test.go:3: one is 2, want 1",
 		},
+		"an assertion before the logs of a clean-up": {
+			`import ("fmt"; "testing"); func TestA(t *testing.T) {
+				t.Cleanup(func() { fmt.Fprintln(t.Output(), "a.log:\n{}") })
+				t.Log("before"); t.Fatal("one is 2") }`,
+			"TestA", "x_test.go:5: one is 2",
+		},
 		"a subtest": {
 			`import "testing"; func TestA(t *testing.T) { t.Run("b", func(t *testing.T) { t.Fatal("no b") }) }`,
 			"TestA/b", "no b",
