@@ -300,6 +300,7 @@ systemd-test: build ## test the engine and the units under a real systemd in nam
 	@$(BUILD) -o $(SYSTEMD_BENCH)/agent ./services/executor/internal/engine/testdata/agent
 	@$(BUILD) -o $(SYSTEMD_BENCH)/self ./services/executor/testdata/self
 	@$(foreach v,1.0.0 2.0.0 3.0.0,$(BUILD) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(v)" -o $(SYSTEMD_BENCH)/executor-$(v) $(executor.src) &&) true
+	@$(BUILD) -ldflags "-s -w -X $(MODULE)/pkg/version.Version=99.0.0" -o $(SYSTEMD_BENCH)/garrisond-next $(garrisond.src)
 	@cp $(addprefix $(BIN)/,garrisond registry image-catalog task-dispatcher access) deploy/systemd/*.service deploy/systemd/garrison.sysusers $(SYSTEMD_BENCH)/
 	@cd $(SYSTEMD_BENCH) && $(CURDIR)/services/executor/systemd-test.sh 2400 '\
 	  install -D executor-1.0.0 /usr-local/executor; sed "s:/usr/local/bin/executor:/usr-local/executor:" garrison-executor.service > /run/systemd/system/garrison-executor.service && \

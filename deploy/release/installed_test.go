@@ -40,7 +40,8 @@ func TestInstalledUnitsKeepTheirStateThroughUpgrades(t *testing.T) {
 					if got := m.unit("garrisond"); got != want {
 						t.Errorf("release %s: %+v, want %+v", release, got, want)
 					}
-					if says := strings.Contains(out, "systemctl restart garrisond"); says != (want.active == "active") {
+					says := strings.Contains(out, "garrisond upgrade --data /var/lib/garrisond")
+					if says != (want.active == "active") {
 						t.Errorf("release %s prints %q of a unit that is %s", release, out, want.active)
 					}
 				}
@@ -114,7 +115,7 @@ func TestInstalledAgentsNeverNotice(t *testing.T) {
 				same("after release " + release)
 			}
 			m.eventually("garrison server list --no-headers --columns executor | grep -q 0.1.0")
-			m.sh("systemctl restart garrisond garrison-executor")
+			m.sh("garrisond upgrade --data /var/lib/garrisond --soak 1s; systemctl restart garrison-executor")
 			m.eventually("garrison server list --no-headers --columns executor | grep -q 0.3.0")
 			same("after the restart")
 			m.remove(false, "garrison-executor")

@@ -145,7 +145,8 @@ func printLogs(t *testing.T, f *rig.Fleet) {
 	logs, _ := filepath.Glob(filepath.Join(f.Dir, "logs", "*.log"))
 	for _, path := range logs {
 		data, _ := os.ReadFile(path)
-		_, _ = fmt.Fprintf(t.Output(), "%s (last 1,500 bytes):\n%s\n", filepath.Base(path), data[max(0, len(data)-1500):])
+		end := data[max(0, len(data)-1500):]
+		_, _ = fmt.Fprintf(t.Output(), "%s (last 1,500 bytes):\n%s\n", filepath.Base(path), end)
 	}
 }
 

@@ -16,10 +16,12 @@
 //	garrisond import-keys FILE --data DIR     makes a data directory with the keys of that file
 //	garrisond rehearse --data DIR             shows whether this version can take over from the one that runs, and
 //	                                          makes its views ready; takes the flags that garrisond runs with
+//	garrisond upgrade --data DIR              restarts its unit with the program that is installed, and goes back to
+//	                                          the one before unless that serves (--plan, --show, --back, --finish)
 //	garrisond health --url URL                exits with 0 when a bus listens there
 //	garrisond health --data DIR               exits with 0 when the garrisond of DIR serves clients
 //	garrisond completion SHELL                prints the completion script of bash, zsh or fish
-//	garrisond help [COMMAND]                  prints the commands, or the flags of one
+//	garrisond help [COMMAND]                  prints them, or the flags of one
 //
 // A bus whose disk was full refuses writes, also when there is space again; garrisond then
 // restarts it, in the same process.
@@ -80,6 +82,7 @@ type flags struct {
 	tls                      allinone.TLS
 	http                     allinone.HTTP
 	tuning                   allinone.Tuning
+	upgrade                  upgradeFlags
 }
 
 // serviceList lists the services of one process.
@@ -145,6 +148,8 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 		config.Checked(fs, &f.url, "url", "", "the `URL` of the bus; default: the garrisond of --data", config.BusURL)
 		fs.BoolVar(&f.withoutKeys, "without-keys", false, "leave out keys and credentials, which are kept elsewhere")
 		fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, process.AllowPlainUsage)
+	case "upgrade":
+		f.upgrade.define(fs)
 	case "export-keys", "import-keys":
 	case "restore":
 		config.Checked(fs, &f.keys, "keys", "", "the data `DIRECTORY` with the keys of a backup without keys",
@@ -228,7 +233,7 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if takesFile(command) {
 		return f.completeBackup(fs)
 	}
-	if !slices.Contains([]string{"run", "rehearse", "health"}, command) && f.url == "" {
+	if !slices.Contains([]string{"run", "rehearse", "upgrade", "health"}, command) && f.url == "" {
 		return config.Missing(fs, "url")
 	}
 	if command == "grow" && f.to == "" {
@@ -294,6 +299,8 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		return allinone.Rehearse(ctx, allinone.Rehearsal{
 			Data: f.data, URL: f.url, TLS: f.tls, Cluster: f.cluster, Lazy: f.lazy, Log: stdout,
 		})
+	case "upgrade":
+		return f.upgrade.run(ctx, f.data, stdout)
 	case "export-keys":
 		return allinone.ExportKeys(allinone.Sharing{Data: f.data, File: f.file, Log: stdout})
 	case "import-keys":

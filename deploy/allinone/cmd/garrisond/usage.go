@@ -15,6 +15,7 @@ var commands = []struct{ name, usage string }{
 	{"run", "run a whole Garrison with its data in one directory: garrisond --data DIR; the default"},
 	{"health", "exit with 0 when the garrisond of --data DIR, or a bus at --url URL, serves clients"},
 	{"rehearse", "show whether this version can take over: garrisond rehearse --data DIR, with the flags of run"},
+	{"upgrade", "restart the unit with the program that is installed, and go back unless it serves; as root"},
 	{"backup", "write a backup of a Garrison that runs: garrisond backup FILE --data DIR"},
 	{"restore", "make a data directory of a backup: garrisond restore FILE --data DIR"},
 	{"export-keys", "write the keys into a file, for members of a cluster: garrisond export-keys FILE --data DIR"},

@@ -1,0 +1,235 @@
+package upgrade
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/garrison-fleet/garrison/pkg/visible"
+)
+
+// systemctlWithin bounds a question to systemd.
+const systemctlWithin = 30 * time.Second
+
+// unit is a service of systemd.
+type unit string
+
+func (u unit) ctl(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, systemctlWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "systemctl", append(args, "--", string(u))...).CombinedOutput()
+	text := strings.TrimSpace(visible.Text(string(out)))
+	if err != nil {
+		return "", fmt.Errorf("systemctl %s %s: %w: %s", args[0], u, err, text)
+	}
+	return text, nil
+}
+
+// property returns a property of the unit.
+func (u unit) property(ctx context.Context, name string) (string, error) {
+	return u.ctl(ctx, "show", "--value", "--property", name)
+}
+
+// path returns where the program of the unit is installed.
+func (u unit) path(ctx context.Context) (string, error) {
+	shown, err := u.property(ctx, "ExecStart")
+	if err != nil {
+		return "", err
+	}
+	_, rest, _ := strings.Cut(shown, "path=")
+	path, _, found := strings.Cut(rest, " ;")
+	if !found || !strings.HasPrefix(path, "/") {
+		return "", fmt.Errorf("%s starts no program: it is not installed, or masked", u)
+	}
+	return path, nil
+}
+
+// main returns the main process of the unit. Without one it is an error.
+func (u unit) main(ctx context.Context) (int, error) {
+	shown, err := u.property(ctx, "MainPID")
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.Atoi(shown)
+	if err == nil && pid == 0 {
+		err = fmt.Errorf("%s does not run; start it: systemctl start %s", u, u)
+	}
+	return pid, err
+}
+
+// ready returns an error unless the unit is ready.
+func (u unit) ready(ctx context.Context) error {
+	shown, err := u.property(ctx, "ActiveState")
+	if err == nil && shown != "active" {
+		err = fmt.Errorf("%s is %s", u, shown)
+	}
+	return err
+}
+
+// restarts returns how often systemd itself has started the unit again since somebody last did.
+func (u unit) restarts(ctx context.Context) (int, error) {
+	shown, err := u.property(ctx, "NRestarts")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(shown)
+}
+
+// restart asks systemd to start the unit again, and does not wait for it.
+func (u unit) restart(ctx context.Context) error {
+	_, err := u.ctl(ctx, "restart", "--no-block")
+	return err
+}
+
+// journal returns the last lines that the unit logged, where systemd keeps them.
+func (u unit) journal(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, systemctlWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "-o", "cat", "-n", "5", "-u",
+		string(u)).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(visible.Text(string(out)))
+}
+
+// worker is the unit in which other programs run as the user of the unit. There is one of them: what a command that was
+// killed left running ends before the next one begins.
+const worker = unit("garrison-upgrade.service")
+
+// runWithin bounds a program that runs as the unit's user. A rehearsal bounds itself to an hour.
+const runWithin = 2 * time.Hour
+
+// run runs a program with the unit's user and settings. It returns the end of what the program printed, and copies all
+// of it.
+func (u unit) run(ctx context.Context, to io.Writer, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, runWithin)
+	defer cancel()
+	stop := func() { _, _ = worker.ctl(context.WithoutCancel(ctx), "stop") } // mostly it is not there
+	stop()
+	defer stop()
+	flags := []string{
+		"--pipe", "--wait", "--collect", "--quiet", "--service-type=exec", "--unit=" + string(worker),
+	}
+	for _, name := range []string{"User", "Group", "Environment"} {
+		value, err := u.property(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if value != "" {
+			flags = append(flags, "--property="+name+"="+value)
+		}
+	}
+	files, err := u.property(ctx, "EnvironmentFiles")
+	if err != nil {
+		return "", err
+	}
+	for _, line := range strings.Split(files, "\n") { // /etc/a.env (ignore_errors=yes)
+		if file, _, found := strings.Cut(line, " (ignore_errors="); found {
+			flags = append(flags, "--property=EnvironmentFile=-"+file)
+		}
+	}
+	var end tail
+	cmd := exec.CommandContext(ctx, "systemd-run", slices.Concat(flags, []string{"--", program}, args)...)
+	cmd.Stdout = io.MultiWriter(to, &end)
+	cmd.Stderr = cmd.Stdout
+	cmd.WaitDelay = systemctlWithin
+	err = cmd.Run()
+	return strings.TrimSpace(string(end)), err
+}
+
+// tail is the end of what is written to it.
+type tail []byte
+
+const tailSize = 2000
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p...)
+	*t = (*t)[max(0, len(*t)-tailSize):]
+	return len(p), nil
+}
+
+// arguments returns the arguments with which a process was started, without its program.
+func arguments(pid int) ([]string, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return nil, err
+	}
+	args := strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
+	return args[1:], nil
+}
+
+// executable is the program that a process runs, also when another one is installed in its place.
+func executable(pid int) string { return fmt.Sprintf("/proc/%d/exe", pid) }
+
+// programAt describes the program in a file.
+func programAt(ctx context.Context, path string) (Program, error) {
+	sum, err := digest(path)
+	if err != nil {
+		return Program{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, systemctlWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return Program{}, fmt.Errorf("%s --version: %w", path, err)
+	}
+	words := bytes.Fields(out)
+	if len(words) < 2 || string(words[0]) != "garrisond" {
+		return Program{}, errors.New(path + " is not garrisond")
+	}
+	return Program{Version: visible.Text(string(words[1])), SHA256: sum}, nil
+}
+
+// is returns an error unless a file holds a program.
+func is(path string, p Program) error {
+	sum, err := digest(path)
+	if err == nil && sum != p.SHA256 {
+		err = fmt.Errorf("%s is not the program of version %s", path, p.Version)
+	}
+	return err
+}
+
+// digest returns the SHA-256 of a file.
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// copyProgram copies a program. The copy is whole and on the disk when it appears.
+func copyProgram(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := renameio.NewPendingFile(to, renameio.WithPermissions(0o755))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Cleanup() }()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.CloseAtomicallyReplace()
+}
