@@ -2,6 +2,7 @@ package allinone_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,6 +173,25 @@ func TestTheUnitIsUpgradedByACommandThatFollowsAKilledOne(t *testing.T) {
 			u.upgrade(true, nil, "--back")
 		}
 		u.runs("garrisond")
+	}
+}
+
+// Root installs the program before again when it must. What others can write, a control plane that is taken over could
+// have written.
+func TestTheUnitIsUpgradedOnlyWhereRootAloneWritesPrograms(t *testing.T) {
+	u := newUpgrading(t)
+	u.install(bench("garrisond-next"))
+	for _, change := range []func() error{
+		func() error { return os.Chown(u.installed, 4242, 0) },
+		func() error { return errors.Join(os.Chown(u.installed, 0, 0), os.Chmod(u.installed, 0o775)) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		u.upgrade(false, []string{"can be written by others than root"})
+	}
+	if u.state() != "" {
+		t.Errorf("the upgrade is %s", u.state())
 	}
 }
 

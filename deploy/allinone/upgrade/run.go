@@ -156,6 +156,10 @@ func (u Upgrader) lock() (unlock func(), err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("an upgrade needs root; run it with sudo")
 	}
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		return nil, errors.New("an upgrade needs systemd, which did not start this machine; do its steps by hand: " +
+			"garrisond backup, garrisond rehearse with the new program, and a restart")
+	}
 	if err := os.MkdirAll(u.Dir, 0o711); err != nil { // the unit's user reaches what lies below
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -174,23 +174,30 @@ func arguments(pid int) ([]string, error) {
 // executable is the program that a process runs, also when another one is installed in its place.
 func executable(pid int) string { return fmt.Sprintf("/proc/%d/exe", pid) }
 
-// programAt describes the program in a file.
+// programAt describes the program in a file. It runs what it has read, whatever the path leads to by then.
 func programAt(ctx context.Context, path string) (Program, error) {
-	sum, err := digest(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return Program{}, err
+	}
+	defer func() { _ = f.Close() }()
+	sum, err := digestOf(f)
 	if err != nil {
 		return Program{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, systemctlWithin)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", "--version")
+	cmd.ExtraFiles = []*os.File{f}
+	out, err := cmd.Output()
 	if err != nil {
 		return Program{}, fmt.Errorf("%s --version: %w", path, err)
 	}
-	words := bytes.Fields(out)
-	if len(words) < 2 || string(words[0]) != "garrisond" {
+	words := strings.Fields(string(out))
+	if len(words) < 2 || words[0] != "garrisond" {
 		return Program{}, errors.New(path + " is not garrisond")
 	}
-	return Program{Version: visible.Text(string(words[1])), SHA256: sum}, nil
+	return Program{Version: visible.Line(words[1]), SHA256: sum}, nil
 }
 
 // is returns an error unless a file holds a program.
@@ -202,13 +209,25 @@ func is(path string, p Program) error {
 	return err
 }
 
-// digest returns the SHA-256 of a file.
 func digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
+	return digestOf(f)
+}
+
+// digestOf returns the SHA-256 of a program that only root can have written: root runs it, and installs it again when
+// it is needed, and a control plane that is taken over must not choose what root runs.
+func digestOf(f *os.File) (string, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != 0 || info.Mode().Perm()&0o022 != 0 {
+		return "", fmt.Errorf("%s can be written by others than root: chown root and chmod go-w it", f.Name())
+	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", err

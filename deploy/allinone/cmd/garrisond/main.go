@@ -242,6 +242,10 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if err := f.completeTLS(fs); err != nil {
 		return err
 	}
+	if _, err := f.upgrade.action(); err != nil {
+		fmt.Fprintf(fs.Output(), "%s: %v\n", fs.Name(), err)
+		return config.ErrUsage
+	}
 	if f.handOut != "" {
 		if f.handOut, err = filepath.Abs(f.handOut); err != nil {
 			return err

@@ -46,6 +46,15 @@ func TestADeadlineIsADurationAboveZero(t *testing.T) {
 	}
 }
 
+func TestAnUpgradeDoesOneThing(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	got := run(t.Context(), []string{"upgrade", "--data", t.TempDir(), "--plan", "--back"}, io.Discard, &stderr)
+	if got != 2 || !strings.Contains(stderr.String(), "exclude each other") {
+		t.Errorf("exit code %d, %s", got, &stderr)
+	}
+}
+
 // The first start of a member waits for another one, which may be long away.
 func TestAMemberThatWaitsForTheOthersIsStoppedByASignal(t *testing.T) {
 	t.Parallel()

@@ -31,22 +31,34 @@ func (f *upgradeFlags) define(fs *flag.FlagSet) {
 	config.Checked(fs, &f.Soak, "soak", 10*time.Second, "how long it must serve then", config.Lasting(time.Second))
 }
 
-func (f *upgradeFlags) run(ctx context.Context, data string, stdout io.Writer) error {
-	u := f.Upgrader
-	u.Data, u.Log = data, stdout
-	var chosen []func(context.Context) error
-	for do, is := range map[*bool]func(context.Context) error{
-		&f.plan: u.Plan, &f.show: u.Show, &f.back: u.Back, &f.finish: u.Finish,
+// action returns what the flags ask for.
+func (f *upgradeFlags) action() (func(upgrade.Upgrader, context.Context) error, error) {
+	action, asked := upgrade.Upgrader.Run, 0
+	for _, c := range []struct {
+		asked bool
+		do    func(upgrade.Upgrader, context.Context) error
+	}{
+		{f.plan, upgrade.Upgrader.Plan},
+		{f.show, upgrade.Upgrader.Show},
+		{f.back, upgrade.Upgrader.Back},
+		{f.finish, upgrade.Upgrader.Finish},
 	} {
-		if *do {
-			chosen = append(chosen, is)
+		if c.asked {
+			action, asked = c.do, asked+1
 		}
 	}
-	switch len(chosen) {
-	case 0:
-		return u.Run(ctx)
-	case 1:
-		return chosen[0](ctx)
+	if asked > 1 {
+		return nil, errors.New("--plan, --show, --back and --finish exclude each other")
 	}
-	return errors.New("upgrade: --plan, --show, --back and --finish exclude each other")
+	return action, nil
+}
+
+func (f *upgradeFlags) run(ctx context.Context, data string, stdout io.Writer) error {
+	do, err := f.action()
+	if err != nil {
+		return err
+	}
+	u := f.Upgrader
+	u.Data, u.Log = data, stdout
+	return do(u, ctx)
 }
