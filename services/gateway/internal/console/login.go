@@ -20,10 +20,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/gateway/internal/failure"
 )
 
-// cookie is the name of the session's cookie. Its prefix has browsers bind it to this host and to encryption; they
-// count loopback as encrypted.
-const cookie = "__Host-garrison"
-
 // codeMade is the answer to POST /console/codes.
 type codeMade struct {
 	Code    string    `json:"code"`
@@ -84,11 +80,9 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		c.askAgain(w, e, err)
 		return
 	}
-	if old, err := r.Cookie(cookie); err == nil {
-		c.sessions.end(old.Value)
-	}
+	c.sessions.end(secretOf(r)) // the one before
 	c.cfg.Log.Info().Str(logs.Actor, c.userOf(word)).Str("from", r.RemoteAddr).Msg("signed in to the console")
-	setCookie(w, word, int(sessionFor/time.Second))
+	setWord(w, r, word, int(sessionFor/time.Second))
 	http.Redirect(w, r, e.To, http.StatusSeeOther)
 }
 
@@ -98,24 +92,17 @@ func (c *Console) askAgain(w http.ResponseWriter, e entry, err error) {
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
-	if is, err := r.Cookie(cookie); err == nil {
-		c.cfg.Log.Info().Str(logs.Actor, c.userOf(is.Value)).Msg("signed out of the console")
-		c.sessions.end(is.Value)
+	if word := secretOf(r); word != "" {
+		c.cfg.Log.Info().Str(logs.Actor, c.userOf(word)).Msg("signed out of the console")
+		c.sessions.end(word)
 	}
-	setCookie(w, "", -1)
+	setWord(w, r, "", -1)
 	http.Redirect(w, r, "/console/login", http.StatusSeeOther)
 }
 
 func (c *Console) userOf(word string) string {
 	is, _ := c.sessions.find(word, false)
 	return is.user
-}
-
-func setCookie(w http.ResponseWriter, word string, seconds int) {
-	http.SetCookie(w, &http.Cookie{
-		Name: cookie, Value: word, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode,
-	})
 }
 
 // within returns a path of the console to go to, and the first page for anything else.
@@ -151,8 +138,7 @@ func (c *Console) signedIn(next func(*visit)) http.Handler {
 		bus, done, err := c.cfg.Actors.Take(ctx, is.token)
 		if err != nil {
 			if refused := fault.RefusalOf(err).GetCode(); refused == code.LoginRefused || refused == code.LoginOver {
-				word, _ := r.Cookie(cookie)
-				c.sessions.end(word.Value) // revoked, or expired
+				c.sessions.end(secretOf(r)) // revoked, or expired
 			}
 			showError(&visit{Request: r, w: w, user: is.user, role: is.role, at: c.cfg.Now()}, err)
 			return
@@ -165,11 +151,7 @@ func (c *Console) signedIn(next func(*visit)) http.Handler {
 
 // sessionOf returns the session of a request. Used says that a person asked, and not the page by itself.
 func (c *Console) sessionOf(r *http.Request, used bool) (session, bool) {
-	word, err := r.Cookie(cookie)
-	if err != nil {
-		return session{}, false
-	}
-	return c.sessions.find(word.Value, used)
+	return c.sessions.find(secretOf(r), used)
 }
 
 // refuseStranger sends a browser to sign in and back again; a script learns that it must.
