@@ -166,8 +166,14 @@ func TestAQuarantinedServerIsNotBelievedUntilItIsReleased(t *testing.T) {
 	s.release("one")
 	s.release("one")
 	s.untilPresence(id, serverv1.Presence_PRESENCE_ONLINE)
-	want := []string{"invited", "enrolled", "online", "quarantined", "offline", "released", "online"}
-	if diff := cmp.Diff(want, names(s.facts(ledger.Server, id))); diff != "" {
+	have := names(s.facts(ledger.Server, id))
+	if slices.Contains(have[slices.Index(have, "quarantined"):slices.Index(have, "released")], "online") {
+		t.Errorf("it was online in quarantine: %v", have)
+	}
+	have = slices.DeleteFunc(have, func(kind string) bool { // a busy machine is late with beats
+		return kind == "online" || kind == "offline"
+	})
+	if diff := cmp.Diff([]string{"invited", "enrolled", "quarantined", "released"}, have); diff != "" {
 		t.Error(diff)
 	}
 }
