@@ -14,7 +14,7 @@ var others = []string{
 	"etc/init.d/", "etc/rc.d/", "etc/logrotate.d/", "etc/cron", "etc/sudoers.d/", "etc/pam.d/", "etc/apparmor.d/",
 	"etc/rsyslog.d/", "etc/bash_completion.d/", "etc/profile.d/", "etc/default/", "etc/sysconfig/", "etc/systemd/",
 	"etc/sysctl.d/", "etc/tmpfiles.d/", "etc/security/", "etc/logcheck/", "etc/dbus-1/", "etc/udev/", "etc/modprobe.d/",
-	"etc/init/",
+	"etc/init/", "etc/network/", "etc/dhcp/", "etc/ppp/", "etc/xdg/",
 }
 
 // maxConfigs is how many files of configuration an image has at most.

@@ -126,11 +126,11 @@ func (c *conversion) read(ctx context.Context, f *os.File) (unpackTo func() erro
 		return nil, err
 	}
 	head := make([]byte, 512)
-	n, err := f.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
+	n, err := io.ReadFull(io.NewSectionReader(f, 0, info.Size()), head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, err
 	}
-	head = head[:n]
+	head, err = head[:n], nil
 	whole := unpack.Archive{Name: c.File, From: f, Size: info.Size()}
 	switch {
 	case bytes.HasPrefix(head, []byte(arMagic)):
@@ -255,10 +255,10 @@ func (c *conversion) describe(recipe map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if u == nil && len(c.Run) == 0 {
+	kind := c.Kind
+	if u == nil && len(c.Run) == 0 && kind != agentv1.Kind_KIND_FILES {
 		c.Run = c.usual()
 	}
-	kind := c.Kind
 	switch {
 	case kind != agentv1.Kind_KIND_UNSPECIFIED:
 	case u != nil && u.last("Service", "Type") == "oneshot":
@@ -282,6 +282,7 @@ func (c *conversion) describe(recipe map[string]any) error {
 func (c *conversion) usual() []string {
 	for _, name := range []string{c.agent(), "bin/" + c.agent(), "usr/bin/" + c.agent(), "usr/sbin/" + c.agent()} {
 		if info, err := c.root.Stat(name); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			c.note(code.NotMapped, "run", "no unit says how it is started; "+name+" is, without arguments: --run")
 			return []string{name}
 		}
 	}

@@ -34,8 +34,11 @@ func (m *mapping) settings() error {
 			continue
 		}
 		seen[name] = true
-		value := strings.Join(m.unit.values(s.section, s.key), " ")
 		to, known := fields[name]
+		value := m.unit.last(s.section, s.key)
+		if lists[name] || !known {
+			value = strings.Join(m.unit.values(s.section, s.key), " ")
+		}
 		if why := "no field of an image means it"; !known {
 			m.note(code.NotMapped, s.key+"="+value, why)
 		} else if why = to(m, m.unit.specifiers().Replace(value)); why != "" {
@@ -55,6 +58,12 @@ func (m *mapping) settings() error {
 		m.note(code.NotMapped, "health check", "the unit has none; the agent counts as ready once it stays up: run.ready")
 	}
 	return nil
+}
+
+// lists are settings whose values add up.
+var lists = map[string]bool{
+	"Service.ReadWritePaths": true, "Service.StateDirectory": true, "Service.CapabilityBoundingSet": true,
+	"Service.AmbientCapabilities": true,
 }
 
 // fields map a setting, and return why they cannot.
