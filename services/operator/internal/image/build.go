@@ -44,7 +44,7 @@ func buildCommand(env *cli.Env) *cobra.Command {
 			o.At = env.Now()
 			o.Note = func(text string) { env.Say("note: %s", text) }
 			m, err := f.build(c.Context(), env, o, a[0])
-			if err != nil {
+			if err != nil || m == nil {
 				return err
 			}
 			env.Say("image %s@%s built: %s, %s", m.GetAgent(), m.GetVersion(), cmp.Or(o.Out, image.FileName(m)),

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -40,6 +41,7 @@ type file struct {
 	triton, recipe, run, agent, unit string
 
 	kind agentv1.Kind
+	show bool
 }
 
 func (f *file) add(c *cobra.Command) {
@@ -53,6 +55,8 @@ func (f *file) add(c *cobra.Command) {
 		"the `NAME` of the agent")
 	cli.TextVar(c.Flags(), &f.unit, "unit", cli.NotEmpty("unit"), "with a package of several services: the `UNIT` that "+
 		"is run")
+	c.Flags().BoolVar(&f.show, "show-recipe", false, "with FILE: print the "+image.RecipeName+" that is derived, for "+
+		"--recipe, and build nothing")
 	c.Flags().Var(cli.FlagValue{Read: func(text string) (err error) {
 		f.kind, err = listing.ParseWord[agentv1.Kind](text)
 		if k := f.kind; err == nil && k != agentv1.Kind_KIND_DAEMON && k != agentv1.Kind_KIND_ONESHOT &&
@@ -70,14 +74,14 @@ func (f *file) check(c *cobra.Command, path string) error {
 	if info, err := os.Stat(path); err == nil {
 		isDir = info.IsDir()
 	}
-	for _, name := range []string{"triton", "run", "recipe", "kind", "agent", "unit"} {
+	for _, name := range []string{"triton", "run", "recipe", "kind", "agent", "unit", "show-recipe"} {
 		if isDir && c.Flags().Changed(name) {
 			return cli.Usage("--%s requires a FILE: in a directory, %s says it", name, image.RecipeName)
 		}
 	}
 	switch {
-	case f.triton != "" && (c.Flags().Changed("version") || f.agent != "" || f.unit != ""):
-		return cli.Usage("--triton excludes --version, --agent and --unit: the manifest says them")
+	case f.triton != "" && (c.Flags().Changed("version") || f.agent != "" || f.unit != "" || f.show):
+		return cli.Usage("--triton excludes --version, --agent, --unit and --show-recipe: the manifest says them")
 	case f.recipe != "" && (f.run != "" || f.agent != "" || f.unit != "" || f.kind != agentv1.Kind_KIND_UNSPECIFIED):
 		return cli.Usage("--recipe says how the agent is run; leave out --run, --kind, --agent and --unit")
 	case f.run != "" && f.unit != "":
@@ -86,7 +90,7 @@ func (f *file) check(c *cobra.Command, path string) error {
 	return nil
 }
 
-// build makes the image of what is at a path, and says what of it has no place there.
+// build makes the image of what is at a path, and says what of it has no place there. With --show-recipe there is none.
 func (f *file) build(ctx context.Context, env *cli.Env, o image.BuildOptions, path string) (manifest, error) {
 	for _, p := range []string{f.triton, f.recipe, path} {
 		if p == "" {
@@ -107,10 +111,14 @@ func (f *file) build(ctx context.Context, env *cli.Env, o image.BuildOptions, pa
 		return f.buildTriton(ctx, env, o, path)
 	}
 	r, err := packages.Convert(ctx, packages.Options{
-		File: path, Agent: f.agent, Unit: f.unit, Kind: f.kind, Run: strings.Fields(f.run), Recipe: f.recipe, Build: o,
+		File: path, Agent: f.agent, Unit: f.unit, Kind: f.kind, Run: strings.Fields(f.run), Recipe: f.recipe,
+		Show: f.show, Build: o,
 	})
 	for _, n := range r.Notes {
 		env.Say("note: %s: %s: %s", n.Code, n.What, n.Why)
+	}
+	if err == nil && f.show {
+		_, err = io.WriteString(env.Out, r.Recipe)
 	}
 	return r.Image, err
 }

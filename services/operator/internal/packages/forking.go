@@ -26,11 +26,11 @@ until pid; do
   if [ $left = 0 ]; then echo "$1 wrote no process id to $file within a minute" >&2; exit 1; fi
   sleep 0.1
 done
-stop=
-trap 'stop=1; kill -TERM "$pid"' TERM INT
+stop='' nap=1
+trap 'stop=1 nap=0.1; kill -TERM "$pid"' TERM INT
 trap 'kill -HUP "$pid"' HUP
 while kill -0 "$pid" 2> /dev/null; do
-  sleep 1 &
+  sleep $nap &
   wait $!
 done
 [ -n "$stop" ]

@@ -26,6 +26,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
@@ -44,6 +46,7 @@ type Options struct {
 	Kind   agentv1.Kind
 	Run    []string // the program and its arguments, instead of those of the unit
 	Recipe string   // a garrison.yaml that is used instead of a derived one
+	Show   bool     // return the derived recipe instead of an image
 	Build  image.BuildOptions
 }
 
@@ -52,8 +55,9 @@ type Note struct{ Code, What, Why string }
 
 // Result is the image, and what of the file has no place in it.
 type Result struct {
-	Image *imagev1.Manifest
-	Notes []Note
+	Image  *imagev1.Manifest
+	Recipe string // of an image that is only shown
+	Notes  []Note
 }
 
 // software is what a file says about itself.
@@ -110,13 +114,31 @@ func Convert(ctx context.Context, o Options) (r Result, err error) {
 	if err := unpackTo(); err != nil {
 		return r, err
 	}
-	if err := c.writeRecipe(); err != nil {
+	err = c.writeRecipe()
+	r.Notes = c.notes
+	if err != nil {
 		return r, err
+	}
+	if c.Show {
+		return r, c.showRecipe(&r)
 	}
 	c.Build.Dir = dir
 	r.Image, err = image.Build(ctx, c.Build)
-	r.Notes = c.notes
 	return r, err
+}
+
+// showRecipe reads the recipe as YAML.
+func (c *conversion) showRecipe(r *Result) error {
+	data, err := c.root.ReadFile(image.RecipeName)
+	if err == nil && !bytes.HasPrefix(data, []byte("{")) {
+		r.Recipe = string(data) // that of the file
+		return nil
+	}
+	if err == nil {
+		data, err = yaml.JSONToYAML(data)
+	}
+	r.Recipe = string(data)
+	return err
 }
 
 // read reads a file as what its first bytes say it is, and returns what unpacks it.
@@ -216,19 +238,21 @@ func (c *conversion) agent() string {
 
 // writeRecipe writes the garrison.yaml of the image, unless the file brings one. JSON is YAML.
 func (c *conversion) writeRecipe() error {
-	_, err := c.root.Stat(image.RecipeName)
-	if given := c.Recipe != ""; given || err == nil && c.format == "" {
-		if !given {
-			return c.ownRecipe()
-		}
+	if _, err := c.root.Stat(image.RecipeName); err == nil && c.format == "" && c.Recipe == "" {
+		return c.ownRecipe()
+	}
+	recipe := map[string]any{"agent": c.agent(), "version": c.version, "description": c.summary, "tags": c.tags}
+	err := c.describe(recipe)
+	if c.Recipe != "" { // the templates and programs of the derived one are there for it
+		c.notes, c.configs = nil, nil
+		c.leftOut()
 		data, err := regular.ReadFile(c.Recipe)
 		if err != nil {
 			return err
 		}
 		return c.root.WriteFile(image.RecipeName, data, 0o644)
 	}
-	recipe := map[string]any{"agent": c.agent(), "version": c.version, "description": c.summary, "tags": c.tags}
-	if err := c.describe(recipe); err != nil {
+	if err != nil {
 		return err
 	}
 	c.platform(recipe)

@@ -3,6 +3,7 @@ package packages_test
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -244,6 +245,28 @@ func TestAnAgentThatForksIsKeptInTheForeground(t *testing.T) {
 		t.Errorf("%v %s", run, diff)
 	}
 	lacks(t, notes, "NOT_MAPPED: Type=forking: ")
+}
+
+func TestTheRecipeOfAPackageCanBeChanged(t *testing.T) {
+	controls, all := shipper()
+	o := written(t, "x.deb", deb(t, controls, all))
+	o.Show = true
+	r, err := packages.Convert(t.Context(), o)
+	if err != nil || r.Image != nil || !strings.Contains(r.Recipe, "\n  command: usr/sbin/shipper\n") {
+		t.Fatalf("%v, %v:\n%s", r.Image, err, r.Recipe)
+	}
+	o.Show, o.Recipe = false, filepath.Join(t.TempDir(), "recipe.yaml")
+	changed := strings.Replace(r.Recipe, "notify: true", "tcp: 127.0.0.1:80", 1)
+	if err := os.WriteFile(o.Recipe, []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, notes := converted(t, o)
+	if m.GetRun().GetReady().GetTcp() == "" || m.GetVersion() != "1.5.0_1+b6" || len(m.GetRun().GetConfigs()) != 1 {
+		t.Errorf("%v", m)
+	}
+	if lacks(t, notes, "NOT_RUN: postinst"); strings.Contains(notes, "NOT_MAPPED: KillMode") {
+		t.Errorf("too much is noted:\n%s", notes)
+	}
 }
 
 // Nothing that a package brings may end the conversion with a panic.
