@@ -224,7 +224,8 @@ var sessions = map[string]pages.Session{
 		Replace: []string{"8440", "$PORT1"},
 	},
 	"deploy/docs/images.md": {
-		Before: site + "beacon 0.9.0 && mv agent beacon\n" + packed, Replace: []string{"_amd64", "_$ARCH", "-amd64", "-$ARCH"},
+		Before:  site + "beacon 0.9.0 && mv agent beacon\n" + packed,
+		Replace: []string{"_amd64", "_$ARCH", "-amd64", "-$ARCH"},
 		After: "garrison instance list --no-headers --columns wanted,state | grep -x '1.2.0_1  *converged'\n" +
 			"garrison image list --columns version | grep -x '1.3.0_1 *'\n",
 	},

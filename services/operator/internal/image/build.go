@@ -23,7 +23,7 @@ func buildCommand(env *cli.Env) *cobra.Command {
 	var f file
 	c := &cobra.Command{
 		Use:   "build DIR | FILE",
-		Short: "Pack a directory with a " + image.RecipeName + ", a program, an archive or a package into an image file.",
+		Short: "Pack a directory, a program, an archive or a package into an image file.",
 		Args:  cli.Exactly("DIR"),
 		Long:  recipeText + fileText,
 		Example: "  garrison image build ./beacon\n" +

@@ -26,10 +26,10 @@ FILE is a program (ELF, or a script with #!), a tar archive (plain, gzip, bzip2,
 package. An archive with a garrison.yaml is packed like a directory. Otherwise the name and the version are those of
 the package, or of a file name such as beacon-1.0.0.tar.gz, and the flags say the rest. Of a package, the systemd unit
 becomes run, its configuration files become run.configs, and nothing is executed. Each part that an image does not have
-is a line "note: CODE: PART: WHY"; garrison explain CODE says what helps. The revision of a package becomes _REVISION:
+is a line "note: CODE: PART: WHY", and garrison explain CODE explains it. The revision of a package becomes _REVISION:
 1.5.0-1 is 1.5.0_1, which comes after 1.5.0.
 
-With --triton, FILE is the archive of an agent of Triton, and MANIFEST its image manifest of IMGAPI. Size, SHA-1 and
+With --triton, FILE is such an archive of an agent of Triton, and MANIFEST its image manifest of IMGAPI. Size, SHA-1 and
 image_uuid must be those of the manifest. The files, the name and the version are kept as they are; the UUID becomes the
 tag triton.uuid. Nothing of the archive is executed. The start method of the agent's SMF service becomes run.command,
 its environment and stop time-out as well; --run names another program of the agent, --recipe a whole garrison.yaml.
@@ -51,10 +51,10 @@ func (f *file) add(c *cobra.Command) {
 		"its arguments, instead of what its service starts")
 	cli.TextVar(c.Flags(), &f.recipe, "recipe", cli.NotEmpty("file"), "with FILE: use this "+image.RecipeName+
 		" `RECIPE` instead of one that is derived")
-	cli.TextVar(c.Flags(), &f.agent, "agent", func(s string) error { return ident.CheckName("agent", s) }, "with FILE: "+
-		"the `NAME` of the agent")
-	cli.TextVar(c.Flags(), &f.unit, "unit", cli.NotEmpty("unit"), "with a package of several services: the `UNIT` that "+
-		"is run")
+	cli.TextVar(c.Flags(), &f.agent, "agent", func(s string) error { return ident.CheckName("agent", s) },
+		"with FILE: the `NAME` of the agent")
+	cli.TextVar(c.Flags(), &f.unit, "unit", cli.NotEmpty("unit"), "with a package of several services: the `UNIT` "+
+		"that is run")
 	c.Flags().BoolVar(&f.show, "show-recipe", false, "with FILE: print the "+image.RecipeName+" that is derived, for "+
 		"--recipe, and build nothing")
 	c.Flags().Var(cli.FlagValue{Read: func(text string) (err error) {
@@ -90,7 +90,8 @@ func (f *file) check(c *cobra.Command, path string) error {
 	return nil
 }
 
-// build makes the image of what is at a path, and says what of it has no place there. With --show-recipe there is none.
+// build makes the image of what is at a path, and says what of it has no place there. With --show-recipe it returns
+// nil.
 func (f *file) build(ctx context.Context, env *cli.Env, o image.BuildOptions, path string) (manifest, error) {
 	for _, p := range []string{f.triton, f.recipe, path} {
 		if p == "" {

@@ -54,7 +54,7 @@ func (c *conversion) configure(run map[string]any) {
 // noConfig returns why a configuration file does not become a template, or nothing.
 func (c *conversion) noConfig(name string, have int) string {
 	switch {
-	case !c.isFile(name):
+	case !c.root.isFile(name):
 		return "the package does not have it"
 	case c.baked[name]:
 		return ""

@@ -41,8 +41,8 @@ done
 func (m *mapping) forking() error {
 	file := m.unit.specifiers().Replace(m.unit.last("Service", "PIDFile"))
 	if file == "" {
-		return m.noCommand("%s forks, and names no PIDFile by which it is found; --run with the option that keeps it in "+
-			"the foreground", m.unit.last("Service", "ExecStart"))
+		return m.noCommand("%s forks, and names no PIDFile by which it is found; --run with the option that keeps it "+
+			"in the foreground", m.unit.last("Service", "ExecStart"))
 	}
 	if !strings.HasPrefix(file, "/") {
 		file = "/run/" + file
@@ -50,8 +50,8 @@ func (m *mapping) forking() error {
 	args := []string{"run", file, "${image}/" + m.run["command"].(string)}
 	m.run["command"], m.run["args"] = forkingName, append(args, m.run["args"].([]string)...)
 	m.run["ready"] = map[string]any{"exec": map[string]any{"command": forkingName, "args": []string{"check", file}}}
-	m.note(code.NotMapped, "Type=forking", "the image starts it with its script "+forkingName+", which lasts as long as "+
-		"the process in "+file+"; better is --run with the option that keeps it in the foreground")
+	m.note(code.NotMapped, "Type=forking", "the image starts it with its script "+forkingName+", which lasts as long "+
+		"as the process in "+file+"; better is --run with the option that keeps it in the foreground")
 	f, err := m.root.Create(forkingName)
 	if err != nil {
 		return err

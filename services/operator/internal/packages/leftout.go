@@ -2,8 +2,6 @@ package packages
 
 import (
 	"cmp"
-	"debug/elf"
-	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -28,7 +26,7 @@ var arches = map[string]string{
 func (c *conversion) platform(recipe map[string]any) {
 	if c.format == "" {
 		if run, ok := recipe["run"].(map[string]any); ok {
-			c.arch = c.machine(run["command"].(string))
+			c.arch = c.root.machine(run["command"].(string))
 		}
 	}
 	recipe["os"] = "linux"
@@ -46,23 +44,10 @@ func (c *conversion) platform(recipe map[string]any) {
 	}
 }
 
-// machine returns the architecture of a program; empty for a script.
-func (c *conversion) machine(name string) string {
-	f, err := c.root.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	program, err := elf.NewFile(io.ReaderAt(f))
-	if err != nil {
-		return ""
-	}
-	return program.Machine.String()
-}
-
 // tools are programs that the scripts of packages use to change a server.
 var tools = []string{
-	"adduser", "useradd", "addgroup", "groupadd", "setcap", "chown", "chmod", "mkdir", "ldconfig", "update-alternatives",
+	"adduser", "useradd", "addgroup", "groupadd", "setcap", "chown", "chmod", "mkdir", "ldconfig",
+	"update-alternatives",
 	"dpkg-statoverride", "systemctl", "deb-systemd-helper", "update-rc.d", "debconf", "semanage", "sysctl",
 }
 
@@ -92,8 +77,8 @@ func (c *conversion) leftOut() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.configs)) {
 		if !c.named[name] && !c.namedAbove(name) {
-			c.note(code.NotMapped, name, "it is rendered to ${config}/"+name+", and run.args does not name it; the agent "+
-				"reads it there only if it is: --recipe")
+			c.note(code.NotMapped, name, "it is rendered to ${config}/"+name+", and run.args does not name it; the "+
+				"agent reads it there only if it is: --recipe")
 		}
 	}
 	if c.content == nil {
@@ -165,7 +150,8 @@ func (c *conversion) data() {
 		if isVar {
 			c.note(code.NotMapped, name, "no directory is made at /"+name+"; ${state} is one that outlives versions")
 		} else {
-			c.note(code.NotMapped, name, "it lies in ${image}/"+name+", and an agent that looks at /"+name+" does not find it")
+			c.note(code.NotMapped, name, "it lies in ${image}/"+name+", and an agent that looks at /"+name+" does not "+
+				"find it")
 		}
 		return fs.SkipDir
 	})

@@ -19,7 +19,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -83,7 +82,7 @@ type conversion struct {
 	Options
 	software
 	content *unpack.Content
-	root    *os.Root
+	root    tree
 	notes   []Note
 	configs map[string]bool // files that are templates
 	baked   map[string]bool // files whose values are part of run
@@ -107,7 +106,7 @@ func Convert(ctx context.Context, o Options) (r Result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if c.root, err = os.OpenRoot(dir); err != nil {
+	if c.root.Root, err = os.OpenRoot(dir); err != nil {
 		return r, err
 	}
 	defer func() { _ = c.root.Close() }()
@@ -175,7 +174,7 @@ func (c *conversion) read(ctx context.Context, f *os.File) (unpackTo func() erro
 	if c.content, err = c.archive.Scan(ctx); err != nil {
 		return nil, err
 	}
-	return func() error { return c.content.Extract(ctx, c.root, c.top()) }, nil
+	return func() error { return c.content.Extract(ctx, c.root.Root, c.top()) }, nil
 }
 
 // top returns the directory of the archive that becomes the image.
@@ -218,14 +217,12 @@ func (c *conversion) copyProgram(ctx context.Context, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
-	defer stop()
-	_, err = io.Copy(out, f)
+	_, err = io.Copy(out, &unpack.Reader{Ctx: ctx, From: f})
 	err = errors.Join(err, out.Chmod(0o755), out.Close())
 	if len(c.Run) == 0 && c.Kind != agentv1.Kind_KIND_FILES {
 		c.Run = []string{name}
 	}
-	return cmp.Or(ctx.Err(), err)
+	return err
 }
 
 // notName matches what the name of an agent cannot have.
@@ -267,8 +264,8 @@ func (c *conversion) writeRecipe() error {
 // ownRecipe refuses options that the recipe in the archive answers.
 func (c *conversion) ownRecipe() error {
 	if c.Agent != "" || len(c.Run) > 0 || c.Kind != agentv1.Kind_KIND_UNSPECIFIED {
-		return fault.Refusef(fault.Invalid, code.BadRecipe, "%s has a %s, which says the name, the kind and what is run",
-			c.File, image.RecipeName).Try("--recipe FILE instead")
+		return fault.Refusef(fault.Invalid, code.BadRecipe, "%s has a %s, which says the name, the kind and what is "+
+			"run", c.File, image.RecipeName).Try("--recipe FILE instead")
 	}
 	return nil
 }
@@ -291,7 +288,8 @@ func (c *conversion) describe(recipe map[string]any) error {
 		kind = agentv1.Kind_KIND_DAEMON
 	default:
 		kind = agentv1.Kind_KIND_FILES
-		c.note(code.NotMapped, "kind", "no unit and no program of the agent's name: it is of kind files; --run names one")
+		c.note(code.NotMapped, "kind", "no unit and no program of the agent's name: it is of kind files; --run names "+
+			"one")
 	}
 	recipe["kind"] = listing.Word(kind)
 	if kind == agentv1.Kind_KIND_FILES {
@@ -317,32 +315,4 @@ func (c *conversion) note(code, what, why string) {
 	if n := (Note{code, what, why}); !slices.Contains(c.notes, n) {
 		c.notes = append(c.notes, n)
 	}
-}
-
-// isFile reports whether the image has a regular file.
-func (c *conversion) isFile(name string) bool {
-	if !filepath.IsLocal(name) {
-		return false
-	}
-	info, err := c.root.Stat(name)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// isDir reports whether the image has a directory.
-func (c *conversion) isDir(name string) bool {
-	if !filepath.IsLocal(name) {
-		return false
-	}
-	info, err := c.root.Stat(name)
-	return err == nil && info.Mode().IsDir()
-}
-
-// files calls do with the regular files of the image.
-func (c *conversion) files(do func(name string)) {
-	_ = fs.WalkDir(c.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
-			do(name)
-		}
-		return nil
-	})
 }

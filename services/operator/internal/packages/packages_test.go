@@ -147,7 +147,7 @@ func TestAnArchiveAndAProgramBecomeImages(t *testing.T) {
 		m.GetPlatform().GetArch() != "arm64" {
 		t.Errorf("a program: %v", m)
 	}
-	tarball := tarOf(t, "node_exporter-1.9.1.linux-amd64/", files{"bin/node_exporter": "#!/bin/sh\n", "LICENSE": "free"})
+	tarball := tarOf(t, "node_exporter-1.9.1.linux-amd64/", files{"bin/node_exporter": "#!/bin/sh\n", "README": "x"})
 	o = written(t, "node_exporter-1.9.1.linux-amd64.tar.xz", packed(t, tarball, "xz"))
 	m, notes := converted(t, o)
 	if m.GetAgent() != "node_exporter" || m.GetVersion() != "1.9.1" || m.GetRun().GetCommand() != "bin/node_exporter" {
@@ -155,7 +155,8 @@ func TestAnArchiveAndAProgramBecomeImages(t *testing.T) {
 	}
 	lacks(t, notes, "NOT_MAPPED: run: no unit says how it is started")
 	o.Agent, o.Run, o.Build.Version = "exporter", []string{"bin/node_exporter", "-x"}, "9.0.0"
-	if m, _ = converted(t, o); m.GetAgent() != "exporter" || m.GetVersion() != "9.0.0" || len(m.GetRun().GetArgs()) != 1 {
+	m, _ = converted(t, o)
+	if m.GetAgent() != "exporter" || m.GetVersion() != "9.0.0" || len(m.GetRun().GetArgs()) != 1 {
 		t.Errorf("with options: %v", m)
 	}
 	recipe := "agent: own\nversion: 3.0.0\nkind: files\nos: linux\narch: amd64\n"
@@ -196,7 +197,8 @@ func TestADamagedOrHostileFileIsRefusedByName(t *testing.T) {
 	for _, n := range []int{50, 100, 150, 400, len(whole) - 8} {
 		refused(t, written(t, "x.rpm", whole[:n]), code.BadArchive, "truncated, damaged or no")
 	}
-	refused(t, written(t, "x.rpm", rpm(t, all, append(values(), value{1106, []uint32{1}})...)), code.BadArchive, "source")
+	source := rpm(t, all, append(values(), value{1106, []uint32{1}})...)
+	refused(t, written(t, "x.rpm", source), code.BadArchive, "source")
 	refused(t, written(t, "x", []byte("just text")), code.BadArchive, "is no directory, program")
 	refused(t, written(t, "x", nil), code.BadArchive, "is no directory, program")
 	refused(t, written(t, "x.deb", ar(member{"debian-binary", nil})), code.BadArchive, "it lacks")
@@ -217,8 +219,8 @@ func TestWhatIsRunMustBeKnown(t *testing.T) {
 		return written(t, "x.deb", deb(t, controls, all))
 	}
 	refused(t, with("[Service]\nExecStart=/bin/sh -c true\n"), code.NoCommand, "does not begin with a program of")
-	refused(t, with("[Service]\nType=oneshot\nExecStart=/usr/sbin/shipper\nExecStart=/usr/sbin/shipper\n"), code.NoCommand,
-		"has 2 commands under ExecStart")
+	refused(t, with("[Service]\nType=oneshot\nExecStart=/usr/sbin/shipper\nExecStart=/usr/sbin/shipper\n"),
+		code.NoCommand, "has 2 commands under ExecStart")
 	refused(t, with("[Service]\nType=forking\nExecStart=/usr/sbin/shipper\n"), code.NoCommand, "names no PIDFile")
 	o := with("[Service]\nExecStart=\nExecStart=/usr/sbin/shipper a\nExecStart=\nExecStart=-/usr/sbin/shipper b\n")
 	if m, _ := converted(t, o); len(m.GetRun().GetArgs()) != 1 || m.GetRun().GetArgs()[0] != "b" {

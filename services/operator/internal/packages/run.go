@@ -51,7 +51,7 @@ func (c *conversion) command(u *unit, env map[string]string) ([]string, error) {
 			all = append(all[:1], all[2:]...)
 		}
 	}
-	if len(all) == 0 || !c.isFile(strings.TrimLeft(all[0], "/")) {
+	if len(all) == 0 || !c.root.isFile(strings.TrimLeft(all[0], "/")) {
 		return nil, c.noCommand("the command %q does not begin with a program of %s", strings.Join(all, " "), c.File)
 	}
 	return append([]string{path.Clean(strings.TrimLeft(all[0], "/"))}, all[1:]...), nil
@@ -70,8 +70,8 @@ func (c *conversion) expand(u *unit, all []string, env map[string]string) (out [
 	value := func(name string) string {
 		v, ok := env[name]
 		if !ok {
-			c.note(code.NotMapped, "ExecStart", "$"+name+" is not set in "+path.Base(u.file)+" or a file that it names; "+
-				"it is left empty")
+			c.note(code.NotMapped, "ExecStart", "$"+name+" is not set in "+path.Base(u.file)+" or a file that it "+
+				"names; it is left empty")
 		}
 		return v
 	}
@@ -114,8 +114,8 @@ func (c *conversion) environment(u *unit) map[string]string {
 			continue
 		}
 		c.baked[name] = true
-		c.note(code.NotMapped, name, "its values of today are part of run.args and run.env; a later change of the file "+
-			"does not count")
+		c.note(code.NotMapped, name, "its values of today are part of run.args and run.env; a later change of the "+
+			"file does not count")
 		for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
 			line = strings.TrimSpace(line)
 			name, value, ok := strings.Cut(line, "=")
@@ -137,10 +137,10 @@ func (c *conversion) place(word string) string {
 		at := strings.Index(found, "/")
 		name := strings.TrimLeft(path.Clean(found[at:]), "/")
 		switch {
-		case c.configs[name] || c.isDir(name) && c.configsBelow(name):
+		case c.configs[name] || c.root.isDir(name) && c.configsBelow(name):
 			c.named[name] = true
 			return found[:at] + "${config}/" + name
-		case c.isFile(name) && !c.baked[name], c.isDir(name) && isData(name):
+		case c.root.isFile(name) && !c.baked[name], c.root.isDir(name) && isData(name):
 			c.named[name] = true
 			return found[:at] + "${image}/" + name
 		}

@@ -55,7 +55,8 @@ func (m *mapping) settings() error {
 		return m.forking()
 	}
 	if m.run["ready"] == nil && m.unit.last("Service", "Type") != "oneshot" {
-		m.note(code.NotMapped, "health check", "the unit has none; the agent counts as ready once it stays up: run.ready")
+		m.note(code.NotMapped, "health check", "the unit has none; the agent counts as ready once it stays up: "+
+			"run.ready")
 	}
 	return nil
 }
@@ -237,7 +238,7 @@ var spans = map[string]time.Duration{
 	"minutes": time.Minute, "h": time.Hour, "hr": time.Hour, "hour": time.Hour,
 }
 
-// duration returns a time of systemd, such as 90 or 1min 30s; 0 for what is none.
+// duration returns a time of systemd, such as 90 or 1min 30s, or 0.
 func duration(text string) (d time.Duration) {
 	for _, part := range span.FindAllStringSubmatch(text, -1) {
 		n, err := strconv.ParseFloat(part[1], 64)

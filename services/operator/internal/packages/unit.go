@@ -26,7 +26,7 @@ var unitDirs = []string{"usr/lib/systemd/system", "lib/systemd/system", "etc/sys
 // without one.
 func (c *conversion) findUnit() (*unit, error) {
 	var services []string
-	c.files(func(name string) {
+	c.root.files(func(name string) {
 		if !slices.Contains(unitDirs, path.Dir(name)) {
 			return
 		}
@@ -47,8 +47,9 @@ func (c *conversion) findUnit() (*unit, error) {
 		for _, f := range services {
 			bases = append(bases, path.Base(f))
 		}
-		return nil, fault.Refusef(fault.Invalid, code.NoCommand, "%s has %d services, and which is run is not known: %s",
-			c.File, len(services), strings.Join(bases, ", ")).Try("--unit NAME, or --run PROGRAM, or --kind files")
+		return nil, fault.Refusef(fault.Invalid, code.NoCommand, "%s has %d services, and which is run is not "+
+			"known: %s", c.File, len(services), strings.Join(bases, ", ")).
+			Try("--unit NAME, or --run PROGRAM, or --kind files")
 	case len(services) == 0 || at < 0 && len(services) > 1:
 		return nil, nil
 	case at < 0:

@@ -52,13 +52,13 @@ func (a Archive) tooLarge() error {
 
 // each calls do with each entry in order, and reads the archive to its end.
 func (a Archive) each(ctx context.Context, do func(entry) error) error {
-	plain, end, err := decompress(&reader{ctx: ctx, from: io.NewSectionReader(a.From, 0, a.Size)})
+	plain, end, err := decompress(&Reader{ctx, io.NewSectionReader(a.From, 0, a.Size)})
 	if err != nil {
 		return err
 	}
 	defer end()
 	// Headers and padding come on top of the files: at most a few blocks for each.
-	r := &reader{ctx: ctx, from: plain, bounded: true, left: 2*a.limit() + free, over: a.tooLarge}
+	r := &bounded{&Reader{ctx, plain}, 2*a.limit() + free, a.tooLarge}
 	next := tarEntries(r)
 	if a.CPIO {
 		next = cpioEntries(r)
@@ -117,7 +117,8 @@ func decompress(r io.Reader) (plain io.Reader, end func(), err error) {
 		plain, err = xz.NewReader(b)
 	case is("zstd"):
 		var z *zstd.Decoder
-		if z, err = zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow)); err == nil {
+		z, err = zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		if err == nil {
 			return z, z.Close, nil
 		}
 	default:
@@ -210,22 +211,31 @@ func cpioEntry(c *cpio.Reader, h *cpio.Header) entry {
 	return e
 }
 
-// reader reads until its context is done, and at most a number of bytes.
-type reader struct {
-	ctx     context.Context
-	from    io.Reader
-	bounded bool
-	left    int64
-	over    func() error
+// Reader reads until its context is done.
+type Reader struct {
+	Ctx  context.Context
+	From io.Reader
 }
 
 // Read implements io.Reader.
-func (r *reader) Read(b []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
+func (r *Reader) Read(b []byte) (int, error) {
+	if err := r.Ctx.Err(); err != nil {
 		return 0, err
 	}
+	return r.From.Read(b)
+}
+
+// bounded reads a number of bytes, and then fails.
+type bounded struct {
+	from io.Reader
+	left int64
+	over func() error
+}
+
+// Read implements io.Reader.
+func (r *bounded) Read(b []byte) (int, error) {
 	n, err := r.from.Read(b)
-	if r.left -= int64(n); r.bounded && r.left < 0 {
+	if r.left -= int64(n); r.left < 0 {
 		return 0, r.over()
 	}
 	return n, err
