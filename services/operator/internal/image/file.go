@@ -79,6 +79,11 @@ func (f *file) check(c *cobra.Command, path string) error {
 			return cli.Usage("--%s requires a FILE: in a directory, %s says it", name, image.RecipeName)
 		}
 	}
+	return f.exclusive(c)
+}
+
+// exclusive refuses flags that answer the same question.
+func (f *file) exclusive(c *cobra.Command) error {
 	switch {
 	case f.triton != "" && (c.Flags().Changed("version") || f.agent != "" || f.unit != "" || f.show):
 		return cli.Usage("--triton excludes --version, --agent, --unit and --show-recipe: the manifest says them")

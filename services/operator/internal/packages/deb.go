@@ -37,14 +37,25 @@ func readDeb(ctx context.Context, whole unpack.Archive) (s software, err error) 
 	if _, ok := members["debian-binary"]; !ok || control.From == nil || s.archive.From == nil {
 		return s, damaged(whole.Name, "it lacks debian-binary, control.tar or data.tar")
 	}
+	if err := s.readControl(ctx, control); err != nil {
+		return s, err
+	}
+	if s.name == "" || s.version == "" {
+		return s, damaged(whole.Name, "its control file has no Package or no Version")
+	}
+	return s, nil
+}
+
+// readControl reads the files of control.tar.
+func (s *software) readControl(ctx context.Context, control unpack.Archive) error {
 	content, err := control.Scan(ctx)
 	if err != nil {
-		return s, err
+		return err
 	}
 	for _, name := range content.Sorted() {
 		text, err := content.ReadFile(ctx, name, maxControl)
 		if err != nil {
-			return s, err
+			return err
 		}
 		switch name {
 		case "control":
@@ -61,10 +72,7 @@ func readDeb(ctx context.Context, whole unpack.Archive) (s software, err error) 
 			s.scripts = append(s.scripts, script{name: name})
 		}
 	}
-	if s.name == "" || s.version == "" {
-		return s, damaged(whole.Name, "its control file has no Package or no Version")
-	}
-	return s, nil
+	return nil
 }
 
 // arMembers returns the members of an ar archive. Each has a header of 60 bytes: its name, four fields and its size.

@@ -135,25 +135,28 @@ var shown = []string{
 
 // data notes the directories in which the agent may look for its files outside of the image.
 func (c *conversion) data() {
-	noted := map[string]bool{}
 	_ = fs.WalkDir(c.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		parts := strings.Split(name, "/")
-		if err != nil || !e.IsDir() || slices.Contains(shown, name) {
-			return fs.SkipDir
+		if err != nil {
+			return err
 		}
-		isVar := parts[0] == "var" || parts[0] == "run" || parts[0] == "srv"
-		deep := isVar && len(parts) == 3 || parts[0] == "usr" && len(parts) == 3 || parts[0] == "opt" && len(parts) == 2
-		if !deep || c.named[name] || noted[name] || strings.HasPrefix(name, "usr/bin") {
+		if !e.IsDir() {
 			return nil
 		}
-		noted[name] = true
-		if isVar {
+		top, rest, _ := strings.Cut(name, "/")
+		switch depth := strings.Count(rest, "/"); {
+		case slices.Contains(shown, name):
+			return fs.SkipDir
+		case c.named[name] || rest == "":
+			return nil
+		case (top == "var" || top == "srv") && depth == 1:
 			c.note(code.NotMapped, name, "no directory is made at /"+name+"; ${state} is one that outlives versions")
-		} else {
+			return fs.SkipDir
+		case top == "opt" || top == "usr" && depth == 1:
 			c.note(code.NotMapped, name, "it lies in ${image}/"+name+", and an agent that looks at /"+name+" does not "+
 				"find it")
+			return fs.SkipDir
 		}
-		return fs.SkipDir
+		return nil
 	})
 }
 

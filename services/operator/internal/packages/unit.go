@@ -8,6 +8,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 )
 
 // unit is a unit file of systemd.
@@ -25,35 +26,15 @@ var unitDirs = []string{"usr/lib/systemd/system", "lib/systemd/system", "etc/sys
 // findUnit returns the service of a package: the one that was asked for, the one with its name, or the only one; nil
 // without one.
 func (c *conversion) findUnit() (*unit, error) {
-	var services []string
-	c.root.files(func(name string) {
-		if !slices.Contains(unitDirs, path.Dir(name)) {
-			return
-		}
-		base := path.Base(name)
-		switch ext := path.Ext(base); {
-		case ext == ".service" && !strings.Contains(base, "@"):
-			services = append(services, name)
-		case ext == ".service" || ext == ".socket" || ext == ".timer" || ext == ".path" || ext == ".target":
-			c.note(code.NotMapped, name, "an agent has one service, which is no template")
-		}
-	})
+	services := c.services()
 	at := slices.IndexFunc(services, func(f string) bool {
 		return strings.TrimSuffix(path.Base(f), ".service") == strings.TrimSuffix(cmp.Or(c.Unit, c.name), ".service")
 	})
-	switch {
-	case at < 0 && c.Unit != "", at < 0 && len(services) > 1 && len(c.Run) == 0:
-		var bases []string
-		for _, f := range services {
-			bases = append(bases, path.Base(f))
-		}
-		return nil, fault.Refusef(fault.Invalid, code.NoCommand, "%s has %d services, and which is run is not "+
-			"known: %s", c.File, len(services), strings.Join(bases, ", ")).
-			Try("--unit NAME, or --run PROGRAM, or --kind files")
-	case len(services) == 0 || at < 0 && len(services) > 1:
-		return nil, nil
-	case at < 0:
+	if at < 0 && len(services) == 1 && c.Unit == "" {
 		at = 0
+	}
+	if at < 0 {
+		return nil, c.unknownUnit(services)
 	}
 	for n, f := range services {
 		if n != at {
@@ -65,6 +46,36 @@ func (c *conversion) findUnit() (*unit, error) {
 		return nil, err
 	}
 	return parseUnit(services[at], string(text)), nil
+}
+
+// services returns the services of the package that are no templates, and notes its other units.
+func (c *conversion) services() (out []string) {
+	c.root.files(func(name string) {
+		if !slices.Contains(unitDirs, path.Dir(name)) {
+			return
+		}
+		base := path.Base(name)
+		switch ext := path.Ext(base); {
+		case ext == ".service" && !strings.Contains(base, "@"):
+			out = append(out, name)
+		case ext == ".service" || ext == ".socket" || ext == ".timer" || ext == ".path" || ext == ".target":
+			c.note(code.NotMapped, name, "an agent has one service, which is no template")
+		}
+	})
+	return out
+}
+
+// unknownUnit refuses a package whose unit is not known, unless the options say what is run.
+func (c *conversion) unknownUnit(services []string) error {
+	if c.Unit == "" && (len(services) == 0 || len(c.Run) > 0 || c.Kind == agentv1.Kind_KIND_FILES) {
+		return nil
+	}
+	var bases []string
+	for _, f := range services {
+		bases = append(bases, path.Base(f))
+	}
+	return fault.Refusef(fault.Invalid, code.NoCommand, "%s has %d services, and which is run is not known: %s", c.File,
+		len(services), strings.Join(bases, ", ")).Try("--unit NAME, or --run PROGRAM, or --kind files")
 }
 
 // parseUnit reads a unit file. A line that ends with a backslash continues.
@@ -117,39 +128,53 @@ func (u *unit) last(section, key string) string {
 }
 
 // words splits a command line or a list of assignments as systemd does, by white space outside of quotes.
-func words(text string) (out []string) {
-	var word strings.Builder
-	quote, inside := rune(0), false
-	escaped := false
+func words(text string) []string {
+	var s splitter
 	for _, r := range text {
-		switch {
-		case escaped:
-			if letter, ok := escapes[r]; ok {
-				r = letter
-			}
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != '\'':
-			escaped, inside = true, true
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '"' || r == '\''):
-			quote, inside = r, true
-		case quote == 0 && (r == ' ' || r == '\t'):
-			if inside {
-				out = append(out, word.String())
-			}
-			word.Reset()
-			inside = false
-		default:
-			word.WriteRune(r)
-			inside = true
+		s.add(r)
+	}
+	s.end()
+	return s.words
+}
+
+// splitter collects words.
+type splitter struct {
+	words           []string
+	word            strings.Builder
+	quote           rune // the one that is open
+	inside, escaped bool // in a word; behind a backslash
+}
+
+func (s *splitter) add(r rune) {
+	isSpace := r == ' ' || r == '\t'
+	switch {
+	case s.escaped:
+		if letter, ok := escapes[r]; ok {
+			r = letter
 		}
+		s.word.WriteRune(r)
+		s.escaped = false
+	case r == '\\' && s.quote != '\'':
+		s.escaped, s.inside = true, true
+	case s.quote == 0 && isSpace:
+		s.end()
+	case r == s.quote:
+		s.quote = 0
+	case s.quote == 0 && (r == '"' || r == '\''):
+		s.quote, s.inside = r, true
+	default:
+		s.word.WriteRune(r)
+		s.inside = true
 	}
-	if inside {
-		out = append(out, word.String())
+}
+
+// end ends a word.
+func (s *splitter) end() {
+	if s.inside {
+		s.words = append(s.words, s.word.String())
 	}
-	return out
+	s.word.Reset()
+	s.inside = false
 }
 
 // escapes are the characters that a letter behind a backslash stands for.
