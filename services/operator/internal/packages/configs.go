@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/render"
 )
 
 // others are the directories of the configuration of other programs.
@@ -22,7 +21,7 @@ const maxConfigs = 64
 
 // configure makes templates of the configuration files of the package. Their text becomes a template that renders to
 // itself.
-func (c *conversion) configure(run map[string]any) {
+func (c *conversion) configure(run map[string]any) error {
 	var list []map[string]any
 	slices.Sort(c.software.configs)
 	for _, name := range slices.Compact(c.software.configs) {
@@ -33,14 +32,16 @@ func (c *conversion) configure(run map[string]any) {
 		if c.baked[name] {
 			continue
 		}
-		text, err := c.root.ReadFile(name)
-		if err == nil && strings.Contains(string(text), "{{") {
-			text = []byte(strings.ReplaceAll(string(text), "{{", "{{`{{`}}"))
-			err = c.root.WriteFile(name, text, 0o644)
-		}
-		if err != nil || len(text) > render.MaxTemplate || !utf8.Valid(text) {
+		text, err := c.root.text(name)
+		escaped := strings.ReplaceAll(text, "{{", "{{`{{`}}")
+		if err != nil || len(escaped) > maxText || !utf8.ValidString(text) {
 			c.note(code.NotMapped, name, "it is no text of a template's size; it stays a file of the image")
 			continue
+		}
+		if escaped != text {
+			if err := c.root.WriteFile(name, []byte(escaped), 0o644); err != nil {
+				return err
+			}
 		}
 		mode := c.content.Files[name].Mode.Perm() | 0o400
 		list = append(list, map[string]any{"template": name, "path": name, "mode": mode})
@@ -49,12 +50,14 @@ func (c *conversion) configure(run map[string]any) {
 	if len(list) > 0 {
 		run["configs"] = list
 	}
+	return nil
 }
 
 // noConfig returns why a configuration file does not become a template, or nothing.
 func (c *conversion) noConfig(name string, have int) string {
+	_, isFile := c.content.Files[name]
 	switch {
-	case !c.root.isFile(name):
+	case !isFile:
 		return "the package does not have it"
 	case c.baked[name]:
 		return ""

@@ -18,6 +18,9 @@ const (
 	maxMembers = 16
 )
 
+// controlFiles are the files of control.tar that count: two lists, and what dpkg runs.
+var controlFiles = []string{"control", "conffiles", "config", "preinst", "postinst", "prerm", "postrm", "triggers"}
+
 // readDeb reads a Debian package: an ar archive of debian-binary, control.tar and data.tar.
 func readDeb(ctx context.Context, whole unpack.Archive) (s software, err error) {
 	members, err := arMembers(whole)
@@ -52,7 +55,10 @@ func (s *software) readControl(ctx context.Context, control unpack.Archive) erro
 	if err != nil {
 		return err
 	}
-	for _, name := range content.Sorted() {
+	for _, name := range controlFiles {
+		if _, ok := content.Files[name]; !ok {
+			continue
+		}
 		text, err := content.ReadFile(ctx, name, maxControl)
 		if err != nil {
 			return err
@@ -66,10 +72,8 @@ func (s *software) readControl(ctx context.Context, control unpack.Archive) erro
 					s.configs = append(s.configs, strings.TrimLeft(path.Clean(file), "/"))
 				}
 			}
-		case "preinst", "postinst", "prerm", "postrm", "config":
+		default:
 			s.scripts = append(s.scripts, script{name, string(text)})
-		case "triggers":
-			s.scripts = append(s.scripts, script{name: name})
 		}
 	}
 	return nil

@@ -238,6 +238,12 @@ func (c *conversion) writeRecipe() error {
 	if _, err := c.root.Stat(image.RecipeName); err == nil && c.format == "" && c.Recipe == "" {
 		return c.ownRecipe()
 	}
+	if _, err := c.root.Lstat(image.RecipeName); err == nil {
+		c.note(code.NotKept, image.RecipeName, "another takes its place")
+		if err := c.root.RemoveAll(image.RecipeName); err != nil {
+			return err
+		}
+	}
 	recipe := map[string]any{"agent": c.agent(), "version": c.version, "description": c.summary, "tags": c.tags}
 	err := c.describe(recipe)
 	if c.Recipe != "" { // the templates and programs of the derived one are there for it

@@ -271,6 +271,17 @@ func TestTheRecipeOfAPackageCanBeChanged(t *testing.T) {
 	}
 }
 
+func TestAFileOfAnySizeIsReadOnlyUpToABound(t *testing.T) {
+	controls, all := shipper()
+	long := strings.Repeat("#"+strings.Repeat("x", 1023)+"\n", 1100)
+	controls["md5sums"], all["etc/default/shipper"], all["etc/shipper/main.conf"] = long, long, long
+	_, notes := converted(t, written(t, "x.deb", deb(t, controls, all)))
+	lacks(t, notes, "NOT_MAPPED: EnvironmentFile=-/etc/default/shipper: the package has no such file of at most 1 MiB",
+		"NOT_MAPPED: etc/shipper/main.conf: it is no text of a template's size")
+	all["lib/systemd/system/shipper.service"] = long
+	refused(t, written(t, "x.deb", deb(t, controls, all)), code.TooLarge, "shipper.service has more than")
+}
+
 // Nothing that a package brings may end the conversion with a panic.
 func FuzzConvert(f *testing.F) {
 	f.Add([]byte("!<arch>\n"), "[Service]\nExecStart=/usr/sbin/shipper\n")

@@ -17,7 +17,9 @@ func (c *conversion) run(u *unit) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.configure(run)
+	if err := c.configure(run); err != nil {
+		return nil, err
+	}
 	args := []string{}
 	for _, w := range command[1:] {
 		args = append(args, c.place(w))
@@ -108,15 +110,16 @@ func (c *conversion) environment(u *unit) map[string]string {
 	}
 	for _, file := range u.values("Service", "EnvironmentFile") {
 		name := strings.TrimLeft(file, "-/")
-		text, err := c.root.ReadFile(name)
+		text, err := c.root.text(name)
 		if err != nil {
-			c.note(code.NotMapped, "EnvironmentFile="+file, "the package does not have it; run.env takes its place")
+			c.note(code.NotMapped, "EnvironmentFile="+file, "the package has no such file of at most 1 MiB; run.env takes "+
+				"its place")
 			continue
 		}
 		c.baked[name] = true
 		c.note(code.NotMapped, name, "its values of today are part of run.args and run.env; a later change of the "+
 			"file does not count")
-		for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
+		for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
 			line = strings.TrimSpace(line)
 			name, value, ok := strings.Cut(line, "=")
 			if ok && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {

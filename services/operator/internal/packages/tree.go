@@ -6,6 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/render"
 )
 
 // tree is the directory that becomes the image.
@@ -27,6 +31,23 @@ func (t tree) isDir(name string) bool {
 	}
 	info, err := t.Stat(name)
 	return err == nil && info.Mode().IsDir()
+}
+
+// maxText bounds a file of a package that is read, in bytes.
+const maxText = render.MaxTemplate
+
+// text returns a file that has at most maxText bytes.
+func (t tree) text(name string) (string, error) {
+	f, err := t.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	if err == nil && len(data) > maxText {
+		return "", fault.Refusef(fault.Invalid, code.TooLarge, "%s has more than %d bytes", name, maxText)
+	}
+	return string(data), err
 }
 
 // files calls do with the regular files.

@@ -41,11 +41,11 @@ func (c *conversion) findUnit() (*unit, error) {
 			c.note(code.NotMapped, f, "a further service; an agent has one")
 		}
 	}
-	text, err := c.root.ReadFile(services[at])
+	text, err := c.root.text(services[at])
 	if err != nil {
 		return nil, err
 	}
-	return parseUnit(services[at], string(text)), nil
+	return parseUnit(services[at], text), nil
 }
 
 // services returns the services of the package that are no templates, and notes its other units.
