@@ -76,7 +76,7 @@ func (c *conversion) leftOut() {
 		c.note(code.NotMapped, "conflict with "+other, "only agents conflict; that package is not looked for")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.configs)) {
-		if !c.named[name] && !c.namedAbove(name) {
+		if !c.named[name] && !hasAbove(c.named, name) {
 			c.note(code.NotMapped, name, "it is rendered to ${config}/"+name+", and run.args does not name it; the "+
 				"agent reads it there only if it is: --recipe")
 		}
@@ -93,10 +93,10 @@ func (c *conversion) leftOut() {
 	}
 }
 
-// namedAbove reports whether run names a directory of a file.
-func (c *conversion) namedAbove(name string) bool {
+// hasAbove reports whether a set has a directory of a file.
+func hasAbove(set map[string]bool, name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if c.named[dir] {
+		if set[dir] {
 			return true
 		}
 	}

@@ -174,15 +174,11 @@ func (c *conversion) read(ctx context.Context, f *os.File) (unpackTo func() erro
 	if c.content, err = c.archive.Scan(ctx); err != nil {
 		return nil, err
 	}
-	return func() error { return c.content.Extract(ctx, c.root.Root, c.top()) }, nil
-}
-
-// top returns the directory of the archive that becomes the image.
-func (c *conversion) top() string {
-	if c.format != "" {
-		return "."
+	top := "."
+	if c.format == "" {
+		top = c.content.Top()
 	}
-	return c.content.Top()
+	return func() error { return c.content.Extract(ctx, c.root.Root, top) }, nil
 }
 
 // isArchive reports whether bytes are the start of a tar archive, or of a compressed file.

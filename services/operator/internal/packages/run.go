@@ -112,8 +112,8 @@ func (c *conversion) environment(u *unit) map[string]string {
 		name := strings.TrimLeft(file, "-/")
 		text, err := c.root.text(name)
 		if err != nil {
-			c.note(code.NotMapped, "EnvironmentFile="+file, "the package has no such file of at most 1 MiB; run.env takes "+
-				"its place")
+			c.note(code.NotMapped, "EnvironmentFile="+file, "the package has no such file of at most 1 MiB; run.env "+
+				"takes its place")
 			continue
 		}
 		c.baked[name] = true
@@ -140,7 +140,7 @@ func (c *conversion) place(word string) string {
 		at := strings.Index(found, "/")
 		name := strings.TrimLeft(path.Clean(found[at:]), "/")
 		switch {
-		case c.configs[name] || c.root.isDir(name) && c.configsBelow(name):
+		case c.configs[name] || c.root.isDir(name) && hasBelow(c.configs, name):
 			c.named[name] = true
 			return found[:at] + "${config}/" + name
 		case c.root.isFile(name) && !c.baked[name], c.root.isDir(name) && isData(name):
@@ -151,9 +151,9 @@ func (c *conversion) place(word string) string {
 	})
 }
 
-// configsBelow reports whether a directory has a configuration file.
-func (c *conversion) configsBelow(dir string) bool {
-	for name := range c.configs {
+// hasBelow reports whether a set has a file of a directory.
+func hasBelow(set map[string]bool, dir string) bool {
+	for name := range set {
 		if strings.HasPrefix(name, dir+"/") {
 			return true
 		}
