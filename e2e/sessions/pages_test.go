@@ -166,6 +166,30 @@ echo $! >"$pids/garrison-executor"
 until_ok online web-1
 `
 
+// packed makes the archive and the packages that the page on images names.
+const packed = `
+ARCH=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')
+tar -czf beacon-1.1.0-linux-$ARCH.tar.gz beacon
+mkdir -p root/usr/bin root/usr/lib/systemd/system && cp beacon/beacon root/usr/bin/
+cat >root/usr/lib/systemd/system/beacon.service <<END
+[Service]
+Type=notify
+ExecStart=/usr/bin/beacon -listen 127.0.0.1:$PORT
+END
+for version in 1.2.0-1 1.3.0-1; do
+  printf '2.0\n' >debian-binary
+  printf 'Package: beacon\nVersion: %s\nArchitecture: %s\n' $version $ARCH >control
+  tar -czf control.tar.gz ./control && tar -czf data.tar.gz -C root .
+  printf '!<arch>\n' >beacon_${version}_$ARCH.deb
+  for member in debian-binary control.tar.gz data.tar.gz; do
+    size=$(stat -c %s $member)
+    printf '%-16s%-12s%-6s%-6s%-8s%-10s` + "\x60" + `\n' $member 0 0 0 100644 $size
+    cat $member
+    [ $((size % 2)) = 0 ] || echo
+  done >>beacon_${version}_$ARCH.deb
+done
+`
+
 // sessions are the pages whose blocks are run. Each starts a Garrison of its own.
 var sessions = map[string]pages.Session{
 	"deploy/docs/running.md": {
@@ -198,6 +222,12 @@ var sessions = map[string]pages.Session{
 			"garrison events --noun channel | grep 'ticket 7'\n" +
 			"found() { garrison instance list --no-headers --columns found | grep -qx 1.0.0; }; until_ok found\n",
 		Replace: []string{"8440", "$PORT1"},
+	},
+	"deploy/docs/images.md": {
+		Before:  site + "beacon 0.9.0 && mv agent beacon\n" + packed,
+		Replace: []string{"_amd64", "_$ARCH", "-amd64", "-$ARCH"},
+		After: "garrison instance list --no-headers --columns wanted,state | grep -x '1.2.0_1  *converged'\n" +
+			"garrison image list --columns version | grep -x '1.3.0_1 *'\n",
 	},
 	"deploy/docs/sources.md": {
 		Before: "garrisond --data $W/data --listen 127.0.0.1:$PORT >$W/garrisond.log 2>&1 &\n" +

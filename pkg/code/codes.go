@@ -177,6 +177,11 @@ const (
 	BadManifest     = "BAD_MANIFEST"
 	SpecialFile     = "SPECIAL_FILE"
 	TooLarge        = "TOO_LARGE"
+	NotRun          = "NOT_RUN"
+	NotMapped       = "NOT_MAPPED"
+	NotKept         = "NOT_KEPT"
+	NeedsPackage    = "NEEDS_PACKAGE"
+	NeedsUser       = "NEEDS_USER"
 	BadVersion      = "BAD_VERSION"
 	UnknownPlatform = "UNKNOWN_PLATFORM"
 	BadSource       = "BAD_SOURCE"
@@ -403,8 +408,8 @@ var entries = []Entry{
 		"garrison server show SERVER",
 	},
 	{
-		BadArchive, []string{"executor"},
-		"The content of the image cannot be unpacked: it is damaged, a path leads out of the image, two files have the same name, or a file is setuid, setgid or sticky. The message names the file. Nothing was changed.",
+		BadArchive, []string{"executor", "garrison"},
+		"The content of the image, or the package that is to become one, cannot be unpacked: it is damaged, a path leads out of it, two files have the same name, or a file is setuid, setgid or sticky. The message names the file. Nothing was changed.",
 		"garrison image verify FILE; chmod u-s,g-s,-t FILE, then garrison image build DIR",
 	},
 	{
@@ -1018,6 +1023,16 @@ var entries = []Entry{
 		"garrison up AGENT --on SERVER, once garrison server list says online",
 	},
 	{
+		NeedsPackage, []string{"garrison"},
+		"The package depends on others. Garrison installs none; the server must have them.",
+		"on the server: install the packages",
+	},
+	{
+		NeedsUser, []string{"garrison"},
+		"The agent runs as a user that a script of the package would have made. The server must have it.",
+		"on the server: useradd --system USER",
+	},
+	{
 		NeverConnected, []string{"registry"},
 		"The server enrolled, and its executor has never connected.",
 		"executor run on the server",
@@ -1108,6 +1123,16 @@ var entries = []Entry{
 		"garrison check instances; stop what the reason names by hand, then try again",
 	},
 	{
+		NotKept, []string{"garrison"},
+		"A link, an owner, a mode or a capability of a file of the package, which an image does not keep.",
+		"run.sandbox in a recipe: garrison image build --help",
+	},
+	{
+		NotMapped, []string{"garrison"},
+		"A part of the package that no field of an image means, or that is kept in another way.",
+		"garrison image build FILE --recipe RECIPE",
+	},
+	{
 		NotPlaced, []string{"registry"},
 		"The wanted version never reached the server and no other version runs there. There is nothing to configure. Where it lacks a value, set that first: garrison agent update AGENT --set NAME=VALUE.",
 		"garrison up AGENT@VERSION --on SELECTOR -m WHY",
@@ -1146,6 +1171,11 @@ var entries = []Entry{
 		NotRestartable, []string{"executor"},
 		"The adopted process ended, and its program is not that of the agent's image: Garrison cannot start it again and starts no other version by itself.",
 		"garrison up AGENT@VERSION --on SERVER",
+	},
+	{
+		NotRun, []string{"garrison"},
+		"A script of the package, which its package manager runs around an installation. The image does not have it; what it does and the agent needs is up to the operator.",
+		"dpkg-deb --ctrl-tarfile FILE, or rpm -qp --scripts FILE, shows it",
 	},
 	{
 		NotRunning, []string{"executor"},

@@ -250,15 +250,15 @@ func TestAnArchiveThatIsCutShortIsRefusedWithACode(t *testing.T) {
 		if err := os.WriteFile(o.Archive, data[:size], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, o, "is cut short, damaged or no tar archive")
+		refused(t, o, "truncated, damaged or no archive")
 	}
 }
 
 func TestAHostileArchiveWritesNothingOutside(t *testing.T) {
 	for name, want := range map[string]string{
-		"../evil": "leads out of the archive", "/etc/evil": "leads out of the archive",
+		"../evil": "does not stay within the image", "/etc/evil": "does not stay within the image",
 		"other/file":           "has one directory",
-		"net-agent/../../evil": "leads out of the archive",
+		"net-agent/../../evil": "does not stay within the image",
 	} {
 		refused(t, archive(t, "", append(agent(), entry{name, "x", 0o644, tar.TypeReg})...), want)
 	}

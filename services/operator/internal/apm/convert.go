@@ -31,6 +31,7 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 	"github.com/garrison-fleet/garrison/services/operator/internal/triton"
+	"github.com/garrison-fleet/garrison/services/operator/internal/unpack"
 )
 
 // UUIDTag is the tag of an image with its UUID in Triton.
@@ -96,7 +97,7 @@ func Convert(ctx context.Context, o Options) (r Result, err error) {
 
 // read unpacks the archive, and reads what says how the agent is run.
 func (c *conversion) read(ctx context.Context) error {
-	top, err := unpack(ctx, c.Archive, c.root)
+	top, err := c.unpack(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,6 +124,27 @@ func (c *conversion) read(ctx context.Context) error {
 	}
 	c.service, err = c.findService()
 	return err
+}
+
+// unpack unpacks the archive without the directory that holds everything in it, and returns the name of that.
+func (c *conversion) unpack(ctx context.Context) (top string, err error) {
+	f, err := regular.Open(c.Archive)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	content, err := unpack.Archive{Name: c.Archive, From: f, Size: info.Size()}.Scan(ctx)
+	if err != nil {
+		return "", err
+	}
+	if top = content.Top(); top == "." {
+		return "", wrong("%s is no agent of Triton: the archive of one has one directory", c.Archive)
+	}
+	return top, content.Extract(ctx, c.root, top)
 }
 
 // writeRecipe writes the garrison.yaml of the image. JSON is YAML.

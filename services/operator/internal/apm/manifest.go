@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/regular"
+	"github.com/garrison-fleet/garrison/services/operator/internal/unpack"
 )
 
 // maxManifest bounds a manifest, in bytes.
@@ -79,7 +80,7 @@ func (m Manifest) check(ctx context.Context, path string) error {
 	}
 	defer func() { _ = f.Close() }()
 	sum := sha1.New()
-	n, err := io.Copy(sum, &reader{ctx, f})
+	n, err := io.Copy(sum, &unpack.Reader{Ctx: ctx, From: f})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}

@@ -2,7 +2,6 @@ package image
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -21,22 +20,19 @@ import (
 func buildCommand(env *cli.Env) *cobra.Command {
 	o := image.BuildOptions{}
 	var key string
-	var t triton
+	var f file
 	c := &cobra.Command{
-		Use:   "build DIR | FILE --triton MANIFEST",
-		Short: "Pack a directory with a " + image.RecipeName + ", or an agent of Triton, into an image file.",
-		Args: func(c *cobra.Command, a []string) error {
-			if c.Flags().Changed("triton") {
-				return cli.Exactly("FILE")(c, a)
-			}
-			return cli.Exactly("DIR")(c, a)
-		},
-		Long: recipeText + tritonText,
+		Use:   "build DIR | FILE",
+		Short: "Pack a directory, a program, an archive or a package into an image file.",
+		Args:  cli.Exactly("DIR"),
+		Long:  recipeText + fileText,
 		Example: "  garrison image build ./beacon\n" +
 			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg\n" +
+			"  garrison image build prometheus-node-exporter_1.5.0-1_amd64.deb -o exporter.gimg\n" +
+			"  garrison image build node_exporter-1.9.1.linux-amd64.tar.gz\n" +
 			"  garrison image build agent.tgz --triton agent.imgmanifest --run 'bin/agent -f etc/agent.json'",
 		RunE: func(c *cobra.Command, a []string) error {
-			err := cli.FirstError(t.check(c), cli.CheckTarget(o.Out))
+			err := cli.FirstError(f.check(c, a[0]), cli.CheckTarget(o.Out))
 			if err != nil {
 				return err
 			}
@@ -47,13 +43,8 @@ func buildCommand(env *cli.Env) *cobra.Command {
 			}
 			o.At = env.Now()
 			o.Note = func(text string) { env.Say("note: %s", text) }
-			var m manifest
-			if t.options.Manifest != "" {
-				m, err = t.build(c.Context(), env, o, a[0])
-			} else {
-				m, err = packed(c.Context(), o, a[0])
-			}
-			if err != nil {
+			m, err := f.build(c.Context(), env, o, a[0])
+			if err != nil || m == nil {
 				return err
 			}
 			env.Say("image %s@%s built: %s, %s", m.GetAgent(), m.GetVersion(), cmp.Or(o.Out, image.FileName(m)),
@@ -68,17 +59,8 @@ func buildCommand(env *cli.Env) *cobra.Command {
 	cli.TextVar(c.Flags(), &o.Version, "version", rules.CheckVersion, "override the `VERSION` of the recipe")
 	cli.TextVar(c.Flags(), &o.OS, "os", rules.CheckOS, "override the operating `SYSTEM` of the recipe")
 	cli.TextVar(c.Flags(), &o.Arch, "arch", rules.CheckArch, "override the `ARCHITECTURE` of the recipe")
-	t.add(c)
+	f.add(c)
 	return c
-}
-
-// packed makes the image of a directory.
-func packed(ctx context.Context, o image.BuildOptions, dir string) (manifest, error) {
-	if err := cli.CheckDirectory(dir, "garrison image build --help, which shows a directory"); err != nil {
-		return nil, err
-	}
-	o.Dir = dir
-	return image.Build(ctx, o)
 }
 
 type manifest = *imagev1.Manifest
