@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/metrics"
+	"github.com/garrison-fleet/garrison/pkg/regular"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 )
 
@@ -100,7 +101,7 @@ func (g *Garrison) waitServices(ctx context.Context) error {
 // urlOf returns the URL of the garrisond that runs with a data directory. The address in a copy of the directory is
 // that of another one.
 func urlOf(ctx context.Context, data string) (string, error) {
-	kept, err := os.ReadFile(filepath.Join(data, "address"))
+	kept, err := keptAddress(data)
 	if err != nil {
 		return "", fmt.Errorf("no address in the data directory; pass --url for a bus of its own: %w", err)
 	}
@@ -108,20 +109,34 @@ func urlOf(ctx context.Context, data string) (string, error) {
 		_ = free.Close()
 		return "", fmt.Errorf("no garrisond runs with the data directory %s; start it first", data)
 	}
-	return "tls://" + strings.TrimSpace(string(kept)), HealthOf(ctx, data)
+	return "tls://" + kept, HealthOf(ctx, data)
+}
+
+// longestAddress bounds what is read of the address that a garrisond keeps.
+const longestAddress = 1 << 10
+
+// keptAddress returns the address at which the garrisond of a data directory listens. Root reads it, too: a file of
+// another kind, and a link out of the directory, are errors.
+func keptAddress(data string) (string, error) {
+	f, err := regular.OpenIn(data, "address")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, longestAddress))
+	return strings.TrimSpace(string(text)), err
 }
 
 // HealthOf reports, as a nil error, that the garrisond of a data directory serves clients: it opens its port once every
 // service answers, and ends when one of them fails.
 func HealthOf(ctx context.Context, data string) error {
-	kept, err := os.ReadFile(filepath.Join(data, "address"))
+	address, err := keptAddress(data)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("no garrisond has run with the data directory %s", data)
 	}
 	if err != nil {
 		return err
 	}
-	address := strings.TrimSpace(string(kept))
 	if err := Health(ctx, "tls://"+address); err != nil {
 		return fmt.Errorf("the garrisond of %s does not serve clients at %s; it is not running, or its services do "+
 			"not answer yet: %w", data, address, err)

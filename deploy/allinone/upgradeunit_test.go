@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/garrison-fleet/garrison/deploy/allinone/upgrade"
@@ -108,6 +109,7 @@ func TestTheUnitIsUpgradedAndCalledBack(t *testing.T) {
 	u := newUpgrading(t)
 	u.upgrade(true, []string{"nothing to do"})
 	u.upgrade(false, []string{"no upgrade yet"}, "--show")
+	u.upgrade(false, []string{"runs with the data in " + unitData}, "--data", "/var/lib/other")
 	u.install(bench("garrisond-next"))
 	u.upgrade(true, []string{"to 99.0.0", "rehearses on " + unitData}, "--plan")
 	if pid := u.main(); u.state() != "" || pid == 0 {
@@ -115,7 +117,7 @@ func TestTheUnitIsUpgradedAndCalledBack(t *testing.T) {
 	}
 	u.upgrade(true, []string{"good: with this version", "backup: ", "99.0.0 has served"}, "-m", "a fix")
 	u.runs("garrisond-next")
-	u.upgrade(true, []string{"serving", "reason: a fix", "garrisond upgrade --back"}, "--show")
+	u.upgrade(true, []string{"serving", "reason: a fix", "to go back: garrisond upgrade --data"}, "--show")
 	u.upgrade(false, []string{"is not finished"})
 	u.upgrade(true, []string{"serves again"}, "--back")
 	u.runs("garrisond")
@@ -134,7 +136,8 @@ func TestTheUnitKeepsItsProgramWhenAnotherFailsItsRehearsal(t *testing.T) {
 	u := newUpgrading(t)
 	pid := u.main()
 	u.installScript("99.0.1", "echo this version does not know all facts; exit 1", "exit 1")
-	u.upgrade(false, []string{"this version does not know all facts", "nothing was changed"})
+	u.upgrade(false, []string{"this version does not know all facts", "was not restarted"})
+	u.runs("garrisond")
 	if now := u.main(); now != pid || u.state() != upgrade.Refused {
 		t.Errorf("process %d, and %d before; the upgrade is %s", now, pid, u.state())
 	}
@@ -142,12 +145,26 @@ func TestTheUnitKeepsItsProgramWhenAnotherFailsItsRehearsal(t *testing.T) {
 
 func TestTheUnitGoesBackWhenAnotherProgramDoesNotServe(t *testing.T) {
 	u := newUpgrading(t)
-	u.installScript("99.0.2", "exit 0", "echo no such flag; exit 1")
+	u.installScript("99.0.2", "echo good: ready", "echo no such flag; exit 1")
 	u.upgrade(false, []string{"99.0.2 does not serve: systemd started it again", "is installed again, and serves"})
 	u.runs("garrisond")
 	if u.state() != upgrade.Back {
 		t.Errorf("the upgrade is %s", u.state())
 	}
+
+	// What has served may fail later, and a person's umask is of no matter.
+	u.install(bench("garrisond-next"))
+	u.upgrade(true, []string{"done: 99.0.0 serves"})
+	put(t, "/run/systemd/system/"+u.name+".d/failing.conf", "[Service]\nExecStartPre=/bin/false\n")
+	u.ctl("daemon-reload")
+	_ = exec.Command("systemctl", "restart", u.name).Run() // it fails
+	u.upgrade(false, []string{"is not finished"})
+	_ = os.Remove("/run/systemd/system/" + u.name + ".d/failing.conf")
+	u.ctl("daemon-reload")
+	old := syscall.Umask(0o077)
+	u.upgrade(true, []string{"serves again"}, "--back")
+	syscall.Umask(old)
+	u.runs("garrisond")
 }
 
 func TestTheUnitIsUpgradedByACommandThatFollowsAKilledOne(t *testing.T) {

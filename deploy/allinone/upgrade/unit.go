@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,12 @@ func (u unit) main(ctx context.Context) (int, error) {
 	return pid, err
 }
 
+// stopped reports whether somebody has stopped the unit.
+func (u unit) stopped(ctx context.Context) (bool, error) {
+	shown, err := u.property(ctx, "ActiveState")
+	return shown == "inactive", err
+}
+
 // ready returns an error unless the unit is ready.
 func (u unit) ready(ctx context.Context) error {
 	shown, err := u.property(ctx, "ActiveState")
@@ -93,37 +100,48 @@ func (u unit) restart(ctx context.Context) error {
 	return err
 }
 
-// journal returns the last lines that the unit logged, where systemd keeps them.
-func (u unit) journal(ctx context.Context) string {
+// journal returns the last lines that the unit has logged since then, where systemd keeps them.
+func (u unit) journal(ctx context.Context, since time.Time) string {
 	ctx, cancel := context.WithTimeout(ctx, systemctlWithin)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "-o", "cat", "-n", "5", "-u",
-		string(u)).Output()
-	if err != nil {
-		return ""
+	out, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "-o", "cat", "-n", "5",
+		"--since", fmt.Sprintf("@%d", since.Unix()), "-u", string(u)).Output()
+	if err != nil || len(out) == 0 {
+		return "nothing that the journal has"
 	}
 	return strings.TrimSpace(visible.Text(string(out)))
 }
 
-// worker is the unit in which other programs run as the user of the unit. There is one of them: what a command that was
-// killed left running ends before the next one begins.
-const worker = unit("garrison-upgrade.service")
+// worker returns the unit in which other programs run as the user of this one. There is one of them: what a command
+// that was killed left running ends before the next one begins.
+func (u unit) worker() unit { return unit("upgrade-of-" + string(u)) }
 
 // runWithin bounds a program that runs as the unit's user. A rehearsal bounds itself to an hour.
 const runWithin = 2 * time.Hour
 
-// run runs a program with the unit's user and settings. It returns the end of what the program printed, and copies all
-// of it.
-func (u unit) run(ctx context.Context, to io.Writer, program string, args ...string) (string, error) {
+// passedOn are the properties of the unit that a program of its user gets: who it is, what it is set to, and how far it
+// is kept from the rest of the machine.
+var passedOn = []string{
+	"User", "Group", "SupplementaryGroups", "Environment", "WorkingDirectory", "UMask", "LimitNOFILE",
+	"NoNewPrivileges", "ProtectHome", "PrivateTmp", "CapabilityBoundingSet", "RestrictAddressFamilies",
+	"RestrictNamespaces", "RestrictSUIDSGID", "ProtectKernelModules", "ProtectKernelTunables", "ProtectControlGroups",
+}
+
+// run runs a program with the unit's user, settings and walls. It writes below the directories alone. It returns the
+// end of what the program printed, and copies all of it.
+func (u unit) run(
+	ctx context.Context, to io.Writer, directories []string, program string, args ...string,
+) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, runWithin)
 	defer cancel()
-	stop := func() { _, _ = worker.ctl(context.WithoutCancel(ctx), "stop") } // mostly it is not there
+	stop := func() { _, _ = u.worker().ctl(context.WithoutCancel(ctx), "stop") } // mostly it is not there
 	stop()
 	defer stop()
 	flags := []string{
-		"--pipe", "--wait", "--collect", "--quiet", "--service-type=exec", "--unit=" + string(worker),
+		"--pipe", "--wait", "--collect", "--quiet", "--service-type=exec", "--unit=" + string(u.worker()),
+		"--property=ProtectSystem=strict", "--property=ReadWritePaths=" + strings.Join(directories, " "),
 	}
-	for _, name := range []string{"User", "Group", "Environment"} {
+	for _, name := range passedOn {
 		value, err := u.property(ctx, name)
 		if err != nil {
 			return "", err
@@ -235,20 +253,32 @@ func digestOf(f *os.File) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// copyProgram copies a program. The copy is whole and on the disk when it appears.
-func copyProgram(from, to string) error {
+// copyProgram copies a program, and checks that the copy is that one. The copy is whole when it appears.
+func copyProgram(from, to string, p Program) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	out, err := renameio.NewPendingFile(to, renameio.WithPermissions(0o755))
+	out, err := renameio.NewPendingFile(to, renameio.WithStaticPermissions(0o755), renameio.WithTempDir(filepath.Dir(to)))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = out.Cleanup() }()
-	if _, err := io.Copy(out, in); err != nil {
+	h := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(out, h), in); err != nil {
 		return err
 	}
-	return out.CloseAtomicallyReplace()
+	if hex.EncodeToString(h.Sum(nil)) != p.SHA256 {
+		return fmt.Errorf("%s is not the program of version %s", from, p.Version)
+	}
+	if err := out.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	return dir.Sync()
 }

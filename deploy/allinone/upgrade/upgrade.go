@@ -6,6 +6,7 @@
 //   - planned: the program that runs is kept; the installed one rehearses on the data and with the settings;
 //   - rehearsed: the program that runs writes a backup;
 //   - saved: the unit is restarted;
+//     what fails until here has the program that runs installed again, so that no restart brings the other one;
 //   - started: the installed program must serve, and go on serving for a while;
 //   - serving: it stays so until somebody finishes the upgrade, which deletes what was kept, or goes back;
 //   - returning: the kept program is installed again, and the unit restarted.
@@ -40,7 +41,7 @@ const (
 	Returning State = "returning"
 	Stuck     State = "stuck" // neither program serves
 
-	Refused  State = "refused" // nothing was changed
+	Refused  State = "refused" // the unit was not touched
 	Back     State = "back"
 	Finished State = "finished"
 )
@@ -65,7 +66,7 @@ var Life = fsm.Table[State, Event]{
 	Started:   {passed: Serving, failed: Returning, calledBack: Returning},
 	Serving:   {finished: Finished, calledBack: Returning},
 	Returning: {passed: Back, failed: Stuck},
-	Stuck:     {calledBack: Returning},
+	Stuck:     {calledBack: Returning, finished: Finished},
 	Refused:   {},
 	Back:      {},
 	Finished:  {},
@@ -88,14 +89,17 @@ type Step struct {
 // Record is one upgrade.
 type Record struct {
 	format.Stamp
-	ID     string  `json:"id"`
-	Actor  string  `json:"actor"`
-	Reason string  `json:"reason,omitempty"`
-	Path   string  `json:"path"` // where the programs are installed, one after the other
-	From   Program `json:"from"`
-	To     Program `json:"to"`
-	State  State   `json:"state"`
-	Steps  []Step  `json:"steps,omitempty"`
+	ID     string   `json:"id"`
+	Actor  string   `json:"actor"`
+	Reason string   `json:"reason,omitempty"`
+	Unit   string   `json:"unit"`
+	Data   string   `json:"data"`
+	Args   []string `json:"args"` // of the process that ran before
+	Path   string   `json:"path"` // where the programs are installed, one after the other
+	From   Program  `json:"from"`
+	To     Program  `json:"to"`
+	State  State    `json:"state"`
+	Steps  []Step   `json:"steps,omitempty"`
 }
 
 var recordFormat = format.Spec{Kind: "upgrade", Now: 1, Floor: 1, Oldest: 1}
@@ -111,16 +115,21 @@ func (r *Record) move(e Event, text string, at time.Time) error {
 	return nil
 }
 
-// ended reports whether nothing more can happen.
-func (r *Record) ended() bool { return Life.End(r.State) }
+// ended reports whether another upgrade may begin.
+func (r *Record) ended() bool { return Life.End(r.State) || r.State == Stuck }
+
+// was reports whether something has happened.
+func (r *Record) was(e Event) bool {
+	return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Event == e })
+}
 
 // store keeps the record of the last upgrade, and what that upgrade needs, in a directory of root.
 type store string
 
 func (s store) record() string           { return filepath.Join(string(s), "upgrade.json") }
 func (s store) kept(r *Record) string    { return filepath.Join(string(s), r.ID, "garrisond") }
-func (s store) backup(r *Record) string  { return filepath.Join(s.written(r), "before.backup") }
-func (s store) written(r *Record) string { return filepath.Join(string(s), r.ID, "written") }
+func (s store) backup(r *Record) string  { return filepath.Join(string(s), r.ID, "before.backup") }
+func (s store) written(r *Record) string { return filepath.Join(string(s), r.ID, "written") } // by the unit's user
 
 // load returns the last upgrade; nil before the first.
 func (s store) load() (*Record, error) {
@@ -141,14 +150,14 @@ func (s store) load() (*Record, error) {
 	return r, nil
 }
 
-// save writes the record. It is whole and on the disk when save returns.
+// save writes the record, whole.
 func (s store) save(r *Record) error {
 	r.Stamp = recordFormat.Stamp()
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(s.record(), append(text, '\n'), 0o600)
+	return renameio.WriteFile(s.record(), append(text, '\n'), 0o600, renameio.WithTempDir(string(s)))
 }
 
 // clear deletes what earlier upgrades kept, but for their last record.

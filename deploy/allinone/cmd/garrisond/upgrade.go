@@ -23,8 +23,8 @@ func (f *upgradeFlags) define(fs *flag.FlagSet) {
 	fs.BoolVar(&f.back, "back", false, "go back to the program before the last upgrade")
 	fs.BoolVar(&f.finish, "finish", false, "finish the last upgrade: delete its backup and the program before it")
 	fs.StringVar(&f.Reason, "m", "", "why, as a `TEXT` for the record")
-	config.Checked(fs, &f.Unit, "unit", "garrisond.service", "the `UNIT` of systemd that runs garrisond", config.Text)
-	config.Checked(fs, &f.Dir, "record", "/var/lib/garrisond-upgrade", "a `DIRECTORY` of root for the record, the "+
+	config.Checked(fs, &f.Unit, "unit", upgrade.DefaultUnit, "the `UNIT` of systemd that runs garrisond", config.Text)
+	config.Checked(fs, &f.Dir, "record", upgrade.DefaultDir, "a `DIRECTORY` of root for the record, the "+
 		"backup and the program before", config.Text)
 	config.Checked(fs, &f.Within, "within", 10*time.Minute, "how long a program may take until it serves",
 		config.Lasting(time.Second))
