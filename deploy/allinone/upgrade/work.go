@@ -168,7 +168,8 @@ func (u Upgrader) backup(ctx context.Context, r *Record) error {
 		return err
 	}
 	written := filepath.Join(s.written(r), filepath.Base(s.backup(r)))
-	text, err := unit(u.Unit).run(ctx, u.Log, []string{u.Data, s.written(r)}, s.kept(r), "backup", written, "--data", u.Data)
+	may := []string{u.Data, s.written(r)}
+	text, err := unit(u.Unit).run(ctx, u.Log, may, s.kept(r), "backup", written, "--data", u.Data)
 	if err != nil {
 		return fmt.Errorf("the backup: %w: %s", err, lastLine(text))
 	}
