@@ -258,7 +258,8 @@ func (u Upgrader) compare(ctx context.Context) (*Record, int, error) {
 	}
 	if r.From == r.To {
 		if _, err := u.serves(ctx, r.From, 0); err != nil {
-			return nil, 0, fmt.Errorf("%s runs %s, which is installed, and does not serve: %w", u.Unit, r.From.Version, err)
+			return nil, 0, fmt.Errorf("%s runs %s, which is installed, and does not serve: %w", u.Unit, r.From.Version,
+				err)
 		}
 		fmt.Fprintf(u.Log, "nothing to do: %s runs %s, which is installed in %s\n", u.Unit, r.From.Version, r.Path)
 		return nil, 0, nil

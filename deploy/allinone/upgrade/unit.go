@@ -260,7 +260,8 @@ func copyProgram(from, to string, p Program) error {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	out, err := renameio.NewPendingFile(to, renameio.WithStaticPermissions(0o755), renameio.WithTempDir(filepath.Dir(to)))
+	out, err := renameio.NewPendingFile(to, renameio.WithStaticPermissions(0o755),
+		renameio.WithTempDir(filepath.Dir(to)))
 	if err != nil {
 		return err
 	}
