@@ -32,15 +32,15 @@ func TestAFileSaysWhichVersionsRun(t *testing.T) {
 	}
 	differs := func(wants ...string) {
 		t.Helper()
-		w.Fails(3, "", "diff", "-f", file)
-		text, _ := w.CLI(t.Context(), "diff", "-f", file)
+		w.Fails(3, "", "apply", "-f", file, "--dry-run")
+		text, _ := w.CLI(t.Context(), "apply", "-f", file, "--dry-run")
 		shows(text, wants...)
 	}
 	declare("1.0.0")
 	differs("wanted.beacon", "1.0.0", "changes 2 servers")
 	shows(w.OK("apply", "-f", file, "--yes", "--watch", "-m", "as merged"), "changes 2 servers")
 	w.Converges("1.0.0")
-	for _, again := range [][]string{{"diff", "-f", file}, {"apply", "-f", file, "--yes"}} {
+	for _, again := range [][]string{{"apply", "-f", file, "--dry-run"}, {"apply", "-f", file, "--yes"}} {
 		if text := w.OK(again...); text != "" {
 			t.Errorf("%v shows %s", again, text)
 		}

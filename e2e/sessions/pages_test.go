@@ -237,7 +237,7 @@ var sessions = map[string]pages.Session{
 			"beacon 1.0.0 && beacon 1.1.0\n",
 		Enter: map[string]string{
 			"Bundles": "garrison env create prod\n" +
-				"garrison env default set prod beacon@release --set level=debug --yes\n",
+				"garrison env default prod beacon@release --set level=debug --yes\n",
 			"A site without a network": "garrisond --data $W/other --listen 127.0.0.1:$PORT1 >$W/other.log 2>&1 &\n" +
 				"echo $! >$pids/other\n" +
 				"until_ok garrisond health --data $W/other\n" +
@@ -246,7 +246,7 @@ var sessions = map[string]pages.Session{
 		},
 		After: "garrison source list --columns name,images --no-headers | grep -x 'site  *2'\n" +
 			"garrison image list --channel release --columns agent,version | grep 'beacon  *1.1.0'\n" +
-			"garrison env default list prod | grep beacon\n" +
+			"garrison env default prod | grep beacon\n" +
 			"garrison source sync site --activate-in release --agents 2>&1 | grep 'nothing to do'\n",
 		Replace: machine,
 	},

@@ -82,7 +82,7 @@ const (
 
 // Records.
 const (
-	Frozen             = "FROZEN"
+	Closed             = "CLOSED"
 	DriftHeld          = "DRIFT_HELD"
 	TooWide            = "TOO_WIDE"
 	UnmanagedAgent     = "UNMANAGED_AGENT"
@@ -475,7 +475,7 @@ var entries = []Entry{
 	{
 		BadSource, []string{"garrison", "image-catalog"},
 		"The source cannot be reached, its index cannot be read, or the index is older than one that was taken before; or a directory to publish in has files of others. Nothing was changed.",
-		"garrison source test NAME",
+		"garrison source sync NAME --dry-run",
 	},
 	{
 		BadStrategy, []string{"registry"},
@@ -608,6 +608,11 @@ var entries = []Entry{
 		"set the clock; date -u, there and on the machine of the bus",
 	},
 	{
+		Closed, []string{"registry"},
+		"The environment of the server is held or outside its windows. Nothing was changed. A rollout waits until it opens.",
+		"garrison env show ENVIRONMENT; garrison rollout start AGENT --on SELECTOR; --override",
+	},
+	{
 		ConfigurationChanged, []string{"executor"},
 		"The rendered configuration of the agent was changed or deleted on the server's disk.",
 		"garrison explain SERVER AGENT; garrison check --fix",
@@ -690,7 +695,7 @@ var entries = []Entry{
 	{
 		DuplicateIdentity, []string{"garrison", "registry"},
 		"Two executors report as this server: its machine or its root was copied after the join. The server is sent nothing new meanwhile. Void what both log in with, and let the machine to keep join again: its agents stay. For a server of its own, stop executor and agents of the copy, delete its root, and let it join.",
-		"garrison server show SERVER, which names both; garrison server replace SERVER --force --token-file FILE, then on the machine to keep: executor join --token-file FILE",
+		"garrison server show SERVER, which names both; garrison server enroll SERVER --replace --force --token-file FILE, then on the machine to keep: executor join --token-file FILE",
 	},
 	{
 		Empty, []string{"garrison"},
@@ -796,11 +801,6 @@ var entries = []Entry{
 		FoundUnit, []string{"garrison", "registry"},
 		"The server has a systemd service that is named like one of its executor's but is unknown to it: the executor's journal was lost or reset. It is reported and never modified.",
 		"garrison explain SERVER; systemctl stop the service there",
-	},
-	{
-		Frozen, []string{"registry"},
-		"The environment of the server is frozen or outside its windows. Nothing was changed. A rollout waits until it opens.",
-		"garrison env show ENVIRONMENT; garrison rollout start AGENT --on SELECTOR; --override",
 	},
 	{
 		GivenUp, []string{"task-dispatcher", "executor"},
@@ -1515,7 +1515,7 @@ var entries = []Entry{
 	{
 		ServerOnline, []string{"registry"},
 		"The server is online, so its machine is neither lost nor gone. Decommission it without --lost, or replace its machine once it is offline; --force does it all the same and voids its credentials.",
-		"garrison server decommission SERVER [--lost --force], garrison server replace SERVER --force",
+		"garrison server decommission SERVER",
 	},
 	{
 		ServerQuarantined, []string{"registry"},

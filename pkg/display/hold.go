@@ -22,7 +22,7 @@ type Hold = *holdv1.Hold
 
 // Holds lists holds.
 var Holds = listing.Listing[Hold]{
-	Name: Hold.GetId,
+	Name: func(h Hold) string { return cmp.Or(h.GetId(), holdOn(h)) },
 	Columns: []listing.Column[Hold]{
 		{Title: "ID", Value: func(v listing.View, h Hold) string { return listing.ShortID(v, h.GetId()) }},
 		listing.Col("AGENT", func(h Hold) string { return cmp.Or(h.GetAgent(), "every agent") }),

@@ -39,7 +39,8 @@ func troubleOf(s Server) trouble {
 	case d != nil:
 		reason := "executors beat on " + Sightings(d.GetSightings())
 		return trouble{
-			"duplicate", code.DuplicateIdentity, reason, "garrison server replace " + s.GetName() + " --force",
+			"duplicate", code.DuplicateIdentity, reason,
+			"garrison server enroll " + s.GetName() + " --replace --force",
 			d.GetSince(),
 		}
 	case c.GetState() == serverv1.ExecutorState_EXECUTOR_STATE_SUSPENDED:
@@ -168,7 +169,7 @@ func dutyNext(s Server, d *serverv1.Duty) string {
 		return "task"
 	case serverv1.DutyKind_DUTY_KIND_PRESENCE:
 		if s.GetReinstall() != nil {
-			return "executor run on that machine; when it is replaced: garrison server replace " + s.GetName()
+			return "executor run on that machine; when it is replaced: garrison server enroll " + s.GetName() + " --replace"
 		}
 		return "executor run on that machine; when the machine is lost: garrison server decommission " +
 			"" + s.GetName() + " --lost"

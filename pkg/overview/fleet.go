@@ -185,7 +185,7 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 		"garrison instance list --health bad")
 	add(f.Instances.State["drifted"], "instance drifted", "instances drifted", "garrison check")
 	add(int(a.defaults.GetCounts().GetTotal()), "server waits for a default", "servers wait for a default",
-		"garrison env default list")
+		"garrison env default")
 	add(len(a.stale.GetInstances()), "external instance has no recent report",
 		"external instances have no recent report", "garrison instance list --stale")
 	names := braked(a.environments.GetEnvironments())
@@ -318,7 +318,7 @@ func oneOr(ids []string, one, several string) string {
 	return several
 }
 
-// closed lists the environments that are frozen or outside their windows; one alone with when it may open.
+// closed lists the environments that are held or outside their windows; one alone with when it may open.
 func (f *Fleet) closed(environments []*environmentv1.Environment, at time.Time) {
 	var names []string
 	one := ""
@@ -332,7 +332,7 @@ func (f *Fleet) closed(environments []*environmentv1.Environment, at time.Time) 
 			one += ", until " + s.Until.UTC().Format(time.RFC3339)
 		}
 	}
-	f.Waiting = appendPoint(f.Waiting, len(names), one, "environments are frozen or outside their windows: "+
+	f.Waiting = appendPoint(f.Waiting, len(names), one, "environments are held or outside their windows: "+
 		strings.Join(names, ", "), "garrison env list")
 }
 

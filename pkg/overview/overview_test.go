@@ -41,10 +41,10 @@ func TestEnvironmentsThatAreClosedAreShown(t *testing.T) {
 	}{
 		{[]*environmentv1.Environment{{Name: "open"}}, nil},
 		{[]*environmentv1.Environment{frozen}, []AttentionPoint{
-			{1, "environment prod is frozen: feast, until 2026-12-24T13:00:00Z", "garrison env list"},
+			{1, "environment prod is held: feast, until 2026-12-24T13:00:00Z", "garrison env list"},
 		}},
 		{[]*environmentv1.Environment{frozen, {Name: "open"}, night}, []AttentionPoint{
-			{2, "environments are frozen or outside their windows: prod, lab", "garrison env list"},
+			{2, "environments are held or outside their windows: prod, lab", "garrison env list"},
 		}},
 	} {
 		f := fleetOf(answers{at: at, environments: &registryv1.ListRecordsResponse{Environments: c.all}})
@@ -101,7 +101,7 @@ NEEDS A PERSON
      1  instance failed to change: garrison instance list --state failed
      1  instance is not healthy: garrison instance list --health bad
      1  instance drifted: garrison check
-    40  servers wait for a default: garrison env default list
+    40  servers wait for a default: garrison env default
      3  external instances have no recent report: garrison instance list --stale
      1  environment heals no drift: prod: garrison env show prod
      1  environment has a keep budget that lets no server change: test

@@ -1,10 +1,10 @@
-// Package window decides when the servers of an environment may be changed: within its windows and outside its freezes.
+// Package window decides when the servers of an environment may be changed: within its windows and outside its holds.
 // It is pure: the time comes in as an argument, so that a decision that rested on it is replayed.
 //
 // Guarantees:
 //
-//  1. An environment without windows is open at any time, and a freeze closes it whatever its windows are.
-//  2. Fetching ahead follows its own windows, and no freeze: without such windows it never happens.
+//  1. An environment without windows is open at any time, and a hold closes it whatever its windows are.
+//  2. Fetching ahead follows its own windows, and no hold: without such windows it never happens.
 //  3. Until is the next time at which the environment may open; the time of day is that of the window's time zone, also
 //     where it changes between summer and winter.
 package window
@@ -22,7 +22,7 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 )
 
-// The bounds of an environment's windows and freezes.
+// The bounds of an environment's windows and holds.
 const (
 	MaxWindows = 32
 	MaxFreezes = 64
@@ -38,7 +38,7 @@ type State struct {
 	Why   string    // why it is closed, such as "outside its windows"
 }
 
-// Word returns a state in a word or two: open, frozen, or outside windows.
+// Word returns a state in a word or two: open, held, or outside windows.
 func (s State) Word() string {
 	switch {
 	case s.Open:
@@ -46,16 +46,16 @@ func (s State) Word() string {
 	case strings.HasSuffix(s.Why, outside):
 		return "outside windows"
 	}
-	return "frozen"
+	return "held"
 }
 
-// outside ends the reason of an environment that no freeze closes.
+// outside ends the reason of an environment that no hold closes.
 const outside = " is outside its windows"
 
 // At returns whether the servers of an environment may be changed at a time.
 func At(e *environmentv1.Environment, now time.Time) State {
 	s := State{Open: true}
-	for at := now; ; at = s.Until { // what ends may be followed by another freeze, or by no window
+	for at := now; ; at = s.Until { // what ends may be followed by another hold, or by no window
 		why, until := closed(e, at)
 		if why == "" {
 			return s
@@ -75,7 +75,7 @@ func closed(e *environmentv1.Environment, at time.Time) (string, time.Time) {
 		if from := f.GetFrom(); !at.Before(f.GetUntil().AsTime()) || from != nil && at.Before(from.AsTime()) {
 			continue
 		}
-		return strings.TrimSuffix(fmt.Sprintf("environment %s is frozen: %s", e.Name, f.Reason), ": "), f.Until.AsTime()
+		return strings.TrimSuffix(fmt.Sprintf("environment %s is held: %s", e.Name, f.Reason), ": "), f.Until.AsTime()
 	}
 	open, next := anyOf(e.GetWindows(), at)
 	if open || len(e.GetWindows()) == 0 {
@@ -99,7 +99,7 @@ func anyOf(windows []*environmentv1.Window, at time.Time) (open bool, next time.
 }
 
 // Ahead reports whether the servers of an environment may fetch at a time what rollouts bring them later, and when they
-// may next; zero when never. A freeze does not matter: no agent changes.
+// may next; zero when never. A hold does not matter: no agent changes.
 func Ahead(e *environmentv1.Environment, now time.Time) (open bool, next time.Time) {
 	if e.GetFetchAlways() {
 		return true, time.Time{}
@@ -184,13 +184,13 @@ func CheckBusyLimit(e *environmentv1.Environment) error {
 	return nil
 }
 
-// Check returns why the windows and freezes of an environment, or its limit for critical sections, are refused, or nil.
+// Check returns why the windows and holds of an environment, or its limit for critical sections, are refused, or nil.
 func Check(e *environmentv1.Environment) error {
 	if err := CheckBusyLimit(e); err != nil {
 		return err
 	}
 	if len(e.GetWindows()) > MaxWindows || len(e.GetFreezes()) > MaxFreezes {
-		return fmt.Errorf("%d windows and %d freezes; %d and %d are the most", len(e.Windows), len(e.Freezes),
+		return fmt.Errorf("%d windows and %d holds; %d and %d are the most", len(e.Windows), len(e.Freezes),
 			MaxWindows, MaxFreezes)
 	}
 	if len(e.GetFetchWindows()) > MaxWindows || e.GetFetchAlways() && len(e.GetFetchWindows()) > 0 {
@@ -231,13 +231,13 @@ func checkWindow(w *environmentv1.Window) error {
 func checkFreeze(f *environmentv1.Freeze) error {
 	switch {
 	case f.GetUntil() == nil || !f.Until.IsValid() || f.From != nil && !f.From.IsValid():
-		return fmt.Errorf("a freeze needs the time until which it lasts")
+		return fmt.Errorf("a hold needs the time until which it lasts")
 	case f.From != nil && !f.From.AsTime().Before(f.Until.AsTime()):
-		return fmt.Errorf("a freeze ends at %s, before it begins", f.Until.AsTime().Format(time.RFC3339))
+		return fmt.Errorf("a hold ends at %s, before it begins", f.Until.AsTime().Format(time.RFC3339))
 	case len(f.Reason) > maxReason:
-		return fmt.Errorf("the reason of a freeze has %d bytes; %d are the most", len(f.Reason), maxReason)
+		return fmt.Errorf("the reason of a hold has %d bytes; %d are the most", len(f.Reason), maxReason)
 	case strings.ContainsFunc(f.Reason, func(c rune) bool { return !unicode.IsPrint(c) }):
-		return fmt.Errorf("the reason of a freeze is not printable, or not one line")
+		return fmt.Errorf("the reason of a hold is not printable, or not one line")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ import (
 // dryRuns is a command line for each command with --dry-run. ID is an intent that was accepted, DIR a directory.
 var dryRuns = []string{
 	"apply -f DIR/fleet.yaml", "check --fix", "configure beacon --set level=debug --on all",
-	"env default set prod beacon@1.0.0 --reach all", "image prune beacon --older-than 1ms",
+	"env default prod beacon@1.0.0 --reach all", "image prune beacon --older-than 1ms",
 	"import ansible DIR/hosts", "import triton DIR/dump", "install beacon --on all",
 	"instance adopt web-1 12 --as beacon@1.0.0", "instance release web-1 beacon", "cancel ID",
 	"undo --purge --on all", "remove beacon --on all", "restore accept --on all", "restore accept --revocations --yes",
@@ -39,7 +39,7 @@ var dryRuns = []string{
 	"server clean gone-1 --ssh root@gone --ssh-command true", "server decommission web-1",
 	"server decommission web-1 --lost", "server decommission --on all", "server forget --on all",
 	"server set web-1 --env prod", "server quarantine web-1", "server refresh web-1", "server reinstall web-1",
-	"server release --on all", "server replace web-2", "server revoke --on all", "server refresh web-1 --scan",
+	"server release --on all", "server enroll web-2 --replace", "server revoke --on all", "server refresh web-1 --scan",
 	"source sync site", "undo ID",
 	"restart beacon --on all", "up beacon@2.0.0 --on all", "up beacon@2.0.0 --on all --batch 50%",
 }
@@ -59,7 +59,7 @@ var written = map[string]string{
 	"channel delete c":                                "would delete channel c",
 	"channel remove tools@1.0.0 --channel release":    "would remove from its channel image tools@1.0.0: ",
 	"env create e":                                    "would create environment e",
-	"env default unset prod beacon":                   "would unset default beacon: environment=prod",
+	"env default prod beacon --none":                  "would unset default beacon: environment=prod",
 	"env delete prod":                                 "would delete environment prod",
 	"hold --env prod --until 2d -m x":                 "would change environment prod: until=",
 	"unhold --env prod":                               "would change environment prod",
@@ -89,6 +89,7 @@ var written = map[string]string{
 	"server forget gone-2":                            "would forget server gone-2",
 	"server set web-1 a=b":                            "would change server web-1: label.a=b",
 	"server set web-1 --name web-7":                   "would change server web-1: name=web-7",
+	"source publish DIR/new --key DIR/source.key":     "",
 	"source add site DIR/site --key SIGNER":           "would add source site",
 	"source remove site":                              "would remove source site",
 	"token create t --uses 2":                         "would create token t: uses=2, valid=1h, name-from=hostname",

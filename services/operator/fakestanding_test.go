@@ -49,7 +49,7 @@ func (f *fakes) standings(t testing.TB, s *bus.Service) {
 			if q.GetServer() == web1 && !q.GetForce() {
 				return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
 					Code: "SERVER_ONLINE", Message: "server web-1 is online, so its machine is not gone",
-					Try: "garrison server replace web-1 --force",
+					Try: "garrison server enroll web-1 --replace --force",
 				})
 			}
 			now := stand(q.GetServer(), serverv1.Standing_STANDING_REVOKED, q.GetReason())

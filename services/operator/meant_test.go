@@ -135,7 +135,7 @@ func TestARenamedCommandKeepsItsArguments(t *testing.T) {
 		"auth can-i restart instance":    "whoami --can 'restart instance'",
 		"external want beacon 1.0.0":     "agent update beacon --want 1.0.0",
 		"external want beacon":           "agent update beacon --want VERSION",
-		"env default remove prod beacon": "env default unset prod beacon",
+		"env default remove prod beacon": "env default prod beacon --none",
 		"image demote beacon@1.0.0":      "channel remove beacon@1.0.0",
 		"env fetch prod":                 "env update prod --fetch WHEN",
 		"task wait 1a2b3c4d 2b3c4d5e":    "watch 1a2b3c4d 2b3c4d5e",

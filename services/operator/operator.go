@@ -191,7 +191,6 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		hold.UnholdCommand(env),
 		check.Command(env),
 		apply.Command(env),
-		apply.DiffCommand(env),
 		export.Command(env),
 		importer.Commands(env),
 		events.Command(env),
@@ -224,14 +223,14 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 // reads are the commands that change nothing on the control plane, by their paths or, for verbs of many nouns, by their
 // last word. Every other command has --yes and --dry-run.
 var reads = map[string]bool{
-	"list": true, "show": true, "status": true, "watch": true, "diff": true,
+	"list": true, "show": true, "status": true, "watch": true, "env diff": true, "channel diff": true,
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man": true, "completion": true,
 	"bus": true, "restore": true, "context token": true, "console": true,
 	"rollout plan": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,
-	"image key": true, "image sign": true, "image verify": true, "source publish": true, "source test": true,
+	"image key": true, "image sign": true, "image verify": true, "source publish": true,
 }
 
 // destroying are the last words of commands that destroy what they name.

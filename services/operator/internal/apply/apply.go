@@ -1,4 +1,4 @@
-// Package apply builds the commands garrison apply and garrison diff, which bring the inventory to what files declare.
+// Package apply builds the command garrison apply, which brings the inventory to what files declare.
 //
 // Package declare compares; this package reads the files and the records, shows, asks and writes.
 package apply
@@ -34,7 +34,7 @@ more are deleted with --prune only. The key wanted of an environment says which 
 where something else is wanted, the apply starts a rollout for the environment, with the strategy of its key rollout,
 or to one server first. Nothing else orders a change of a server's agents; but a default that it sets, and a server that
 it moves to another environment, have what the defaults say installed where it is missing, and the plan
-counts it.`
+counts it. With --dry-run, the exit code is 3 when something differs.`
 
 // longestWatch is how long an apply watches its rollouts unless it says.
 const longestWatch = 24 * time.Hour
@@ -51,13 +51,17 @@ func Command(env *cli.Env) *cobra.Command {
 		Long:    long,
 		Example: "  garrison apply -f fleet.yaml --dry-run\n  garrison export -o fleet.yaml",
 		Args:    cli.Exactly(),
-		PreRunE: cli.Prints(env, inventory.Listing),
+		PreRunE: cli.Prints(env, inventory.Listing), SuggestFor: []string{"diff"},
 		RunE: func(c *cobra.Command, _ []string) error {
 			plan, err := planOf(c.Context(), env, files, o)
 			if err != nil {
 				return err
 			}
-			return Run(c.Context(), env, plan, inv, s, "--invite DIR")
+			err = Run(c.Context(), env, plan, inv, s, "--invite DIR")
+			if err == nil && s.DryRun && plan.Differs() {
+				return cli.Ended(cli.ExitDifferent)
+			}
+			return err
 		},
 	}
 	filesVar(c, &files)
@@ -70,45 +74,6 @@ func Command(env *cli.Env) *cobra.Command {
 	cli.TimeVar(c.Flags(), &s.Timeout, "timeout", longestWatch, 0,
 		"stop watching after this `DURATION`, with exit code 7; the rollouts go on")
 	inv.Add(c.Flags(), "invite")
-	return c
-}
-
-// DiffCommand returns the command diff.
-func DiffCommand(env *cli.Env) *cobra.Command {
-	var files []string
-	var o declare.Options
-	c := &cobra.Command{
-		Use:   "diff -f FILE|DIRECTORY|-",
-		Short: "Show what an apply of files would change; exit with 3 when something differs.",
-		Long: `Show what an apply of files would change. The exit code is 3 when something differs, and 1 when a file
-changes a field that cannot change.`,
-		Example: "  garrison diff -f fleet.yaml",
-		Args:    cli.Exactly(),
-		PreRunE: cli.Prints(env, inventory.Listing),
-		RunE: func(c *cobra.Command, _ []string) error {
-			plan, err := planOf(c.Context(), env, files, o)
-			if err != nil {
-				return err
-			}
-			plan.Changes = plan.Visible()
-			if err := inventory.Show(env, plan); err != nil {
-				return err
-			}
-			say(env, plan)
-			for _, p := range plan.Problems {
-				env.Say("%s", cli.LineOf(refusal(p)))
-			}
-			switch {
-			case slices.ContainsFunc(plan.Problems, func(p declare.Problem) bool { return p.Fixed }):
-				return cli.Ended(cli.ExitError) // no apply makes it equal
-			case plan.Differs():
-				return cli.Ended(cli.ExitDifferent)
-			}
-			return nil
-		},
-	}
-	filesVar(c, &files)
-	c.Flags().BoolVar(&o.Prune, "prune", false, "also show what --prune would delete")
 	return c
 }
 
@@ -214,7 +179,7 @@ const maxFiles = 10_000
 // readSet reads what the arguments of -f name: files, directories, or - for standard input.
 func readSet(env *cli.Env, names []string) (*declare.Set, error) {
 	if len(names) == 0 {
-		return nil, cli.Usage("-f is missing. Try: -f FILE, -f DIRECTORY, or -f - for standard input")
+		return nil, cli.Usage("-f is missing. Try: garrison apply -f FILE")
 	}
 	var files []declare.File
 	for _, name := range names {

@@ -9,7 +9,7 @@ var commands = commandActions()
 func commandActions() map[string][]string {
 	out := map[string][]string{
 		"apply": {"put record"}, "block": {"add block"}, "unblock": {"delete record"},
-		"block list": {"list record"}, "bus": {"show bus"}, "diff": {"list record"}, "env default": {"set default"},
+		"block list": {"list record"}, "bus": {"show bus"}, "env default": {"set default"},
 		"events": {"read fact"}, "explain": {"show server"}, "export": {"list record"}, "hold": {"put record"},
 		"image export": {"show image", "show chunk"}, "image import": {"create image", "put chunk"},
 		"instance list": {"list instance"}, "instance report": {"report external"}, "logs": {"read log"},
@@ -22,9 +22,9 @@ func commandActions() map[string][]string {
 		"instance show": {"list instance"}, "label-rule set": {"put record"}, "label-rule unset": {"delete record"},
 		"server refresh": {"refresh"}, "server reinstall": {"reinstall"},
 		"server set":     {"update server", "move server"},
-		"source publish": {"list image", "show image", "show chunk"}, "source test": {"list source", "show image"},
-		"source sync": {"list source", "create image", "put chunk", "record sync"},
-		"watch":       {"show intent-progress"}, "cancel": {"withdraw intent", "cancel task"},
+		"source publish": {"list image", "show image", "show chunk"},
+		"source sync":    {"list source", "create image", "put chunk", "record sync"},
+		"watch":          {"show intent-progress"}, "cancel": {"withdraw intent", "cancel task"},
 		"env diff": {"list default"}, "channel diff": {"list channel", "list image"},
 	}
 	for _, noun := range records {

@@ -56,8 +56,7 @@ never lowers a version; name it for that. One that failed on a server is tried t
 -m says why. What is done is what was shown: when the fleet changes in between, nothing is done, and the exit code is 8.
 
 ` + firstOne + ` --batch, --stop-after and --soak say
-how; garrison rollout start has more gates. With --dry-run, the exit code is 3 when a server would change, and 0 when
-none would.`,
+how; garrison rollout start has more gates.`,
 		Aliases: []string{"upgrade"}, SuggestFor: []string{"update", "downgrade"},
 		Example: "  garrison up node-exporter --on all --dry-run\n" +
 			"  garrison up node-exporter@1.9.1 --on all            to this version, also downwards\n" +

@@ -113,7 +113,7 @@ func listOf(c *cobra.Command, argument string) string {
 func Subject(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if line := RenamedTo(c, args); line != "" {
-			return Usage("%s %s is gone. Try: %s", c.CommandPath(), args[0], fault.Hint(line))
+			return gone(c, args, line)
 		}
 		return Exactly(name)(c, args)
 	}
@@ -140,9 +140,16 @@ func OneIntent(c *cobra.Command, args []string) error {
 // AtMost allows at most one argument for each name.
 func AtMost(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
+		if line := RenamedTo(c, args); line != "" && c.HasParent() {
+			return gone(c, args, line)
+		}
 		if len(args) > len(names) {
 			return unexpected(c, args, len(names))
 		}
 		return nil
 	}
+}
+
+func gone(c *cobra.Command, args []string, line string) error {
+	return Usage("%s %s is gone. Try: %s", c.CommandPath(), args[0], fault.Hint(line))
 }

@@ -30,10 +30,10 @@ const (
 // ExitCodesText is the help topic exit-codes.
 const ExitCodesText = `Exit codes:
 
-  0    ok; also of a dry run and of rollout plan, when something would change
+  0    ok; also of rollout plan, and of any dry run but that of apply
   1    error: nothing was done, or the result is unknown
   2    usage: the command line is wrong; no request was sent
-  3    differences exist (check, diff, env diff, rollout show --replay, bus, versions --check)
+  3    differences exist (check, apply --dry-run, env diff, rollout show --replay, bus, versions --check)
   4    not allowed
   5    partly done: some tasks or changes succeeded, some failed; a rollout that succeeded
        left servers of its plan out, or broke some

@@ -118,12 +118,12 @@ func List[T proto.Message, R part](
 		return err
 	}
 	SayMore(env, whole)
-	sayEmpty(env, len(output.RowsOf[T](whole)))
+	SayEmpty(env, len(output.RowsOf[T](whole)))
 	return nil
 }
 
-// sayEmpty says that a table without rows is no mistake of the view.
-func sayEmpty(env *Env, rows int) {
+// SayEmpty says that a table without rows is no mistake of the view.
+func SayEmpty(env *Env, rows int) {
 	if rows == 0 && env.Empty != "" && env.Output.IsTable() {
 		env.Say("%s", env.Empty)
 	}
@@ -160,7 +160,7 @@ func listParts[T proto.Message, R part](
 	})
 	if err == nil {
 		sayCursor(env, last)
-		sayEmpty(env, rows)
+		SayEmpty(env, rows)
 	}
 	return err
 }
@@ -181,7 +181,7 @@ func sayLeftOut(env *Env, of part) {
 
 func sayCursor(env *Env, of part) {
 	if of.GetNextCursor() != "" {
-		env.Say("more: --limit all, or --cursor %s", listing.Quote(of.GetNextCursor()))
+		env.Say("more: --cursor %s", listing.Quote(of.GetNextCursor()))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,19 +25,23 @@ import (
 // find returns an environment by name.
 type find func(ctx context.Context, name string) (environment, error)
 
-func defaultCommands(env *cli.Env, find find, all func(context.Context) ([]environment, error)) *cobra.Command {
-	return cli.Group("default", "Say which agents the servers of an environment get.",
-		defaultSetCommand(env, find), defaultUnsetCommand(env), defaultListCommand(env, all))
+// defaultFlags are the flags of garrison env default.
+type defaultFlags struct {
+	work     work.DefaultsFlags
+	values   cli.Values
+	reach    environmentv1.Reach
+	atOnce   bool
+	none     bool
+	revision uint64
 }
 
-func defaultSetCommand(env *cli.Env, find find) *cobra.Command {
-	var f work.DefaultsFlags
-	var values cli.Values
-	reach, atOnce, revision := environmentv1.Reach_REACH_NEW, false, uint64(0)
+func defaultCommand(env *cli.Env, find find, all func(context.Context) ([]environment, error)) *cobra.Command {
+	f := defaultFlags{reach: environmentv1.Reach_REACH_NEW}
 	c := &cobra.Command{
-		Use:   "set ENVIRONMENT AGENT[@VERSION|@IMAGE|@CHANNEL]",
-		Short: "Have an agent installed on servers of an environment.",
-		Long: `Have an agent installed on servers of an environment.
+		Use:   "default [ENVIRONMENT [AGENT[@VERSION|@IMAGE|@CHANNEL]]]",
+		Short: "Have an agent installed on servers of an environment, or list what is.",
+		Long: `Have an agent installed on servers of an environment; with --none, no longer. Without an agent, list the
+defaults of the environment, or of all, and on how many servers they are.
 
 A default installs the agent where it is missing. It never upgrades, downgrades or removes one: garrison up
 does that. With --reach new, it installs on servers that join the environment from now on, when they enrol or
@@ -49,41 +52,52 @@ rollout start --install AGENT --on env=ENVIRONMENT --then-default ENVIRONMENT --
 The image is chosen when a server gets the agent: a channel that moves later changes nothing. Where it
 cannot be installed, the server waits, and garrison env show prints why. The values of --set configure the
 agent in this environment; they win over those of the environment, and each server's own win over them.`,
-		Example: "  garrison env default set prod node-exporter@1.10.2\n" +
-			"  garrison env default set prod node-exporter@1.10.2 --reach all --dry-run",
-		Args: cli.Exactly("ENVIRONMENT", "AGENT"),
+		Example: "  garrison env default prod\n" +
+			"  garrison env default prod node-exporter@1.10.2\n" +
+			"  garrison env default prod node-exporter@1.10.2 --reach all --dry-run\n" +
+			"  garrison env default prod node-exporter --none",
+		Args: cli.AtMost("ENVIRONMENT", "AGENT"), PreRunE: cli.Prints(env, display.Defaults),
 		RunE: func(c *cobra.Command, a []string) error {
-			q := &registryv1.SetDefaultRequest{Environment: a[0], Reach: reach, AtOnce: atOnce}
-			var err error
-			if q.Agent, q.Image, err = change.ParseTarget(a[1]); err != nil {
-				return err
+			switch {
+			case len(a) == 2 && f.none:
+				return f.unset(c.Context(), env, a[0], a[1])
+			case len(a) == 2:
+				return f.set(c.Context(), env, find, a[0], a[1])
+			case f.none:
+				return cli.Usage("AGENT is missing. Try: garrison env default ENVIRONMENT AGENT --none")
 			}
-			found, err := find(c.Context(), a[0])
-			if err != nil {
-				return err
-			}
-			have := found.GetDefaults()[q.Agent]
-			edits, err := values.Change(c.Context(), env)
-			if err != nil {
-				return err
-			}
-			q.Metadata, q.IfRevision = edits.Apply(have.GetMetadata()), cmp.Or(revision, have.GetRevision())
-			return setDefault(c.Context(), env, f, q, have)
+			return listDefaults(c.Context(), env, a, all)
 		},
 	}
-	cli.WordVar(c.Flags(), &reach, "reach", "on which servers, `REACH`")
-	values.Add(c.Flags(), "the agent in this environment")
-	values.AddChanges(c.Flags(), "the agent in this environment")
-	c.Flags().BoolVar(&atOnce, "at-once", false, "install on more than 100 servers at once, without waves")
-	defaultRevision(c, &revision)
-	f.Add(c)
+	cli.WordVar(c.Flags(), &f.reach, "reach", "on which servers, `REACH`")
+	f.values.Add(c.Flags(), "the agent in this environment")
+	f.values.AddChanges(c.Flags(), "the agent in this environment")
+	c.Flags().BoolVar(&f.atOnce, "at-once", false, "install on more than 100 servers at once, without waves")
+	c.Flags().BoolVar(&f.none, "none", false, "end the default; what is installed stays")
+	cli.RevisionVar(c.Flags(), &f.revision,
+		"refuse unless the default has this `REVISION`, which env default -o wide prints")
+	f.work.Add(c)
 	return c
 }
 
-// defaultRevision adds the flag for the revision of a default that a change is based on.
-func defaultRevision(c *cobra.Command, to *uint64) {
-	cli.RevisionVar(c.Flags(), to,
-		"refuse unless the default has this `REVISION`, which env default list -o wide prints")
+// set has an agent installed on servers of an environment.
+func (f *defaultFlags) set(ctx context.Context, env *cli.Env, find find, name, word string) error {
+	q := &registryv1.SetDefaultRequest{Environment: name, Reach: f.reach, AtOnce: f.atOnce}
+	var err error
+	if q.Agent, q.Image, err = change.ParseTarget(word); err != nil {
+		return err
+	}
+	found, err := find(ctx, name)
+	if err != nil {
+		return err
+	}
+	have := found.GetDefaults()[q.Agent]
+	edits, err := f.values.Change(ctx, env)
+	if err != nil {
+		return err
+	}
+	q.Metadata, q.IfRevision = edits.Apply(have.GetMetadata()), cmp.Or(f.revision, have.GetRevision())
+	return setDefault(ctx, env, f.work, q, have)
 }
 
 // setDefault shows what a default would install, asks, and sets it.
@@ -127,63 +141,50 @@ func setSummary(
 		r.GetPresent(), r.GetBeyond())
 }
 
-func defaultUnsetCommand(env *cli.Env) *cobra.Command {
-	var revision uint64
-	c := &cobra.Command{
-		Use:     "unset ENVIRONMENT AGENT",
-		Example: "  garrison env default unset prod node-exporter",
-		Short:   "Have an agent no longer installed on servers of an environment; what is installed stays.",
-		Args:    cli.Exactly("ENVIRONMENT", "AGENT"),
-		RunE: func(c *cobra.Command, a []string) error {
-			for what, name := range map[string]string{"environment": a[0], "agent": a[1]} {
-				if err := ident.CheckName(what, name); err != nil {
-					return cli.Usage("%v", err)
-				}
-			}
-			_, err := cli.Call[*registryv1.UnsetDefaultResponse](c.Context(), env,
-				&registryv1.UnsetDefaultRequest{Environment: a[0], Agent: a[1], IfRevision: revision})
-			if err != nil {
-				return err
-			}
-			env.Say("environment %s no longer has a default for %s; no agent was removed", a[0], a[1])
-			return nil
-		},
+// unset ends a default.
+func (f *defaultFlags) unset(ctx context.Context, env *cli.Env, name, agent string) error {
+	for what, name := range map[string]string{"environment": name, "agent": agent} {
+		if err := ident.CheckName(what, name); err != nil {
+			return cli.Usage("%v", err)
+		}
 	}
-	defaultRevision(c, &revision)
-	return c
+	if err := env.Confirm(ctx, f.work.Yes, fmt.Sprintf("End the default %s of environment %s?", agent, name)); err != nil {
+		return err
+	}
+	_, err := cli.Call[*registryv1.UnsetDefaultResponse](ctx, env,
+		&registryv1.UnsetDefaultRequest{Environment: name, Agent: agent, IfRevision: f.revision})
+	if err != nil {
+		return err
+	}
+	env.Say("environment %s no longer has a default for %s; no agent was removed", name, agent)
+	return nil
 }
 
-func defaultListCommand(env *cli.Env, all func(context.Context) ([]environment, error)) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list [ENVIRONMENT]",
-		Example: "  garrison env default list prod",
-		Short:   "List the defaults of an environment, or of all, and on how many servers they are.",
-		Args:    cli.AtMost("ENVIRONMENT"),
-		RunE: func(c *cobra.Command, a []string) error {
-			names := slices.Clone(a)
-			if len(a) == 0 {
-				found, err := all(c.Context())
-				if err != nil {
-					return err
-				}
-				for _, e := range found {
-					if len(e.GetDefaults()) > 0 {
-						names = append(names, e.GetName())
-					}
-				}
+// listDefaults lists the defaults of some environments, or of all without any.
+func listDefaults(
+	ctx context.Context, env *cli.Env, names []string, all func(context.Context) ([]environment, error),
+) error {
+	if len(names) == 0 {
+		found, err := all(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range found {
+			if len(e.GetDefaults()) > 0 {
+				names = append(names, e.GetName())
 			}
-			whole := &registryv1.ListDefaultsResponse{}
-			for _, name := range names {
-				r, err := defaultsOf(c.Context(), env, name)
-				if err != nil {
-					return err
-				}
-				whole.Defaults = append(whole.Defaults, r.GetDefaults()...)
-				whole.Members += r.GetMembers()
-			}
-			return output.Show(env.Output, display.Defaults, whole, whole.Defaults)
-		},
+		}
 	}
+	whole := &registryv1.ListDefaultsResponse{}
+	for _, name := range names {
+		r, err := defaultsOf(ctx, env, name)
+		if err != nil {
+			return err
+		}
+		whole.Defaults = append(whole.Defaults, r.GetDefaults()...)
+		whole.Members += r.GetMembers()
+	}
+	return output.Show(env.Output, display.Defaults, whole, whole.Defaults)
 }
 
 func defaultsOf(ctx context.Context, env *cli.Env, environment string) (*registryv1.ListDefaultsResponse, error) {

@@ -121,7 +121,7 @@ func noun(env *cli.Env) record.Noun[environment] {
 func Commands(env *cli.Env) *cobra.Command {
 	n := noun(env)
 	c := record.Commands(n)
-	c.AddCommand(defaultCommands(env, n.Find, n.All), diffCommand(env, n.Find))
+	c.AddCommand(defaultCommand(env, n.Find, n.All), diffCommand(env, n.Find))
 	return c
 }
 

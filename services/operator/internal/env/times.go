@@ -17,9 +17,9 @@ const timesHelp = `
 
 A window is "[DAYS] FROM-UNTIL [ZONE]": days such as Mon-Fri or Sat,Sun, a time until which it lasts that may be on the
 next day, and an IANA time zone; without days each day, without a zone UTC. Outside of the windows, rollouts wait, and
-other intents are refused with the code FROZEN; what has begun ends by itself. --override on a change, and --emergency
+other intents are refused with the code CLOSED; what has begun ends by itself. --override on a change, and --emergency
 on a rollout, pass. With --fetch, the servers of rollouts that wait fetch their images ahead. Nothing else happens
-before the window opens, and a freeze does not stop it, as no agent changes.
+before the window opens, and a hold does not stop it, as no agent changes.
 
 A budget is N/FIELD or N%/FIELD: at least so many of the servers with each value of a label, such as 2/label.rack, or of
 the whole environment, such as 90%/env; percentages are rounded up. A server works while it is online, no change is

@@ -135,20 +135,15 @@ func (e event) shortTime(v listing.View) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// shortKey shortens each id in a key to a part that distinguishes it: the end of a time-ordered id, the start of a
-// computed one, which other commands accept.
+// shortKey shortens each id in a key to its handle, as lists print it.
 func shortKey(v listing.View, key string) string {
 	if v.Wide {
 		return key
 	}
 	parts := strings.Split(key, ".")
 	for i, p := range parts {
-		switch {
-		case !ident.IsUUID(p):
-		case p[14] == '7':
-			parts[i] = "…" + p[24:]
-		default:
-			parts[i] = ident.Short(p)
+		if ident.IsUUID(p) {
+			parts[i] = ident.Handle(p)
 		}
 	}
 	return strings.Join(parts, ".")
@@ -168,7 +163,7 @@ func has(e client.Event, id string) bool {
 	if e.Key == id {
 		return true
 	}
-	if first, rest, ok := strings.Cut(id, "."); ok && strings.HasPrefix(first, "…") { // …000000000001.beacon
+	if first, rest, ok := strings.Cut(id, "."); ok && canBePart(first) { // 01900000-0000.beacon
 		own, ofKey, _ := strings.Cut(e.Key, ".")
 		return ofKey == rest && isPartOf(first, own)
 	}

@@ -62,7 +62,7 @@ func TestAFactTakesOneLineOnAnOrdinaryTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `TIME            ACTOR            KEY                FACT              DETAIL
-01-31 12:00:00  task-dispatcher  …dc2aa4e24d20.be…  environment sys…  1.0.0 good
+01-31 12:00:00  task-dispatcher  01a209c5-16f0.be…  environment sys…  1.0.0 good
 02-01 12:00:00  ann              beacon             agent created     -
 `
 	if out.String() != want {

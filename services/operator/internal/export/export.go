@@ -24,7 +24,7 @@ func Command(env *cli.Env) *cobra.Command {
 		Long: `The same inventory has the same bytes. Secrets stay sealed: only the control plane that sealed
 them takes them back. Images and states are no part of it. With --wanted, each environment has the key wanted: the
 agents that all of its servers want in the same version. A note names the others.`,
-		Example: "  garrison export -o fleet.yaml\n  garrison export --wanted | garrison diff -f -",
+		Example: "  garrison export -o fleet.yaml\n  garrison export --wanted | garrison apply -f - --dry-run",
 		Args:    cli.Exactly(), PreRunE: cli.NoTable(env),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := onlyYAML(c, file); err != nil {

@@ -14,7 +14,6 @@ import (
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
@@ -31,8 +30,8 @@ healed; a server can still be decommissioned. To change the end or the reason, h
 the end.
 
 --env holds every agent on the servers of an environment, whatever its windows are. Rollouts wait, and other changes
-are refused with the code FROZEN; what has begun ends by itself, a new server still gets its defaults, and drift is
-healed. garrison env show prints such holds; garrison hold list prints the others.
+are refused with the code CLOSED; what has begun ends by itself, a new server still gets its defaults, and drift is
+healed. garrison env show also prints those that have not begun.
 
 --all pauses the site: every agent on every server, with a reason, and with an end within 31 days. Rollouts wait, also
 those of the emergency lane, changes are refused, and none that is queued begins. A task that was assigned before the
@@ -151,30 +150,6 @@ func held(a []string, all bool, servers selector.Flags) (string, *intentv1.Selec
 	}
 	on, err := servers.Selector()
 	return a[0], on, err
-}
-
-func listCommand(env *cli.Env) *cobra.Command {
-	var page cli.PageFlags
-	var servers selector.Flags
-	c := &cobra.Command{
-		Use: "list [AGENT]", Example: "  garrison hold list --on env=prod",
-		Short: "List the holds that are in effect.", Args: cli.AtMost("AGENT"),
-		RunE: func(c *cobra.Command, a []string) error {
-			q := record.List(ledger.Hold)
-			if len(a) > 0 {
-				q.Agent = a[0]
-			}
-			var err error
-			if q.On, err = servers.Filter(); err != nil {
-				return err
-			}
-			return cli.List(c.Context(), env, page, display.Holds,
-				cli.Ask[*registryv1.ListRecordsResponse](env, q))
-		},
-	}
-	page.Add(c, 0)
-	servers.Add(c)
-	return c
 }
 
 // UnholdCommand returns the command unhold.

@@ -47,19 +47,24 @@ func cutTo[T any](v listing.View, columns []listing.Column[T], rows []T, headers
 	}
 	for {
 		cut, have := slices.Clone(kept), widths(v, kept, rows, headers)
-		for total(have) > width {
-			widest := widestCut(cut, have)
-			if widest < 0 {
-				break
-			}
-			have[widest]--
-			cut[widest].Cut = have[widest]
-		}
-		if total(have) <= width || len(kept) < 2 {
+		if shrink(cut, have, width) || len(kept) < 2 {
 			return cut
 		}
 		kept = slices.Delete(kept, lastLess(kept), lastLess(kept)+1)
 	}
+}
+
+// shrink cuts the widest columns until their rows, which are as wide as have says, fit, and reports whether they do.
+func shrink[T any](columns []listing.Column[T], have []int, width int) bool {
+	for total(have) > width {
+		widest := widestCut(columns, have)
+		if widest < 0 {
+			return false
+		}
+		have[widest]--
+		columns[widest].Cut, columns[widest].Min = have[widest], min(columns[widest].Min, have[widest])
+	}
+	return true
 }
 
 // leftOut returns the titles of the columns that are not kept although a row has a value in them.

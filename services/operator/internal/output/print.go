@@ -132,7 +132,8 @@ func (p *Printer) InParts() bool {
 }
 
 // Parts prints one list part by part, in a format that InParts allows. The columns of a table keep the widths that they
-// have in its first part; a later cell that is wider moves the rest of its part.
+// have in its first part; a later cell that is wider moves the rest of its part, and on a terminal the widest column
+// makes room for it.
 type Parts[T any] struct {
 	printer *Printer
 	view    listing.View
@@ -166,6 +167,7 @@ func (s *Parts[T]) Show(rows []T) error {
 		return nil
 	}
 	first := s.columns == nil
+	fitted := len(s.printer.Columns) == 0 && !s.view.Wide && s.printer.width() > 0
 	headers := first && !s.printer.NoHeaders
 	if first {
 		columns, err := listing.Chosen(s.printer.Columns, s.view.Wide, s.listing.Columns)
@@ -181,6 +183,9 @@ func (s *Parts[T]) Show(rows []T) error {
 			s.columns = as(s.view, s.columns, rows, headers, s.printer.width())
 			s.printer.sayLeftOut(leftOut(s.view, columns, s.columns, rows))
 		}
+	}
+	if !first && fitted && !s.listing.Tells {
+		shrink(s.columns, widths(s.view, s.columns, rows, false), s.printer.width())
 	}
 	if err := printTable(s.printer, s.view, s.columns, rows, headers); err != nil {
 		return err

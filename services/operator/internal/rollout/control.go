@@ -96,7 +96,7 @@ func resumeCommand(env *cli.Env) *cobra.Command {
 		return nil
 	}}, "until-wave", "stop again after this `WAVE`, or next: after the one that is open, or else the next one")
 	c.Flags().BoolVar(&q.Override, "override", false, "from now on, change servers also while their environment is "+
-		"frozen or outside its windows; also for a rollout that waits for a window; it is recorded")
+		"held or outside its windows; also for a rollout that waits for a window; it is recorded")
 	return c
 }
 

@@ -64,7 +64,7 @@ func (f *strategyFlags) add(c *cobra.Command) {
 		"while the rollout runs, and for this `TIME` after it succeeded")
 	countVar(flags, &s.ComparePermille, "compare", "halt when changed servers fail more often than the others, with "+
 		"at most this rate of false alarms, in tenths of a percent: `RATE`")
-	flags.BoolVar(&s.Override, "override", false, "change servers also while their environment is frozen or outside "+
+	flags.BoolVar(&s.Override, "override", false, "change servers also while their environment is held or outside "+
 		"its windows; it is recorded")
 	flags.BoolVar(&s.Emergency, "emergency", false, "no soak, no approval, also beside another rollout; waves and "+
 		"--max-broken hold")
@@ -132,7 +132,7 @@ func strategyText(s *rolloutv1.Strategy) string {
 	}
 	add(s.GetComparePermille() > 0, "compared with %.1f %% false alarms", float64(s.GetComparePermille())/10)
 	add(s.GetJoinFor() != nil, "late servers join for %s after it", durationOf(s.GetJoinFor()))
-	add(s.GetOverride(), "freezes and windows overridden")
+	add(s.GetOverride(), "holds and windows of environments overridden")
 	add(s.GetEmergency(), "emergency")
 	return strings.Join(parts, ", ")
 }

@@ -28,14 +28,21 @@ func enrollCommand(env *cli.Env) *cobra.Command {
 	var valid time.Duration
 	var file string
 	var provisioned bool
+	var replaces bool
 	m := many{}
 	q := &registryv1.InviteServerRequest{}
+	instead := &registryv1.ReplaceServerRequest{}
 	c := &cobra.Command{
-		SuggestFor: []string{"add", "create", "invite", "join"},
-		Use:        "enroll NAME | --from FILE --out DIR | --from FILE --pooled TOKEN",
+		SuggestFor: []string{"add", "create", "invite", "join", "replace", "swap"},
+		Use:        "enroll NAME [--replace] | --from FILE --out DIR | --from FILE --pooled TOKEN",
 		Short:      "Create a one-time join token for a server, printed to standard output.",
 		Long: `Create a one-time join token for a new server, or for one whose credentials are revoked or have
 expired: that one keeps its id, its site, its labels, its environment and its instances.
+
+With --replace, the token is for a new machine in the place of a server's old one, whose credentials become void. The
+server keeps all of that, and the new machine converges to it once it joined; what is on the old one is not touched.
+Refused while the old machine is online, unless --force. Two machines that beat as one server (DUPLICATE_IDENTITY) are
+told apart the same way: both are shut out, and the one that joins with the token is the server again.
 
 With --from, invite all servers of a file and write the token of each to DIR/NAME.token. A line of the file is
 NAME [env=ENVIRONMENT] [cell=SITE] [id=UUID] [LABEL=VALUE]…, and a # begins a comment; what the flags say holds for
@@ -53,10 +60,17 @@ does not list can join with it as well.`,
 		},
 		Example: "  garrison server enroll web-1 --label rack=a1 --token-file web-1.token\n" +
 			"  garrison server enroll web-1 > web-1.token\n" +
+			"  garrison server enroll web-1 --replace -m 'board broke' --token-file web-1.token\n" +
 			"  garrison server enroll --from rack-a.txt --out tokens --env prod --valid 24h\n" +
 			"  garrison server enroll --from rack-a.txt --pooled rack-a --token-file rack-a.token",
 		RunE: func(c *cobra.Command, a []string) error {
 			q.ValidFor = durationpb.New(valid)
+			if instead.Force && !replaces {
+				return cli.Usage("--force requires --replace")
+			}
+			if replaces {
+				return replaceWith(c, env, instead, q, a, file)
+			}
 			if provisioned {
 				q.Ownership = serverv1.Ownership_OWNERSHIP_PROVISIONED
 			}
@@ -70,6 +84,9 @@ does not list can join with it as well.`,
 	c.Flags().
 		StringVar(&file, "token-file", "", "write the token to this `FILE`, mode 0600; keep a file whose token "+
 			"the server still waits for")
+	c.Flags().BoolVar(&replaces, "replace", false, "for a new machine in the place of the server's old one")
+	c.Flags().BoolVar(&instead.Force, "force", false, "with --replace: also while the old machine is online, which is "+
+		"shut out")
 	cli.TextVar(c.Flags(), &m.from, "from", cli.NotEmpty("file"), "invite the servers that this `FILE` lists; - reads "+
 		"standard input")
 	cli.TextVar(c.Flags(), &m.out, "out", cli.NotEmpty("directory"), "with --from: the `DIR` for the tokens; created "+

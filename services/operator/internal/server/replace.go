@@ -3,10 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -20,52 +18,27 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
-	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
-// replaceFlags are how the machine of a server is replaced.
-type replaceFlags struct {
-	file        string
-	valid       time.Duration
-	dryRun, yes bool
-}
-
-func replaceCommand(env *cli.Env) *cobra.Command {
-	var f replaceFlags
-	q := &registryv1.ReplaceServerRequest{}
-	c := &cobra.Command{
-		Use:     "replace SERVER",
-		Example: "  garrison server replace web-1 -m 'board broke' --token-file web-1.token",
-		Short:   "Put a new machine in the place of a server's old one.",
-		Long: `Put a new machine in the place of a server's old one: the credentials of the old machine become void, and
-a one-time join token for the new one is created. The server keeps its id, its name, its site, its labels, its
-environment and what is wanted on it; the new machine converges to that once it joined. What is on the old machine is
-not touched. Refused while the old machine is online, unless --force.
-
-Two machines that beat as one server (DUPLICATE_IDENTITY) are told apart the same way: both are shut out, and the one
-that joins with the token is the server again, with its agents as they are.`,
-		SuggestFor: []string{"swap"},
-		Args:       cli.Exactly("SERVER"),
-		RunE: func(c *cobra.Command, a []string) error {
-			q.Server, q.ValidFor = a[0], durationpb.New(f.valid)
-			return replace(c.Context(), env, q, f)
-		},
+// replaceWith replaces the machine of a server. It refuses the flags that a known server has values for.
+func replaceWith(
+	c *cobra.Command, env *cli.Env, q *registryv1.ReplaceServerRequest, like *registryv1.InviteServerRequest,
+	names []string, file string,
+) error {
+	for _, name := range []string{"from", "pooled", "out", "label", "env", "id", "cell", "provisioned"} {
+		if c.Flags().Changed(name) {
+			return cli.Usage("--replace and --%s exclude each other", name)
+		}
 	}
-	c.Flags().StringVar(&f.file, "token-file", "",
-		"write the token to this `FILE`, mode 0600; refused if the file exists")
-	cli.NoteVar(c.Flags(), &q.Reason)
-	c.Flags().BoolVar(&q.Force, "force", false, "replace it although the old machine is online, and shut that one out")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would happen; change nothing")
-	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
-	cli.TimeVar(c.Flags(), &f.valid, "valid", time.Hour, inventory.LongestToken,
-		"validity of the token, a `DURATION` such as 12h or 20d; at most 30d")
-	return c
+	yes, _ := c.Flags().GetBool("yes")
+	q.Server, q.ValidFor, q.Reason = names[0], like.GetValidFor(), c.Flags().Lookup("message").Value.String()
+	return replace(c.Context(), env, q, file, yes)
 }
 
 // replace shows what it will do, voids the credentials of the old machine and prints the token for the new one.
-func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerRequest, f replaceFlags) error {
-	target, err := reserveNew(f.file)
+func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerRequest, file string, yes bool) error {
+	target, err := reserveNew(file)
 	if err != nil {
 		return err
 	}
@@ -79,10 +52,10 @@ func replace(ctx context.Context, env *cli.Env, q *registryv1.ReplaceServerReque
 		return err
 	}
 	sayReplaced(env, found, len(wanted))
-	if err := replaceable(found, q.GetForce()); err != nil || f.dryRun {
+	if err := replaceable(found, q.GetForce()); err != nil || env.DryRun {
 		return err
 	}
-	if err := env.Confirm(ctx, f.yes, "Replace the machine of "+found.GetName()+"?"); err != nil {
+	if err := env.Confirm(ctx, yes, "Replace the machine of "+found.GetName()+"?"); err != nil {
 		return err
 	}
 	q.Server = found.GetId()
@@ -102,7 +75,7 @@ func replaceable(found display.Server, force bool) error {
 	}
 	return fault.Refusef(fault.Conflict, code.ServerOnline, "server %s (%s) is online: a replacement shuts it out",
 		found.GetName(), found.GetId()).
-		Try("garrison server replace " + found.GetName() + " --force")
+		Try("garrison server enroll " + found.GetName() + " --replace --force")
 }
 
 // sayReplaced shows which machines are shut out, and what the one that joins gets.
@@ -132,7 +105,7 @@ environment and credentials. What was installed by hand does not come back.
 
 A server that is offline is emptied when it comes back, also when its machine was set up anew meanwhile with the same
 identity. No agent can be installed on a server until it is empty. Repeated, the command requests again the removals
-that failed. To put another machine in the place of a server: garrison server replace.`,
+that failed. To put another machine in the place of a server: garrison server enroll --replace.`,
 		SuggestFor: []string{"reset", "factory-reset", "reimage"},
 		Args: func(c *cobra.Command, a []string) error {
 			return cli.Exactly("SERVER")(c, a[:min(1, len(a))]) // one or more

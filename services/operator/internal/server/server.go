@@ -34,7 +34,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		enrollCommand(env), lobby.AcceptCommand(env), lobby.RejectCommand(env), listCommand(env), showCommand(env),
 		setCommand(env), refreshCommand(env),
 		quarantineCommand(env), releaseCommand(env), revokeCommand(env),
-		replaceCommand(env), reinstallCommand(env), decommissionCommand(env),
+		reinstallCommand(env), decommissionCommand(env),
 		cleanCommand(env), forgetCommand(env))
 }
 

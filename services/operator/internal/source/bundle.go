@@ -111,12 +111,8 @@ func (b *bundle) check(ctx context.Context, l listed) error {
 // publishBundle writes a source as one file, by way of a directory beside it. A file that is there is replaced only if
 // it is a bundle whose index the key signed.
 func publishBundle(path string, seed []byte, publish func(dir string) error) error {
-	if _, err := os.Lstat(path); err == nil {
-		if err := checkOwn(path, seed); err != nil {
-			return fault.Refusef(fault.Conflict, code.BadSource,
-				"%s is no bundle that this key signed, so it is not replaced: %v", path, err).
-				Try("garrison source publish FILE.tar --key FILE, with a new FILE.tar or its own key")
-		}
+	if err := checkBundle(path, seed); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), temporary)
 	if err != nil {
@@ -127,6 +123,19 @@ func publishBundle(path string, seed []byte, publish func(dir string) error) err
 		return err
 	}
 	return writeBundle(path, dir)
+}
+
+// checkBundle refuses to replace a file that is not a bundle of the key.
+func checkBundle(path string, seed []byte) error {
+	if _, err := os.Lstat(path); err != nil {
+		return nil
+	}
+	if err := checkOwn(path, seed); err != nil {
+		return fault.Refusef(fault.Conflict, code.BadSource,
+			"%s is no bundle that this key signed, so it is not replaced: %v", path, err).
+			Try("garrison source publish NEW.tar --key FILE")
+	}
+	return nil
 }
 
 // checkOwn refuses a file that is not a bundle whose index a key signed.

@@ -33,7 +33,7 @@ func checkChannel(name string, index *sourcev1.Index, channel string) error {
 		what = "its index has " + strings.Join(slices.Sorted(maps.Keys(has)), ", ")
 	}
 	return fault.Refusef(fault.NotFound, code.UnknownChannel, "source %s has no channel %q; %s", name, channel, what).
-		Near(nearest.Name(channel, maps.Keys(has))).Try("garrison source test " + name)
+		Near(nearest.Name(channel, maps.Keys(has))).Try("garrison source sync " + name + " --dry-run")
 }
 
 // checkInto refuses a channel that the catalog does not have; "" stands for no channel.
@@ -60,13 +60,13 @@ func checkInto(ctx context.Context, env *cli.Env, channel string) error {
 // names those that somebody disabled.
 func (s *session) outside(env *cli.Env, channel string) (out []listed) {
 	for _, o := range s.offers {
-		switch active := o.have.GetState() == imagev1.State_STATE_ACTIVE; {
-		case channel == "" || !o.here() || active && slices.Contains(o.have.GetChannels(), channel):
-		case o.have.GetState() == imagev1.State_STATE_DISABLED:
-			env.Say("image %s@%s stays disabled; to enable it: garrison image activate %s --channel %s", o.GetAgent(),
-				o.GetVersion(), o.GetImageId(), channel)
+		switch active := o.in.GetState() == imagev1.State_STATE_ACTIVE; {
+		case channel == "" || !o.here() || active && slices.Contains(o.in.GetChannels(), channel):
+		case o.in.GetState() == imagev1.State_STATE_DISABLED:
+			env.Say("image %s@%s stays disabled; to enable it: garrison image activate %s --channel %s", o.of.GetAgent(),
+				o.of.GetVersion(), o.of.GetImageId(), channel)
 		default:
-			out = append(out, o.Listed)
+			out = append(out, o.of)
 		}
 	}
 	return out

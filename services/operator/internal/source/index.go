@@ -48,7 +48,7 @@ func readIndex(ctx context.Context, at place, s source, now time.Time) (*sourcev
 	body, _, err := at.open(ctx, indexName, 0)
 	if err != nil {
 		return nil, unusable("source %s: %s", s.GetName(), fault.RefusalOf(err).GetMessage()).
-			Try("garrison source add " + s.GetName() + " URL|DIR --key KEY; garrison source test " + s.GetName())
+			Try("garrison source add " + s.GetName() + " URL|DIR --key KEY")
 	}
 	defer func() { _ = body.Close() }()
 	_, index, err := verify(body, s)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ import (
 	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // How long an index is taken.
@@ -32,6 +34,7 @@ const (
 func publishCommand(env *cli.Env) *cobra.Command {
 	var key string
 	var o publishing
+	var dry bool
 	c := &cobra.Command{
 		Use: "publish DIR|FILE.tar --key FILE",
 		Example: "  garrison source publish /srv/images --channel release --key source.key\n" +
@@ -42,24 +45,31 @@ the directory, and garrison source add takes it as it is. Publish again before -
 is refused. The directory must be empty, or have an index that the same key signed. Image files that an earlier index
 listed, and neither of the last two lists, are deleted; other files stay. Images of Garrison's own programs are left
 out: no source brings those. A name that ends in .tar is a bundle: the same in one file.`,
-		Args: cli.Exactly("DIR|FILE.tar"),
+		Args: cli.Exactly("DIR|FILE.tar"), PreRunE: cli.Prints(env, images),
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			if o.seed, err = readSeed(key); err != nil {
 				return err
 			}
-			if filepath.Ext(a[0]) != bundleExtension {
+			is := " published in "
+			switch bundled := filepath.Ext(a[0]) == bundleExtension; {
+			case dry:
+				is, err = " would be published in ", o.preview(c.Context(), env, a[0], bundled)
+			case !bundled:
 				err = o.publish(c.Context(), env, a[0])
-			} else if err = cli.CheckTarget(a[0]); err == nil {
-				err = publishBundle(a[0], o.seed, func(dir string) error { return o.publish(c.Context(), env, dir) })
+			default:
+				if err = cli.CheckTarget(a[0]); err == nil {
+					err = publishBundle(a[0], o.seed, func(dir string) error { return o.publish(c.Context(), env, dir) })
+				}
 			}
 			if err != nil {
 				return err
 			}
-			env.Say("%s published in %s, until %s", listing.Plural(o.images, "image"), a[0],
-				env.Now().Add(o.valid).UTC().Format(time.RFC3339))
-			return nil
+			env.Say("%s%s%s, until %s", listing.Plural(len(o.index.GetImages()), "image"), is, a[0],
+				listing.Stamp(o.index.GetExpiresAt()))
+			return output.Show(env.Output, images, o.index, o.index.GetImages())
 		},
 	}
+	c.Flags().BoolVar(&dry, "dry-run", false, "list what would be published; write nothing")
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "the `FILE` with the secret half of the key "+
 		"that signs the index, which garrison image key writes")
 	cli.TextVar(c.Flags(), &o.channel, "channel", cli.Name("channel"), "only images in this `CHANNEL`")
@@ -76,86 +86,117 @@ type publishing struct {
 	agents  bool
 	valid   time.Duration
 
-	images int // that were published
+	index *sourcev1.Index // of what is published
 }
 
 // publish writes a source into a directory.
 func (o *publishing) publish(ctx context.Context, env *cli.Env, dir string) error {
-	now := env.Now()
-	index := &sourcev1.Index{PublishedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(o.valid))}
-	root, err := openWebRoot(dir, o.seed, index)
+	o.begin(env)
+	root, err := openWebRoot(dir, o.seed, o.index)
 	if err != nil {
 		return err
 	}
 	defer root.close()
 	p := publication{webRoot: root}
-	if err := p.write(ctx, env, o.channel); err != nil {
+	images, err := p.write(ctx, env, o.channel)
+	if err != nil {
 		return err
 	}
-	if index.Images, o.images = p.images, len(p.images); o.agents {
-		if index.Declared, err = declared(ctx, env, p.images); err != nil {
+	if o.index.Images = images; o.agents {
+		if o.index.Declared, err = declared(ctx, env, images); err != nil {
 			return err
 		}
 	}
-	return root.publish(index)
+	return root.publish(o.index)
+}
+
+// begin makes the index, without its images.
+func (o *publishing) begin(env *cli.Env) {
+	now := env.Now()
+	o.index = &sourcev1.Index{PublishedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(o.valid))}
+}
+
+// preview finds what publish would write, and refuses what it refuses of the place.
+func (o *publishing) preview(ctx context.Context, env *cli.Env, place string, bundled bool) error {
+	check := checkDirectory
+	if bundled {
+		check = checkBundle
+	}
+	if err := check(place, o.seed); err != nil {
+		return err
+	}
+	o.begin(env)
+	all, err := active(ctx, env, o.channel)
+	for _, i := range all {
+		o.index.Images = append(o.index.Images, listedOf(i))
+	}
+	return err
 }
 
 func readSeed(path string) ([]byte, error) {
 	if path == "" {
-		return nil, cli.Usage("an index is signed; --key FILE is missing. Try: garrison image key FILE, once")
+		return nil, cli.Usage("an index is signed; --key FILE is missing. Try: garrison image key FILE")
 	}
 	return os.ReadFile(path)
 }
 
 // publication is what a directory is to have as a source.
-type publication struct {
-	*webRoot
-	images []listed
-}
+type publication struct{ *webRoot }
 
-// write writes the files of the active images of a channel, or of all channels.
-func (p *publication) write(ctx context.Context, env *cli.Env, channel string) error {
+// active returns the active images of a channel, or of all channels, but for Garrison's own programs: no source brings
+// those.
+func active(ctx context.Context, env *cli.Env, channel string) ([]*imagev1.Image, error) {
 	all, err := cli.All[*catalogv1.ListImagesResponse](ctx, env, &catalogv1.ListImagesRequest{
 		Channel: channel, State: imagev1.State_STATE_ACTIVE,
 	})
-	if err != nil {
-		return err
-	}
-	c, err := env.Client(ctx)
-	if err != nil {
-		return err
-	}
-	for _, i := range all.GetImages() {
-		if i.GetManifest().GetKind() == agentv1.Kind_KIND_SELF {
-			continue // no source may bring a program of Garrison
-		}
-		l, err := p.file(ctx, c, i.GetManifest().GetId())
-		if err != nil {
-			return err
-		}
-		l.Channels = i.GetChannels()
-		p.images = append(p.images, l)
-	}
-	return nil
+	return slices.DeleteFunc(all.GetImages(), func(i *imagev1.Image) bool {
+		return i.GetManifest().GetKind() == agentv1.Kind_KIND_SELF
+	}), err
 }
 
-// file returns an image as the index lists it. It exports the image unless the directory has its file.
-func (p *publication) file(ctx context.Context, c *client.Client, id string) (listed, error) {
-	whole, err := c.Image(ctx, id) // a list leaves the digests of chunks out
+// listedOf returns an image as an index lists it, but for its file.
+func listedOf(i *imagev1.Image) listed {
+	m := i.GetManifest()
+	return &sourcev1.Listed{
+		ImageId: m.GetId(), Agent: m.GetAgent(), Version: m.GetVersion(), Platform: m.GetPlatform(),
+		Channels: i.GetChannels(), SizeBytes: m.GetBlob().GetSizeBytes(),
+	}
+}
+
+// write writes the files of the active images of a channel, or of all channels.
+func (p *publication) write(ctx context.Context, env *cli.Env, channel string) (out []listed, err error) {
+	all, err := active(ctx, env, channel)
 	if err != nil {
 		return nil, err
 	}
-	m := whole.GetManifest()
-	l := &sourcev1.Listed{
-		ImageId: m.GetId(), Agent: m.GetAgent(), Version: m.GetVersion(), Platform: m.GetPlatform(),
+	c, err := env.Client(ctx)
+	if err != nil {
+		return nil, err
 	}
+	for _, i := range all {
+		l := listedOf(i)
+		if err := p.file(ctx, c, l); err != nil {
+			return nil, err
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// file completes how the index lists an image. It exports the image unless the directory has its file.
+func (p *publication) file(ctx context.Context, c *client.Client, l listed) error {
+	whole, err := c.Image(ctx, l.GetImageId()) // a list leaves the digests of chunks out
+	if err != nil {
+		return err
+	}
+	m := whole.GetManifest()
 	for _, b := range p.before.GetImages() {
-		if b.GetImageId() == id && p.holds(b, m) {
+		if b.GetImageId() == l.GetImageId() && p.holds(b, m) {
 			l.FileDigest, l.SizeBytes = b.GetFileDigest(), b.GetSizeBytes()
-			return l, nil
+			return nil
 		}
 	}
-	return l, p.export(ctx, c, m, l)
+	return p.export(ctx, c, m, l)
 }
 
 // export writes the file of an image, and completes how the index lists it.

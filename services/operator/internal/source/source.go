@@ -58,7 +58,7 @@ func Commands(env *cli.Env) *cobra.Command {
 	return cli.Group("source", "Manage sources: places that images are imported from.",
 		cli.ListCommand[*catalogv1.ListSourcesResponse](env, "source", "List sources, and when each was last "+
 			"synchronized.", table, &catalogv1.ListSourcesRequest{}),
-		addCommand(env), testCommand(env), syncCommand(env), publishCommand(env), removeCommand(env))
+		addCommand(env), syncCommand(env), publishCommand(env), removeCommand(env))
 }
 
 func addCommand(env *cli.Env) *cobra.Command {

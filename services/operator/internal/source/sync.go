@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,33 +17,10 @@ import (
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	sourcev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/source/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/apply"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
-
-// offer is an image of a source, and the one of the catalog; nil where it lacks the image or a part of it.
-type offer struct {
-	*sourcev1.Listed
-	have *imagev1.Image
-}
-
-func (o offer) here() bool { return o.have != nil }
-
-var offers = listing.Listing[offer]{
-	Name: func(o offer) string { return o.GetImageId() },
-	Columns: []listing.Column[offer]{
-		{Title: "ID", Value: func(v listing.View, o offer) string { return listing.ShortID(v, o.GetImageId()) }},
-		listing.Col("AGENT", func(o offer) string { return o.GetAgent() }),
-		listing.Col("VERSION", func(o offer) string { return o.GetVersion() }),
-		listing.Col("PLATFORM", func(o offer) string { return display.Platform(o.GetPlatform()) }),
-		listing.Col("CHANNELS", func(o offer) string { return strings.Join(o.GetChannels(), ",") }),
-		listing.Col("SIZE", func(o offer) string { return listing.Size(o.GetSizeBytes()) }),
-		listing.Col("CATALOG", func(o offer) string { return listing.Yes(o.here()) }),
-	},
-}
 
 // choice is what of a source is looked at.
 type choice struct {
@@ -80,6 +56,7 @@ type session struct {
 	place  place
 	index  *sourcev1.Index
 	offers []offer
+	agents bool // also what the source declares is brought, and shown
 }
 
 // read reads the index of a source, and which of its images the catalog has.
@@ -105,7 +82,7 @@ func (w *choice) read(ctx context.Context, env *cli.Env, name string) (*session,
 		if err != nil {
 			return nil, err
 		}
-		out.offers = append(out.offers, offer{l, have})
+		out.offers = append(out.offers, offer{of: l, in: have})
 	}
 	return out, nil
 }
@@ -132,32 +109,10 @@ func inCatalog(ctx context.Context, env *cli.Env, l listed) (*imagev1.Image, err
 func (s *session) missing() (out []listed) {
 	for _, o := range s.offers {
 		if !o.here() {
-			out = append(out, o.Listed)
+			out = append(out, o.of)
 		}
 	}
 	return out
-}
-
-func testCommand(env *cli.Env) *cobra.Command {
-	var w choice
-	c := &cobra.Command{
-		Use:     "test NAME",
-		Example: "  garrison source test site --channel release",
-		Short:   "List what a source has and whether the catalog has it; change nothing.",
-		Args:    cli.Exactly("NAME"), PreRunE: cli.Prints(env, offers),
-		RunE: func(c *cobra.Command, a []string) error {
-			s, err := w.read(c.Context(), env, a[0])
-			if err != nil {
-				return err
-			}
-			env.Say("source %s: %s, of which the catalog lacks %d; published %s, expires %s", a[0],
-				listing.Plural(len(s.offers), "image"), len(s.missing()), listing.Stamp(s.index.GetPublishedAt()),
-				listing.Stamp(s.index.GetExpiresAt()))
-			return output.Show(env.Output, offers, nil, s.offers)
-		},
-	}
-	w.add(c)
-	return c
 }
 
 func syncCommand(env *cli.Env) *cobra.Command {
@@ -166,10 +121,13 @@ func syncCommand(env *cli.Env) *cobra.Command {
 	var agents bool
 	var asking apply.Asking
 	c := &cobra.Command{
-		Use:     "sync NAME",
-		Example: "  garrison source sync site --channel release --keep 3 --activate-in release",
-		Short:   "Import what the catalog lacks of a source; resumes after an interruption.",
-		Args:    cli.Exactly("NAME"),
+		Use: "sync NAME",
+		Example: "  garrison source sync site --dry-run\n" +
+			"  garrison source sync site --channel release --keep 3 --activate-in release",
+		Short: "Import what the catalog lacks of a source; resumes after an interruption.",
+		Long: `Import what the catalog lacks of a source; resumes after an interruption. The images of the source are
+listed with whether the catalog has them; with --dry-run, nothing else is done.`,
+		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, offers), SuggestFor: []string{"test"},
 		RunE: func(c *cobra.Command, a []string) error {
 			s, err := w.read(c.Context(), env, a[0])
 			if err != nil {
@@ -178,7 +136,7 @@ func syncCommand(env *cli.Env) *cobra.Command {
 			if err := checkInto(c.Context(), env, into); err != nil {
 				return err
 			}
-			if !agents {
+			if s.agents = agents; !agents {
 				return s.sync(c.Context(), env, into)
 			}
 			return s.syncAgents(c.Context(), env, into, asking)
@@ -198,12 +156,14 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 	name, missing, idle := s.source.GetName(), s.missing(), s.outside(env, into)
 	active := listing.Plural(len(missing)+len(idle), "image")
 	if env.DryRun {
-		text := "import " + listing.Plural(len(missing), "image") + " from source " + name
+		text := fmt.Sprintf("import %s of %d from source %s, published %s, which expires %s",
+			listing.Plural(len(missing), "image"), len(s.offers), name, listing.Stamp(s.index.GetPublishedAt()),
+			listing.Stamp(s.index.GetExpiresAt()))
 		if into != "" {
-			text += " and activate " + active + " in channel " + into
+			text += ", and activate " + active + " in channel " + into
 		}
 		cli.Foresee(env, text)
-		return client.ErrDryRun
+		return cmp.Or(s.show(env), client.ErrDryRun)
 	}
 	if b, ok := s.place.(*bundle); ok {
 		if err := b.checkAll(ctx, missing); err != nil {
@@ -234,6 +194,9 @@ func (s *session) sync(ctx context.Context, env *cli.Env, into string) error {
 	}
 	env.Say("source %s synchronized: %s imported, %d already there%s", name,
 		listing.Plural(len(missing)-refused, "image"), len(s.offers)-len(missing), text)
+	if err := s.show(env); err != nil {
+		return err
+	}
 	if refused > 0 {
 		return cli.Ended(cli.ExitPartly)
 	}
@@ -262,7 +225,9 @@ func (s *session) takeAll(ctx context.Context, env *cli.Env, missing []listed, i
 		if err != nil {
 			refused++
 			env.Say("image %s@%s is left out: %v", l.GetAgent(), l.GetVersion(), err)
+			continue
 		}
+		s.took(l)
 	}
 	return refused, nil
 }

@@ -89,21 +89,49 @@ func (w *webRoot) own(index *sourcev1.Index) error {
 		}
 	}
 	if w.signed, w.before, err = w.read(indexName); err != nil {
-		return fault.Refusef(fault.Conflict, code.BadSource,
-			"directory %s has files, and no index that this key signed, so nothing in it is touched: %v",
-			w.self.Name, err).Try("garrison source publish DIR --key FILE, with an empty DIR or its own key")
+		return notOwn(w.self, err)
+	}
+	return nil
+}
+
+// notOwn refuses a directory with files that are not those of the key.
+func notOwn(self source, err error) error {
+	return fault.Refusef(fault.Conflict, code.BadSource,
+		"directory %s has files, and no index that this key signed, so nothing in it is touched: %v", self.Name, err).
+		Try("garrison source publish EMPTY-DIR --key FILE")
+}
+
+// checkDirectory refuses a directory that openWebRoot refuses, and changes nothing.
+func checkDirectory(dir string, seed []byte) error {
+	self, err := selfOf(dir, seed)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err == nil {
+		_, _, err = readIn(dir, indexName, self)
+	}
+	if err != nil {
+		return notOwn(self, err)
 	}
 	return nil
 }
 
 // read reads an index that the key signed.
 func (w *webRoot) read(name string) (*sourcev1.SignedIndex, *sourcev1.Index, error) {
-	f, err := regular.OpenIn(w.root.Name(), name)
+	return readIn(w.root.Name(), name, w.self)
+}
+
+func readIn(dir, name string, self source) (*sourcev1.SignedIndex, *sourcev1.Index, error) {
+	f, err := regular.OpenIn(dir, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
-	return verify(f, w.self)
+	return verify(f, self)
 }
 
 // holds reports whether the file of an image is as it was listed, and has this manifest.

@@ -36,7 +36,7 @@ func (w *Flags) Add(c *cobra.Command, selector bool) {
 		w.AddAtOnce(c)
 	}
 	cli.NoteVar(c.Flags(), &w.Note)
-	c.Flags().BoolVar(&w.Override, "override", false, "change servers also while their environment is frozen or "+
+	c.Flags().BoolVar(&w.Override, "override", false, "change servers also while their environment is held or "+
 		"outside its windows; it is recorded")
 	c.Flags().BoolVar(&w.Detach, "detach", false, "do not watch; the work continues")
 	cli.TimeVar(c.Flags(), &w.Timeout, "timeout", time.Hour, 0,

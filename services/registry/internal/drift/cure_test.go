@@ -74,7 +74,7 @@ func TestTheCureOfADefaultThatWaitsIsThatOfItsRefusalForTheServer(t *testing.T) 
 	}{
 		{&apiv1.Refusal{Code: code.MissingDependency, Try: "garrison install db --on SELECTOR"},
 			code.MissingDependency, person, "garrison install db --on one"},
-		{&apiv1.Refusal{Code: code.WrongPlatform}, code.WrongPlatform, person, "garrison env default list prod"},
+		{&apiv1.Refusal{Code: code.WrongPlatform}, code.WrongPlatform, person, "garrison env default prod"},
 		{&apiv1.Refusal{Code: code.ServerReinstalling, Try: "garrison explain one"},
 			code.ServerReinstalling, wait, "garrison explain one"},
 	} {

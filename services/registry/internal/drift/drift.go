@@ -201,7 +201,7 @@ func (s Situation) ofDefault(w Default) *registryv1.Difference {
 		d.Remedy = wait
 	}
 	if d.Cure == "" {
-		d.Cure = "garrison env default list " + s.Server.Environment
+		d.Cure = "garrison env default " + s.Server.Environment
 	}
 	return d
 }

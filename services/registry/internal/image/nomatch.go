@@ -80,7 +80,7 @@ func sources(r Reader) string {
 	if more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text + "; garrison source test NAME lists what one has"
+	return text + "; garrison source sync NAME --dry-run lists what one has"
 }
 
 // instead says of a refused image what there is instead: the channel, how many images of the agent it has, for which

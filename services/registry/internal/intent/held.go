@@ -46,7 +46,7 @@ func (o *outcome) onHold(s *serverv1.Server, agent string) *apiv1.Refusal {
 	return nil
 }
 
-// closed refuses to change a server whose environment is frozen or outside its windows, or returns nil. A rollout waits
+// closed refuses to change a server whose environment is held or outside its windows, or returns nil. A rollout waits
 // instead; what follows from a default or a rollout was let through before.
 func (o *outcome) closed(s *serverv1.Server) *apiv1.Refusal {
 	if o.ask.Walk || o.ask.Intent.GetSource() != nil || o.ask.Intent.GetOverride() {
@@ -69,7 +69,7 @@ func (o *outcome) closed(s *serverv1.Server) *apiv1.Refusal {
 		message += ", until " + state.Until.UTC().Format(time.RFC3339)
 	}
 	return &apiv1.Refusal{
-		Code: code.Frozen, Message: message,
+		Code: code.Closed, Message: message,
 		Try: waiting(o.ask.Intent) + ", which waits; --override to change it now; garrison env show " +
 			s.GetEnvironment(),
 	}

@@ -53,7 +53,7 @@ func failedOnAll(s *blockv1.Suspect, w want, environment string) *apiv1.Refusal 
 	return &apiv1.Refusal{
 		Code:    code.FailedBefore,
 		Message: block.Words(s.Build) + " failed and works on no server, so no default brings it",
-		Try:     fmt.Sprintf("garrison env default set %s %s@VERSION, another version", environment, w.agent),
+		Try:     fmt.Sprintf("garrison env default %s %s@VERSION, another version", environment, w.agent),
 	}
 }
 

@@ -232,7 +232,7 @@ func TestAFreezeRefusesIntentsUnlessTheyOverrideIt(t *testing.T) {
 	} {
 		agent := in.GetInstall().GetAgent() + in.GetRemove().GetAgent()
 		try := "garrison rollout start --" + verb + " " + agent + " --on one --canaries 1, which waits; "
-		if d := w.Decide(verb, in); d.Refusal.GetCode() != code.Frozen || !strings.HasPrefix(d.Refusal.Try, try) {
+		if d := w.Decide(verb, in); d.Refusal.GetCode() != code.Closed || !strings.HasPrefix(d.Refusal.Try, try) {
 			t.Errorf("%s: %v", verb, d.Refusal)
 		}
 		in.Override = true

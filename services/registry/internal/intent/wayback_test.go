@@ -42,7 +42,7 @@ func TestAPurgeLeavesOutServersThatMayHaveToGoBack(t *testing.T) {
 	w.apply(ledger.Server, closed, &serverv1.Changed{Environment: "shut"})
 	for purge, want := range map[bool]map[string]uint32{
 		false: {},
-		true:  {code.RolloutOverlaps: 1, code.Held: 1, code.Frozen: 1},
+		true:  {code.RolloutOverlaps: 1, code.Held: 1, code.Closed: 1},
 	} {
 		q := &intentv1.Refresh{On: &intentv1.Selector{All: true}, PurgeKept: purge}
 		plan := intent.Plan(w, intent.Ask{

@@ -112,7 +112,7 @@ func (p *planner) beside(d *rolloutv1.StandingDefault) (n int, why *apiv1.Refusa
 	agent := intent.Chosen(d.Agent, ChoiceOf(d))
 	return n, intent.TooWide(fmt.Sprintf("the default of environment %q would, beside the rollout, install %s",
 		d.Environment, d.Agent), n, fmt.Sprintf("--install %s --on env=%s; or, after the rollout, garrison env "+
-		"default set %s %s --reach new", agent, d.Environment, d.Environment, agent))
+		"default %s %s --reach new", agent, d.Environment, d.Environment, agent))
 }
 
 // brings reports whether a step of the rollout brings an agent.

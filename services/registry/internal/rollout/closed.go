@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// doors holds back the servers whose environment is frozen or outside its windows, within one decision.
+// doors holds back the servers whose environment is held or outside its windows, within one decision.
 type doors struct {
 	in    Input
 	held  int

@@ -1713,7 +1713,7 @@ type Intent struct {
 	Source *Source `protobuf:"bytes,20,opt,name=source,proto3" json:"source,omitempty"`
 	// Why it is asked for, in the words of its actor, such as the number of a ticket; 500 characters at most.
 	Note string `protobuf:"bytes,170,opt,name=note,proto3" json:"note,omitempty"`
-	// True: change servers also while their environment is frozen or outside its windows. For a rollout, its strategy
+	// True: change servers also while their environment is held or outside its windows. For a rollout, its strategy
 	// decides.
 	Override bool `protobuf:"varint,180,opt,name=override,proto3" json:"override,omitempty"`
 	// True: change more than 100 servers at once. Otherwise an install, upgrade, configure, remove or undo of so many is

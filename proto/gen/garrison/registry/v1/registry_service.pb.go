@@ -947,7 +947,7 @@ func (x *GetServerResponse) GetClosed() *Closed {
 	return nil
 }
 
-// Closed says why an environment lets no change of an agent begin: it is frozen, or outside its windows.
+// Closed says why an environment lets no change of an agent begin: it is held, or outside its windows.
 type Closed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The environment.

@@ -264,7 +264,7 @@ type PlanRolloutResponse struct {
 	NextCursor string `protobuf:"bytes,8,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// In one line: what the rollout brings.
 	Title string `protobuf:"bytes,9,opt,name=title,proto3" json:"title,omitempty"`
-	// How many of its servers could not be changed when it begins, because their environment is frozen or outside its
+	// How many of its servers could not be changed when it begins, because their environment is held or outside its
 	// windows.
 	Closed uint32 `protobuf:"varint,30,opt,name=closed,proto3" json:"closed,omitempty"`
 	// Why the first of them could not be changed.
@@ -1539,7 +1539,7 @@ type ControlRolloutRequest struct {
 	UntilWave uint32 `protobuf:"varint,4,opt,name=until_wave,json=untilWave,proto3" json:"until_wave,omitempty"`
 	// With approve: the wave; 0 means what it means in an AnswerRolloutRequest.
 	Wave uint32 `protobuf:"varint,5,opt,name=wave,proto3" json:"wave,omitempty"`
-	// With resume: from now on, change servers also while their environment is frozen or outside its windows.
+	// With resume: from now on, change servers also while their environment is held or outside its windows.
 	Override      bool `protobuf:"varint,60,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1265,7 +1265,7 @@ type Resumed struct {
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Stop again after this wave; 0 means no.
 	UntilWave uint32 `protobuf:"varint,2,opt,name=until_wave,json=untilWave,proto3" json:"until_wave,omitempty"`
-	// From now on, servers are changed also while their environment is frozen or outside its windows.
+	// From now on, servers are changed also while their environment is held or outside its windows.
 	Override      bool `protobuf:"varint,60,opt,name=override,proto3" json:"override,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

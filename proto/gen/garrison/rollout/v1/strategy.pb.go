@@ -126,7 +126,7 @@ type Strategy struct {
 	// How sure the comparison with servers that are not changed yet must be before it halts the rollout: the rate of
 	// false alarms per wave, in tenths of a percent. 0 turns the comparison off.
 	ComparePermille uint32 `protobuf:"varint,14,opt,name=compare_permille,json=comparePermille,proto3" json:"compare_permille,omitempty"`
-	// Change servers also while their environment is frozen or outside its windows. The emergency lane does so too.
+	// Change servers also while their environment is held or outside its windows. The emergency lane does so too.
 	Override bool `protobuf:"varint,30,opt,name=override,proto3" json:"override,omitempty"`
 	// How long after its success servers still join it that come to its selector, such as by an enrolment, a move or a
 	// label. They join while it runs in any case, as a wave behind the last one. At most 30 days.

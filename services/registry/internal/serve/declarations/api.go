@@ -92,7 +92,7 @@ func agents(r *records.Records) *declared[*agentv1.Agent] {
 		fits:    func(have, next record) error { return agentFits(r, have, next) },
 		users: func(name string) (int, string, string) {
 			if n := r.View.DefaultsFor(name); n > 0 {
-				return n, "environment defaults", "garrison env default unset ENVIRONMENT " + name
+				return n, "environment defaults", "garrison env default ENVIRONMENT " + name + " --none"
 			}
 			n := r.View.InstancesOn(name) + r.View.ExternalsOf(name)
 			return n, "instances", "garrison instance list --agent " + name

@@ -101,7 +101,7 @@ func (a *Defaults) Set(
 	return request.Answer(resp, err)
 }
 
-// mayInstall refuses a default that would reach many servers without waves, or servers of an environment that is frozen
+// mayInstall refuses a default that would reach many servers without waves, or servers of an environment that is held
 // or outside its windows. It must run inside Read.
 func (a *Defaults) mayInstall(q *registryv1.SetDefaultRequest, p *defaults.Planned) error {
 	touched, n := p.Touched(), p.Installs()
@@ -113,7 +113,7 @@ func (a *Defaults) mayInstall(q *registryv1.SetDefaultRequest, p *defaults.Plann
 	waves := intent.InWaves("--install "+chosen+" --then-default "+q.Environment,
 		&intentv1.Selector{Environment: q.Environment})
 	if values != "" { // the rollout ends with a default that has the values of the one before
-		waves = fmt.Sprintf("garrison env default set %s %s --reach new%s, and then %s", q.Environment, chosen, values,
+		waves = fmt.Sprintf("garrison env default %s %s --reach new%s, and then %s", q.Environment, chosen, values,
 			waves)
 	}
 	if touched > MostAtOnce && !q.AtOnce { // also those that wait, such as for the image: it comes to all at once
@@ -124,7 +124,7 @@ func (a *Defaults) mayInstall(q *registryv1.SetDefaultRequest, p *defaults.Plann
 	if n == 0 || state.Open || q.Reach != environmentv1.Reach_REACH_ALL {
 		return nil
 	}
-	return fault.Refusef(fault.Conflict, code.Frozen, "the default would install %s on %d servers, and %s", q.Agent, n,
+	return fault.Refusef(fault.Conflict, code.Closed, "the default would install %s on %d servers, and %s", q.Agent, n,
 		state.Why).Try(waves)
 }
 
@@ -243,7 +243,7 @@ func unknownDefault(environment, agent string, e *environmentv1.Environment) err
 		Code:    code.NotFound,
 		Message: fmt.Sprintf("environment %q has no default for agent %q", environment, agent),
 		Nearest: nearest.Name(agent, maps.Keys(e.GetDefaults())),
-		Try:     "garrison env default list " + environment,
+		Try:     "garrison env default " + environment,
 	})
 }
 

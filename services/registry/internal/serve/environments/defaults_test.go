@@ -151,16 +151,16 @@ func TestADefaultForManyServersOrInAFrozenEnvironmentIsRefused(t *testing.T) {
 		"as many as may be": {few, ask(onAll), nil, "", ""},
 		"with a value": {
 			many, ask(onAll, values), nil, code.TooWide,
-			"garrison env default set prod web --reach new --set level=VALUE, and then " + waves,
+			"garrison env default prod web --reach new --set level=VALUE, and then " + waves,
 		},
 		"with the value that it has": {
 			many, ask(onAll, values), func(s *site) { s.set(ask(onNew, values)) }, code.TooWide, waves,
 		},
 		"without the value that it has": {
 			many, ask(onAll), func(s *site) { s.set(ask(onNew, values)) }, code.TooWide,
-			"garrison env default set prod web --reach new --unset level, ",
+			"garrison env default prod web --reach new --unset level, ",
 		},
-		"frozen":           {1, ask(onAll), freeze, code.Frozen, waves},
+		"frozen":           {1, ask(onAll), freeze, code.Closed, waves},
 		"frozen, new ones": {1, ask(onNew), freeze, "", ""},
 	} {
 		s := start(t, c.servers)

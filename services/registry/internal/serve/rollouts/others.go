@@ -14,7 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/rollout/forecast"
 )
 
-// takeOthers adds to a world what holds its rollout up beside its own strategy: keep budgets, windows and freezes of
+// takeOthers adds to a world what holds its rollout up beside its own strategy: keep budgets, windows and holds of
 // environments, and the other rollouts that have not ended. It must run inside Read.
 func (p *Past) takeOthers(w *forecast.World, but string) {
 	p.takeBudgets(w)
@@ -59,7 +59,7 @@ func inState(r *rolloutv1.Rollout, s rolloutv1.TargetState) (n int) {
 	return n + int(r.Owed.GetCounts()[uint32(s)])
 }
 
-// takeWindows adds the windows and freezes of the environments of a world's servers. It must run inside Read.
+// takeWindows adds the windows and holds of the environments of a world's servers. It must run inside Read.
 func (p *Past) takeWindows(w *forecast.World) {
 	of, environments := map[string]string{}, map[string]*environmentv1.Environment{}
 	for _, s := range w.Servers {

@@ -76,7 +76,7 @@ func (a *API) checkReplaceable(s *serverv1.Server, force bool) error {
 		return request.NotFound(selector.NotAlive(s))
 	case !force && s.Presence == serverv1.Presence_PRESENCE_ONLINE && server.Believed(s):
 		return fault.Refusef(fault.Conflict, code.ServerOnline, "server %s (%s) is online: a replacement shuts it out",
-			s.Name, s.Id).Try("garrison server replace " + s.Name + " --force")
+			s.Name, s.Id).Try("garrison server enroll " + s.Name + " --replace --force")
 	}
 	return nil
 }
