@@ -20,7 +20,7 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 	old := w.Servers[0]
 	w.OK("env", "create", "prod")
 	w.OK("server", "set", "alpha", "--env", "prod", "--yes")
-	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--yes")
+	w.OK("env", "default", "prod", "beacon@1.0.0", "--yes")
 
 	joined, err := w.EnrollServer(t.Context(), "bravo", "--env", "prod")
 	if err != nil {
@@ -52,11 +52,11 @@ func TestANewServerRunsWhatItsEnvironmentWants(t *testing.T) {
 		rows, err := w.Instances(agentv1.Kind_KIND_DAEMON)
 		return cmp.Or(err, scenario.Left(len(rows)))
 	})
-	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--reach", "all", "--yes")
+	w.OK("env", "default", "prod", "beacon@1.0.0", "--reach", "all", "--yes")
 	w.Servers = []*rig.Server{old, joined}
 	w.Converges("1.0.0")
-	w.OK("env", "default", "set", "prod", "beacon@2.0.0", "--reach", "all", "--yes")
-	w.OK("env", "default", "unset", "prod", "beacon", "--yes")
+	w.OK("env", "default", "prod", "beacon@2.0.0", "--reach", "all", "--yes")
+	w.OK("env", "default", "prod", "beacon", "--none", "--yes")
 	w.Converges("1.0.0") // neither upgrades nor removes
 	w.Holds()
 	w.EqualViews()
@@ -70,7 +70,7 @@ func TestADefaultBringsNoVersionThatFailedAndWorksNowhere(t *testing.T) {
 	w.OK("env", "create", "prod")
 	w.OK("server", "set", "alpha", "--env", "prod", "--yes")
 	w.OK("install", "beacon@1.0.0", "--on", "alpha")
-	w.OK("env", "default", "set", "prod", "beacon", "--yes")
+	w.OK("env", "default", "prod", "beacon", "--yes")
 	w.Image("3.0.0", "exit")
 	w.Fails(1, "undone", "up", "beacon", "--on", "alpha", "--yes")
 	w.Converges("1.0.0")

@@ -40,7 +40,7 @@ func TestOneCommandDistinguishesARenamedHostFromItsCopy(t *testing.T) {
 	if out := w.OK("server", "show", "first"); strings.Count(out, "session ") < 2 || !strings.Contains(out, "replace") {
 		t.Errorf("the two machines and the way out are not shown:\n%s", out)
 	}
-	scenario.Must(t, alpha.Join(t.Context(), w.OK("server", "replace", "first", "--force", "--yes")))
+	scenario.Must(t, alpha.Join(t.Context(), w.OK("server", "enroll", "first", "--replace", "--force", "--yes")))
 	w.Reports(copied, "suspended", "LOGIN_REVOKED")
 	w.Eventually("first is online and alone", func() error {
 		if have := w.states()["first"]; have != "alive,online" {
@@ -85,7 +85,7 @@ func TestAReinstalledServerComesBackEmptyWithItsDefaults(t *testing.T) {
 	// A default that reaches new servers only comes to a reinstalled one; the executor was killed meanwhile.
 	w.OK("server", "set", "alpha", "--env", "prod", "--yes")
 	w.OK("install", "beacon@2.0.0", "--on", "alpha")
-	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--yes")
+	w.OK("env", "default", "prod", "beacon@1.0.0", "--yes")
 	scenario.Must(t, alpha.Executor.Kill())
 	w.Eventually("it is offline", func() error { return w.says("alive,offline", "server", "list") })
 	w.OK("server", "reinstall", "alpha", "--yes", "--detach")

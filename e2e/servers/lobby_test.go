@@ -30,7 +30,7 @@ func TestAMachineWithoutATokenIsLetInByItsFingerprint(t *testing.T) {
 	t.Parallel()
 	w := &world{scenario.New(t, rig.Options{Lobby: true})}
 	w.OK("env", "create", "prod")
-	w.OK("env", "default", "set", "prod", "beacon@1.0.0", "--yes")
+	w.OK("env", "default", "prod", "beacon@1.0.0", "--yes")
 	w.OK("label-rule", "set", "penguins", "--when", "os=linux", "--label", "family=penguin")
 	s, err := w.Stranger("stranger")
 	if err != nil {

@@ -303,7 +303,7 @@ func (s *show) prepareNewServer(ctx context.Context) (*rig.Server, error) {
 		return nil, err
 	}
 	image := s.agent.name + "@" + s.agent.versions[0]
-	if _, err := s.cli(ctx, "env", "default", "set", "prod", image, "--yes"); err != nil {
+	if _, err := s.cli(ctx, "env", "default", "prod", image, "--yes"); err != nil {
 		return nil, err
 	}
 	token, err := s.fleet.CLI(ctx, "token", "create", "prod-servers", "--uses", "100", "--env", "prod",
