@@ -169,7 +169,8 @@ func dutyNext(s Server, d *serverv1.Duty) string {
 		return "task"
 	case serverv1.DutyKind_DUTY_KIND_PRESENCE:
 		if s.GetReinstall() != nil {
-			return "executor run on that machine; when it is replaced: garrison server enroll " + s.GetName() + " --replace"
+			return "executor run on that machine; when it is replaced: garrison server enroll " + s.GetName() +
+				" --replace"
 		}
 		return "executor run on that machine; when the machine is lost: garrison server decommission " +
 			"" + s.GetName() + " --lost"

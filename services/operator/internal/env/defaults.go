@@ -148,7 +148,8 @@ func (f *defaultFlags) unset(ctx context.Context, env *cli.Env, name, agent stri
 			return cli.Usage("%v", err)
 		}
 	}
-	if err := env.Confirm(ctx, f.work.Yes, fmt.Sprintf("End the default %s of environment %s?", agent, name)); err != nil {
+	ask := fmt.Sprintf("End the default %s of environment %s?", agent, name)
+	if err := env.Confirm(ctx, f.work.Yes, ask); err != nil {
 		return err
 	}
 	_, err := cli.Call[*registryv1.UnsetDefaultResponse](ctx, env,

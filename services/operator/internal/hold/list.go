@@ -67,7 +67,8 @@ func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.L
 	return nil
 }
 
-// ofEnvironments returns the holds of environments that are in effect. They have no id: garrison unhold --env ends them.
+// ofEnvironments returns the holds of environments that are in effect. They have no id;
+// garrison unhold --env ends them.
 func ofEnvironments(ctx context.Context, env *cli.Env) (out []*holdv1.Hold, err error) {
 	all, err := cli.Records[*environmentv1.Environment](ctx, env, record.List(ledger.Environment))
 	if err != nil {

@@ -24,19 +24,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/inventory"
 )
 
-func enrollCommand(env *cli.Env) *cobra.Command {
-	var valid time.Duration
-	var file string
-	var provisioned bool
-	var replaces bool
-	m := many{}
-	q := &registryv1.InviteServerRequest{}
-	instead := &registryv1.ReplaceServerRequest{}
-	c := &cobra.Command{
-		SuggestFor: []string{"add", "create", "invite", "join", "replace", "swap"},
-		Use:        "enroll NAME [--replace] | --from FILE --out DIR | --from FILE --pooled TOKEN",
-		Short:      "Create a one-time join token for a server, printed to standard output.",
-		Long: `Create a one-time join token for a new server, or for one whose credentials are revoked or have
+const enrollLong = `Create a one-time join token for a new server, or for one whose credentials are revoked or have
 expired: that one keeps its id, its site, its labels, its environment and its instances.
 
 With --replace, the token is for a new machine in the place of a server's old one, whose credentials become void. The
@@ -51,7 +39,21 @@ all. A server whose token file exists is skipped, so the command may be repeated
 With --pooled TOKEN, make one token of that name for all servers of the file instead, as garrison token create does: it
 admits as many servers as the file lists, and every server gets the environment, site and labels that all lines must
 have in common. It does not say which machine is which: a server's name is its host name, and a machine that the file
-does not list can join with it as well.`,
+does not list can join with it as well.`
+
+func enrollCommand(env *cli.Env) *cobra.Command {
+	var valid time.Duration
+	var file string
+	var provisioned bool
+	var replaces bool
+	m := many{}
+	q := &registryv1.InviteServerRequest{}
+	instead := &registryv1.ReplaceServerRequest{}
+	c := &cobra.Command{
+		SuggestFor: []string{"add", "create", "invite", "join", "replace", "swap"},
+		Use:        "enroll NAME [--replace] | --from FILE --out DIR | --from FILE --pooled TOKEN",
+		Short:      "Create a one-time join token for a server, printed to standard output.",
+		Long:       enrollLong,
 		Args: func(c *cobra.Command, a []string) error {
 			if m.from != "" {
 				return cli.Exactly()(c, a)

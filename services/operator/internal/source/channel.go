@@ -63,8 +63,8 @@ func (s *session) outside(env *cli.Env, channel string) (out []listed) {
 		switch active := o.in.GetState() == imagev1.State_STATE_ACTIVE; {
 		case channel == "" || !o.here() || active && slices.Contains(o.in.GetChannels(), channel):
 		case o.in.GetState() == imagev1.State_STATE_DISABLED:
-			env.Say("image %s@%s stays disabled; to enable it: garrison image activate %s --channel %s", o.of.GetAgent(),
-				o.of.GetVersion(), o.of.GetImageId(), channel)
+			env.Say("image %s@%s stays disabled; to enable it: garrison image activate %s --channel %s",
+				o.of.GetAgent(), o.of.GetVersion(), o.of.GetImageId(), channel)
 		default:
 			out = append(out, o.of)
 		}

@@ -58,7 +58,9 @@ out: no source brings those. A name that ends in .tar is a bundle: the same in o
 				err = o.publish(c.Context(), env, a[0])
 			default:
 				if err = cli.CheckTarget(a[0]); err == nil {
-					err = publishBundle(a[0], o.seed, func(dir string) error { return o.publish(c.Context(), env, dir) })
+					err = publishBundle(a[0], o.seed, func(dir string) error {
+						return o.publish(c.Context(), env, dir)
+					})
 				}
 			}
 			if err != nil {
