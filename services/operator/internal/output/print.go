@@ -152,39 +152,35 @@ func (s *Parts[T]) Show(rows []T) error {
 	if err := listing.Sort(s.printer.Sort, s.view, s.listing, rows); err != nil {
 		return err
 	}
-	if s.printer.flat() {
+	switch {
+	case s.printer.flat():
 		return filterRows(s.printer, s.view, s.listing, rows)
-	}
-	switch s.printer.Format {
-	case FormatJSONL:
+	case s.printer.Format == FormatJSONL:
 		return printLines(s.printer.Out, rows)
-	case FormatName:
-		for _, r := range rows {
-			if _, err := fmt.Fprintln(s.printer.Out, visible.Text(s.listing.Name(r))); err != nil {
-				return err
-			}
-		}
-		return nil
+	case s.printer.Format == FormatName:
+		return s.showNames(rows)
 	}
-	first := s.columns == nil
-	fitted := len(s.printer.Columns) == 0 && !s.view.Wide && s.printer.width() > 0
-	headers := first && !s.printer.NoHeaders
-	if first {
-		columns, err := listing.Chosen(s.printer.Columns, s.view.Wide, s.listing.Columns)
-		if err != nil {
+	return s.showTable(rows)
+}
+
+func (s *Parts[T]) showNames(rows []T) error {
+	for _, r := range rows {
+		if _, err := fmt.Fprintln(s.printer.Out, visible.Text(s.listing.Name(r))); err != nil {
 			return err
 		}
-		s.columns = withoutSparse(s.printer, s.view, columns, rows)
-		if len(s.printer.Columns) == 0 && !s.view.Wide {
-			as := cutTo[T]
-			if s.listing.Tells {
-				as = fit[T]
-			}
-			s.columns = as(s.view, s.columns, rows, headers, s.printer.width())
-			s.printer.sayLeftOut(leftOut(s.view, columns, s.columns, rows))
-		}
 	}
-	if !first && fitted && !s.listing.Tells {
+	return nil
+}
+
+func (s *Parts[T]) showTable(rows []T) error {
+	first := s.columns == nil
+	headers := first && !s.printer.NoHeaders
+	switch {
+	case first:
+		if err := s.choose(rows, headers); err != nil {
+			return err
+		}
+	case s.fits() && !s.listing.Tells && s.printer.width() > 0:
 		shrink(s.columns, widths(s.view, s.columns, rows, false), s.printer.width())
 	}
 	if err := printTable(s.printer, s.view, s.columns, rows, headers); err != nil {
@@ -193,6 +189,28 @@ func (s *Parts[T]) Show(rows []T) error {
 	if first {
 		s.keepWidths(rows, headers)
 	}
+	return nil
+}
+
+// fits reports whether columns are left out and cut, so that rows fit the terminal.
+func (s *Parts[T]) fits() bool { return len(s.printer.Columns) == 0 && !s.view.Wide }
+
+// choose chooses the columns of all parts by the rows of the first one.
+func (s *Parts[T]) choose(rows []T, headers bool) error {
+	columns, err := listing.Chosen(s.printer.Columns, s.view.Wide, s.listing.Columns)
+	if err != nil {
+		return err
+	}
+	s.columns = withoutSparse(s.printer, s.view, columns, rows)
+	if !s.fits() {
+		return nil
+	}
+	as := cutTo[T]
+	if s.listing.Tells {
+		as = fit[T]
+	}
+	s.columns = as(s.view, s.columns, rows, headers, s.printer.width())
+	s.printer.sayLeftOut(leftOut(s.view, columns, s.columns, rows))
 	return nil
 }
 
