@@ -130,6 +130,15 @@ func (b *browser) until(what string, is func() bool) {
 	}
 }
 
+// loaded waits until the page's script hears keys.
+func (b *browser) loaded() {
+	b.Helper()
+	b.until("the page is loaded", func() (done bool) {
+		err := chromedp.Run(b.ctx, chromedp.Evaluate("document.readyState === 'complete'", &done))
+		return err == nil && done
+	})
+}
+
 // signIn signs in with a code of the CLI, and is then on the page at a path.
 func (b *browser) signIn(w *scenario.World, path string, args ...string) {
 	b.Helper()
@@ -235,11 +244,13 @@ func TestPagesAreReachedByKeys(t *testing.T) {
 			_ = chromedp.Run(b.ctx, chromedp.Text("h1", &have))
 			return have == title
 		})
+		b.loaded()
 		b.accessible()
 	}
 	b.do(chromedp.Navigate(b.site+"/console/servers"), chromedp.KeyEvent("/"),
 		chromedp.WaitReady("#search:focus"), chromedp.SetValue("#search", "web-1"), chromedp.KeyEvent("\r"))
 	b.says("1 server.")
+	b.loaded()
 	b.do(chromedp.KeyEvent("?"))
 	b.says("go to the search field")
 }
