@@ -29,7 +29,7 @@ type Upgrader struct {
 	Log    io.Writer
 }
 
-// DefaultUnit and DefaultDir are what an upgrader has unless somebody says otherwise.
+// DefaultUnit and DefaultDir are the defaults of --unit and --record.
 const (
 	DefaultUnit = "garrisond.service"
 	DefaultDir  = "/var/lib/garrisond-upgrade"

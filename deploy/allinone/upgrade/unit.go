@@ -70,7 +70,7 @@ func (u unit) main(ctx context.Context) (int, error) {
 	return pid, err
 }
 
-// stopped reports whether somebody has stopped the unit.
+// stopped reports whether the unit is stopped, and systemd is not about to start it again.
 func (u unit) stopped(ctx context.Context) (bool, error) {
 	shown, err := u.property(ctx, "ActiveState")
 	return shown == "inactive", err
@@ -85,7 +85,7 @@ func (u unit) ready(ctx context.Context) error {
 	return err
 }
 
-// restarts returns how often systemd itself has started the unit again since somebody last did.
+// restarts returns how often systemd has restarted the unit by itself since its last manual start.
 func (u unit) restarts(ctx context.Context) (int, error) {
 	shown, err := u.property(ctx, "NRestarts")
 	if err != nil {

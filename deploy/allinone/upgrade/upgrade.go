@@ -8,7 +8,7 @@
 //   - saved: the unit is restarted;
 //     what fails until here has the program that runs installed again, so that no restart brings the other one;
 //   - started: the installed program must serve, and go on serving for a while;
-//   - serving: it stays so until somebody finishes the upgrade, which deletes what was kept, or goes back;
+//   - serving: a person finishes the upgrade, which deletes what was kept, or goes back;
 //   - returning: the kept program is installed again, and the unit restarted.
 package upgrade
 
