@@ -36,7 +36,6 @@ var tooMany = map[string]int{
 	"services/registry/internal/serve/beats.Watch":           35,
 	"services/registry/internal/view.records":                79,
 	"services/registry/internal/view.search":                 44,
-	"services/task-dispatcher/internal/view.View":            93,
 }
 
 func TestTypesHaveFewMethods(t *testing.T) {

@@ -68,15 +68,15 @@ func (d *Dispatcher) admit(ctx context.Context) (time.Duration, error) {
 // next returns the work that is due at a time. It must be called while the view stands still.
 func (d *Dispatcher) next(claim uint64, now time.Time) work {
 	w := work{claim: claim}
-	all := d.view.Admissions(now, d.cfg.Concurrency, maxAdmitted)
+	all := d.view.Queue.Admissions(now, d.cfg.Concurrency, maxAdmitted)
 	for _, t := range all {
 		if d.reserved.reserve(t.ID) {
 			w.assigned = append(w.assigned, t)
 		}
 	}
-	d.view.SetWithin(w.assigned, d.cfg.bounds())
+	d.view.Durations.SetWithin(w.assigned, d.cfg.bounds())
 	if len(all) < maxAdmitted { // otherwise the next pass assigns more of what is due
-		w.queued = waiting(d.view.Openings(maxOpened+len(all)), w.assigned)
+		w.queued = waiting(d.view.Queue.Openings(maxOpened+len(all)), w.assigned)
 	}
 	return w
 }

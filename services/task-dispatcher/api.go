@@ -76,13 +76,13 @@ func (a *api) listTasks(
 	}
 	r := &dispatcherv1.ListTasksResponse{}
 	a.follower.Read(func() {
-		tasks, next := a.view.List(f)
+		tasks, next := a.view.Listing.List(f)
 		part := page.Take(page.Map(tasks, a.row), f.Limit)
 		r.Tasks, r.NextCursor, r.LeftOut = part.Rows, part.Next, part.LeftOut
 		if part.Next == "" && next > 0 {
 			r.NextCursor = strconv.FormatUint(next, 10)
 		}
-		if a.view.Dropped() {
+		if a.view.Listing.Dropped() {
 			r.KeptEnded = view.KeepEnded
 		}
 	})
@@ -138,12 +138,13 @@ func (a *api) explain(tasks ...*taskv1.Task) {
 		if t.State != taskv1.State_STATE_QUEUED || t.Reason != "" {
 			continue
 		}
-		place, exact := a.view.Place(t.Id)
+		place, exact := a.view.Queue.Place(t.Id)
 		text := "number " + strconv.Itoa(place) + " in the queue"
 		if !exact {
 			text = "behind more than " + strconv.Itoa(place) + " in the queue"
 		}
-		t.Reason = "waits for its turn: " + text + "; " + strconv.Itoa(a.view.SlotsTaken(a.cfg.Concurrency)) + " of " +
+		taken := a.view.Queue.SlotsTaken(a.cfg.Concurrency)
+		t.Reason = "waits for its turn: " + text + "; " + strconv.Itoa(taken) + " of " +
 			strconv.Itoa(a.cfg.Concurrency) + " tasks are under way"
 	}
 }
@@ -166,12 +167,12 @@ func (a *api) find(ctx context.Context, prefix string) (t *taskv1.Task, err erro
 		return nil, fault.Refusef(fault.Invalid, code.Malformed, "no task was named").Try("garrison task list")
 	}
 	err = a.decider.Query(ctx, func() error {
-		found := a.view.Known(prefix, 2)
+		found := a.view.Listing.Known(prefix, 2)
 		switch len(found) {
 		case 0:
 			return a.unknownTask(prefix)
 		case 1:
-			t = a.view.Explained(found[0])
+			t = a.view.Listing.Explained(found[0])
 			a.explain(t)
 			a.live.fill(t)
 			return nil
@@ -184,10 +185,10 @@ func (a *api) find(ctx context.Context, prefix string) (t *taskv1.Task, err erro
 
 // unknownTask must be called while the view stands still.
 func (a *api) unknownTask(prefix string) error {
-	open, ended, _ := a.view.Counts()
+	open, ended, _ := a.view.Listing.Counts()
 	near := ""
 	for n := min(len(prefix)-1, 8); n >= 4 && near == ""; n-- {
-		if found := a.view.Known(prefix[:n], 1); len(found) == 1 {
+		if found := a.view.Listing.Known(prefix[:n], 1); len(found) == 1 {
 			near = found[0].Task.Id
 		}
 	}
@@ -206,7 +207,7 @@ func (a *api) getDocument(
 ) (*dispatcherv1.GetDocumentResponse, error) {
 	r := &dispatcherv1.GetDocumentResponse{}
 	err := a.decider.Query(ctx, func() error {
-		doc, ok := a.view.Document(q.ServerId)
+		doc, ok := a.view.Rows.Document(q.ServerId)
 		if !ok {
 			return a.noDocument(q.ServerId)
 		}
@@ -221,15 +222,15 @@ func (a *api) getDocument(
 
 // noDocument must be called while the view stands still.
 func (a *api) noDocument(server string) error {
-	if _, ok := a.view.Server(server); ok {
+	if _, ok := a.view.Rows.Server(server); ok {
 		return fault.Refusef(fault.NotFound, code.NoDocument,
 			"server %s has no document: it has not enrolled yet", server).
 			Try("garrison server show " + ident.Short(server))
 	}
-	_, _, servers := a.view.Counts()
+	_, _, servers := a.view.Listing.Counts()
 	near := ""
 	if len(server) >= 4 {
-		near = a.view.ServerNear(server[:4])
+		near = a.view.Listing.ServerNear(server[:4])
 	}
 	return fault.Refusef(fault.NotFound, code.UnknownServer, "no server has the id %q (%d servers searched)",
 		server, servers).

@@ -164,7 +164,7 @@ func TestRefusalsNameTheNearestMatchAndWhatToTry(t *testing.T) {
 	w.say(ledger.Server, serverID(77), &serverv1.Invited{Name: "new", Cell: "main"})
 	polltest.Eventually(t, "the invited server is known", func() bool {
 		ok := false
-		d.follower.Read(func() { _, ok = d.view.Server(serverID(77)) })
+		d.follower.Read(func() { _, ok = d.view.Rows.Server(serverID(77)) })
 		return ok
 	})
 	ask := map[string]func() error{

@@ -47,8 +47,8 @@ func (a *api) cancel(ctx context.Context, o decide.Origin, id, reason string) er
 	var claim uint64
 	reserved, needed := false, (error)(nil)
 	a.follower.Read(func() {
-		t, _, _ = a.view.Task(id)
-		s, _ := a.view.Server(t.GetServerId())
+		t, _, _ = a.view.Rows.Task(id)
+		s, _ := a.view.Rows.Server(t.GetServerId())
 		needed = neededRemoval(t, s)
 		claim = a.leader.claim()
 		if claim > 0 && needed == nil && t.GetState() == taskv1.State_STATE_QUEUED {

@@ -46,6 +46,6 @@ func (a *api) countTasks(
 		return nil, err
 	}
 	var r *dispatcherv1.CountTasksResponse
-	a.follower.Read(func() { r = a.view.Count(f, q.By, int(cmp.Or(q.Top, defaultGroups))) })
+	a.follower.Read(func() { r = a.view.Listing.Count(f, q.By, int(cmp.Or(q.Top, defaultGroups))) })
 	return proto.CloneOf(r), nil
 }

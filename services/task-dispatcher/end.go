@@ -21,7 +21,7 @@ func (d *Dispatcher) clear(ctx context.Context) (time.Duration, error) {
 	var claim uint64
 	d.follower.Read(func() {
 		if claim = d.leader.claim(); claim > 0 {
-			endings = d.reserve(d.view.Outdated(maxCleared))
+			endings = d.reserve(d.view.Queue.Outdated(maxCleared))
 		}
 	})
 	defer d.release(endings)

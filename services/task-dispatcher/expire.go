@@ -52,7 +52,7 @@ func (d *Dispatcher) deadlineNow(ctx context.Context) (time.Time, error) {
 	}
 	var next time.Time
 	var more bool
-	d.follower.Read(func() { next, more = d.view.NextDeadline() })
+	d.follower.Read(func() { next, more = d.view.Queue.NextDeadline() })
 	if !more || next.After(now) {
 		return now, nil
 	}
@@ -67,11 +67,11 @@ func (d *Dispatcher) expire(ctx context.Context, now time.Time) (time.Duration, 
 	others := 0 // how many overdue tasks only the leader may end
 	d.follower.Read(func() {
 		claim = d.leader.claim()
-		all := d.view.Overdue(now, maxExpired)
+		all := d.view.Queue.Overdue(now, maxExpired)
 		overdue = endable(all, claim)
 		others = len(all) - len(overdue)
 		overdue = d.reserve(overdue)
-		next, more = d.view.NextDeadline()
+		next, more = d.view.Queue.NextDeadline()
 	})
 	defer d.release(overdue)
 	if d.leader.overdue.Swap(others > 0) != (others > 0) {

@@ -48,7 +48,7 @@ func newLeader(cfg Config, v *view.View, follower *fold.Follower, decider *decid
 // must be called while the view stands still; the view then holds everything that was recorded
 // under earlier claims, and nothing more can be recorded under those.
 func (l *leader) claim() uint64 {
-	c := l.view.Claim()
+	c := l.view.Rows.Claim()
 	if c.Process != l.process || c.Sequence <= l.doubted.Load() {
 		return 0
 	}
@@ -98,15 +98,16 @@ func nextCheck(left time.Duration) time.Duration {
 // situation reads whether work is due, and which process is the leader.
 func (l *leader) situation() (s admission.Situation) {
 	l.follower.Read(func() {
-		c := l.view.Claim()
+		c := l.view.Rows.Claim()
 		s = admission.Situation{
 			Leads:    l.claim() > 0,
 			Led:      c.Process == l.process,
 			Claim:    c.Sequence,
 			Progress: max(c.Sequence, c.Moved),
 		}
-		s.Work = !s.Leads && (l.overdue.Load() || len(l.view.Openings(1)) > 0 || len(l.view.Outdated(1)) > 0 ||
-			len(l.view.Admissions(l.cfg.Now(), l.cfg.Concurrency, 1)) > 0)
+		queue := l.view.Queue
+		s.Work = !s.Leads && (l.overdue.Load() || len(queue.Openings(1)) > 0 || len(queue.Outdated(1)) > 0 ||
+			len(queue.Admissions(l.cfg.Now(), l.cfg.Concurrency, 1)) > 0)
 	})
 	return s
 }
@@ -115,7 +116,7 @@ func (l *leader) situation() (s admission.Situation) {
 // recorded before. Of several processes that claim at once, one succeeds.
 func (l *leader) takeOver(ctx context.Context) error {
 	var last view.Claim
-	l.follower.Read(func() { last = l.view.Claim() })
+	l.follower.Read(func() { last = l.view.Rows.Claim() })
 	o := decide.Origin{Cause: ledger.CausedByClock}
 	if last.Sequence > 0 {
 		o.Cause = ledger.CausedByFact(last.Sequence)

@@ -196,7 +196,8 @@ func TestAClaimInDoubtIsRenewed(t *testing.T) {
 	img := w.image("shipper", "1.0.0")
 	w.want(s, "one", 1, img)
 	w.awaitTask(d, s, "one", 1, taskv1.State_STATE_ASSIGNED)
-	d.follower.Read(func() { raise(&d.leader.doubted, d.view.Claim().Sequence) }) // as after an answer that never came
+	// as after an answer that never came
+	d.follower.Read(func() { raise(&d.leader.doubted, d.view.Rows.Claim().Sequence) })
 	w.want(s, "two", 1, img)
 	w.awaitTask(d, s, "two", 1, taskv1.State_STATE_ASSIGNED)
 	if diff := cmp.Diff([]string{d.leader.process, d.leader.process}, w.claimants()); diff != "" {

@@ -79,10 +79,10 @@ func (l *liveReports) receive(m bus.Message) {
 		return
 	}
 	l.follower.Read(func() {
-		if server, ok := l.view.OnServer(p.TaskId); !ok || server != at.Server {
+		if server, ok := l.view.Rows.OnServer(p.TaskId); !ok || server != at.Server {
 			return
 		}
-		l.put(p, now, func(id string) bool { _, ok := l.view.OnServer(id); return ok })
+		l.put(p, now, func(id string) bool { _, ok := l.view.Rows.OnServer(id); return ok })
 	})
 }
 
@@ -139,7 +139,7 @@ func (l *liveReports) slow() func(*taskv1.Task) bool {
 func (l *liveReports) of(t *taskv1.Task, usual medians) *taskv1.Live {
 	last, _ := l.get(t.Id)
 	live := progressOf(t, last, usual.of, l.began, l.cfg.Now())
-	live.Slow = live.Slow && l.view.OfflineSince(t.ServerId) == nil
+	live.Slow = live.Slow && l.view.Rows.OfflineSince(t.ServerId) == nil
 	return live
 }
 
@@ -154,13 +154,13 @@ type medians struct {
 func (m medians) of(t *taskv1.Task, step taskv1.Step) (time.Duration, bool) {
 	own, ok := m.byIntent[t.IntentId]
 	if !ok && t.IntentId != "" {
-		own = m.view.Usual(t.IntentId)
+		own = m.view.Listing.Usual(t.IntentId)
 		m.byIntent[t.IntentId] = own
 	}
 	if median, ok := own[step]; ok {
 		return median, true
 	}
-	return m.view.UsualOfKind(t, step)
+	return m.view.Durations.UsualOfKind(t, step)
 }
 
 // progressOf returns how far a task is: at the last reported step, or else since its assignment. A dispatcher that

@@ -24,8 +24,8 @@ func (d *Dispatcher) measure(m *metrics.Set, documents *queue) {
 	m.Gauge(metrics.TasksOpen, func(context.Context) []metrics.Sample {
 		var open, underWay, waiting int
 		d.follower.Read(func() {
-			open, _, _ = d.view.Counts()
-			underWay, waiting = d.view.UnderWay(), d.view.Waiting()
+			open, _, _ = d.view.Listing.Counts()
+			underWay, waiting = d.view.Queue.UnderWay(), d.view.Queue.Waiting()
 		})
 		return metrics.By(map[string]int{
 			"queued": open - underWay - waiting, "waiting": waiting, "under-way": underWay,

@@ -61,7 +61,7 @@ func (a *api) progress(intents []string, rows int) (all []*dispatcherv1.IntentPr
 
 // progressOf returns the progress of an intent, or the refusal of one that is not counted. It must run inside Read.
 func (a *api) progressOf(intent string, rows int) *dispatcherv1.IntentProgress {
-	p, ok := a.view.Progress(intent, rows)
+	p, ok := a.view.Listing.Progress(intent, rows)
 	if !ok {
 		return &dispatcherv1.IntentProgress{Refusal: &apiv1.Refusal{
 			Code: code.NotCounted, Try: "garrison intent show " + intent, Message: fmt.Sprintf(

@@ -109,7 +109,7 @@ func (p *publisher) publish(ctx context.Context, server string) {
 // server, cell, epoch and generation are set.
 func (p *publisher) project(server string) (doc *desiredv1.Document, data []byte, err error) {
 	p.follower.Read(func() {
-		shared, ok := p.view.Document(server)
+		shared, ok := p.view.Rows.Document(server)
 		if !ok {
 			return
 		}

@@ -57,8 +57,8 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 	var facts []proto.Message
 	_, err := p.decider.Do(ctx, func() (drafts []ledger.Draft, err error) {
 		var sequence uint64
-		t, sequence, _ = p.view.Task(r.GetTask().TaskId)
-		server, _ := p.view.Server(r.ServerId)
+		t, sequence, _ = p.view.Rows.Task(r.GetTask().TaskId)
+		server, _ := p.view.Rows.Server(r.ServerId)
 		if facts, err = report.Decide(t, server, &r, p.deferrable(t, now)); err != nil {
 			return nil, err
 		}
@@ -94,8 +94,8 @@ func (p *reports) handle(ctx context.Context, m bus.Message) error {
 // deferrable returns what is to be known of a task's wait. It must be called while the view stands still.
 func (p *reports) deferrable(t *taskv1.Task, now time.Time) report.Deferrable {
 	return report.Deferrable{
-		Now: now, Busy: p.view.BusyLimit(t.GetServerId()), UnderWay: p.view.Within(t, p.cfg.bounds()),
-		Unwanted: p.view.Unwanted(t),
+		Now: now, Busy: p.view.Rows.BusyLimit(t.GetServerId()), UnderWay: p.view.Durations.Within(t, p.cfg.bounds()),
+		Unwanted: p.view.Rows.Unwanted(t),
 	}
 }
 

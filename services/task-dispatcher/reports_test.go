@@ -136,7 +136,7 @@ func TestAQuarantinedServerIsNotBelieved(t *testing.T) {
 	w.say(ledger.Server, server, &serverv1.Quarantined{Reason: "forged"})
 	polltest.Eventually(t, "the dispatcher knows", func() bool {
 		var standing serverv1.Standing
-		d.follower.Read(func() { s, _ := d.view.Server(server); standing = s.GetStanding() })
+		d.follower.Read(func() { s, _ := d.view.Rows.Server(server); standing = s.GetStanding() })
 		return standing == serverv1.Standing_STANDING_QUARANTINED
 	})
 	w.report(server, open.Id, taskv1.State_STATE_SUCCEEDED, nil)
@@ -152,7 +152,7 @@ func TestAReportOfADeadServerChangesNothing(t *testing.T) {
 	w.say(ledger.Server, server, &serverv1.Dead{Lost: true})
 	polltest.Eventually(t, "the dispatcher knows", func() bool {
 		var life serverv1.Life
-		d.follower.Read(func() { s, _ := d.view.Server(server); life = s.GetLife() })
+		d.follower.Read(func() { s, _ := d.view.Rows.Server(server); life = s.GetLife() })
 		return life == serverv1.Life_LIFE_DEAD
 	})
 	w.report(server, open.Id, taskv1.State_STATE_SUCCEEDED, nil)
@@ -161,7 +161,7 @@ func TestAReportOfADeadServerChangesNothing(t *testing.T) {
 	w.publish(topology.ReportSubject(address, topology.ReportTask), &reportv1.Report{ServerId: "forged"})
 	polltest.Eventually(t, "the last report is handled", func() bool { return len(w.deadLetters()) == 1 })
 	var got *taskv1.Task
-	d.follower.Read(func() { got, _, _ = d.view.Task(open.Id) })
+	d.follower.Read(func() { got, _, _ = d.view.Rows.Task(open.Id) })
 	if got.GetState() == taskv1.State_STATE_SUCCEEDED {
 		t.Errorf("a dead server's report made it %v", got)
 	}

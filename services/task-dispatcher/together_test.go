@@ -158,7 +158,7 @@ func (w *world) awaitEnds(d *Dispatcher, n int) {
 	defer end.Stop()
 	for have, before := -1, -1; ; before = have {
 		moved := d.follower.Changed()
-		d.follower.Read(func() { _, have, _ = d.view.Counts() })
+		d.follower.Read(func() { _, have, _ = d.view.Listing.Counts() })
 		if have >= n {
 			return
 		}

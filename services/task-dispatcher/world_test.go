@@ -326,8 +326,8 @@ func (w *world) awaitSettled(d *Dispatcher, generation uint64, servers []string,
 		settled := true
 		d.follower.Read(func() {
 			for n := 0; n < len(servers) && settled; n++ {
-				doc, _ := d.view.Document(servers[n])
-				settled = d.view.UnderWay() == 0 && len(doc.GetEntries()) == entries
+				doc, _ := d.view.Rows.Document(servers[n])
+				settled = d.view.Queue.UnderWay() == 0 && len(doc.GetEntries()) == entries
 				for _, e := range doc.GetEntries() {
 					settled = settled && e.Generation == generation && e.TaskId == ""
 				}

@@ -42,11 +42,11 @@ func (v *View) applyAgent(f ledger.Fact) bool {
 			return false
 		}
 		v.agents.Forget(f.Key)
-		v.forgetDurations(f.Key)
+		v.Durations.forget(f.Key)
 	}
-	v.ranks = ranksOf(v.agents)
+	v.Queue.ranks = ranksOf(v.agents)
 	servers := map[string]bool{}
-	for server := range v.openOf {
+	for server := range v.open {
 		servers[server] = true
 	}
 	v.instances.due.Scan(func(_ uint64, key string) bool {
@@ -55,7 +55,7 @@ func (v *View) applyAgent(f ledger.Fact) bool {
 		return true
 	})
 	for server := range servers {
-		v.reviewTasks(server) // the order on a server may have changed
+		v.Queue.review(server) // the order on a server may have changed
 	}
 	return true
 }

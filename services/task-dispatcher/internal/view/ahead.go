@@ -20,18 +20,18 @@ import (
 
 // admissible returns the ready tasks that keep budgets and a pause of the site allow at a time, in order; what is
 // fetched ahead has half of the slots.
-func (v *View) admissible(at time.Time, concurrency int) iter.Seq[candidate] {
-	paused := !v.Site.PausedUntil(at).IsZero()
+func (q *Queue) admissible(at time.Time, concurrency int) iter.Seq[candidate] {
+	paused := !q.Site.PausedUntil(at).IsZero()
 	return func(yield func(candidate) bool) {
-		room := max(1, concurrency/2) - v.ahead
-		v.unspent(func(c candidate) bool {
+		room := max(1, concurrency/2) - q.ahead
+		q.unspent(func(c candidate) bool {
 			t := c.record.Task
 			if t.Ahead != nil {
 				if room--; room < 0 {
 					return false // all that follow are fetched ahead too
 				}
 			}
-			if s, _ := v.servers.Get(t.ServerId); paused && holdsBack(t, s) {
+			if s, _ := q.servers.Get(t.ServerId); paused && holdsBack(t, s) {
 				return true
 			}
 			return yield(c)
@@ -63,10 +63,10 @@ func makeWay(d *desiredv1.Document) {
 }
 
 // aheadBytes returns how much of a server's document what it fetches ahead takes.
-func (v *View) aheadBytes(server string) (n int) {
-	for _, r := range v.openOf[server] {
+func (w *Rows) aheadBytes(server string) (n int) {
+	for _, r := range w.open[server] {
 		if r.Task.Ahead != nil && task.UnderWay(r.Task.State) {
-			n += entryOverhead + proto.Size(v.images.manifest(r.Task.Ahead.GetImage().GetId()))
+			n += entryOverhead + proto.Size(w.images.manifest(r.Task.Ahead.GetImage().GetId()))
 		}
 	}
 	return n

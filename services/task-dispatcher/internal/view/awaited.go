@@ -3,20 +3,21 @@ package view
 import (
 	"slices"
 
-	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
-	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/task"
 )
 
 // awaited returns the intent for which an instance still needs a task; empty when it needs none.
-func (v *View) awaited(i *dispatcherv1.InstanceRecord) string {
+func (w *Rows) awaited(i *dispatcherv1.InstanceRecord) string {
 	if i.GetGeneration() <= i.GetTaskGeneration() { // also when there is no instance
 		return ""
 	}
-	s, _ := v.servers.Get(i.ServerId)
+	s, _ := w.servers.Get(i.ServerId)
 	switch s.GetLife() {
 	case serverv1.Life_LIFE_INVITED, serverv1.Life_LIFE_ALIVE:
 		return i.IntentId
@@ -29,18 +30,18 @@ func (v *View) awaited(i *dispatcherv1.InstanceRecord) string {
 }
 
 // reviewAwaited changes a server's life and recounts the changes that need a task on it.
-func (v *View) reviewAwaited(server string, change func()) {
+func (w *Rows) reviewAwaited(server string, change func()) {
 	waited := map[*dispatcherv1.InstanceRecord]string{}
-	for _, i := range v.instances.byServer[server] {
-		waited[i] = v.awaited(i)
+	for _, i := range w.instances.byServer[server] {
+		waited[i] = w.awaited(i)
 	}
 	change()
 	for i, was := range waited {
-		switch now := v.awaited(i); {
+		switch now := w.awaited(i); {
 		case was != "" && now == "":
-			v.counts.passed(was)
+			w.counts.passed(was)
 		case was == "" && now != "":
-			v.counts.count(now, func(n *dispatcherv1.IntentCounts) { decrement(&n.NeverOpened); n.ToOpen++ })
+			w.counts.count(now, func(n *dispatcherv1.IntentCounts) { decrement(&n.NeverOpened); n.ToOpen++ })
 		}
 	}
 }
@@ -58,21 +59,21 @@ func (v *View) applyWithdrawn(f ledger.Fact) {
 			v.counts.passed(f.Key)
 		}
 	}
-	for _, id := range v.inState(f.Key, taskv1.State_STATE_QUEUED) {
+	for _, id := range v.Rows.inState(f.Key, taskv1.State_STATE_QUEUED) {
 		if t, ok := v.tasks.Get(id); ok {
-			v.reviewTasks(t.Task.ServerId)
+			v.Queue.review(t.Task.ServerId)
 		}
 	}
 	for _, s := range []taskv1.State{taskv1.State_STATE_ASSIGNED, taskv1.State_STATE_RUNNING} {
-		for _, id := range v.inState(f.Key, s) {
-			v.notWaitedFor(f, id)
+		for _, id := range v.Rows.inState(f.Key, s) {
+			v.Rows.notWaitedFor(f, id)
 		}
 	}
 }
 
 // inState returns the tasks of an intent that are in a state.
-func (v *View) inState(intent string, s taskv1.State) []string {
-	l := v.lists.byName[inIntentState(intent, s)]
+func (w *Rows) inState(intent string, s taskv1.State) []string {
+	l := w.lists.byName[inIntentState(intent, s)]
 	if l == nil {
 		return nil
 	}
@@ -80,8 +81,8 @@ func (v *View) inState(intent string, s taskv1.State) []string {
 }
 
 // withdrawn returns the fact that must end a queued task of a withdrawn intent, or nil.
-func (v *View) withdrawn(t *taskv1.Task) endFact {
-	r, ok := v.counts.table.Get(t.IntentId)
+func (w *Rows) withdrawn(t *taskv1.Task) endFact {
+	r, ok := w.counts.table.Get(t.IntentId)
 	if !ok || r.WithdrawnSequence == 0 {
 		return nil
 	}
@@ -94,16 +95,16 @@ func (v *View) withdrawn(t *taskv1.Task) endFact {
 
 // Unwanted returns how a deferred task ends when its server gave it up, because another change of the instance was
 // decided since or its intent was withdrawn; nil while it is wanted. It must be called while the view stands still.
-func (v *View) Unwanted(t *taskv1.Task) *taskv1.Cancelled {
+func (w *Rows) Unwanted(t *taskv1.Task) *taskv1.Cancelled {
 	if t == nil || t.Verb == taskv1.Verb_VERB_REFRESH {
 		return nil
 	}
-	if c, ok := v.withdrawn(t).(*taskv1.Cancelled); ok {
+	if c, ok := w.withdrawn(t).(*taskv1.Cancelled); ok {
 		c.Code, c.Reason = code.GivenUp, "it waited, and "+c.Reason
 		return c
 	}
 	const changed = "it waited, and another change was asked for"
-	if i, ok := v.instanceFor(t); !ok || i.Generation > t.Generation {
+	if i, ok := w.instanceFor(t); !ok || i.Generation > t.Generation {
 		return &taskv1.Cancelled{Code: code.GivenUp, Reason: changed}
 	}
 	return nil
@@ -111,17 +112,17 @@ func (v *View) Unwanted(t *taskv1.Task) *taskv1.Cancelled {
 
 // givesUp reports whether a server's document names a task as no longer wanted. One that is wanted again,
 // because the change after it was withdrawn, goes on, unless its server gave it up meanwhile.
-func (v *View) givesUp(t *taskv1.Task) bool {
-	if !task.UnderWay(t.State) || v.Unwanted(t) == nil {
+func (w *Rows) givesUp(t *taskv1.Task) bool {
+	if !task.UnderWay(t.State) || w.Unwanted(t) == nil {
 		return false
 	}
-	i, ok := v.instanceFor(t)
-	return !ok || i.IntentId != t.IntentId || t.IntentId == "" || v.withdrawn(t) != nil
+	i, ok := w.instanceFor(t)
+	return !ok || i.IntentId != t.IntentId || t.IntentId == "" || w.withdrawn(t) != nil
 }
 
 // notWaitedFor makes a server's document name a task after a fact that may have ended its wait.
-func (v *View) notWaitedFor(f ledger.Fact, id string) {
-	if r, ok := v.tasks.Get(id); ok && task.UnderWay(r.Task.State) && v.Unwanted(r.Task) != nil {
-		v.documents.changed(r.Task.ServerId, f)
+func (w *Rows) notWaitedFor(f ledger.Fact, id string) {
+	if r, ok := w.tasks.Get(id); ok && task.UnderWay(r.Task.State) && w.Unwanted(r.Task) != nil {
+		w.documents.changed(r.Task.ServerId, f)
 	}
 }

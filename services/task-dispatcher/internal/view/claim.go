@@ -25,8 +25,8 @@ type claims struct {
 }
 
 // Claim returns the last claim.
-func (v *View) Claim() Claim {
-	a, _ := v.claims.table.Get(ClaimKey)
+func (w *Rows) Claim() Claim {
+	a, _ := w.claims.table.Get(ClaimKey)
 	return Claim{Process: a.GetProcessId(), Sequence: a.GetClaimedSequence(), Moved: a.GetMovedSequence()}
 }
 

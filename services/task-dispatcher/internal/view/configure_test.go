@@ -44,7 +44,7 @@ func (s *tale) wants(generation uint64, image, level string) (id string, verb ta
 
 func (s *tale) assign() (id string, verb taskv1.Verb) {
 	s.t.Helper()
-	o := s.Openings(9)
+	o := s.Queue.Openings(9)
 	if len(o) != 1 {
 		s.t.Fatalf("%d tasks are due", len(o))
 	}
@@ -55,7 +55,7 @@ func (s *tale) assign() (id string, verb taskv1.Verb) {
 
 // shows returns the document's entry for the agent.
 func (s *tale) shows() string {
-	d, _ := s.Document("s")
+	d, _ := s.Rows.Document("s")
 	if len(d.GetEntries()) != 1 {
 		return fmt.Sprint(len(d.GetEntries()), " entries")
 	}

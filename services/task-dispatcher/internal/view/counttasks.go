@@ -23,7 +23,7 @@ func word(name, prefix string) string {
 
 // Count counts the tasks of a filter by the values of fields, which must be among CountFields, and returns the largest
 // top groups. A count by state alone reads the lengths of lists.
-func (v *View) Count(f Filter, by []string, top int) *dispatcherv1.CountTasksResponse {
+func (l *Listing) Count(f Filter, by []string, top int) *dispatcherv1.CountTasksResponse {
 	groups := map[string]*dispatcherv1.TaskGroup{}
 	add := func(values []string, n int) {
 		key := strings.Join(values, "\x00")
@@ -34,9 +34,9 @@ func (v *View) Count(f Filter, by []string, top int) *dispatcherv1.CountTasksRes
 	}
 	if slices.Equal(by, []string{"state"}) && f.Intent+f.Server+f.Agent == "" && f.Intents == nil &&
 		f.Servers == nil && f.Only == nil {
-		v.lists.eachState(f.States, func(s taskv1.State, n int) { add([]string{word(s.String(), "STATE_")}, n) })
+		l.lists.eachState(f.States, func(s taskv1.State, n int) { add([]string{word(s.String(), "STATE_")}, n) })
 	} else {
-		v.lists.each(f, func(t *taskv1.Task) {
+		l.lists.each(f, func(t *taskv1.Task) {
 			values := make([]string, len(by))
 			for n, field := range by {
 				values[n] = CountFields[field](t)

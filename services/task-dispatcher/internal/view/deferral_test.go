@@ -16,7 +16,7 @@ func TestNeverMoreThanTwiceTheLimitAreUnderWayWithTheDeferred(t *testing.T) {
 	l.open(10)
 	var deferred []string
 	for {
-		admitted := l.view.Admissions(time.Time{}, limit, 1)
+		admitted := l.view.Queue.Admissions(time.Time{}, limit, 1)
 		if len(admitted) == 0 {
 			break
 		}
@@ -25,20 +25,20 @@ func TestNeverMoreThanTwiceTheLimitAreUnderWayWithTheDeferred(t *testing.T) {
 		l.fold(ledger.Task, admitted[0].ID, &taskv1.Deferred{})
 		deferred = append(deferred, admitted[0].ID)
 	}
-	if n := l.view.Waiting(); n != 2*limit || l.view.UnderWay() != 0 {
-		t.Errorf("%d are deferred and %d under way, want %d and none", n, l.view.UnderWay(), 2*limit)
+	if n := l.view.Queue.Waiting(); n != 2*limit || l.view.Queue.UnderWay() != 0 {
+		t.Errorf("%d are deferred and %d under way, want %d and none", n, l.view.Queue.UnderWay(), 2*limit)
 	}
 	for _, id := range deferred {
 		l.fold(ledger.Task, id, &taskv1.Resumed{})
 	}
-	if n := l.view.UnderWay(); n != 2*limit || l.view.Waiting() != 0 ||
-		len(l.view.Admissions(time.Time{}, limit, 10)) > 0 {
-		t.Errorf("%d are under way and %d deferred, or more are admitted", n, l.view.Waiting())
+	if n := l.view.Queue.UnderWay(); n != 2*limit || l.view.Queue.Waiting() != 0 ||
+		len(l.view.Queue.Admissions(time.Time{}, limit, 10)) > 0 {
+		t.Errorf("%d are under way and %d deferred, or more are admitted", n, l.view.Queue.Waiting())
 	}
 	for _, id := range deferred[:limit+1] {
 		l.fold(ledger.Task, id, &taskv1.Succeeded{})
 	}
-	if n := len(l.view.Admissions(time.Time{}, limit, 10)); n != 1 {
+	if n := len(l.view.Queue.Admissions(time.Time{}, limit, 10)); n != 1 {
 		t.Errorf("%d are admitted, want 1", n)
 	}
 }

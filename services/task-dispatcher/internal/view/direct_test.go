@@ -15,7 +15,7 @@ import (
 // The decision for the next generation reached the ledger before the fact that assigns the one before.
 func TestAnAssignmentThatIsOvertakenByADecisionChangesNothing(t *testing.T) {
 	l := installed(1)
-	stale := l.view.Admissions(time.Time{}, 9, 9)[0]
+	stale := l.view.Queue.Admissions(time.Time{}, 9, 9)[0]
 	configuration := &instancev1.Configuration{Metadata: map[string]string{"port": "1"}, Digest: []byte{1}}
 	l.fold(ledger.Instance, "s0.a", &instancev1.Wanted{
 		InstanceId: "xs0", Generation: 2, Image: &imagev1.Ref{Id: "i2"}, Configuration: configuration, IntentId: "n2",
@@ -23,10 +23,10 @@ func TestAnAssignmentThatIsOvertakenByADecisionChangesNothing(t *testing.T) {
 	if l.fold(ledger.Task, stale.ID, &taskv1.Assigned{Opened: stale.Opened}) {
 		t.Error("the assignment fits")
 	}
-	if _, _, known := l.view.Task(stale.ID); known || l.view.UnderWay() > 0 {
+	if _, _, known := l.view.Rows.Task(stale.ID); known || l.view.Queue.UnderWay() > 0 {
 		t.Error("its task is known")
 	}
-	next := l.view.Admissions(time.Time{}, 9, 9)
+	next := l.view.Queue.Admissions(time.Time{}, 9, 9)
 	if len(next) != 1 || next[0].Opened.GetGeneration() != 2 {
 		t.Fatalf("assigned next: %v", next)
 	}
@@ -46,15 +46,15 @@ func TestAnAssignmentThatIsOvertakenByADecisionChangesNothing(t *testing.T) {
 // Of a batch of decisions the first is seen before the others, so what may have to wait for another agent is queued.
 func TestAChangeThatMayWaitForAnotherAgentIsQueued(t *testing.T) {
 	l := installed(1)
-	if n := len(l.view.Admissions(time.Time{}, 9, 9)); n != 1 {
+	if n := len(l.view.Queue.Admissions(time.Time{}, 9, 9)); n != 1 {
 		t.Fatalf("%d assigned, want 1: the agent needs no other", n)
 	}
 	l.fold(ledger.Agent, "a", &agentv1.Created{Agent: &agentv1.Agent{Name: "a", Dependencies: []string{"b"}}})
-	if n := len(l.view.Admissions(time.Time{}, 9, 9)); n != 0 {
+	if n := len(l.view.Queue.Admissions(time.Time{}, 9, 9)); n != 0 {
 		t.Errorf("%d assigned, want 0: what the agent needs may be decided in the next fact", n)
 	}
 	l.open(9)
-	if n := len(l.view.Admissions(time.Time{}, 9, 9)); n != 1 {
+	if n := len(l.view.Queue.Admissions(time.Time{}, 9, 9)); n != 1 {
 		t.Errorf("%d assigned from the queue, want 1", n)
 	}
 }
@@ -64,7 +64,7 @@ func TestAQueuedChangeKeepsItsPlace(t *testing.T) {
 	l := installed(3)
 	l.open(1)
 	var order []string
-	for _, a := range l.view.Admissions(time.Time{}, 9, 9) {
+	for _, a := range l.view.Queue.Admissions(time.Time{}, 9, 9) {
 		order = append(order, a.task.ServerId)
 	}
 	if len(order) != 3 || order[0] != "s0" || order[1] != "s1" || order[2] != "s2" {
@@ -75,10 +75,10 @@ func TestAQueuedChangeKeepsItsPlace(t *testing.T) {
 func TestAChangeOfAWithdrawnIntentTakesNeitherASlotNorRoom(t *testing.T) {
 	l := installed(2)
 	l.fold(ledger.Intent, "n1", &intentv1.Withdrawn{})
-	if left := l.view.Admissions(time.Time{}, 1, 9); len(left) > 0 {
+	if left := l.view.Queue.Admissions(time.Time{}, 1, 9); len(left) > 0 {
 		t.Errorf("assigned: %v", left)
 	}
-	if n := len(l.view.Openings(9)); n != 2 {
+	if n := len(l.view.Queue.Openings(9)); n != 2 {
 		t.Errorf("%d are opened to be ended, want 2", n)
 	}
 }

@@ -13,6 +13,12 @@ import (
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/usual"
 )
 
+// Durations is how long tasks took, and how long others may take by that.
+type Durations struct {
+	*tables
+	rows *Rows
+}
+
 // kindOf returns the key of the durations of tasks like a task. What a refresh asks for decides how long it takes.
 func kindOf(t *taskv1.Task) string {
 	verb := word(t.GetVerb().String(), "VERB_")
@@ -30,19 +36,19 @@ func kindOf(t *taskv1.Task) string {
 }
 
 // learn counts how long a task took, if it succeeded.
-func (v *View) learn(f ledger.Fact, t *taskv1.Task) {
+func (d *Durations) learn(f ledger.Fact, t *taskv1.Task) {
 	if t.State != taskv1.State_STATE_SUCCEEDED || t.AssignedAt == nil {
 		return
 	}
 	kind := kindOf(t)
-	r, _ := v.durations.Get(kind)
-	v.durations.Put(kind, usual.Learn(r, f.At.Sub(t.AssignedAt.AsTime()), t.GetOutcome().GetSteps()), f.Sequence)
+	r, _ := d.durations.Get(kind)
+	d.durations.Put(kind, usual.Learn(r, f.At.Sub(t.AssignedAt.AsTime()), t.GetOutcome().GetSteps()), f.Sequence)
 }
 
-// forgetDurations forgets how long the changes of an agent took that was deleted.
-func (v *View) forgetDurations(agent string) {
+// forget forgets how long the changes of an agent took that was deleted.
+func (d *Durations) forget(agent string) {
 	for verb := range taskv1.Verb_name {
-		v.durations.Forget(kindOf(&taskv1.Task{Agent: agent, Verb: taskv1.Verb(verb)}))
+		d.durations.Forget(kindOf(&taskv1.Task{Agent: agent, Verb: taskv1.Verb(verb)}))
 	}
 }
 
@@ -60,23 +66,23 @@ func timedOut(last *taskv1.Task, before bool) bool {
 }
 
 // SetWithin sets how long tasks may be under way that are assigned together.
-func (v *View) SetWithin(tasks []Admission, b usual.Bounds) {
+func (d *Durations) SetWithin(tasks []Admission, b usual.Bounds) {
 	on := map[string][]*taskv1.Task{} // by server
 	for _, a := range tasks {
 		on[a.task.ServerId] = append(on[a.task.ServerId], a.task)
 	}
 	for n, a := range tasks {
-		tasks[n].Within = v.within(a.task, on[a.task.ServerId], b)
+		tasks[n].Within = d.within(a.task, on[a.task.ServerId], b)
 	}
 }
 
 // Within returns how long a task that is under way may go on.
-func (v *View) Within(t *taskv1.Task, b usual.Bounds) time.Duration { return v.within(t, nil, b) }
+func (d *Durations) Within(t *taskv1.Task, b usual.Bounds) time.Duration { return d.within(t, nil, b) }
 
 // within returns how long a task may be under way: what its images' own limits need beyond the default ones, and what
 // is learnt from others. Those that are assigned to its server together with it take their time beside it.
-func (v *View) within(t *taskv1.Task, together []*taskv1.Task, b usual.Bounds) time.Duration {
-	to, from := v.images.manifest(t.GetTo().GetId()), v.images.manifest(t.GetFrom().GetId())
+func (d *Durations) within(t *taskv1.Task, together []*taskv1.Task, b usual.Bounds) time.Duration {
+	to, from := d.images.manifest(t.GetTo().GetId()), d.images.manifest(t.GetFrom().GetId())
 	extra := deadlines.Extra(to.GetRun(), from.GetRun())
 	if t == nil { // a report names a task that is not known
 		return b.Unknown
@@ -84,46 +90,46 @@ func (v *View) within(t *taskv1.Task, together []*taskv1.Task, b usual.Bounds) t
 	var beside []usual.Change
 	add := func(other *taskv1.Task) {
 		if other.GetId() != t.GetId() && other.GetAgent() != "" && !task.Waits(other) {
-			beside = append(beside, v.changeOf(other))
+			beside = append(beside, d.changeOf(other))
 		}
 	}
 	for _, other := range together {
 		add(other)
 	}
-	for _, r := range v.openOf[t.GetServerId()] {
+	for _, r := range d.open[t.GetServerId()] {
 		if task.UnderWay(r.Task.State) {
 			add(r.Task)
 		}
 	}
-	return b.Within(v.changeOf(t), beside) + extra
+	return b.Within(d.changeOf(t), beside) + extra
 }
 
 // changeOf returns what is known of changes like a task.
-func (v *View) changeOf(t *taskv1.Task) usual.Change {
-	durations, _ := v.durations.Get(kindOf(t))
+func (d *Durations) changeOf(t *taskv1.Task) usual.Change {
+	durations, _ := d.durations.Get(kindOf(t))
 	c := usual.Change{Durations: durations}
 	if t.GetTo().GetId() != t.GetFrom().GetId() { // otherwise it fetches nothing
-		c.Bytes = v.images.manifest(t.GetTo().GetId()).GetBlob().GetSizeBytes()
+		c.Bytes = d.images.manifest(t.GetTo().GetId()).GetBlob().GetSizeBytes()
 	}
-	if i, ok := v.instanceFor(t); ok {
+	if i, ok := d.rows.instanceFor(t); ok {
 		c.TimedOut = i.TimedOut
 	}
 	if t.GetAgent() == "" {
-		c.Bytes = v.images.manifest(t.GetAhead().GetImage().GetId()).GetBlob().GetSizeBytes()
-		c.TimedOut = v.lastTimedOut(t)
+		c.Bytes = d.images.manifest(t.GetAhead().GetImage().GetId()).GetBlob().GetSizeBytes()
+		c.TimedOut = d.lastTimedOut(t)
 	}
 	return c
 }
 
 // lastTimedOut reports whether the last refresh like a task that ended on its server ran out of time.
-func (v *View) lastTimedOut(t *taskv1.Task) bool {
-	list, timedOut := v.lists.byName[inServer(t.GetServerId())], false
+func (d *Durations) lastTimedOut(t *taskv1.Task) bool {
+	list, timedOut := d.lists.byName[inServer(t.GetServerId())], false
 	if list == nil {
 		return false
 	}
 	kind := kindOf(t)
 	list.Reverse(func(_ uint64, id string) bool {
-		r, _ := v.tasks.Get(id)
+		r, _ := d.tasks.Get(id)
 		before := r.GetTask()
 		if kindOf(before) != kind || before.GetAssignedAt() == nil || !task.Ended(before.State) {
 			return true
@@ -135,7 +141,7 @@ func (v *View) lastTimedOut(t *taskv1.Task) bool {
 }
 
 // UsualOfKind returns the median of a step in the last changes like a task; false when that is not known.
-func (v *View) UsualOfKind(t *taskv1.Task, step taskv1.Step) (time.Duration, bool) {
-	durations, _ := v.durations.Get(kindOf(t))
+func (d *Durations) UsualOfKind(t *taskv1.Task, step taskv1.Step) (time.Duration, bool) {
+	durations, _ := d.durations.Get(kindOf(t))
 	return usual.Median(durations, step)
 }

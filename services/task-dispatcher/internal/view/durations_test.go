@@ -23,8 +23,8 @@ var someBounds = usual.Bounds{Least: time.Minute, Unknown: 10 * time.Minute, Mos
 
 // withins returns how long the tasks may be under way that may be assigned.
 func (l *factory) withins() (all []time.Duration) {
-	tasks := l.view.Admissions(time.Time{}, 100, 100)
-	l.view.SetWithin(tasks, someBounds)
+	tasks := l.view.Queue.Admissions(time.Time{}, 100, 100)
+	l.view.Durations.SetWithin(tasks, someBounds)
 	for _, a := range tasks {
 		all = append(all, a.Within)
 	}
@@ -56,7 +56,7 @@ func (l *factory) wantNext(server string, generation uint64, image string) {
 func TestOnlyChangesOfAKindThatSucceededTeachHowLongTheyTake(t *testing.T) {
 	l := installed(usual.Enough + 10)
 	l.open(usual.Enough + 10)
-	all := l.view.Admissions(time.Time{}, 100, 100)
+	all := l.view.Queue.Admissions(time.Time{}, 100, 100)
 	for _, a := range all[:9] {
 		l.taken(a.ID, &taskv1.Undone{})
 	}
@@ -71,8 +71,9 @@ func TestOnlyChangesOfAKindThatSucceededTeachHowLongTheyTake(t *testing.T) {
 		t.Fatalf("after enough succeeded: %v", have)
 	}
 	last := all[len(all)-1].ID
-	task, _, _ := l.view.Task(last)
-	if d, ok := l.view.UsualOfKind(task, taskv1.Step_STEP_PROVE); !ok || d < 6*time.Second || d > 8*time.Second {
+	task, _, _ := l.view.Rows.Task(last)
+	d, ok := l.view.Durations.UsualOfKind(task, taskv1.Step_STEP_PROVE)
+	if !ok || d < 6*time.Second || d > 8*time.Second {
 		t.Errorf("a proof usually takes %s, %t", d, ok)
 	}
 	l.taken(last)
@@ -87,7 +88,7 @@ func TestOnlyChangesOfAKindThatSucceededTeachHowLongTheyTake(t *testing.T) {
 func TestAnImageThatIsLargeHasTimeForASlowLink(t *testing.T) {
 	l := installed(usual.Enough + 1)
 	l.open(usual.Enough + 1)
-	for _, a := range l.view.Admissions(time.Time{}, 100, usual.Enough) {
+	for _, a := range l.view.Queue.Admissions(time.Time{}, 100, usual.Enough) {
 		l.taken(a.ID)
 	}
 	for size, want := range map[uint64]time.Duration{
@@ -114,16 +115,16 @@ func TestAChangeAfterOneThatTimedOutHasAllTheTime(t *testing.T) {
 	} {
 		l := installed(usual.Enough + 1)
 		l.open(usual.Enough + 1)
-		for _, a := range l.view.Admissions(time.Time{}, 100, usual.Enough) {
+		for _, a := range l.view.Queue.Admissions(time.Time{}, 100, usual.Enough) {
 			l.taken(a.ID)
 		}
-		l.taken(l.view.Admissions(time.Time{}, 1, 1)[0].ID, c.end)
+		l.taken(l.view.Queue.Admissions(time.Time{}, 1, 1)[0].ID, c.end)
 		server := "s20"
 		l.wantNext(server, 2, "i1")
 		if have := l.withins(); len(have) != 1 || have[0] != c.want {
 			t.Errorf("%s: the next has %v, want %s", name, have, c.want)
 		}
-		l.taken(l.view.Admissions(time.Time{}, 1, 1)[0].ID)
+		l.taken(l.view.Queue.Admissions(time.Time{}, 1, 1)[0].ID)
 		if i, _ := l.view.instances.table.Get(ledger.Key(server, "a")); i.TimedOut {
 			t.Errorf("%s: it still counts after a success", name)
 		}
@@ -133,7 +134,7 @@ func TestAChangeAfterOneThatTimedOutHasAllTheTime(t *testing.T) {
 func TestChangesOfOneServerHaveTheTimeOfEachOther(t *testing.T) {
 	l := installed(usual.Enough + 1)
 	l.open(usual.Enough + 1)
-	for _, a := range l.view.Admissions(time.Time{}, 100, usual.Enough) {
+	for _, a := range l.view.Queue.Admissions(time.Time{}, 100, usual.Enough) {
 		l.taken(a.ID)
 	}
 	l.fold(ledger.Instance, ledger.Key("s20", "b"), &instancev1.Wanted{
@@ -144,8 +145,8 @@ func TestChangesOfOneServerHaveTheTimeOfEachOther(t *testing.T) {
 	if len(have) != 2 || have[0] != someBounds.Unknown || have[1] != someBounds.Unknown {
 		t.Errorf("beside an unknown one: %v", have)
 	}
-	for _, a := range l.view.Admissions(time.Time{}, 100, 100) {
-		if task, _, _ := l.view.Task(a.ID); task.Agent == "b" {
+	for _, a := range l.view.Queue.Admissions(time.Time{}, 100, 100) {
+		if task, _, _ := l.view.Rows.Task(a.ID); task.Agent == "b" {
 			l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 		}
 	}
@@ -158,7 +159,7 @@ func TestTheDurationsOfADeletedAgentAreForgotten(t *testing.T) {
 	l := installed(2)
 	l.fold(ledger.Agent, "a", &agentv1.Created{Agent: &agentv1.Agent{Name: "a"}})
 	l.open(2)
-	for _, a := range l.view.Admissions(time.Time{}, 2, 2) {
+	for _, a := range l.view.Queue.Admissions(time.Time{}, 2, 2) {
 		l.taken(a.ID)
 	}
 	if n := l.view.durations.Len(); n != 1 {

@@ -61,7 +61,7 @@ func (v *View) environmentChanged(f ledger.Fact, documents bool) {
 		if s.Environment != f.Key || s.Life == serverv1.Life_LIFE_DEAD {
 			continue
 		}
-		if v.reviewKeep(id); documents {
+		if v.keeps.review(id); documents {
 			v.documents.changed(id, f)
 		}
 	}

@@ -20,7 +20,7 @@ func TestTheDriftPolicyOfItsEnvironmentIsInEachDocument(t *testing.T) {
 	fold := func(noun ledger.Noun, key string, body proto.Message) *desiredv1.Document {
 		sequence++
 		v.Apply(ledger.Fact{Noun: noun, Key: key, Body: body, Sequence: sequence, At: time.Unix(1000, 0)})
-		d, _ := v.Document("s")
+		d, _ := v.Rows.Document("s")
 		return d
 	}
 	env := func(p environmentv1.DriftPolicy) *environmentv1.Environment {

@@ -7,12 +7,9 @@ import (
 
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
-	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
-
-	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/opening"
 )
 
 func (v *View) applyInstance(f ledger.Fact) bool {
@@ -29,7 +26,7 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 	}
 	switch b := f.Body.(type) {
 	case *instancev1.Wanted:
-		waited := v.awaited(i)
+		waited := v.Rows.awaited(i)
 		if !known {
 			i = &dispatcherv1.InstanceRecord{InstanceId: b.InstanceId, ServerId: server, Agent: agent}
 			v.instances.table.Put(f.Key, i, f.Sequence)
@@ -40,7 +37,7 @@ func (v *View) applyInstance(f ledger.Fact) bool {
 	case *instancev1.Gone:
 		v.gone(f, i)
 	case *instancev1.Observed:
-		v.observed(i, b)
+		v.keeps.observed(i, b)
 	}
 	return true // an adoption changes nothing here
 }
@@ -54,18 +51,18 @@ func (v *View) wanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instance
 		restored(i, b.RevertedIntentId)
 	})
 	v.decidedBy(i, waited, b.RevertedIntentId, f.Sequence)
-	v.notWaitedFor(f, i.OpenTaskId)
+	v.Rows.notWaitedFor(f, i.OpenTaskId)
 }
 
 func (v *View) unwanted(f ledger.Fact, i *dispatcherv1.InstanceRecord, b *instancev1.Unwanted) {
-	waited := v.awaited(i)
+	waited := v.Rows.awaited(i)
 	v.instances.change(i, func() {
 		i.Generation, i.Wanted, i.Configuration, i.Unwanted, i.Reconfigured = b.Generation, nil, nil, true, false
 		i.IntentId, i.DecidedSequence, i.Release = b.IntentId, f.Sequence, b.Release
 		restored(i, b.RevertedIntentId)
 	})
 	v.decidedBy(i, waited, b.RevertedIntentId, f.Sequence)
-	v.notWaitedFor(f, i.OpenTaskId)
+	v.Rows.notWaitedFor(f, i.OpenTaskId)
 }
 
 // restored marks an instance that is wanted as before a withdrawn change: it needs no task.
@@ -80,49 +77,18 @@ func (v *View) decidedBy(i *dispatcherv1.InstanceRecord, waited, withdrawn strin
 	if withdrawn != "" {
 		v.counts.passed(waited)
 	} else {
-		v.counts.decided(i.IntentId, v.awaited(i) != "", waited, sequence)
+		v.counts.decided(i.IntentId, v.Rows.awaited(i) != "", waited, sequence)
 	}
-	v.reviewTasks(i.ServerId)
+	v.Queue.review(i.ServerId)
 }
 
 func (v *View) gone(f ledger.Fact, i *dispatcherv1.InstanceRecord) {
-	v.counts.passed(v.awaited(i))
+	v.counts.passed(v.Rows.awaited(i))
 	v.instances.unindex(i)
 	v.instances.table.Forget(f.Key)
 	v.images.sweep()
 	if i.Placed != nil || i.Removing {
 		v.documents.changed(i.ServerId, f)
 	}
-	v.reviewTasks(i.ServerId)
-}
-
-// admitted places the image of an admitted task. What was placed when the task was queued may have
-// been rolled back since, so the task's record is updated to what it starts from.
-func (v *View) admitted(i *dispatcherv1.InstanceRecord, id string, t *dispatcherv1.TaskRecord) {
-	v.instances.change(i, func() {
-		before, configuration := opening.From(i, t.Task.Generation)
-		t.Task.From = before
-		if before == nil && t.Task.To != nil && t.Task.Verb != taskv1.Verb_VERB_ADOPT {
-			t.Task.Verb = taskv1.Verb_VERB_INSTALL
-		}
-		generation := i.PlacedGeneration
-		if i.Unsettled && i.PlacedGeneration == t.Task.Generation {
-			generation = i.BeforeGeneration
-		}
-		i.Before, i.BeforeConfiguration, i.BeforeGeneration = before, configuration, generation
-		i.Placed, i.PlacedConfiguration, i.PlacedGeneration = t.Task.To, t.Configuration, t.Task.Generation
-		i.Removing, i.Releasing = t.Task.To == nil, t.Task.Verb == taskv1.Verb_VERB_RELEASE
-		i.PlacedCandidate = ""
-		if t.Task.Verb == taskv1.Verb_VERB_ADOPT {
-			i.PlacedCandidate = i.AdoptCandidate
-		}
-		i.OpenTaskId, i.Unsettled = id, true
-		a, _ := v.agents.Get(i.Agent)
-		i.Tier, i.Dependencies = a.GetTier(), a.GetDependencies()
-	})
-}
-
-// rollBack restores the entry from before the change.
-func rollBack(i *dispatcherv1.InstanceRecord) {
-	i.Placed, i.PlacedConfiguration, i.PlacedGeneration = i.Before, i.BeforeConfiguration, i.BeforeGeneration
+	v.Queue.review(i.ServerId)
 }

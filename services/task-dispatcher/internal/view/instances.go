@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -65,6 +66,38 @@ func (n *instances) settle(i *dispatcherv1.InstanceRecord, end taskv1.State) {
 		}
 		i.Before, i.BeforeConfiguration, i.BeforeGeneration, i.Unsettled = nil, nil, 0, false
 	})
+}
+
+// admitted places the image of an admitted task. What was placed when the task was queued may have
+// been rolled back since, so the task's record is updated to what it starts from.
+func (n *instances) admitted(
+	i *dispatcherv1.InstanceRecord, id string, t *dispatcherv1.TaskRecord, a *agentv1.Agent,
+) {
+	n.change(i, func() {
+		before, configuration := opening.From(i, t.Task.Generation)
+		t.Task.From = before
+		if before == nil && t.Task.To != nil && t.Task.Verb != taskv1.Verb_VERB_ADOPT {
+			t.Task.Verb = taskv1.Verb_VERB_INSTALL
+		}
+		generation := i.PlacedGeneration
+		if i.Unsettled && i.PlacedGeneration == t.Task.Generation {
+			generation = i.BeforeGeneration
+		}
+		i.Before, i.BeforeConfiguration, i.BeforeGeneration = before, configuration, generation
+		i.Placed, i.PlacedConfiguration, i.PlacedGeneration = t.Task.To, t.Configuration, t.Task.Generation
+		i.Removing, i.Releasing = t.Task.To == nil, t.Task.Verb == taskv1.Verb_VERB_RELEASE
+		i.PlacedCandidate = ""
+		if t.Task.Verb == taskv1.Verb_VERB_ADOPT {
+			i.PlacedCandidate = i.AdoptCandidate
+		}
+		i.OpenTaskId, i.Unsettled = id, true
+		i.Tier, i.Dependencies = a.GetTier(), a.GetDependencies()
+	})
+}
+
+// rollBack restores the entry from before the change.
+func rollBack(i *dispatcherv1.InstanceRecord) {
+	i.Placed, i.PlacedConfiguration, i.PlacedGeneration = i.Before, i.BeforeConfiguration, i.BeforeGeneration
 }
 
 func (n *instances) index(i *dispatcherv1.InstanceRecord) {

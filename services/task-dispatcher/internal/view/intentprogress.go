@@ -48,27 +48,27 @@ var failures = []taskv1.State{
 
 // Progress returns the progress of an intent, at a cost that grows with its tasks that run rather than with its size;
 // false when the intent is not counted.
-func (v *View) Progress(intent string, rows int) (IntentProgress, bool) {
-	r, ok := v.counts.table.Get(intent)
+func (l *Listing) Progress(intent string, rows int) (IntentProgress, bool) {
+	r, ok := l.counts.table.Get(intent)
 	if !ok {
 		return IntentProgress{}, false
 	}
 	p := IntentProgress{Record: proto.CloneOf(r)}
 	if int(Changes(r.Counts)) <= rows {
-		p.Tasks = v.explained(v.lists.oldest([]string{inIntent(intent)}, maxListed))
+		p.Tasks = l.explained(l.lists.oldest([]string{inIntent(intent)}, maxListed))
 	}
-	p.UnderWay = v.explained(v.lists.oldest(intentStates(intent, UnderWayStates), maxListed))
-	p.Failures = v.explained(v.lists.oldest(intentStates(intent, failures), rows))
-	for _, r := range v.lists.oldest(intentStates(intent, notBegun), maxListed) {
-		if v.OfflineSince(r.Task.ServerId) == nil {
+	p.UnderWay = l.explained(l.lists.oldest(intentStates(intent, UnderWayStates), maxListed))
+	p.Failures = l.explained(l.lists.oldest(intentStates(intent, failures), rows))
+	for _, r := range l.lists.oldest(intentStates(intent, notBegun), maxListed) {
+		if l.rows.OfflineSince(r.Task.ServerId) == nil {
 			continue
 		}
 		if p.Away++; p.Away <= rows {
-			p.Offline = append(p.Offline, v.Explained(r))
+			p.Offline = append(p.Offline, l.Explained(r))
 		}
 	}
-	for _, id := range v.inState(intent, taskv1.State_STATE_RUNNING) {
-		if t, ok := v.tasks.Get(id); ok && task.Waits(t.Task) {
+	for _, id := range l.rows.inState(intent, taskv1.State_STATE_RUNNING) {
+		if t, ok := l.tasks.Get(id); ok && task.Waits(t.Task) {
 			p.Deferred++
 		}
 	}
@@ -77,16 +77,16 @@ func (v *View) Progress(intent string, rows int) (IntentProgress, bool) {
 
 // Usual returns the medians of the steps over the newest successful tasks of an intent. The unspecified step stands for
 // the whole task, as in usual.StepTimes. A step with too few samples is missing.
-func (v *View) Usual(intent string) map[taskv1.Step]time.Duration {
+func (l *Listing) Usual(intent string) map[taskv1.Step]time.Duration {
 	medians := map[taskv1.Step]time.Duration{}
-	l := v.lists.byName[inIntentState(intent, taskv1.State_STATE_SUCCEEDED)]
-	if l == nil {
+	succeeded := l.lists.byName[inIntentState(intent, taskv1.State_STATE_SUCCEEDED)]
+	if succeeded == nil {
 		return medians
 	}
 	took := map[taskv1.Step][]time.Duration{}
 	n := 0
-	l.Descend(1<<64-1, func(_ uint64, id string) bool {
-		r, ok := v.tasks.Get(id)
+	succeeded.Descend(1<<64-1, func(_ uint64, id string) bool {
+		r, ok := l.tasks.Get(id)
 		if !ok || r.Task.AssignedAt == nil {
 			return true
 		}
@@ -104,13 +104,4 @@ func (v *View) Usual(intent string) map[taskv1.Step]time.Duration {
 		}
 	}
 	return medians
-}
-
-// OnServer returns the server on which a task is under way; false when the task is not under way.
-func (v *View) OnServer(id string) (server string, underWay bool) {
-	r, ok := v.tasks.Get(id)
-	if !ok || (r.Task.State != taskv1.State_STATE_ASSIGNED && r.Task.State != taskv1.State_STATE_RUNNING) {
-		return "", false
-	}
-	return r.Task.ServerId, true
 }

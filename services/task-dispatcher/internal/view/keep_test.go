@@ -114,7 +114,7 @@ func rack(t *testing.T) (*View, func(ledger.Noun, string, proto.Message)) {
 			InstanceId: "x" + id, Generation: 1, Image: &imagev1.Ref{Id: "i1"}, IntentId: "n",
 		})
 	}
-	for _, o := range v.Openings(10) {
+	for _, o := range v.Queue.Openings(10) {
 		fold(ledger.Task, o.ID, o.Body)
 	}
 	return v, fold
@@ -123,19 +123,19 @@ func rack(t *testing.T) (*View, func(ledger.Noun, string, proto.Message)) {
 func TestOneServerOfARackIsChangedAtATime(t *testing.T) {
 	v, fold := rack(t)
 	for n := range 3 {
-		admitted := v.Admissions(time.Time{}, 10, 10)
+		admitted := v.Queue.Admissions(time.Time{}, 10, 10)
 		if len(admitted) != 1 {
 			t.Fatalf("round %d: %d tasks are admitted; want 1", n, len(admitted))
 		}
 		fold(ledger.Task, admitted[0].ID, &taskv1.Assigned{})
-		if more := v.Admissions(time.Time{}, 10, 10); len(more) > 0 {
+		if more := v.Queue.Admissions(time.Time{}, 10, 10); len(more) > 0 {
 			t.Fatalf("round %d: %d more tasks are admitted beside the first one", n, len(more))
 		}
 		for _, task := range v.tasks.All() {
-			if task.Task.State == taskv1.State_STATE_QUEUED && !strings.Contains(v.Explained(task).Reason,
+			if task.Task.State == taskv1.State_STATE_QUEUED && !strings.Contains(v.Listing.Explained(task).Reason,
 				"2 of 3 servers of label.rack a work and are not being changed, and the keep budget of environment "+
 					"prod needs 2") {
-				t.Errorf("a task waits because %q", v.Explained(task).Reason)
+				t.Errorf("a task waits because %q", v.Listing.Explained(task).Reason)
 			}
 		}
 		fold(ledger.Task, admitted[0].ID, &taskv1.Succeeded{})
@@ -144,23 +144,23 @@ func TestOneServerOfARackIsChangedAtATime(t *testing.T) {
 
 func TestAServerThatDoesNotWorkCostsNothing(t *testing.T) {
 	v, fold := rack(t)
-	first := v.Admissions(time.Time{}, 10, 10)[0]
+	first := v.Queue.Admissions(time.Time{}, 10, 10)[0]
 	fold(ledger.Task, first.ID, &taskv1.Assigned{})
 	fold(ledger.Task, first.ID, &taskv1.Succeeded{})
 	r, _ := v.tasks.Get(first.ID)
 	key := ledger.Key(r.Task.ServerId, "web")
 	unhealthy := &instancev1.Observed{InstanceId: "x" + r.Task.ServerId, Health: instancev1.Health_HEALTH_BAD}
 	fold(ledger.Instance, key, unhealthy)
-	if held := v.Admissions(time.Time{}, 10, 10); len(held) > 0 {
+	if held := v.Queue.Admissions(time.Time{}, 10, 10); len(held) > 0 {
 		t.Fatalf("%d tasks are admitted although only two servers work", len(held))
 	}
 	fold(ledger.Instance, key, &instancev1.Wanted{
 		InstanceId: "x" + r.Task.ServerId, Generation: 2, Image: &imagev1.Ref{Id: "i1"}, IntentId: "cure",
 	})
-	for _, o := range v.Openings(10) {
+	for _, o := range v.Queue.Openings(10) {
 		fold(ledger.Task, o.ID, o.Body)
 	}
-	cure := v.Admissions(time.Time{}, 10, 10)
+	cure := v.Queue.Admissions(time.Time{}, 10, 10)
 	if len(cure) != 1 || cure[0].Intent != "cure" {
 		t.Errorf("admitted %v; want the repair of the broken server alone", cure)
 	}
@@ -169,14 +169,14 @@ func TestAServerThatDoesNotWorkCostsNothing(t *testing.T) {
 // An agent that dies after its health check may be reported before the task's end is recorded.
 func TestAnAgentSeenBrokenBeforeItsTaskEndedStaysBroken(t *testing.T) {
 	v, fold := rack(t)
-	first := v.Admissions(time.Time{}, 10, 10)[0]
+	first := v.Queue.Admissions(time.Time{}, 10, 10)[0]
 	r, _ := v.tasks.Get(first.ID)
 	fold(ledger.Task, first.ID, &taskv1.Assigned{})
 	fold(ledger.Instance, ledger.Key(r.Task.ServerId, "web"), &instancev1.Observed{
 		InstanceId: "x" + r.Task.ServerId, Health: instancev1.Health_HEALTH_BAD, Generation: r.Task.Generation,
 	})
 	fold(ledger.Task, first.ID, &taskv1.Succeeded{})
-	if more := v.Admissions(time.Time{}, 10, 10); len(more) > 0 {
+	if more := v.Queue.Admissions(time.Time{}, 10, 10); len(more) > 0 {
 		t.Errorf("%d tasks are admitted although only two servers work", len(more))
 	}
 }
@@ -184,7 +184,7 @@ func TestAnAgentSeenBrokenBeforeItsTaskEndedStaysBroken(t *testing.T) {
 func TestWithoutItsBudgetNoTaskWaits(t *testing.T) {
 	v, fold := rack(t)
 	fold(ledger.Environment, "prod", &environmentv1.Changed{Environment: &environmentv1.Environment{}})
-	if n := len(v.Admissions(time.Time{}, 10, 10)); n != 3 {
+	if n := len(v.Queue.Admissions(time.Time{}, 10, 10)); n != 3 {
 		t.Errorf("%d tasks are admitted; want 3", n)
 	}
 }
@@ -192,7 +192,7 @@ func TestWithoutItsBudgetNoTaskWaits(t *testing.T) {
 func TestAnOutdatedObservationMakesNoAgentWell(t *testing.T) {
 	made := time.Unix(100, 0)
 	i := &dispatcherv1.InstanceRecord{Unwell: true, ObservedReport: 5, ReportedAt: timestamppb.New(made)}
-	new(View).observed(i, &instancev1.Observed{
+	New(nil).keeps.observed(i, &instancev1.Observed{
 		Health: instancev1.Health_HEALTH_GOOD, Report: 4, ReportedAt: timestamppb.New(made.Add(-time.Second)),
 	})
 	if !i.Unwell || i.ObservedReport != 5 {

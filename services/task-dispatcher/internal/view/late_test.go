@@ -25,7 +25,7 @@ func TestAnExpiredTaskIsRetriedUnlessItsServerSaysLaterHowItEnded(t *testing.T) 
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := installed(1)
-			a := l.view.Admissions(time.Time{}, 1, 1)[0]
+			a := l.view.Queue.Admissions(time.Time{}, 1, 1)[0]
 			l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 			l.fold(ledger.Task, a.ID, &taskv1.Expired{State: taskv1.State_STATE_ASSIGNED})
 			if c.late != nil {
@@ -33,7 +33,7 @@ func TestAnExpiredTaskIsRetriedUnlessItsServerSaysLaterHowItEnded(t *testing.T) 
 			}
 			l.fold(ledger.Server, "s0", &serverv1.Offline{})
 			l.fold(ledger.Server, "s0", &serverv1.Online{})
-			if n := len(l.view.Openings(9)); n != c.retry {
+			if n := len(l.view.Queue.Openings(9)); n != c.retry {
 				t.Errorf("%d tasks are due, want %d", n, c.retry)
 			}
 			i, _ := l.view.instances.table.Get("s0.a")

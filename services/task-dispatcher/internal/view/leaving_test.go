@@ -41,16 +41,16 @@ func TestADyingServersAgentsAreRemovedInReverseOrder(t *testing.T) {
 	// change brings every due task to its end, and returns the agents in that order.
 	change := func() (order []string) {
 		for range agents {
-			for _, o := range v.Openings(10) {
+			for _, o := range v.Queue.Openings(10) {
 				fold(ledger.Task, o.ID, o.Body)
 			}
-			for _, a := range v.Admissions(time.Time{}, 10, 10) {
+			for _, a := range v.Queue.Admissions(time.Time{}, 10, 10) {
 				until := timestamppb.New(time.Unix(9999, 0))
 				fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened, Deadline: until})
-				task, _, _ := v.Task(a.ID)
+				task, _, _ := v.Rows.Task(a.ID)
 				order = append(order, task.Agent)
 			}
-			listed, _ := v.List(Filter{Limit: 10})
+			listed, _ := v.Listing.List(Filter{Limit: 10})
 			for _, task := range listed {
 				fold(ledger.Task, task.Id, &taskv1.Succeeded{})
 			}
@@ -83,23 +83,23 @@ func TestWhatIsUnderWayOnALostServerIsDueAtOnce(t *testing.T) {
 	fold(ledger.Server, "s", &serverv1.Online{})
 	fold(ledger.Instance, ledger.Key("s", "a"),
 		&instancev1.Wanted{InstanceId: "a", Generation: 1, Image: &imagev1.Ref{Id: "i"}})
-	for _, o := range v.Openings(10) {
+	for _, o := range v.Queue.Openings(10) {
 		fold(ledger.Task, o.ID, o.Body)
 	}
-	for _, a := range v.Admissions(time.Time{}, 10, 10) {
+	for _, a := range v.Queue.Admissions(time.Time{}, 10, 10) {
 		fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened, Deadline: timestamppb.New(time.Unix(9999, 0))})
 	}
-	if overdue := v.Overdue(time.Unix(100, 0), 10); len(overdue) > 0 {
+	if overdue := v.Queue.Overdue(time.Unix(100, 0), 10); len(overdue) > 0 {
 		t.Fatalf("overdue before the server is given up: %v", overdue)
 	}
 	fold(ledger.Instance, ledger.Key("s", "a"), &instancev1.Gone{InstanceId: "a", Lost: true})
 	fold(ledger.Server, "s", &serverv1.Dead{Lost: true})
-	overdue := v.Overdue(time.Unix(100, 0), 10)
+	overdue := v.Queue.Overdue(time.Unix(100, 0), 10)
 	if len(overdue) != 1 || !overdue[0].Body.(*taskv1.Expired).ServerDead {
 		t.Fatalf("overdue on the dead server: %v, want its task", overdue)
 	}
 	fold(ledger.Task, overdue[0].ID, overdue[0].Body)
-	if next, more := v.NextDeadline(); more {
+	if next, more := v.Queue.NextDeadline(); more {
 		t.Errorf("a deadline is left: %v", next)
 	}
 }

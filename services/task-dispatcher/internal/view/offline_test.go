@@ -19,17 +19,17 @@ func TestATaskThatItsServerHasNotBegunTakesNoSlotWhileTheServerIsOffline(t *test
 	const limit = 2
 	l := installed(6)
 	l.open(6)
-	admitted := l.view.Admissions(time.Time{}, limit, 10)
+	admitted := l.view.Queue.Admissions(time.Time{}, limit, 10)
 	for _, a := range admitted {
 		l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 	}
 	l.fold(ledger.Task, admitted[1].ID, &taskv1.Started{})
 	l.presence(admitted, &serverv1.Offline{})
-	if n := len(l.view.Admissions(time.Time{}, limit, 10)); n != 1 {
+	if n := len(l.view.Queue.Admissions(time.Time{}, limit, 10)); n != 1 {
 		t.Errorf("%d more are admitted; want 1 in the slot of the one that was not begun", n)
 	}
 	l.presence(admitted, &serverv1.Online{})
-	if n := len(l.view.Admissions(time.Time{}, limit, 10)); n != 0 {
+	if n := len(l.view.Queue.Admissions(time.Time{}, limit, 10)); n != 0 {
 		t.Errorf("%d more are admitted although both servers are back", n)
 	}
 }
@@ -37,7 +37,7 @@ func TestATaskThatItsServerHasNotBegunTakesNoSlotWhileTheServerIsOffline(t *test
 // presence folds a fact about the presence of the servers of tasks.
 func (l *factory) presence(of []Admission, body proto.Message) {
 	for _, a := range of {
-		task, _, _ := l.view.Task(a.ID)
+		task, _, _ := l.view.Rows.Task(a.ID)
 		l.fold(ledger.Server, task.ServerId, body)
 	}
 }
@@ -45,7 +45,7 @@ func (l *factory) presence(of []Admission, body proto.Message) {
 func TestEveryOpenTaskOfAServerThatIsOfflineNamesIt(t *testing.T) {
 	l := installed(3)
 	l.open(3)
-	tasks := l.view.Admissions(time.Time{}, 3, 3)
+	tasks := l.view.Queue.Admissions(time.Time{}, 3, 3)
 	l.fold(ledger.Task, tasks[0].ID, &taskv1.Assigned{})
 	l.fold(ledger.Task, tasks[1].ID, &taskv1.Assigned{})
 	l.fold(ledger.Task, tasks[1].ID, &taskv1.Started{})
@@ -53,20 +53,20 @@ func TestEveryOpenTaskOfAServerThatIsOfflineNamesIt(t *testing.T) {
 	l.presence(tasks, &serverv1.Offline{})
 	for n, more := range []string{"", "; BUSY: a backup; it goes on by 1970-01-01T00:00:00Z at the latest", ""} {
 		r, _ := l.view.tasks.Get(tasks[n].ID)
-		since := l.view.OfflineSince(r.Task.ServerId)
+		since := l.view.Rows.OfflineSince(r.Task.ServerId)
 		want := "server offline since " + since.AsTime().Format("2006-01-02T15:04:05Z") + more
-		if have := l.view.Explained(r); have.Reason != want || !proto.Equal(have.ServerOfflineSince, since) {
+		if have := l.view.Listing.Explained(r); have.Reason != want || !proto.Equal(have.ServerOfflineSince, since) {
 			t.Errorf("a task that is %s: %q; want %q", r.Task.State, have.Reason, want)
 		}
 	}
-	p, _ := l.view.Progress("n1", 1)
+	p, _ := l.view.Listing.Progress("n1", 1)
 	if p.Away != 2 || len(p.Offline) != 1 || p.Offline[0].ServerOfflineSince == nil {
 		t.Errorf("%d wait for their servers, %d are listed; want the one that is queued and the one that is assigned",
 			p.Away, len(p.Offline))
 	}
 	l.presence(tasks, &serverv1.Online{})
 	r, _ := l.view.tasks.Get(tasks[0].ID)
-	if have := l.view.Explained(r); have.Reason != "" || have.ServerOfflineSince != nil {
+	if have := l.view.Listing.Explained(r); have.Reason != "" || have.ServerOfflineSince != nil {
 		t.Errorf("once its server is back: %v", have)
 	}
 }
@@ -78,8 +78,8 @@ func (l *factory) refresh(intent string, q *intentv1.Refresh, servers ...string)
 		ServerIds: servers, Changed: uint32(len(servers)),
 	})
 	l.open(len(servers))
-	tasks := l.view.Admissions(time.Time{}, 100, 100)
-	l.view.SetWithin(tasks, someBounds)
+	tasks := l.view.Queue.Admissions(time.Time{}, 100, 100)
+	l.view.Durations.SetWithin(tasks, someBounds)
 	return tasks
 }
 

@@ -67,7 +67,7 @@ func (s *twoSides) step() {
 	case 5:
 		s.follow(agent)
 	case 6:
-		listed, _ := s.view.List(Filter{Limit: 50})
+		listed, _ := s.view.Listing.List(Filter{Limit: 50})
 		for _, t := range listed {
 			if t.State == taskv1.State_STATE_QUEUED {
 				s.fold(ledger.Task, t.Id, &taskv1.Cancelled{})
@@ -93,21 +93,21 @@ func (s *twoSides) want(agent string) {
 }
 
 func (s *twoSides) openDue() {
-	for _, o := range s.view.Openings(10) {
+	for _, o := range s.view.Queue.Openings(10) {
 		s.fold(ledger.Task, o.ID, o.Body)
 	}
-	for _, e := range s.view.Outdated(10) {
+	for _, e := range s.view.Queue.Outdated(10) {
 		s.fold(ledger.Task, e.ID, e.Body)
 	}
 }
 
 // admit assigns tasks: each must name what the server has at that moment.
 func (s *twoSides) admit() {
-	for _, a := range s.view.Admissions(time.Time{}, limit, 10) {
+	for _, a := range s.view.Queue.Admissions(time.Time{}, limit, 10) {
 		s.fold(ledger.Task, a.ID, &taskv1.Assigned{
 			Deadline: timestamppb.New(time.Unix(int64(s.n), 0).Add(time.Hour)), Opened: a.Opened,
 		})
-		t, _, _ := s.view.Task(a.ID)
+		t, _, _ := s.view.Rows.Task(a.ID)
 		if have := s.disk[t.Agent]; t.From.GetId() != have {
 			s.t.Fatalf("task %s of %s starts from %q; the server has %q", a.ID, t.Agent, t.From.GetId(), have)
 		}
@@ -119,7 +119,7 @@ func (s *twoSides) admit() {
 
 // follow applies the document for an agent.
 func (s *twoSides) follow(agent string) {
-	d, _ := s.view.Document(placedOn)
+	d, _ := s.view.Rows.Document(placedOn)
 	for _, r := range d.GetRemovals() {
 		if r.Agent == agent && !s.over[r.TaskId] {
 			delete(s.disk, agent)
@@ -143,7 +143,7 @@ func (s *twoSides) follow(agent string) {
 
 func (s *twoSides) end(id string, well bool) {
 	s.over[id] = true
-	t, _, _ := s.view.Task(id)
+	t, _, _ := s.view.Rows.Task(id)
 	switch late := t.To != nil && s.draw("late", 3) == 0; {
 	case late && well:
 		s.fold(ledger.Task, id, &taskv1.Expired{})
@@ -179,7 +179,7 @@ func TestTasksAndDocumentsMatchTheServer(t *testing.T) {
 			s.follow("a")
 			s.follow("b")
 		}
-		d, _ := s.view.Document(placedOn)
+		d, _ := s.view.Rows.Document(placedOn)
 		asked := map[string]string{}
 		for _, e := range d.GetEntries() {
 			asked[e.Agent] = e.Image.Id

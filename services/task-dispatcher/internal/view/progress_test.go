@@ -39,7 +39,7 @@ func checkCounts(t *rapid.T, v *View) {
 		return want[intent]
 	}
 	for _, i := range v.instances.table.All() {
-		if intent := v.awaited(i); intent != "" {
+		if intent := v.Rows.awaited(i); intent != "" {
 			of(intent).ToOpen++
 		}
 	}
@@ -50,7 +50,7 @@ func checkCounts(t *rapid.T, v *View) {
 		switch r.Task.State {
 		case taskv1.State_STATE_QUEUED:
 			of(r.Task.IntentId).Queued++
-			if p, _ := v.counts.table.Get(r.Task.IntentId); p.GetWithdrawnSequence() > 0 && !v.outdated[id] {
+			if p, _ := v.counts.table.Get(r.Task.IntentId); p.GetWithdrawnSequence() > 0 && !v.Queue.outdated[id] {
 				t.Fatalf("task %s stays queued although its intent was withdrawn", id)
 			}
 		case taskv1.State_STATE_ASSIGNED:
@@ -101,13 +101,13 @@ func installed(n int) *factory {
 }
 
 func (l *factory) open(n int) {
-	for _, o := range l.view.Openings(n) {
+	for _, o := range l.view.Queue.Openings(n) {
 		l.fold(ledger.Task, o.ID, o.Body)
 	}
 }
 
 func (l *factory) admit(n int, end proto.Message) {
-	for _, a := range l.view.Admissions(time.Time{}, n, n) {
+	for _, a := range l.view.Queue.Admissions(time.Time{}, n, n) {
 		l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 		if end != nil {
 			l.fold(ledger.Task, a.ID, end)
@@ -166,10 +166,10 @@ func TestAWithdrawnIntentEndsQueuedTasksAndLetsTheOthersRun(t *testing.T) {
 	l.admit(1, nil)
 	l.fold(ledger.Intent, "n1", &intentv1.Withdrawn{})
 	l.open(3)
-	if left := l.view.Admissions(time.Time{}, 10, 10); len(left) > 0 {
+	if left := l.view.Queue.Admissions(time.Time{}, 10, 10); len(left) > 0 {
 		t.Errorf("%d tasks may still be admitted", len(left))
 	}
-	for _, e := range l.view.Outdated(10) {
+	for _, e := range l.view.Queue.Outdated(10) {
 		l.fold(ledger.Task, e.ID, e.Body)
 	}
 	l.want(t, "n1", &dispatcherv1.IntentCounts{Assigned: 1, Cancelled: 2})
@@ -178,15 +178,15 @@ func TestAWithdrawnIntentEndsQueuedTasksAndLetsTheOthersRun(t *testing.T) {
 func TestProgressCountsEveryDeferredChangeHoweverFewItNames(t *testing.T) {
 	l := installed(8)
 	l.open(8)
-	for _, a := range l.view.Admissions(time.Time{}, 6, 6) {
+	for _, a := range l.view.Queue.Admissions(time.Time{}, 6, 6) {
 		l.fold(ledger.Task, a.ID, &taskv1.Assigned{Opened: a.Opened})
 		l.fold(ledger.Task, a.ID, &taskv1.Started{})
 		l.fold(ledger.Task, a.ID, &taskv1.Deferred{})
 	}
-	for _, id := range l.view.inState("n1", taskv1.State_STATE_RUNNING)[:2] {
+	for _, id := range l.view.Rows.inState("n1", taskv1.State_STATE_RUNNING)[:2] {
 		l.fold(ledger.Task, id, &taskv1.Resumed{})
 	}
-	if p, _ := l.view.Progress("n1", 1); p.Deferred != 4 {
+	if p, _ := l.view.Listing.Progress("n1", 1); p.Deferred != 4 {
 		t.Errorf("%d changes are deferred, want 4", p.Deferred)
 	}
 }

@@ -17,6 +17,13 @@ import (
 	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/admission"
 )
 
+// Listing reads tasks for people.
+type Listing struct {
+	*tables
+	rows  *Rows
+	queue *Queue
+}
+
 // Filter selects tasks. All conditions that are set must hold.
 type Filter struct {
 	Intent, Server, Agent string
@@ -36,28 +43,28 @@ func (f Filter) matches(t *taskv1.Task) bool {
 
 // List returns copies of the tasks of a filter, the newest first, by the sequence by which they were queued, and, when
 // there are more, the sequence of the last one.
-func (v *View) List(f Filter) (tasks iter.Seq2[string, *taskv1.Task], next uint64) {
-	found, next := v.lists.page(f)
+func (l *Listing) List(f Filter) (tasks iter.Seq2[string, *taskv1.Task], next uint64) {
+	found, next := l.lists.page(f)
 	return func(yield func(string, *taskv1.Task) bool) {
 		for _, r := range found {
-			if !yield(strconv.FormatUint(r.QueuedSequence, 10), v.Explained(r)) {
+			if !yield(strconv.FormatUint(r.QueuedSequence, 10), l.Explained(r)) {
 				return
 			}
 		}
 	}, next
 }
 
-func (v *View) explained(records []*dispatcherv1.TaskRecord) (tasks []*taskv1.Task) {
+func (l *Listing) explained(records []*dispatcherv1.TaskRecord) (tasks []*taskv1.Task) {
 	for _, r := range records {
-		tasks = append(tasks, v.Explained(r))
+		tasks = append(tasks, l.Explained(r))
 	}
 	return tasks
 }
 
 // Explained returns a copy of a task; one that waits has the reason.
-func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
+func (l *Listing) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 	t := proto.CloneOf(r.Task)
-	if since := v.OfflineSince(t.ServerId); since != nil && !task.Ended(t.State) {
+	if since := l.rows.OfflineSince(t.ServerId); since != nil && !task.Ended(t.State) {
 		t.ServerOfflineSince = proto.CloneOf(since)
 	}
 	if t.State != taskv1.State_STATE_QUEUED {
@@ -66,12 +73,12 @@ func (v *View) Explained(r *dispatcherv1.TaskRecord) *taskv1.Task {
 		}
 		return t
 	}
-	tasks, records := v.forAdmission(t.ServerId, v.instances.dueOn(t.ServerId))
-	reasons := admission.Decide(v.serverForAdmission(t.ServerId), tasks, v.agentForAdmission)
-	server, _ := v.servers.Get(t.ServerId)
+	tasks, records := l.queue.forAdmission(t.ServerId, l.instances.dueOn(t.ServerId))
+	reasons := admission.Decide(l.rows.serverForAdmission(t.ServerId), tasks, l.rows.agentForAdmission)
+	server, _ := l.servers.Get(t.ServerId)
 	for n, r := range records {
 		if r.Task.Id == t.Id {
-			t.Reason = cmp.Or(reasons[n], v.Site.text(t, server), v.held(t))
+			t.Reason = cmp.Or(reasons[n], l.Site.text(t, server), l.queue.keeps.held(t))
 		}
 	}
 	return t
@@ -82,8 +89,8 @@ const placesCounted = 1000
 
 // Place returns the place, from 1 on, of a queued task among those that may be assigned, in the order in which they
 // will be; exact is false, and the place the last one counted, for a task behind that.
-func (v *View) Place(id string) (place int, exact bool) {
-	v.ready.Scan(func(c candidate) bool {
+func (q *Queue) Place(id string) (place int, exact bool) {
+	q.ready.Scan(func(c candidate) bool {
 		if place == placesCounted {
 			return false
 		}
@@ -95,12 +102,12 @@ func (v *View) Place(id string) (place int, exact bool) {
 }
 
 // Known returns the tasks whose id starts with prefix, up to most.
-func (v *View) Known(prefix string, most int) []*dispatcherv1.TaskRecord {
-	if r, ok := v.tasks.Get(prefix); ok {
+func (l *Listing) Known(prefix string, most int) []*dispatcherv1.TaskRecord {
+	if r, ok := l.tasks.Get(prefix); ok {
 		return []*dispatcherv1.TaskRecord{r}
 	}
 	var out []*dispatcherv1.TaskRecord
-	for id, r := range v.tasks.All() {
+	for id, r := range l.tasks.All() {
 		if strings.HasPrefix(id, prefix) {
 			if out = append(out, r); len(out) == most {
 				break
@@ -111,18 +118,18 @@ func (v *View) Known(prefix string, most int) []*dispatcherv1.TaskRecord {
 }
 
 // Counts returns how many open tasks, ended tasks and servers the view holds.
-func (v *View) Counts() (open, ended, servers int) {
-	ended = v.ended.len()
-	return v.tasks.Len() - ended, ended, v.servers.Len()
+func (l *Listing) Counts() (open, ended, servers int) {
+	ended = l.ended.len()
+	return l.tasks.Len() - ended, ended, l.servers.Len()
 }
 
 // Dropped reports whether ended tasks may have left the view.
-func (v *View) Dropped() bool { return v.ended.full() }
+func (l *Listing) Dropped() bool { return l.ended.full() }
 
 // ServerNear returns the first server, in the order of ids, that starts with prefix.
-func (v *View) ServerNear(prefix string) string {
+func (l *Listing) ServerNear(prefix string) string {
 	near := ""
-	for id := range v.servers.All() {
+	for id := range l.servers.All() {
 		if strings.HasPrefix(id, prefix) && (near == "" || id < near) {
 			near = id
 		}

@@ -83,11 +83,11 @@ func (p *refreshes) drop(intent, server string) (needed bool) {
 	return needed
 }
 
-// dropRefreshes records that a server needs no task for any refresh.
-func (v *View) dropRefreshes(server string) {
-	for _, intent := range slices.Collect(maps.Keys(v.refreshes.byServer[server])) {
-		if v.refreshes.drop(intent, server) {
-			v.counts.passed(intent)
+// dropServer records that a server needs no task for any refresh.
+func (p *refreshes) dropServer(server string, counts *counts) {
+	for _, intent := range slices.Collect(maps.Keys(p.byServer[server])) {
+		if p.drop(intent, server) {
+			counts.passed(intent)
 		}
 	}
 }

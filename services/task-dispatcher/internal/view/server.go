@@ -22,12 +22,12 @@ func (v *View) applyServer(f ledger.Fact) bool {
 	if !fit {
 		return false
 	}
-	v.recount(id, -1)
-	v.reviewAwaited(id, func() {
+	v.Queue.recount(id, -1)
+	v.Rows.reviewAwaited(id, func() {
 		switch {
 		case next == server.Forgotten:
 			v.servers.Forget(id) // its document, the tombstone, stays in the stream
-			v.dropRefreshes(id)
+			v.refreshes.dropServer(id, v.counts)
 		case !known:
 			s = &dispatcherv1.ServerRecord{}
 			v.servers.Put(id, s, f.Sequence)
@@ -37,9 +37,9 @@ func (v *View) applyServer(f ledger.Fact) bool {
 			v.changeServer(f, s)
 		}
 	})
-	v.recount(id, 1)
+	v.Queue.recount(id, 1)
 	v.instances.reviewServer(id)
-	v.reviewTasks(id)
+	v.Queue.review(id)
 	return true
 }
 
@@ -77,12 +77,12 @@ func (v *View) changeServer(f ledger.Fact, s *dispatcherv1.ServerRecord) {
 		v.documents.changed(f.Key, f)
 	case *serverv1.Dying:
 		s.ResetId = ""
-		v.dropRefreshes(f.Key) // only removals are sent to it from now on
+		v.refreshes.dropServer(f.Key, v.counts) // only removals are sent to it from now on
 		v.documents.changed(f.Key, f)
 	case *serverv1.Dead:
 		s.Tombstone, s.ResetId = b.Tombstone, ""
 		s.Presence, s.OfflineSince = serverv1.Presence_PRESENCE_UNSPECIFIED, nil
-		v.dropRefreshes(f.Key)
+		v.refreshes.dropServer(f.Key, v.counts)
 		v.documents.changed(f.Key, f)
 	default:
 		v.documents.applyHistory(f, s)

@@ -178,12 +178,12 @@ func (s *story) libraryStep() {
 }
 
 func (s *story) openStep() {
-	for _, o := range s.view.Openings(2) {
+	for _, o := range s.view.Queue.Openings(2) {
 		o.Body.Deadline = timestamppb.New(s.now.Add(time.Hour))
 		s.tasks = append(s.tasks, o.ID)
 		s.fold(ledger.Task, o.ID, o.Body)
 	}
-	for _, e := range s.view.Outdated(2) {
+	for _, e := range s.view.Queue.Outdated(2) {
 		s.fold(ledger.Task, e.ID, e.Body)
 	}
 }
@@ -193,7 +193,7 @@ func (s *story) admitStep() {
 		s.fold(ledger.Task, s.pick("claim key", ClaimKey, ClaimKey, "other"),
 			&taskv1.Claimed{ProcessId: s.pick("process", "p1", "p2")})
 	}
-	admissions := s.view.Admissions(time.Time{}, limit, 2)
+	admissions := s.view.Queue.Admissions(time.Time{}, limit, 2)
 	checkKeep(s.t, s.view, admissions)
 	for _, a := range admissions {
 		if a.Opened != nil {
@@ -222,18 +222,18 @@ func (s *story) reportStep() {
 }
 
 func (s *story) endStep() {
-	for _, e := range s.view.Overdue(s.now.Add(time.Duration(s.number("minutes", 2))*time.Minute), 2) {
+	for _, e := range s.view.Queue.Overdue(s.now.Add(time.Duration(s.number("minutes", 2))*time.Minute), 2) {
 		s.fold(ledger.Task, e.ID, e.Body)
 	}
 }
 
 // whole returns the results of all queries, for comparison with another view's.
 func whole(v *View) string {
-	outdated := v.Outdated(100)
+	outdated := v.Queue.Outdated(100)
 	slices.SortFunc(outdated, func(a, b Ending) int { return slices.Compare([]byte(a.ID), []byte(b.ID)) })
-	tasks, claim := v.Admissions(time.Time{}, limit, 100), v.Claim()
-	next, more := v.NextDeadline()
-	rows, _ := v.List(Filter{Limit: 1000})
+	tasks, claim := v.Queue.Admissions(time.Time{}, limit, 100), v.Rows.Claim()
+	next, more := v.Queue.NextDeadline()
+	rows, _ := v.Listing.List(Filter{Limit: 1000})
 	var listed []*taskv1.Task
 	for _, t := range rows {
 		listed = append(listed, t)
@@ -241,9 +241,9 @@ func whole(v *View) string {
 	for n := range tasks {
 		tasks[n].task = nil // it prints as an address
 	}
-	out := fmt.Sprint(v.Openings(100), outdated, tasks, claim, next, more, v.UnderWay(), counted(v), listed)
+	out := fmt.Sprint(v.Queue.Openings(100), outdated, tasks, claim, next, more, v.Queue.UnderWay(), counted(v), listed)
 	for _, server := range []string{"s1", "s2", "s3"} {
-		d, ok := v.Document(server)
+		d, ok := v.Rows.Document(server)
 		data, _ := proto.MarshalOptions{Deterministic: true}.Marshal(d)
 		out += fmt.Sprintf("\n%s %v %x", server, ok, data)
 	}
@@ -252,9 +252,9 @@ func whole(v *View) string {
 
 // counted returns the sizes of the indexes without a query.
 func counted(v *View) string {
-	return fmt.Sprint(v.instances.due.Len(), v.refreshes.due.Len(), len(v.outdated), v.ready.Len(), len(v.ready.of),
-		v.ended.len(), len(v.lists.byName), len(v.openOf), len(v.instances.byServer), v.images.users,
-		len(v.refreshes.byServer), v.counts.ended.Len())
+	return fmt.Sprint(v.instances.due.Len(), v.refreshes.due.Len(), len(v.Queue.outdated),
+		v.Queue.ready.Len(), len(v.Queue.ready.of), v.ended.len(), len(v.lists.byName), len(v.open),
+		len(v.instances.byServer), v.images.users, len(v.refreshes.byServer), v.counts.ended.Len())
 }
 
 // heal brings every server online that can be, and lifts the keep budgets, which may need more servers than there are.
@@ -269,7 +269,7 @@ func (s *story) heal() {
 // succeedAll lets every task under way succeed.
 func (s *story) succeedAll() {
 	for _, id := range s.tasks {
-		if t, _, ok := s.view.Task(id); ok &&
+		if t, _, ok := s.view.Rows.Task(id); ok &&
 			(t.State == taskv1.State_STATE_ASSIGNED || t.State == taskv1.State_STATE_RUNNING) {
 			s.fold(ledger.Task, id, &taskv1.Succeeded{})
 		}

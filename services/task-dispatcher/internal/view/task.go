@@ -45,29 +45,29 @@ func (v *View) queued(f ledger.Fact, q *taskv1.Queued) *dispatcherv1.TaskRecord 
 	r := &dispatcherv1.TaskRecord{QueuedSequence: f.Sequence}
 	r.Task, _ = task.Apply(nil, f)
 	// A task of an older generation than its instance is outdated, and never assigned.
-	if i, ok := v.instanceFor(r.Task); ok && i.Generation == q.Generation {
+	if i, ok := v.Rows.instanceFor(r.Task); ok && i.Generation == q.Generation {
 		r.Configuration = i.Configuration
 	}
 	v.tasks.Put(f.Key, r, f.Sequence)
 	v.lists.add(f.Key, r)
-	v.indexTask(f.Key, r)
+	v.Queue.add(f.Key, r)
 	if q.Verb == taskv1.Verb_VERB_REFRESH {
 		v.counts.opened(q, v.refreshes.drop(q.IntentId, q.ServerId), nil)
 	} else {
 		v.queuedFor(f.Key, r.Task, q)
 	}
-	v.reviewTasks(q.ServerId)
+	v.Queue.review(q.ServerId)
 	return r
 }
 
 // queuedFor records a queued task in its instance.
 func (v *View) queuedFor(id string, t *taskv1.Task, q *taskv1.Queued) {
-	i, ok := v.instanceFor(t)
+	i, ok := v.Rows.instanceFor(t)
 	if !ok {
 		v.counts.opened(q, false, nil)
 		return
 	}
-	v.counts.opened(q, i.Generation == q.Generation && v.awaited(i) != "", i)
+	v.counts.opened(q, i.Generation == q.Generation && v.Rows.awaited(i) != "", i)
 	if newer(q, i) {
 		v.instances.change(i, func() {
 			i.TaskId, i.TaskGeneration, i.Attempt, i.ExpiredSequence = id, q.Generation, q.Attempt, 0
@@ -80,12 +80,6 @@ func newer(q *taskv1.Queued, i *dispatcherv1.InstanceRecord) bool {
 	return q.Generation > i.TaskGeneration || (q.Generation == i.TaskGeneration && q.Attempt > i.Attempt)
 }
 
-// instanceFor returns the instance of a task, if it still exists.
-func (v *View) instanceFor(t *taskv1.Task) (*dispatcherv1.InstanceRecord, bool) {
-	i, ok := v.instances.table.Get(ledger.Key(t.ServerId, t.Agent))
-	return i, ok && t.InstanceId != "" && i.InstanceId == t.InstanceId
-}
-
 // moved applies a fact that moves a task, and updates what depends on the task.
 func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	before := r.Task.State
@@ -93,16 +87,16 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 		v.claims.worked(f.Sequence)
 	}
 	v.lists.leaveState(r)
-	v.unindexTask(f.Key, r)
+	v.Queue.remove(f.Key, r)
 	r.Task, _ = task.Apply(r.Task, f)
 	now := r.Task.State
 	v.counts.moved(r.Task.IntentId, before, now)
 	if task.Ended(now) {
 		r.EndedSequence = f.Sequence
-		v.learn(f, r.Task)
+		v.Durations.learn(f, r.Task)
 	}
 	v.lists.enterState(f.Key, r)
-	v.indexTask(f.Key, r)
+	v.Queue.add(f.Key, r)
 	v.moveInstance(f, r, before)
 	if task.Ended(now) {
 		r.Configuration = nil // no longer needed, and thousands of ended tasks are kept
@@ -111,7 +105,7 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 	if deadlineMoved || now != taskv1.State_STATE_RUNNING && (task.UnderWay(before) || task.UnderWay(now)) {
 		v.documents.changed(r.Task.ServerId, f)
 	}
-	v.reviewTasks(r.Task.ServerId)
+	v.Queue.review(r.Task.ServerId)
 	for _, r := range v.ended.trim() {
 		v.lists.remove(r)
 	}
@@ -121,7 +115,7 @@ func (v *View) moved(f ledger.Fact, r *dispatcherv1.TaskRecord) {
 // find out, and of a change that was rolled back the document would ask for what failed there. It changes nothing when
 // another task was admitted since.
 func (v *View) reportedLate(f ledger.Fact, t *taskv1.Task) {
-	i, ok := v.instanceFor(t)
+	i, ok := v.Rows.instanceFor(t)
 	if !ok || task.Removes(t.Verb) || !i.Unsettled || i.OpenTaskId != "" ||
 		i.PlacedGeneration != t.Generation || i.TaskId != f.Key && i.TaskGeneration == t.Generation {
 		return
@@ -131,24 +125,25 @@ func (v *View) reportedLate(f ledger.Fact, t *taskv1.Task) {
 		v.instances.change(i, func() { i.ExpiredSequence = 0 })
 	}
 	v.documents.changed(t.ServerId, f)
-	v.reviewTasks(t.ServerId)
+	v.Queue.review(t.ServerId)
 }
 
 // moveInstance updates the instance of a task that moved.
 func (v *View) moveInstance(f ledger.Fact, r *dispatcherv1.TaskRecord, before taskv1.State) {
-	i, ok := v.instanceFor(r.Task)
+	i, ok := v.Rows.instanceFor(r.Task)
 	if !ok {
 		return
 	}
 	if shown := instance.ShownBy(r.Task); shown != nil {
-		v.observed(i, shown)
+		v.keeps.observed(i, shown)
 	}
 	if i.TaskId == f.Key {
 		i.TaskState = r.Task.State
 		i.TimedOut = timedOut(r.Task, i.TimedOut)
 	}
 	if r.Task.State == taskv1.State_STATE_ASSIGNED {
-		v.admitted(i, f.Key, r)
+		a, _ := v.agents.Get(i.Agent)
+		v.instances.admitted(i, f.Key, r, a)
 		return
 	}
 	if task.UnderWay(before) && task.Ended(r.Task.State) && i.OpenTaskId == f.Key {

@@ -1,6 +1,13 @@
 // Package view is the dispatcher's view: tables folded from the ledger, and indexes of the work that
 // is due.
 //
+// View folds each fact into the tables and has the parts that depend on it brought up to date:
+//
+//	Rows       answers about one task, server or document, and whether a change is still wanted
+//	Queue      finds what may be assigned and what must end
+//	Durations  learns how long tasks take, and bounds how long others may
+//	Listing    lists, counts and explains tasks for people
+//
 // Tables are the whole state, and the only content of a snapshot. Each index is a pure function of
 // the tables and is updated with each fact, so that finding work costs what there is to do, and
 // not the size of the fleet:
@@ -31,8 +38,6 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
-
-	"github.com/garrison-fleet/garrison/services/task-dispatcher/internal/admission"
 )
 
 // Layout is the version of the tables and the fold; a snapshot of another one is not read.
@@ -47,8 +52,18 @@ var Nouns = []ledger.Noun{
 	ledger.Hold,
 }
 
-// View is the dispatcher's view.
+// View is the dispatcher's view: it folds facts into the tables, and its parts answer from them.
 type View struct {
+	*tables
+	Rows      *Rows      // one task, server or document
+	Queue     *Queue     // what is due
+	Durations *Durations // how long tasks take
+	Listing   *Listing   // tasks for people
+	keeps     *keeps
+}
+
+// tables is the whole state with its lists. Every part of the view has it.
+type tables struct {
 	tasks     *fold.Table[*dispatcherv1.TaskRecord]
 	instances *instances
 	servers   *fold.Table[*dispatcherv1.ServerRecord]
@@ -59,26 +74,12 @@ type View struct {
 	claims    *claims
 	counts    *counts
 	durations *fold.Table[*dispatcherv1.DurationsRecord] // by agent and verb
-	lists     *taskLists
-	ended     *endedTasks
-
-	indexes
-	documents *documents
 	Site      *Site
-}
 
-// indexes is everything that is derived from the tables.
-type indexes struct {
-	outdated  map[string]bool                                // task ids
-	ready     *readyTasks                                    // what may be assigned when a slot is free
-	ranks     admission.Ranks                                // of the agents
-	underWay  int                                            // how many tasks are assigned or running, and do not wait
-	waiting   int                                            // how many are deferred, or assigned to a server offline
-	ahead     int                                            // how many tasks that are under way fetch ahead
-	deadlines *btree.BTreeG[deadline]                        // of open tasks
-	due       map[string]deadline                            // by task id, its key in deadlines
-	openOf    map[string]map[string]*dispatcherv1.TaskRecord // by server and task id, what has not ended
-	kept      *keep.Tally                                    // of the servers of environments with keep budgets
+	lists     *taskLists
+	open      map[string]map[string]*dispatcherv1.TaskRecord // by server and task id, what has not ended
+	ended     *endedTasks
+	documents *documents
 }
 
 // New returns an empty view. onDocument, which may be nil, is called while facts are applied; it must
@@ -87,7 +88,7 @@ func New(onDocument func(server string)) *View {
 	if onDocument == nil {
 		onDocument = func(string) {}
 	}
-	v := &View{
+	t := &tables{
 		tasks:     fold.NewTable[*dispatcherv1.TaskRecord]("task"),
 		instances: &instances{table: fold.NewTable[*dispatcherv1.InstanceRecord]("instance")},
 		servers:   fold.NewTable[*dispatcherv1.ServerRecord]("server"),
@@ -101,31 +102,32 @@ func New(onDocument func(server string)) *View {
 		durations: fold.NewTable[*dispatcherv1.DurationsRecord]("durations"),
 		ended:     &endedTasks{keep: KeepEnded},
 	}
-	v.instances.servers, v.instances.images = v.servers, v.images
-	v.documents = &documents{servers: v.servers, notify: onDocument}
+	t.instances.servers, t.instances.images = t.servers, t.images
+	t.documents = &documents{servers: t.servers, notify: onDocument}
+	rows := &Rows{t}
+	keeps := &keeps{tables: t, rows: rows}
+	queue := &Queue{tables: t, rows: rows, keeps: keeps}
+	v := &View{
+		tables: t, Rows: rows, keeps: keeps, Queue: queue, Durations: &Durations{t, rows},
+		Listing: &Listing{tables: t, rows: rows, queue: queue},
+	}
 	v.resetIndexes()
 	return v
 }
 
 // resetIndexes empties everything that is derived from the tables.
 func (v *View) resetIndexes() {
-	v.indexes = newIndexes()
-	v.ranks = ranksOf(v.agents)
 	v.lists = newTaskLists(v.tasks)
+	v.open = map[string]map[string]*dispatcherv1.TaskRecord{}
 	v.instances.byServer = map[string]map[string]*dispatcherv1.InstanceRecord{}
 	v.instances.due = btree.Map[uint64, string]{}
 	v.ended = &endedTasks{tasks: v.tasks, keep: v.ended.keep}
 	v.images.users, v.images.unused = map[string]int{}, nil
 	v.refreshes.byServer, v.refreshes.due = map[string]map[string]bool{}, btree.Map[uint64, string]{}
 	v.counts.load()
-}
-
-func newIndexes() indexes {
-	return indexes{
-		outdated: map[string]bool{}, ready: newReadyTasks(),
-		deadlines: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}), due: map[string]deadline{},
-		openOf: map[string]map[string]*dispatcherv1.TaskRecord{}, kept: keep.NewTally(),
-	}
+	v.keeps.tally = keep.NewTally()
+	v.Queue.indexes = newIndexes()
+	v.Queue.ranks = ranksOf(v.agents)
 }
 
 // Tables returns the tables, for snapshots.
@@ -178,20 +180,20 @@ func (v *View) Loaded() {
 	}
 	for id, r := range v.tasks.All() {
 		v.lists.add(id, r)
-		v.indexTask(id, r)
+		v.Queue.add(id, r)
 	}
 	for intent, r := range v.refreshes.table.All() {
 		v.refreshes.index(intent, r)
 	}
 	for server := range v.instances.byServer {
 		v.instances.reviewServer(server)
-		v.reviewTasks(server)
+		v.Queue.review(server)
 	}
-	for server := range v.openOf { // also those of refreshes, and of servers that were forgotten meanwhile
-		v.reviewTasks(server)
+	for server := range v.open { // also those of refreshes, and of servers that were forgotten meanwhile
+		v.Queue.review(server)
 	}
 	for server := range v.servers.All() {
-		v.reviewKeep(server)
+		v.keeps.review(server)
 	}
 	v.ReviewDocuments()
 }

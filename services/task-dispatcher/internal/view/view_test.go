@@ -97,9 +97,9 @@ func checkLimits(t *rapid.T, v *View) {
 		}
 		seen[key] = id
 	}
-	if n+waiting > 2*limit || n != v.UnderWay() || waiting != v.Waiting() {
+	if n+waiting > 2*limit || n != v.Queue.UnderWay() || waiting != v.Queue.Waiting() {
 		t.Fatalf("%d tasks are under way and %d wait for their servers, counted as %d and %d; the limit is %d",
-			n, waiting, v.UnderWay(), v.Waiting(), limit)
+			n, waiting, v.Queue.UnderWay(), v.Queue.Waiting(), limit)
 	}
 	if max(succeeded, otherwise) > keepInStories {
 		t.Fatalf("%d and %d ended tasks are kept, want %d of each at most", succeeded, otherwise, keepInStories)
@@ -110,7 +110,7 @@ func checkLimits(t *rapid.T, v *View) {
 func contents(v *View) map[string]string {
 	out := map[string]string{}
 	for server := range v.servers.All() {
-		if d, ok := v.Document(server); ok {
+		if d, ok := v.Rows.Document(server); ok {
 			d.Generation = 0
 			data, _ := proto.MarshalOptions{Deterministic: true}.Marshal(d)
 			out[server] = string(data)
@@ -123,7 +123,7 @@ func contents(v *View) map[string]string {
 // both an entry and a removal of one agent.
 func checkGenerations(t *rapid.T, s *story, facts int, before map[string]string) {
 	for server, now := range contents(s.view) {
-		d, _ := s.view.Document(server)
+		d, _ := s.view.Rows.Document(server)
 		if now != before[server] && d.Generation <= uint64(facts) {
 			t.Fatalf("the document of %s changed after fact %d, but its generation is %d", server, facts, d.Generation)
 		}
@@ -152,13 +152,13 @@ func TestNoTaskStaysOpenOnceServersAreOnlineAndTasksSucceed(t *testing.T) {
 			s.admitStep()
 			s.succeedAll()
 		}
-		for server := range s.view.openOf {
-			alive, _ := s.view.Server(server)
-			for id := range s.view.openOf[server] {
-				t.Fatalf("task %s on %s stays open: %v, %v", id, server, s.view.openOf[server][id].Task, alive)
+		for server := range s.view.open {
+			alive, _ := s.view.Rows.Server(server)
+			for id := range s.view.open[server] {
+				t.Fatalf("task %s on %s stays open: %v, %v", id, server, s.view.open[server][id].Task, alive)
 			}
 		}
-		if left := s.view.Openings(10); len(left) > 0 {
+		if left := s.view.Queue.Openings(10); len(left) > 0 {
 			t.Fatalf("tasks are still due: %s", fmt.Sprint(left))
 		}
 	})
