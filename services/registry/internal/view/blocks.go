@@ -30,7 +30,12 @@ const (
 )
 
 // faults is the builds that failed: those that are blocked, and those that are suspected.
-type faults struct{ *records }
+type faults struct {
+	*tables
+	*fleet
+	*origins
+	*orders
+}
 
 // applyBlock folds a fact about a block. The failures before it are counted no longer.
 func (v *faults) applyBlock(f ledger.Fact) bool {
@@ -250,24 +255,24 @@ func (v *faults) judgeHalt(r *rolloutv1.Rollout) {
 }
 
 // Block returns a block by id.
-func (v *records) Block(id string) (*blockv1.Block, bool) { return v.blocks.Get(id) }
+func (v *faults) Block(id string) (*blockv1.Block, bool) { return v.blocks.Get(id) }
 
 // Blocks returns the blocks that sort after an id, by id.
-func (v *records) Blocks(after string) iter.Seq2[string, *blockv1.Block] {
+func (v *faults) Blocks(after string) iter.Seq2[string, *blockv1.Block] {
 	return sorted(v.blocks, after)
 }
 
 // BlockCount returns how many blocks there are.
-func (v *records) BlockCount() int { return v.blocks.Len() }
+func (v *faults) BlockCount() int { return v.blocks.Len() }
 
 // Suspects returns the builds that failed on servers and are not blocked, by the id of their block.
-func (v *records) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted(v.suspects, "") }
+func (v *faults) Suspects() iter.Seq2[string, *blockv1.Suspect] { return sorted(v.suspects, "") }
 
 // Suspect returns a build that failed on servers and is not blocked, by the id of its block.
-func (v *records) Suspect(id string) (*blockv1.Suspect, bool) { return v.suspects.Get(id) }
+func (v *faults) Suspect(id string) (*blockv1.Suspect, bool) { return v.suspects.Get(id) }
 
 // ImagesNamed returns the images of an agent with a version, or with an id that starts so; an empty one is any.
-func (v *records) ImagesNamed(agent, version, id string) []*imagev1.Image {
+func (v *origins) ImagesNamed(agent, version, id string) []*imagev1.Image {
 	var out []*imagev1.Image
 	for key, i := range v.images.All() {
 		m := i.GetManifest()

@@ -42,7 +42,7 @@ type grouped struct {
 
 // group groups the servers by fields. It reads the index of each field and no record; ok is false when the fields have
 // too many values. The numbers of the groups are borrowed.
-func (v *search) group(fields []string) (g grouped, ok bool) {
+func (v *counting) group(fields []string) (g grouped, ok bool) {
 	g = grouped{values: [][]string{nil}, of: borrow(v.serverBy.Span() + 1)}
 	for _, field := range fields {
 		out, ok := v.divide(g, field)
@@ -65,7 +65,7 @@ func (g grouped) keep(pass []uint32) {
 }
 
 // divide divides groups by one more field.
-func (v *search) divide(g grouped, field string) (out grouped, ok bool) {
+func (v *counting) divide(g grouped, field string) (out grouped, ok bool) {
 	texts, value := []string{""}, borrow(len(g.of))
 	if unknown := serverValue(nil, field); unknown != "" {
 		texts, value[len(value)-1] = append(texts, unknown), 1
@@ -104,7 +104,7 @@ const fails, passes = 0, 1
 
 // passing reports by number which servers pass terms, in a borrowed slice. It looks only at the records of those that
 // the indexes let pass, and only for terms that have no index.
-func (v *search) passing(terms []term[*serverv1.Server]) []uint32 {
+func (v *counting) passing(terms []term[*serverv1.Server]) []uint32 {
 	met := borrow(v.serverBy.Span() + 1) // how many of the terms that have an index, in their order
 	var rest []term[*serverv1.Server]
 	indexed := uint32(0)
@@ -134,7 +134,7 @@ func (v *search) passing(terms []term[*serverv1.Server]) []uint32 {
 }
 
 // meets reports whether the server with a number, which is there if an index has it, meets terms.
-func (v *search) meets(n uint32, terms []term[*serverv1.Server], there bool) bool {
+func (v *counting) meets(n uint32, terms []term[*serverv1.Server], there bool) bool {
 	if len(terms) == 0 && there {
 		return true
 	}

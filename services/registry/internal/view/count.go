@@ -82,8 +82,11 @@ func (t *tally) counts(top int) *registryv1.Counts {
 // rowsPerRead is how many rows are counted by number in the time in which one row is read.
 const rowsPerRead = 16
 
+// counting counts servers and instances by fields.
+type counting struct{ *search }
+
 // CountServers counts the servers that pass the filter, by fields that FieldName knows. It returns the largest groups.
-func (v *search) CountServers(q ServerFilter, by []string, top int) *registryv1.Counts {
+func (v *counting) CountServers(q ServerFilter, by []string, top int) *registryv1.Counts {
 	t, terms := newTally(by), v.serverTerms(q)
 	if smallest(terms).size < v.servers.Len()/rowsPerRead || !v.countServers(terms, t) {
 		for _, s := range v.serversOf(terms, "") {
@@ -96,7 +99,7 @@ func (v *search) CountServers(q ServerFilter, by []string, top int) *registryv1.
 
 // countServers counts the servers that pass terms by the groups of their fields; ok is false when those have too many
 // values.
-func (v *search) countServers(terms []term[*serverv1.Server], t *tally) (ok bool) {
+func (v *counting) countServers(terms []term[*serverv1.Server], t *tally) (ok bool) {
 	g, ok := v.group(t.by)
 	if !ok {
 		return false
@@ -118,11 +121,11 @@ func (v *search) countServers(terms []term[*serverv1.Server], t *tally) (ok bool
 
 // CountInstances counts the instances that pass the filter, by fields that FieldName knows. It returns the largest
 // groups.
-func (v *search) CountInstances(q InstanceFilter, by []string, top int) *registryv1.Counts {
+func (v *counting) CountInstances(q InstanceFilter, by []string, top int) *registryv1.Counts {
 	return v.tallyInstances(q, by).counts(top)
 }
 
-func (v *search) tallyInstances(q InstanceFilter, by []string) *tally {
+func (v *counting) tallyInstances(q InstanceFilter, by []string) *tally {
 	t, servers := newTally(by), v.instanceServerTerms(q)
 	few := v.instances.Len() / rowsPerRead
 	theirs := smallest(servers)
@@ -139,7 +142,7 @@ func (v *search) tallyInstances(q InstanceFilter, by []string) *tally {
 // countInstances counts the instances that pass a filter, which has these terms about their servers. It reads the shape
 // of each instance and the group of its server, and no record of an instance; ok is false when a field is of neither,
 // or has too many values.
-func (v *search) countInstances(q InstanceFilter, servers []term[*serverv1.Server], t *tally) (ok bool) {
+func (v *counting) countInstances(q InstanceFilter, servers []term[*serverv1.Server], t *tally) (ok bool) {
 	if slices.Contains(t.by, byServer) || slices.Contains(t.by, byWayBack) {
 		return false
 	}
@@ -179,7 +182,7 @@ func (v *search) countInstances(q InstanceFilter, servers []term[*serverv1.Serve
 }
 
 // divided returns which fields are those of a shape or its agent, and which are those of a server.
-func (v *search) divided(fields []string) (ofShape, ofServer []string) {
+func (v *counting) divided(fields []string) (ofShape, ofServer []string) {
 	for _, field := range fields {
 		if _, ok := v.shapeValue(instanceShape{}, field); ok {
 			ofShape = append(ofShape, field)
@@ -191,7 +194,7 @@ func (v *search) divided(fields []string) (ofShape, ofServer []string) {
 }
 
 // groupShapes groups the shapes that pass a filter by fields; the others have noNumber.
-func (v *search) groupShapes(q InstanceFilter, fields []string) (g grouped) {
+func (v *counting) groupShapes(q InstanceFilter, fields []string) (g grouped) {
 	g.of = make([]uint32, len(v.shapes.rows))
 	for n, s := range v.shapes.rows {
 		if g.of[n] = noNumber; s.instances == 0 || !s.shape.meets(q) || !v.agentMeets(s.shape, q) {
@@ -211,7 +214,7 @@ func (v *search) groupShapes(q InstanceFilter, fields []string) (g grouped) {
 }
 
 // countCells counts the instances of each group of shapes on each group of servers.
-func (v *search) countCells(shapes, servers grouped) []uint64 {
+func (v *counting) countCells(shapes, servers grouped) []uint64 {
 	counts := make([]uint64, len(servers.values)*len(shapes.values))
 	unknown := len(servers.of) - 1
 	for n, shape := range v.shapes.of {

@@ -20,7 +20,7 @@ const Executor = "executor"
 
 // ExecutorByHand returns the instance that an executor would be which was installed on its machine, or nil: it wants
 // nothing, so it never differs from what is wanted.
-func (v *records) ExecutorByHand(s *serverv1.Server) *instancev1.Instance {
+func (v *fleet) ExecutorByHand(s *serverv1.Server) *instancev1.Instance {
 	running := s.GetSysinfo().GetExecutorVersion()
 	if running == "" || !server.Managed(s) || v.hasSelf(s.Id) {
 		return nil
@@ -41,7 +41,7 @@ func (v *records) ExecutorByHand(s *serverv1.Server) *instancev1.Instance {
 }
 
 // hasSelf reports whether a server has an instance that is its executor, or one of its name.
-func (v *records) hasSelf(id string) bool {
+func (v *fleet) hasSelf(id string) bool {
 	if _, ok := v.Instance(id, Executor); ok {
 		return true
 	}
@@ -57,7 +57,7 @@ func (v *records) hasSelf(id string) bool {
 var selfAgents = index.Group{Field: byKind, Value: agentKindWord(agentv1.Kind_KIND_SELF)}
 
 // isSelf reports whether an instance of an agent takes the place of a server's own executor.
-func (v *records) isSelf(agent string) bool {
+func (v *fleet) isSelf(agent string) bool {
 	return agent == Executor || v.agentBy.Has(selfAgents, agent)
 }
 
@@ -91,7 +91,7 @@ func executorFields(i *instancev1.Instance) instanceFields {
 }
 
 // fieldsAt returns the fields by which the indexes hold a key that has no record.
-func (v *records) fieldsAt(key string) instanceFields {
+func (v *fleet) fieldsAt(key string) instanceFields {
 	if n, ok := v.instanceBy.Number(key); ok {
 		return instanceFields{instanceShape: v.shapes.rows[v.shapes.of[n]].shape}
 	}
@@ -107,7 +107,7 @@ func (v *View) placeExecutorsOf(agent string) {
 }
 
 // foundAt returns the instance at a key, or with executors the one that an executor without an instance would be.
-func (v *records) foundAt(key string, executors bool) (*instancev1.Instance, bool) {
+func (v *fleet) foundAt(key string, executors bool) (*instancev1.Instance, bool) {
 	if i, ok := v.instances.Get(key); ok || !executors {
 		return i, ok
 	}

@@ -74,8 +74,11 @@ func (q ExternalFilter) terms(by *index.Set) []term[*externalv1.External] {
 	return terms
 }
 
+// foreign finds and counts external instances, which other systems run.
+type foreign struct{ *counting }
+
 // Externals returns the external instances that pass the filter and sort after a key, by agent and name.
-func (v *search) Externals(q ExternalFilter, after string) iter.Seq2[string, *externalv1.External] {
+func (v *foreign) Externals(q ExternalFilter, after string) iter.Seq2[string, *externalv1.External] {
 	terms := q.terms(&v.externalBy)
 	return func(yield func(string, *externalv1.External) bool) {
 		for key := range smallest(terms).rows(after) {
@@ -87,7 +90,7 @@ func (v *search) Externals(q ExternalFilter, after string) iter.Seq2[string, *ex
 }
 
 // ExternalsOn returns the external instances on a server, or on none when it is empty, by agent and name.
-func (v *search) ExternalsOn(server string) iter.Seq2[string, *externalv1.External] {
+func (v *foreign) ExternalsOn(server string) iter.Seq2[string, *externalv1.External] {
 	return func(yield func(string, *externalv1.External) bool) {
 		for key := range v.externalBy.Ascend(index.Group{Field: byServer, Value: server}, "") {
 			if x, ok := v.externals.Get(key); ok && !yield(key, x) {
@@ -99,7 +102,7 @@ func (v *search) ExternalsOn(server string) iter.Seq2[string, *externalv1.Extern
 
 // ExternalsLike returns the external instances that a filter of instances selects and that sort after a key. They have
 // neither image nor state, so a filter of those selects none. confirmed reports when one was last confirmed.
-func (v *search) ExternalsLike(
+func (v *foreign) ExternalsLike(
 	q InstanceFilter, after string, confirmed func(key string) time.Time,
 ) iter.Seq2[string, *externalv1.External] {
 	return func(yield func(string, *externalv1.External) bool) {
@@ -116,7 +119,7 @@ func (v *search) ExternalsLike(
 }
 
 // externalMeets reports whether an external instance meets what a filter says of its agent, its server and its age.
-func (v *search) externalMeets(q InstanceFilter, x *externalv1.External, confirmed func() time.Time) bool {
+func (v *foreign) externalMeets(q InstanceFilter, x *externalv1.External, confirmed func() time.Time) bool {
 	s := row(v.servers, x.GetFound().GetServer())
 	switch {
 	case q.Application != "" && row(v.agents, x.Agent).GetApplication() != q.Application:
@@ -132,7 +135,7 @@ func (v *search) externalMeets(q InstanceFilter, x *externalv1.External, confirm
 }
 
 // CountWithExternals counts instances as CountInstances does, and the external ones that the filter selects.
-func (v *search) CountWithExternals(
+func (v *foreign) CountWithExternals(
 	q InstanceFilter, by []string, top int, confirmed func(key string) time.Time,
 ) *registryv1.Counts {
 	t := v.tallyInstances(q, by)
@@ -158,12 +161,12 @@ func AsInstance(x *externalv1.External) *instancev1.Instance {
 }
 
 // External returns the instance of an agent with a name.
-func (v *records) External(agent, name string) (*externalv1.External, bool) {
+func (v *foreign) External(agent, name string) (*externalv1.External, bool) {
 	return v.externals.Get(ledger.Key(agent, name))
 }
 
 // ExternalsIn returns the external instances of an agent from a name on, by name.
-func (v *search) ExternalsIn(agent, from string) iter.Seq2[string, *externalv1.External] {
+func (v *foreign) ExternalsIn(agent, from string) iter.Seq2[string, *externalv1.External] {
 	return func(yield func(string, *externalv1.External) bool) {
 		after := ""
 		if from != "" {
@@ -181,10 +184,10 @@ func (v *search) ExternalsIn(agent, from string) iter.Seq2[string, *externalv1.E
 }
 
 // ExternalAt returns the instance at a key of the noun.
-func (v *records) ExternalAt(key string) (*externalv1.External, bool) { return v.externals.Get(key) }
+func (v *foreign) ExternalAt(key string) (*externalv1.External, bool) { return v.externals.Get(key) }
 
 // ExternalsOf returns how many external instances an agent has, or all agents have when it is empty.
-func (v *records) ExternalsOf(agent string) int {
+func (v *foreign) ExternalsOf(agent string) int {
 	if agent == "" {
 		return v.externalBy.Count(groupAll)
 	}

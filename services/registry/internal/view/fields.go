@@ -120,7 +120,7 @@ func serverValue(s *serverv1.Server, field string) string {
 }
 
 // instanceValue returns a field of an instance, its agent or its server; empty when it has none.
-func (v *search) instanceValue(i *instancev1.Instance, s *serverv1.Server, field string) string {
+func (v *filters) instanceValue(i *instancev1.Instance, s *serverv1.Server, field string) string {
 	switch value, is := instanceValues[field]; {
 	case is:
 		return value(i)

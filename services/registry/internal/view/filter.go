@@ -107,8 +107,14 @@ func among[T any](keys []string, match func(T) bool) term[T] {
 // unindexed returns the term of a test without an index.
 func unindexed[T any](match func(T) bool) term[T] { return term[T]{match: match, size: -1} }
 
+// filters makes the terms of filters, which use the most selective index.
+type filters struct {
+	*tables
+	*fleet
+}
+
 // serverTerms returns the terms of a filter of servers.
-func (v *search) serverTerms(q ServerFilter) []term[*serverv1.Server] {
+func (v *filters) serverTerms(q ServerFilter) []term[*serverv1.Server] {
 	terms := []term[*serverv1.Server]{v.lifeTerm(q)}
 	if q.Found {
 		found := func(s *serverv1.Server) bool { return len(s.GetFound()) > 0 || s.GetFoundMore() > 0 }
@@ -147,7 +153,7 @@ func (v *search) serverTerms(q ServerFilter) []term[*serverv1.Server] {
 }
 
 // lifeTerm returns the term of the lives in which servers are listed.
-func (v *search) lifeTerm(q ServerFilter) term[*serverv1.Server] {
+func (v *filters) lifeTerm(q ServerFilter) term[*serverv1.Server] {
 	switch {
 	case q.Leaked:
 		return inGroups(&v.serverBy, leak.Leaked, groupLeaked)
@@ -159,19 +165,19 @@ func (v *search) lifeTerm(q ServerFilter) term[*serverv1.Server] {
 }
 
 // serverTerm returns the term of the servers with a value of a field.
-func (v *search) serverTerm(field, value string) term[*serverv1.Server] {
+func (v *filters) serverTerm(field, value string) term[*serverv1.Server] {
 	match := func(s *serverv1.Server) bool { return serverValue(s, field) == value }
 	return inGroups(&v.serverBy, match, index.Group{Field: field, Value: value})
 }
 
 // environmentTerm returns the term of the servers of an environment, or of those without one.
-func (v *search) environmentTerm(name string) term[*serverv1.Server] {
+func (v *filters) environmentTerm(name string) term[*serverv1.Server] {
 	match := func(s *serverv1.Server) bool { return cmp.Or(s.GetEnvironment(), environment.None) == name }
 	return inGroups(&v.serverBy, match, index.Group{Field: byEnvironment, Value: name})
 }
 
 // labelTerm returns the term of the servers with a label, which may have the empty value.
-func (v *search) labelTerm(label, value string) term[*serverv1.Server] {
+func (v *filters) labelTerm(label, value string) term[*serverv1.Server] {
 	match := func(s *serverv1.Server) bool {
 		have, ok := s.GetLabels()[label]
 		return ok && have == value
@@ -180,7 +186,7 @@ func (v *search) labelTerm(label, value string) term[*serverv1.Server] {
 }
 
 // amongTerm returns the term of servers with listed ids.
-func (v *search) amongTerm(ids []string) term[*serverv1.Server] {
+func (v *filters) amongTerm(ids []string) term[*serverv1.Server] {
 	return among(ids, func(s *serverv1.Server) bool { return isAmong(ids, s) })
 }
 
@@ -190,7 +196,7 @@ func isAmong(ids []string, s *serverv1.Server) bool {
 }
 
 // selectorTerms returns the terms of a selector: its own test, and an index of each part that has one.
-func (v *search) selectorTerms(q selector.Query) []term[*serverv1.Server] {
+func (v *filters) selectorTerms(q selector.Query) []term[*serverv1.Server] {
 	if !q.Active() {
 		return nil
 	}
@@ -212,7 +218,7 @@ const mostValues = 10_000
 
 // groupsOf returns the groups of the servers that meet a condition; ok is false when the servers without the field
 // meet it too, or when the field has too many values.
-func (v *search) groupsOf(c *intentv1.Condition) (groups []index.Group, ok bool) {
+func (v *filters) groupsOf(c *intentv1.Condition) (groups []index.Group, ok bool) {
 	switch c.Operator {
 	case intentv1.Operator_OPERATOR_NOT_IN:
 		return nil, false
@@ -241,7 +247,7 @@ func (v *search) groupsOf(c *intentv1.Condition) (groups []index.Group, ok bool)
 const mostUnconfirmed = 1000
 
 // unconfirmedTerms returns the term of the servers that were not confirmed since a time.
-func (v *search) unconfirmedTerms(q *Unconfirmed) []term[*serverv1.Server] {
+func (v *filters) unconfirmedTerms(q *Unconfirmed) []term[*serverv1.Server] {
 	if q == nil {
 		return nil
 	}
@@ -253,7 +259,7 @@ func (v *search) unconfirmedTerms(q *Unconfirmed) []term[*serverv1.Server] {
 }
 
 // instanceTerms returns the terms of a filter of instances, without those of their servers.
-func (v *search) instanceTerms(q InstanceFilter) []term[*instancev1.Instance] {
+func (v *filters) instanceTerms(q InstanceFilter) []term[*instancev1.Instance] {
 	all := func(*instancev1.Instance) bool { return true }
 	terms := []term[*instancev1.Instance]{inGroups(&v.instanceBy, all, groupAll)}
 	for _, is := range [][2]string{
@@ -290,7 +296,7 @@ func (v *search) instanceTerms(q InstanceFilter) []term[*instancev1.Instance] {
 }
 
 // agentsTerm returns the term of the instances whose agents have a value of a field.
-func (v *search) agentsTerm(field, value string) term[*instancev1.Instance] {
+func (v *filters) agentsTerm(field, value string) term[*instancev1.Instance] {
 	var groups []index.Group
 	for agent := range v.agentBy.Ascend(index.Group{Field: field, Value: value}, "") {
 		groups = append(groups, index.Group{Field: byAgent, Value: agent})
@@ -303,7 +309,7 @@ func (v *search) agentsTerm(field, value string) term[*instancev1.Instance] {
 }
 
 // instanceServerTerms returns the terms of a filter of instances that are about their servers.
-func (v *search) instanceServerTerms(q InstanceFilter) []term[*serverv1.Server] {
+func (v *filters) instanceServerTerms(q InstanceFilter) []term[*serverv1.Server] {
 	var terms []term[*serverv1.Server]
 	if q.Server != "" {
 		terms = append(terms, among([]string{q.Server}, func(s *serverv1.Server) bool { return s.GetId() == q.Server }))
@@ -322,7 +328,7 @@ func (v *search) instanceServerTerms(q InstanceFilter) []term[*serverv1.Server] 
 
 // ImagesWith returns the ids of the images that instances want or have, or that the catalog has, and that start with a
 // prefix, sorted.
-func (v *search) ImagesWith(prefix string) []string {
+func (v *filters) ImagesWith(prefix string) []string {
 	var ids []string
 	for id := range v.instanceBy.Values(byImage) {
 		if strings.HasPrefix(id, prefix) {

@@ -80,10 +80,10 @@ func renamed(b *serverv1.Invited, id string) *serverv1.Invited {
 
 // NameTaken reports whether another living server has a name. Two registries may admit one name at once; the view
 // takes the first in the ledger.
-func (v *records) NameTaken(name, but string) bool { return v.NameHolder(name, but) != "" }
+func (v *fleet) NameTaken(name, but string) bool { return v.NameHolder(name, but) != "" }
 
 // NameHolder returns the name of the living server, other than one, that has a name; empty without one.
-func (v *records) NameHolder(name, but string) string {
+func (v *fleet) NameHolder(name, but string) string {
 	for s := range v.ServersNamed(name) {
 		if server.Living(s) && s.Id != but {
 			return s.Name

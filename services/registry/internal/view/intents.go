@@ -52,8 +52,11 @@ func (q IntentFilter) matches(r *intentv1.Record) bool {
 		!r.DecidedAt.AsTime().Before(q.Since) && (q.Is == nil || q.Is(r.Intent))
 }
 
+// orders finds intents and rollouts.
+type orders struct{ *tables }
+
 // Intents returns the intents that pass the filter, by the sequence of their newest fact, which comes first.
-func (v *records) Intents(q IntentFilter) iter.Seq2[string, *intentv1.Record] {
+func (v *orders) Intents(q IntentFilter) iter.Seq2[string, *intentv1.Record] {
 	from := uint64(1<<64 - 1)
 	if q.Before > 0 {
 		from = q.Before - 1
@@ -67,7 +70,7 @@ func (v *records) Intents(q IntentFilter) iter.Seq2[string, *intentv1.Record] {
 }
 
 // KeptIntents returns the limit on kept intents when some may have left the view; otherwise 0.
-func (v *records) KeptIntents() uint32 {
+func (v *orders) KeptIntents() uint32 {
 	if v.recent.Len() < keptIntents {
 		return 0
 	}

@@ -27,7 +27,6 @@ type kept struct {
 
 // budgets is the keep budgets, and the servers that count for them.
 type budgets struct {
-	*records
 	*search
 }
 

@@ -10,7 +10,7 @@ import (
 // and not in the ledger, so the indexes do not have it: counts move these servers from one group to the other.
 
 // addLate moves the servers of a count that are late to the groups in which they are listed.
-func (v *search) addLate(t *tally, q ServerFilter) {
+func (v *counting) addLate(t *tally, q ServerFilter) {
 	if len(q.Late) == 0 || !slices.Contains(t.by, byPresence) {
 		return
 	}
@@ -20,7 +20,7 @@ func (v *search) addLate(t *tally, q ServerFilter) {
 }
 
 // addLateInstances does so for the instances on late servers.
-func (v *search) addLateInstances(t *tally, q InstanceFilter) {
+func (v *counting) addLateInstances(t *tally, q InstanceFilter) {
 	if len(q.Late) == 0 || !slices.Contains(t.by, byPresence) {
 		return
 	}

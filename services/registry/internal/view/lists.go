@@ -49,8 +49,11 @@ func (v *search) ServersWhere(environment string, labels map[string]string) iter
 	}
 }
 
+// declared finds what people declare: agents, environments, holds, rules and tokens.
+type declared struct{ *tables }
+
 // Agents returns the agents that sort after a name, by name.
-func (v *records) Agents(after string) iter.Seq2[string, *agentv1.Agent] {
+func (v *declared) Agents(after string) iter.Seq2[string, *agentv1.Agent] {
 	return func(yield func(string, *agentv1.Agent) bool) {
 		for name := range v.agentBy.Ascend(groupAll, after) {
 			if a, ok := v.agents.Get(name); ok && !yield(name, a) {
@@ -61,17 +64,17 @@ func (v *records) Agents(after string) iter.Seq2[string, *agentv1.Agent] {
 }
 
 // Applications returns the applications that sort after a name, by name.
-func (v *records) Applications(after string) iter.Seq2[string, *applicationv1.Application] {
+func (v *declared) Applications(after string) iter.Seq2[string, *applicationv1.Application] {
 	return sorted(v.applications, after)
 }
 
 // Environments returns the environments that sort after a name, by name.
-func (v *records) Environments(after string) iter.Seq2[string, *environmentv1.Environment] {
+func (v *declared) Environments(after string) iter.Seq2[string, *environmentv1.Environment] {
 	return sorted(v.environments, after)
 }
 
 // Tokens returns the pooled tokens that sort after a name, by name.
-func (v *records) Tokens(after string) iter.Seq2[string, *tokenv1.Token] {
+func (v *declared) Tokens(after string) iter.Seq2[string, *tokenv1.Token] {
 	return sorted(v.tokens, after)
 }
 
@@ -90,13 +93,13 @@ func sorted[T proto.Message](t *fold.Table[T], after string) iter.Seq2[string, T
 var _ selector.Reader = (*View)(nil)
 
 // Hold returns a hold by id; its time may have passed.
-func (v *records) Hold(id string) (*holdv1.Hold, bool) { return v.holds.Get(id) }
+func (v *declared) Hold(id string) (*holdv1.Hold, bool) { return v.holds.Get(id) }
 
 // Holds returns the holds that sort after an id, by id; the time of some may have passed.
-func (v *records) Holds(after string) iter.Seq2[string, *holdv1.Hold] { return sorted(v.holds, after) }
+func (v *declared) Holds(after string) iter.Seq2[string, *holdv1.Hold] { return sorted(v.holds, after) }
 
 // HoldCount returns how many holds there are.
-func (v *records) HoldCount() int { return v.holds.Len() }
+func (v *declared) HoldCount() int { return v.holds.Len() }
 
 // applyLobby folds a rejection, and drops those that no longer hold.
 func (v *View) applyLobby(f ledger.Fact) bool {
@@ -110,19 +113,19 @@ func (v *View) applyLobby(f ledger.Fact) bool {
 }
 
 // Rejection returns the rejection of a key; it may no longer hold.
-func (v *records) Rejection(publicKey string) (*lobbyv1.Rejection, bool) {
+func (v *declared) Rejection(publicKey string) (*lobbyv1.Rejection, bool) {
 	return v.rejections.Get(publicKey)
 }
 
 // LabelRule returns a label rule by name.
-func (v *records) LabelRule(name string) (*labelrulev1.LabelRule, bool) {
+func (v *declared) LabelRule(name string) (*labelrulev1.LabelRule, bool) {
 	return v.labelRules.Get(name)
 }
 
 // LabelRules returns the label rules that sort after a name, by name.
-func (v *records) LabelRules(after string) iter.Seq2[string, *labelrulev1.LabelRule] {
+func (v *declared) LabelRules(after string) iter.Seq2[string, *labelrulev1.LabelRule] {
 	return sorted(v.labelRules, after)
 }
 
 // LabelRuleNames returns every label rule's name.
-func (v *records) LabelRuleNames() iter.Seq[string] { return keys(v.labelRules) }
+func (v *declared) LabelRuleNames() iter.Seq[string] { return keys(v.labelRules) }

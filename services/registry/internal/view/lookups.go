@@ -22,30 +22,33 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/index"
 )
 
+// fleet finds servers and their instances.
+type fleet struct{ *tables }
+
 // Records are valid only while the view stands still, and must not be changed.
 
 // Server returns a server by id.
-func (v *records) Server(id string) (*serverv1.Server, bool) { return v.servers.Get(id) }
+func (v *fleet) Server(id string) (*serverv1.Server, bool) { return v.servers.Get(id) }
 
 // ServersNamed returns every server with a name, by id; at most one is not dead. Names that differ in case only are one
 // name, as those of hosts are.
-func (v *records) ServersNamed(name string) iter.Seq[*serverv1.Server] {
+func (v *fleet) ServersNamed(name string) iter.Seq[*serverv1.Server] {
 	return at(v.servers, v.serverBy.Ascend(index.Group{Field: byName, Value: strings.ToLower(name)}, ""))
 }
 
 // ServersPrefixed returns every server whose id starts with prefix, by id.
-func (v *records) ServersPrefixed(prefix string) iter.Seq[*serverv1.Server] {
+func (v *fleet) ServersPrefixed(prefix string) iter.Seq[*serverv1.Server] {
 	return at(v.servers, v.serverBy.Prefixed(groupAll, prefix, ""))
 }
 
 // AllServers returns every server that is not dead, by id.
-func (v *records) AllServers() iter.Seq[*serverv1.Server] {
+func (v *fleet) AllServers() iter.Seq[*serverv1.Server] {
 	return at(v.servers, v.serverBy.Ascend(groupLiving, ""))
 }
 
 // SomeServers returns the servers that are not dead among most numbers from a number on, and the number that follows,
 // which is negative behind the last one. The order has no meaning, and it costs a fraction of AllServers.
-func (v *records) SomeServers(from, most int) (some iter.Seq[*serverv1.Server], next int) {
+func (v *fleet) SomeServers(from, most int) (some iter.Seq[*serverv1.Server], next int) {
 	end := min(from+most, v.serverBy.Span())
 	next = end
 	if end == v.serverBy.Span() {
@@ -62,7 +65,7 @@ func (v *records) SomeServers(from, most int) (some iter.Seq[*serverv1.Server], 
 }
 
 // ServerWithKey returns the id of a server that has a public key and is not dead, or "".
-func (v *records) ServerWithKey(public string) string {
+func (v *fleet) ServerWithKey(public string) string {
 	for id := range v.serverBy.Ascend(index.Group{Field: byKey, Value: public}, "") {
 		return id
 	}
@@ -70,13 +73,13 @@ func (v *records) ServerWithKey(public string) string {
 }
 
 // Token returns a pooled token by name.
-func (v *records) Token(name string) (*tokenv1.Token, bool) { return v.tokens.Get(name) }
+func (v *declared) Token(name string) (*tokenv1.Token, bool) { return v.tokens.Get(name) }
 
 // TokenNames returns every pooled token's name.
-func (v *records) TokenNames() iter.Seq[string] { return keys(v.tokens) }
+func (v *declared) TokenNames() iter.Seq[string] { return keys(v.tokens) }
 
 // ServerNames returns the name of every server that is not dead.
-func (v *records) ServerNames() iter.Seq[string] {
+func (v *fleet) ServerNames() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for s := range v.AllServers() {
 			if !yield(s.Name) {
@@ -87,81 +90,81 @@ func (v *records) ServerNames() iter.Seq[string] {
 }
 
 // Instance returns the instance of an agent on a server.
-func (v *records) Instance(server, agent string) (*instancev1.Instance, bool) {
+func (v *fleet) Instance(server, agent string) (*instancev1.Instance, bool) {
 	return v.instances.Get(ledger.Key(server, agent))
 }
 
 // InstanceAt returns the instance at a key of the noun.
-func (v *records) InstanceAt(key string) (*instancev1.Instance, bool) { return v.instances.Get(key) }
+func (v *fleet) InstanceAt(key string) (*instancev1.Instance, bool) { return v.instances.Get(key) }
 
 // InstancesOf returns the instances on a server, by agent.
-func (v *records) InstancesOf(server string) iter.Seq[*instancev1.Instance] {
+func (v *fleet) InstancesOf(server string) iter.Seq[*instancev1.Instance] {
 	return at(v.instances, v.instanceBy.Prefixed(groupAll, ledger.Key(server, ""), ""))
 }
 
 // InstancesOfAgent returns the instances of an agent, by server.
-func (v *records) InstancesOfAgent(agent string) iter.Seq[*instancev1.Instance] {
+func (v *fleet) InstancesOfAgent(agent string) iter.Seq[*instancev1.Instance] {
 	return at(v.instances, v.instanceBy.Ascend(index.Group{Field: byAgent, Value: agent}, ""))
 }
 
 // ChangedBy returns the instances that an intent was the last to change, by server and agent.
-func (v *records) ChangedBy(intent string) iter.Seq[*instancev1.Instance] {
+func (v *fleet) ChangedBy(intent string) iter.Seq[*instancev1.Instance] {
 	return at(v.instances, v.instanceBy.Ascend(index.Group{Field: byIntent, Value: intent}, ""))
 }
 
 // RemovedBy returns the kept part of the instances that an intent was the last to remove, by server and
 // agent. Nothing is kept of an instance that was installed again.
-func (v *records) RemovedBy(intent string) iter.Seq[*instancev1.Instance] {
+func (v *fleet) RemovedBy(intent string) iter.Seq[*instancev1.Instance] {
 	return at(v.removed, v.removedBy.Ascend(index.Group{Field: byIntent, Value: intent}, ""))
 }
 
 // ServersWithDuties returns the id of every server with duties; see package duty.
-func (v *records) ServersWithDuties() iter.Seq[string] { return v.duties.Ascend(groupAll, "") }
+func (v *fleet) ServersWithDuties() iter.Seq[string] { return v.duties.Ascend(groupAll, "") }
 
 // Agent returns an agent by name.
-func (v *records) Agent(name string) (*agentv1.Agent, bool) { return v.agents.Get(name) }
+func (v *declared) Agent(name string) (*agentv1.Agent, bool) { return v.agents.Get(name) }
 
 // AgentNames returns every agent's name.
-func (v *records) AgentNames() iter.Seq[string] { return keys(v.agents) }
+func (v *declared) AgentNames() iter.Seq[string] { return keys(v.agents) }
 
 // Application returns an application by name.
-func (v *records) Application(name string) (*applicationv1.Application, bool) {
+func (v *declared) Application(name string) (*applicationv1.Application, bool) {
 	return v.applications.Get(name)
 }
 
 // ApplicationNames returns every application's name.
-func (v *records) ApplicationNames() iter.Seq[string] { return keys(v.applications) }
+func (v *declared) ApplicationNames() iter.Seq[string] { return keys(v.applications) }
 
 // Environment returns an environment by name.
-func (v *records) Environment(name string) (*environmentv1.Environment, bool) {
+func (v *declared) Environment(name string) (*environmentv1.Environment, bool) {
 	return v.environments.Get(name)
 }
 
 // EnvironmentExists reports whether an environment exists.
-func (v *records) EnvironmentExists(name string) bool {
+func (v *declared) EnvironmentExists(name string) bool {
 	_, ok := v.environments.Get(name)
 	return ok
 }
 
 // EnvironmentNames returns every environment's name.
-func (v *records) EnvironmentNames() iter.Seq[string] { return keys(v.environments) }
+func (v *declared) EnvironmentNames() iter.Seq[string] { return keys(v.environments) }
 
 // Image returns an image by id.
-func (v *records) Image(id string) (*imagev1.Image, bool) { return v.images.Get(id) }
+func (v *origins) Image(id string) (*imagev1.Image, bool) { return v.images.Get(id) }
 
 // Channel returns a channel by name.
-func (v *records) Channel(name string) (*channelv1.Channel, bool) { return v.channels.Get(name) }
+func (v *origins) Channel(name string) (*channelv1.Channel, bool) { return v.channels.Get(name) }
 
 // Channels returns every channel, by name.
-func (v *records) Channels() iter.Seq[*channelv1.Channel] {
+func (v *origins) Channels() iter.Seq[*channelv1.Channel] {
 	return at(v.channels, slices.Values(slices.Sorted(keys(v.channels))))
 }
 
 // Intent returns a recent intent by id.
-func (v *records) Intent(id string) (*intentv1.Record, bool) { return v.intents.Get(id) }
+func (v *orders) Intent(id string) (*intentv1.Record, bool) { return v.intents.Get(id) }
 
 // Sequence returns the sequence of the last fact on a key of one of the registry's own nouns.
-func (v *records) Sequence(noun ledger.Noun, key string) uint64 {
+func (v *tables) Sequence(noun ledger.Noun, key string) uint64 {
 	switch noun {
 	case ledger.Application:
 		return v.applications.Sequence(key)
@@ -196,7 +199,7 @@ func (v *records) Sequence(noun ledger.Noun, key string) uint64 {
 // Counts of the records that use another one, which must then not be deleted.
 
 // InstancesOn returns how many instances an agent has.
-func (v *records) InstancesOn(agent string) int {
+func (v *fleet) InstancesOn(agent string) int {
 	n := v.instanceBy.Count(index.Group{Field: byAgent, Value: agent})
 	if agent == Executor {
 		n -= v.instanceBy.Count(groupByHand)
@@ -205,7 +208,7 @@ func (v *records) InstancesOn(agent string) int {
 }
 
 // DefaultsFor returns how many environments have a default for an agent.
-func (v *records) DefaultsFor(agent string) int {
+func (v *declared) DefaultsFor(agent string) int {
 	n := 0
 	for _, e := range v.environments.All() {
 		if _, ok := e.Defaults[agent]; ok {
@@ -216,12 +219,12 @@ func (v *records) DefaultsFor(agent string) int {
 }
 
 // AgentsIn returns how many agents an application has.
-func (v *records) AgentsIn(application string) int {
+func (v *declared) AgentsIn(application string) int {
 	return v.agentBy.Count(index.Group{Field: byApplication, Value: application})
 }
 
 // ServersIn returns how many servers that are not dead an environment has.
-func (v *records) ServersIn(environment string) int {
+func (v *fleet) ServersIn(environment string) int {
 	n := 0
 	for s := range at(v.servers, v.serverBy.Ascend(index.Group{Field: byEnvironment, Value: environment}, "")) {
 		if s.Life != serverv1.Life_LIFE_DEAD {

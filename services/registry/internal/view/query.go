@@ -28,8 +28,8 @@ func meetsAll[T any](terms []term[T], row T) bool {
 	return true
 }
 
-// search finds and counts servers, instances and external instances.
-type search struct{ *records }
+// search finds servers and instances by filters.
+type search struct{ *filters }
 
 // Servers returns the servers that pass the filter and sort after an id, by id.
 func (v *search) Servers(q ServerFilter, after string) iter.Seq2[string, *serverv1.Server] {

@@ -74,12 +74,12 @@ func (v *reach) aheadAway(r *rolloutv1.Rollout, t *rolloutv1.Target) {
 }
 
 // Unprimed returns the pending targets that were not asked to fetch ahead, by server.
-func (v *records) Unprimed(id string) iter.Seq[*rolloutv1.Target] {
+func (v *orders) Unprimed(id string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupUnprimed(id), id, "")
 }
 
 // FetchesAhead reports whether the servers of any environment fetch ahead what rollouts bring them.
-func (v *records) FetchesAhead() bool {
+func (v *orders) FetchesAhead() bool {
 	for _, e := range v.environments.All() {
 		if window.FetchesAhead(e) {
 			return true

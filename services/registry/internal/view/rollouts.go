@@ -77,7 +77,8 @@ func targetGroups(id string, t *rolloutv1.Target) []index.Group {
 
 // reach is what rollouts reach. It tells the budgets and the faults what follows from that for them.
 type reach struct {
-	*records
+	*tables
+	*orders
 	*budgets
 	*faults
 }
@@ -231,7 +232,7 @@ func (v *reach) dropOldRollouts() {
 }
 
 // LastPart returns the sequence of the last part of a plan, of any rollout; 0 without one.
-func (v *records) LastPart() (last uint64) {
+func (v *orders) LastPart() (last uint64) {
 	for _, r := range v.rollouts.All() {
 		last = max(last, r.LastPartSequence)
 	}
@@ -239,7 +240,7 @@ func (v *records) LastPart() (last uint64) {
 }
 
 // Recording returns a rollout other than one whose plan is recorded in part, or "". Its targets are not all known.
-func (v *records) Recording(but string) (id string) {
+func (v *orders) Recording(but string) (id string) {
 	for key, r := range v.rollouts.All() {
 		if r.State == rolloutv1.State_STATE_PLANNED && key != but && (id == "" || key < id) {
 			id = key
@@ -249,10 +250,10 @@ func (v *records) Recording(but string) (id string) {
 }
 
 // Rollout returns a rollout by id.
-func (v *records) Rollout(id string) (*rolloutv1.Rollout, bool) { return v.rollouts.Get(id) }
+func (v *orders) Rollout(id string) (*rolloutv1.Rollout, bool) { return v.rollouts.Get(id) }
 
 // Rollouts returns the rollouts that the view keeps, the newest first.
-func (v *records) Rollouts() []*rolloutv1.Rollout {
+func (v *orders) Rollouts() []*rolloutv1.Rollout {
 	var out []*rolloutv1.Rollout
 	for _, r := range v.rollouts.All() {
 		out = append(out, r)
@@ -264,17 +265,17 @@ func (v *records) Rollouts() []*rolloutv1.Rollout {
 }
 
 // Target returns a server's part in a rollout.
-func (v *records) Target(id, server string) (*rolloutv1.Target, bool) {
+func (v *orders) Target(id, server string) (*rolloutv1.Target, bool) {
 	return v.targets.Get(ledger.Key(id, server))
 }
 
 // Targets returns the targets of a rollout behind a server, by server.
-func (v *records) Targets(id, after string) iter.Seq[*rolloutv1.Target] {
+func (v *orders) Targets(id, after string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupOfRollout(id), id, after)
 }
 
 // Pending returns the pending targets of a wave, in the order of the plan.
-func (v *records) Pending(id string, wave uint32) iter.Seq[*rolloutv1.Target] {
+func (v *orders) Pending(id string, wave uint32) iter.Seq[*rolloutv1.Target] {
 	g := groupOfWave(id, wave, rolloutv1.TargetState_TARGET_STATE_PENDING)
 	return func(yield func(*rolloutv1.Target) bool) {
 		for member := range v.queue.Ascend(g, "") {
@@ -287,32 +288,32 @@ func (v *records) Pending(id string, wave uint32) iter.Seq[*rolloutv1.Target] {
 }
 
 // TargetsOf returns the targets in a state, by server.
-func (v *records) TargetsOf(id string, s rolloutv1.TargetState) iter.Seq[*rolloutv1.Target] {
+func (v *orders) TargetsOf(id string, s rolloutv1.TargetState) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupOfState(id, s), id, "")
 }
 
 // Silent returns the targets that were reached and are silent since, by server: their servers are offline, or what
 // their changes led to was not observed.
-func (v *records) Silent(id string) iter.Seq[*rolloutv1.Target] {
+func (v *orders) Silent(id string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupSilent(id), id, "")
 }
 
 // Due returns the targets under way on which the next step of their changes is due, by server.
-func (v *records) Due(id string) iter.Seq[*rolloutv1.Target] {
+func (v *orders) Due(id string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupDue(id), id, "")
 }
 
 // Unrestored returns the broken targets that were not taken back, by server.
-func (v *records) Unrestored(id string) iter.Seq[*rolloutv1.Target] {
+func (v *orders) Unrestored(id string) iter.Seq[*rolloutv1.Target] {
 	return v.targetsIn(groupUnrestored(id), id, "")
 }
 
 // CountUnrestored returns how many broken targets were not taken back.
-func (v *records) CountUnrestored(id string) uint32 {
+func (v *orders) CountUnrestored(id string) uint32 {
 	return uint32(v.targetBy.Count(groupUnrestored(id)))
 }
 
-func (v *records) targetsIn(g index.Group, id, after string) iter.Seq[*rolloutv1.Target] {
+func (v *orders) targetsIn(g index.Group, id, after string) iter.Seq[*rolloutv1.Target] {
 	if after != "" {
 		after = ledger.Key(id, after)
 	}
@@ -320,7 +321,7 @@ func (v *records) targetsIn(g index.Group, id, after string) iter.Seq[*rolloutv1
 }
 
 // RolloutsOn returns the ids of the rollouts with a server among their targets.
-func (v *records) RolloutsOn(server string) []string {
+func (v *orders) RolloutsOn(server string) []string {
 	var out []string
 	for key := range v.targetBy.Ascend(index.Group{Field: byServer, Value: server}, "") {
 		id, _, _ := strings.Cut(key, ".")

@@ -117,13 +117,13 @@ func (s instanceShape) meets(q InstanceFilter) bool {
 }
 
 // agentMeets reports whether the agent of the instances of a shape passes a filter.
-func (v *search) agentMeets(s instanceShape, q InstanceFilter) bool {
+func (v *filters) agentMeets(s instanceShape, q InstanceFilter) bool {
 	return (q.Application == "" || row(v.agents, s.agent).GetApplication() == q.Application) &&
 		(q.Kind == agentv1.Kind_KIND_UNSPECIFIED || v.kindOf(s.agent, s.byHand) == q.Kind)
 }
 
 // kindOf returns the kind of an instance's agent; an executor needs no record of an agent.
-func (v *records) kindOf(agent string, byHand bool) agentv1.Kind {
+func (v *fleet) kindOf(agent string, byHand bool) agentv1.Kind {
 	if byHand {
 		return agentv1.Kind_KIND_SELF
 	}
@@ -131,7 +131,7 @@ func (v *records) kindOf(agent string, byHand bool) agentv1.Kind {
 }
 
 // shapeValue returns a field of the instances of a shape, or of their agent; ok is false for any other field.
-func (v *search) shapeValue(s instanceShape, field string) (value string, ok bool) {
+func (v *counting) shapeValue(s instanceShape, field string) (value string, ok bool) {
 	switch field {
 	case byApplication:
 		return row(v.agents, s.agent).GetApplication(), true

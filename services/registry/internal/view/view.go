@@ -17,12 +17,19 @@
 //
 // Its parts. Each may use those above it:
 //
-//	records   the tables, what is built from them, and how a record is found
-//	search    lists and counts of servers and instances by filters
-//	budgets   the servers that work, by the groups of keep budgets
-//	faults    the builds that failed: suspected or blocked
-//	reach     what rollouts reach, and what happens to it
-//	View      folds a fact into all of them
+//	tables     the records, and what is built from them
+//	declared   finds agents, environments, holds, rules and tokens
+//	origins    finds images, channels and sources
+//	fleet      finds servers and instances
+//	orders     finds intents and rollouts
+//	filters    makes terms of filters, for the three that follow
+//	search     lists of servers and instances
+//	counting   counts of them
+//	foreign    lists and counts of external instances
+//	budgets    the servers that work, by the groups of keep budgets
+//	faults     the builds that failed: suspected or blocked
+//	reach      what rollouts reach, and what happens to it
+//	View       folds a fact into all of them
 package view
 
 import (
@@ -52,10 +59,16 @@ var Nouns = []ledger.Noun{
 	ledger.LabelRule, ledger.Lobby, ledger.Hold, ledger.Rollout, ledger.Block, ledger.Source,
 }
 
-// View is the registry's view. Each part of it may read the records, and the parts that are named before it.
+// View is the registry's view. Each part of it may read the tables, and the parts that are named before it.
 type View struct {
-	*records
+	*tables
+	*declared
+	*origins
+	*fleet
+	*orders
 	*search
+	*counting
+	*foreign
 	*budgets
 	*faults
 	*reach
@@ -63,10 +76,14 @@ type View struct {
 
 // New returns an empty view.
 func New() *View {
-	r := newRecords()
-	s, f := &search{r}, &faults{r}
-	b := &budgets{r, s}
-	return &View{records: r, search: s, budgets: b, faults: f, reach: &reach{r, b, f}}
+	t := newTables()
+	servers, images, orders := &fleet{t}, &origins{t}, &orders{t}
+	s := &search{&filters{t, servers}}
+	b, f, c := &budgets{s}, &faults{t, servers, images, orders}, &counting{s}
+	return &View{
+		tables: t, declared: &declared{t}, origins: images, fleet: servers, orders: orders,
+		search: s, counting: c, foreign: &foreign{c}, budgets: b, faults: f, reach: &reach{t, orders, b, f},
+	}
 }
 
 // Tables returns the tables, in the order of their names.

@@ -27,8 +27,8 @@ import (
 	tokenv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/token/v1"
 )
 
-// records is the tables, what is built from them, and the values that they share.
-type records struct {
+// tables is the tables, what is built from them, and the values that they share.
+type tables struct {
 	applications *fold.Table[*applicationv1.Application]
 	environments *fold.Table[*environmentv1.Environment]
 	agents       *fold.Table[*agentv1.Agent]
@@ -48,15 +48,15 @@ type records struct {
 	suspects     *fold.Table[*blockv1.Suspect] // builds that failed and are not blocked, by the id of their block
 	rollouts     *fold.Table[*rolloutv1.Rollout]
 	targets      *fold.Table[*rolloutv1.Target] // by rollout and server
+	sources      *fold.Table[*sourcev1.Source]
 	Writers      budget.Users
 
-	origins
 	indexes
 	shared shared
 }
 
-func newRecords() *records {
-	v := &records{
+func newTables() *tables {
+	v := &tables{
 		applications: fold.NewTable[*applicationv1.Application]("application"),
 		environments: fold.NewTable[*environmentv1.Environment]("environment"),
 		agents:       fold.NewTable[*agentv1.Agent]("agent"),
@@ -76,9 +76,9 @@ func newRecords() *records {
 		suspects:     fold.NewTable[*blockv1.Suspect]("suspect"),
 		rollouts:     fold.NewTable[*rolloutv1.Rollout]("rollout"),
 		targets:      fold.NewTable[*rolloutv1.Target]("target"),
+		sources:      fold.NewTable[*sourcev1.Source]("source"),
 		Writers:      budget.NewUsers(),
 
-		origins: origins{fold.NewTable[*sourcev1.Source]("source")},
 		indexes: newIndexes(),
 		shared:  newShared(),
 	}
@@ -133,7 +133,7 @@ func follow[T interface {
 	return fit
 }
 
-func (v *records) imageKnown(id string) bool {
+func (v *origins) imageKnown(id string) bool {
 	_, ok := v.images.Get(id)
 	return ok
 }
