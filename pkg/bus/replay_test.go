@@ -10,6 +10,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -127,6 +128,35 @@ func TestAReplayEndsWhenItIsToldToAsTheBusComesBack(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatalf("number %d has not ended a minute after it was stopped", n)
 			}
+		}
+	}
+}
+
+// Batches are asked for ahead, and where large messages cut one short the next begins elsewhere than was asked for.
+func TestAReplayReadsSmallAndLargeMessagesInOrder(t *testing.T) {
+	t.Parallel()
+	c := bustest.Start(t).Dial(t, "test")
+	const small, large = 12_000, 9_000 // more than two batches, and more bytes than one may have
+	for i := range small + large {
+		body := make([]byte, 10)
+		if i >= small {
+			body = make([]byte, 2_000)
+		}
+		if err := c.Publish(ledger.FactSubject(ledger.Server, strconv.Itoa(i%1000), "online"), body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	polltest.Eventually(t, "the ledger has every message", func() bool {
+		end, err := c.Stream(t.Context(), topology.Ledger)
+		return err == nil && end.LastSequence == small+large
+	})
+	got, err := replayed(t, c, topology.Ledger, 1, small+large)
+	if err != nil || len(got) != small+large {
+		t.Fatalf("%d messages, %v; want %d", len(got), err, small+large)
+	}
+	for n, sequence := range got {
+		if sequence != uint64(n)+1 {
+			t.Fatalf("message %d has sequence %d", n+1, sequence)
 		}
 	}
 }
