@@ -258,9 +258,13 @@ QUICK ?=
 comma := ,
 
 .PHONY: bench
-bench: build ## run the benchmarks of e2e/bench/README.md; ONLY=NAMES for some; SERVERS=N of the inventory or the fleet; QUICK=1: a tenth
+bench: build ## run the benchmarks of e2e/bench/README.md and name what got worse; ONLY=NAMES for some; SERVERS=N of the inventory or the fleet; QUICK=1: a tenth; RECORD=1: record the ratios
 	@GARRISON_BIN=$(BIN) go test ./e2e/bench -v -run '^$$' -bench '(?i)^Benchmark($(if $(ONLY),$(subst $(comma),|,$(ONLY)),.*))$$' \
-	  -benchtime 1x -timeout 0 -agents $(AGENTS) $(if $(SERVERS),-servers $(SERVERS)) $(if $(QUICK),-quick)
+	  -benchtime 1x -timeout 0 -agents $(AGENTS) $(if $(SERVERS),-servers $(SERVERS)) $(if $(QUICK),-quick) $(if $(RECORD),-record)
+
+.PHONY: pairs
+pairs: build ## compare the processor time of two builds, the directories BEFORE and AFTER, changed in turns; SERVERS=300
+	@$(BIN)/rig pairs --bins $(BEFORE),$(AFTER) --servers $(or $(SERVERS),300)
 
 KILLS ?= 1000
 CUTS ?= 200

@@ -27,6 +27,7 @@ part systemd make --no-print-directory systemd-test
 part release make --no-print-directory release-test
 part attack make --no-print-directory attack
 part cluster make --no-print-directory cluster-test
+part bench make --no-print-directory bench
 part fuzz make --no-print-directory fuzz
 part vuln make --no-print-directory vuln
 printf '%s' "$table"

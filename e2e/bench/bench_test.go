@@ -27,7 +27,8 @@ type figure struct {
 }
 
 type settings struct {
-	quick bool // a tenth of the work, to try the benchmark itself
+	quick  bool // a tenth of the work, to try the benchmark itself
+	record bool // write the ratios into recordedFile
 
 	servers serverCounts // the sizes of the fleets; the inventory has the first one
 	agents  int          // on each server of the inventory
@@ -70,12 +71,16 @@ func (s settings) scaled(n int) int {
 // asked are the flags.
 var asked settings
 
-// measured is how many benchmarks ran.
-var measured int
+// measured is how many benchmarks ran, and shown is their figures.
+var (
+	measured int
+	shown    []figure
+)
 
 // TestMain fails when no benchmark has the name that make bench was given.
 func TestMain(m *testing.M) {
 	flag.BoolVar(&asked.quick, "quick", false, "do a tenth of the work")
+	flag.BoolVar(&asked.record, "record", false, "record the ratios instead of comparing them with the recorded ones")
 	flag.Var(&asked.servers, "servers", "`SERVERS` of the inventory (default 100000) or the fleets (default 1000)")
 	flag.IntVar(&asked.agents, "agents", 10, "`AGENTS` on each server of the inventory")
 	flag.Parse()
@@ -91,8 +96,24 @@ func TestMain(m *testing.M) {
 	case only != "" && measured == 0 && code == 0:
 		fmt.Fprintf(os.Stderr, "bench: no benchmark matches %s\n", only)
 		code = 1
+	case only != "" && !asked.quick:
+		code = max(code, judge())
 	}
 	os.Exit(code)
+}
+
+// judge names the figures that got worse since they were recorded, and returns the exit code.
+func judge() (code int) {
+	worse, err := ratchet(shown, asked.record)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		return 1
+	}
+	for _, w := range worse {
+		fmt.Println("worse:", w)
+		code = 1
+	}
+	return code
 }
 
 func BenchmarkFootprint(b *testing.B) { measure(b, measureFootprint) }
@@ -155,6 +176,7 @@ func must[T any](v T, err error) func(*testing.B) T {
 
 // show prints figures. A measurement of several long parts calls it after each, so that none is lost with a later one.
 func show(figures []figure) {
+	shown = append(shown, figures...)
 	for _, f := range figures {
 		fmt.Printf("%-52s %-26s %-34s %-7s %s\n", f.name, f.value, f.limit, f.ratio, f.aim)
 	}
