@@ -118,7 +118,7 @@ $(BIN)/node_exporter-%:
 	  mv $$d/node_exporter $@
 
 .PHONY: test
-test: build ## run all tests; RUN=regexp for some; LANES="plain crowded raced scenario" for some of e2e/test.sh
+test: build ## run all tests; RUN=regexp for some; LANES="plain crowded scenario" for some of e2e/test.sh
 	@RUN='$(RUN)' e2e/test.sh
 
 .PHONY: check
@@ -151,7 +151,11 @@ fetch: ## download the modules that builds, tests, linters and generators need; 
 .PHONY: compile
 compile: ## compile what the tests need
 	@go list -test -deps -export $(addsuffix /...,$(addprefix ./,$(MODULES))) >/dev/null
-	@CGO_ENABLED=1 go list -race -test -deps -export $$(e2e/raced.sh gate) >/dev/null
+	@$(MAKE) --no-print-directory raced
+
+.PHONY: raced
+raced: ## build the programs of the lane scenario with the race detector, into bin/raced
+	@$(MAKE) --no-print-directory build BIN=$(BIN)/raced CGO_ENABLED=1 RACE=-race PROGRAMS="garrisond executor garrison beacon"
 
 .PHONY: static
 static: vet proto-lint breaking fresh tidy-check lint ## every check that runs nothing

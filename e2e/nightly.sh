@@ -15,7 +15,7 @@ part() { # a name and a command
 raced() {
   go build -o bin/testlane ./e2e/cmd/testlane &&
     CGO_ENABLED=1 bin/testlane -logs bin/test-logs -- -race -vet=off -count=1 -timeout 2h -p 1 -parallel 4 \
-      $(e2e/raced.sh all)
+      $(e2e/raced.sh)
 }
 # A package's tests take a minute at most when nothing runs beside them.
 times() { LIMIT=60s LANES="plain crowded" TESTS=1 e2e/test.sh; }

@@ -3,11 +3,10 @@
 #
 #   plain    every package but those below, three side by side
 #   crowded  tests of real processes, which wait more than they compute: ten side by side, of two packages
-#   raced    the packages in which goroutines meet, with the race detector
 #   scenario tests of whole systems whose programs were built with the race detector; a race ends its program. It runs
-#            beside the lane raced
+#            beside the lane plain. `make nightly` tests packages with the race detector
 #
-# LANES="plain raced" runs some of them. bin/test-logs has the output of what failed.
+# LANES="plain crowded" runs some of them. bin/test-logs has the output of what failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 logs=$PWD/bin/test-logs
@@ -24,30 +23,29 @@ failed=
 lane() { # a name, and the arguments of go test
   local name=$1
   shift
-  case " ${LANES:-plain crowded raced scenario} " in *" $name "*) ;; *) return ;; esac
+  case " ${LANES:-plain crowded scenario} " in *" $name "*) ;; *) return ;; esac
   echo "--- $name"
   bin/testlane -logs "$logs" ${LIMIT:+-limit "$LIMIT"} -- -vet=off -count=1 -timeout 20m \
     ${RUN:+-run "$RUN"} "$@" || failed="$failed $name"
 }
 race_scenario='HealthCheckIsRolledBack|EndsWhateverIsKilled'
 scenario() {
-  make --no-print-directory build BIN="$PWD/bin/raced" CGO_ENABLED=1 RACE=-race || return
+  make --no-print-directory raced || return
   GARRISON_BIN=$PWD/bin/raced GORACE=halt_on_error=1 RUN=${RUN:-$race_scenario} lane scenario ./e2e/changes
   [ -z "$failed" ]
 }
 # shellcheck disable=SC2086 # a package is a word
 {
-  lane plain -p "${TESTS:-3}" -parallel 8 $plain
-  GARRISON_BIN=$PWD/bin lane crowded -p "${TESTS:-2}" -parallel $((10 / ${TESTS:-2})) $crowded
   case " ${LANES:-scenario} " in *" scenario "*)
     (failed=; scenario) >"$logs/scenario" 2>&1 &
     beside=$! ;;
   esac
-  CGO_ENABLED=1 lane raced -race -p 3 -parallel 4 $(e2e/raced.sh gate)
+  lane plain -p "${TESTS:-3}" -parallel 8 $plain
   if [ -n "${beside:-}" ]; then
     wait "$beside" || failed="$failed scenario"
     cat "$logs/scenario"
   fi
+  GARRISON_BIN=$PWD/bin lane crowded -p "${TESTS:-2}" -parallel $((10 / ${TESTS:-2})) $crowded
 }
 if [ -n "$failed" ]; then
   echo "failed lanes:$failed"
