@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"net/url"
 	"strings"
 	"time"
 
@@ -138,7 +139,7 @@ func (m *message) sentence() string {
 func (m *message) page() string {
 	switch noun := ledger.Noun(m.Noun); {
 	case noun == ledger.Task, noun == ledger.Rollout:
-		return "/console/" + m.Noun + "s/" + m.Key
+		return "/console/" + m.Noun + "s/" + url.PathEscape(m.Key)
 	case ident.IsUUID(m.ServerID):
 		return "/console/servers/" + m.ServerID
 	}

@@ -89,7 +89,7 @@ func (h *Hooks) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		h.runRoutes(ctx)
 	}
-	return ctx.Err()
+	return nil
 }
 
 // runRoutes runs the routes until the file of routes changes.
