@@ -181,6 +181,7 @@ func (r *reader) routes(n *yaml.Node) {
 func (r *reader) route(n *yaml.Node) {
 	var one route
 	r.at = n.Line
+	before := len(r.faults)
 	r.pairs(n, "a route", map[string]func(*yaml.Node){
 		"name": func(n *yaml.Node) {
 			if one.name = r.text(n); one.name != "" && ident.CheckName("route", one.name) != nil {
@@ -210,7 +211,7 @@ func (r *reader) route(n *yaml.Node) {
 		r.wrong(n, "body: and format: exclude each other")
 	case strings.HasPrefix(one.url, "http:") && len(one.allow) == 0:
 		r.wrong(n, "a url without TLS needs allow: with the network of its target, which it does not leave")
-	case !exists(one.filter.Nouns, one.filter.Facts):
+	case len(r.faults) == before && !exists(one.filter.Nouns, one.filter.Facts):
 		r.wrong(n, "no noun of the route has such a fact")
 	}
 	if one.format = cmp.Or(one.format, structured); one.body != nil {

