@@ -73,6 +73,9 @@ func rotateKeys(dir string) ([]ed25519.PrivateKey, error) {
 	for _, k := range keys {
 		b.WriteString(secretPrefix + base64.StdEncoding.EncodeToString(k) + "\n")
 	}
+	if err := strictdir.Make(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of webhooks: %w", err)
+	}
 	if err := renameio.WriteFile(keyFile(dir), []byte(b.String()), 0o600); err != nil {
 		return nil, fmt.Errorf("write the keys of webhooks: %w", err)
 	}
