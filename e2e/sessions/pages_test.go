@@ -274,7 +274,8 @@ var sessions = map[string]pages.Session{
 		Replace: []string{"8440", "$PORT1"},
 	},
 	"deploy/docs/webhooks.md": {
-		Before: site + receives, After: delivers, Replace: []string{"/var/lib/garrisond", "$W/data", "18080", "$RECEIVER"},
+		Before: site + receives, After: delivers,
+		Replace: []string{"/var/lib/garrisond", "$W/data", "18080", "$RECEIVER"},
 	},
 	"deploy/docs/images.md": {
 		Before:  site + "beacon 0.9.0 && mv agent beacon\n" + packed,

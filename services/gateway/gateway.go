@@ -1,6 +1,7 @@
-// Package gateway is the service that makes the control plane available over HTTP. It has no
-// rights of its own, and no state on disk but that of webhooks (package webhook): each request acts on the bus with the credentials in its bearer token, or with those of the person
-// who signed in to the console, so that the bus decides what the caller may do, and the ledger names the caller.
+// Package gateway is the service that makes the control plane available over HTTP. It has no rights of its own, and no
+// state on disk but that of webhooks (package webhook): each request acts on the bus with the credentials in its bearer
+// token, or with those of the person who signed in to the console, so that the bus decides what the caller may do, and
+// the ledger names the caller.
 //
 //	POST /garrison.SERVICE.v1.NAMEService/METHOD   the methods of the contract (package rpc)
 //	GET  /events                                   the ledger as server-sent events (package stream)

@@ -19,8 +19,8 @@ type WebhookCommand struct{ command webhook.Command }
 
 // Define defines the flags of the command but those of Webhooks.
 func (c *WebhookCommand) Define(fs *flag.FlagSet) {
-	config.Checked(fs, &c.command.Test, "test", "", "send a signed test event to this `ROUTE` once, and print what its "+
-		"target answers", config.Text)
+	config.Checked(fs, &c.command.Test, "test", "", "send a signed test event to this `ROUTE` once, and print what "+
+		"its target answers", config.Text)
 	config.Checked(fs, &c.command.Dead, "dead", "", "list the dead letters of this `ROUTE`", config.Text)
 	config.Checked(fs, &c.command.Resend, "resend", "", "send the dead letters of this `ROUTE` again", config.Text)
 	fs.BoolVar(&c.command.RotateKey, "rotate-key", false, "create a key that signs beside the present one, which "+

@@ -24,7 +24,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 )
 
 // world is a bus with a ledger, and the files of webhooks.
@@ -120,13 +119,6 @@ func (w *world) record(f ledger.Fact) {
 	f.ID, f.At = ident.New(), time.Now()
 	if _, err := w.writer.Append(w.Context(), ledger.Free(f)); err != nil {
 		w.Fatal(err)
-	}
-}
-
-// offline is a fact that begins a trouble.
-func offline(server string) ledger.Fact {
-	return ledger.Fact{
-		Noun: ledger.Server, Key: server, Body: &serverv1.Offline{}, Actor: "registry", Source: ledger.Registry,
 	}
 }
 

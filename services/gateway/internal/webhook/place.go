@@ -40,7 +40,7 @@ type place struct {
 
 func placeFile(dir, route string) string { return filepath.Join(dir, route+".json") }
 
-// readPlace reads the place of a route; of a new one there is none.
+// readPlace reads the place of a route; a new one has no place.
 func readPlace(dir, route string) (p place, found bool, err error) {
 	data, err := strictdir.ReadSecret(placeFile(dir, route))
 	if errors.Is(err, fs.ErrNotExist) {

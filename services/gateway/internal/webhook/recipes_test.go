@@ -192,8 +192,8 @@ func TestEachRecipeOfThePageSpeaksTheFormatOfItsTarget(t *testing.T) {
 			{Noun: ledger.Agent, Key: text, Actor: text, Note: text, Body: &agentv1.Created{
 				Agent: &agentv1.Agent{Description: text},
 			}},
-			{Noun: ledger.Server, Key: "01900000-0000-7000-8000-000000000001", Body: &serverv1.Quarantined{Reason: text}},
-			{Noun: ledger.Server, Key: "01900000-0000-7000-8000-000000000001", Body: &serverv1.Online{BootId: text}},
+			{Noun: ledger.Server, Key: sample.ID, Body: &serverv1.Quarantined{Reason: text}},
+			{Noun: ledger.Server, Key: sample.ID, Body: &serverv1.Online{BootId: text}},
 			{Noun: ledger.Rollout, Key: text, Body: &rolloutv1.Resumed{}, Note: text},
 		} {
 			a := about{agent: text, server: &serverv1.Server{Name: text, Environment: text}}
@@ -239,7 +239,7 @@ func TestAnEventThatEndsATroubleHasTheKeyOfTheOneThatBeganIt(t *testing.T) {
 // Both forms are checked as CloudEvents 1.0 and its HTTP binding say.
 func TestAFactIsACloudEventInBothForms(t *testing.T) {
 	for _, text := range hostile {
-		e := client.Event{Subject: "garrison.ledger.agent.a.created", Fact: ledger.Fact{
+		e := client.Event{Fact: ledger.Fact{
 			Noun: ledger.Agent, Key: "a", Actor: text, Note: text, ID: sample.ID, At: time.Now(), Source: "registry",
 			Body: &agentv1.Created{Agent: &agentv1.Agent{Name: "a", Description: strings.ToValidUTF8(text, "?")}},
 		}}

@@ -221,7 +221,7 @@ type link struct {
 	c  *client.Client // nil without one
 }
 
-// get returns the connection, and makes it first when there is none.
+// get returns the connection, which it makes when it is missing.
 func (l *link) get(ctx context.Context) (*client.Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
