@@ -175,8 +175,9 @@ func asAlertmanager(t *testing.T, body []byte) {
 
 // hostile are texts that servers and people can choose.
 var hostile = []string{
-	`"quoted" \ {{.}} </script> <!channel> & &lt;`, "two\nlines\tand a tab", "\u202eevil\u2066\u200f", "\x1b[31mred\x07",
-	strings.Repeat("é", 4096), "bad \xff bytes", "'; DROP TABLE alerts; --",
+	`"quoted" \ {{.}} </script> <!channel> & &lt;`, "two\nlines\tand a tab", "\u202eevil\u2066\u200f",
+	"\x1b[31mred\x07", strings.Repeat("é", 4096), "bad \xff bytes",
+	"'; DROP TABLE alerts; --",
 }
 
 func TestEachRecipeOfThePageSpeaksTheFormatOfItsTarget(t *testing.T) {
