@@ -34,7 +34,16 @@ type lookup struct {
 }
 
 // of returns what a fact is about.
-func (l *lookup) of(ctx context.Context, c *client.Client, e client.Event) (a about, err error) {
+func (l *lookup) of(ctx context.Context, c *client.Client, e client.Event) (about, error) {
+	a, err := l.named(ctx, c, e)
+	if err == nil && a.serverID != "" {
+		a.server, err = serverOf(ctx, c, &intentv1.Selector{Servers: []string{a.serverID}})
+	}
+	return a, err
+}
+
+// named returns what a fact is about, without the record of the server.
+func (l *lookup) named(ctx context.Context, c *client.Client, e client.Event) (a about, err error) {
 	switch e.Noun {
 	case ledger.Server:
 		a.serverID = e.Key
@@ -48,9 +57,6 @@ func (l *lookup) of(ctx context.Context, c *client.Client, e client.Event) (a ab
 		if b, ok := e.Body.(interface{ GetAgent() string }); ok {
 			a.agent = b.GetAgent()
 		}
-	}
-	if err == nil && a.serverID != "" {
-		a.server, err = serverOf(ctx, c, &intentv1.Selector{Servers: []string{a.serverID}})
 	}
 	return a, err
 }
@@ -107,6 +113,11 @@ func (r *route) selects(ctx context.Context, c *client.Client, l *lookup, e clie
 		}
 		return about{}, false, nil
 	}
+	if r.agent != "" {
+		if a, err := l.named(ctx, c, e); err != nil || a.agent != r.agent {
+			return a, false, err
+		}
+	}
 	a, err := l.of(ctx, c, e)
 	if err != nil {
 		return a, false, err
@@ -114,7 +125,7 @@ func (r *route) selects(ctx context.Context, c *client.Client, l *lookup, e clie
 	named := r.filter.Fits(e) || slices.ContainsFunc(r.filter.IDs, func(id string) bool {
 		return id == a.serverID || id == a.server.GetName() || id == a.agent
 	})
-	if !named || r.agent != "" && r.agent != a.agent {
+	if !named {
 		return a, false, nil
 	}
 	on, err := r.onServer(ctx, c, a.server)

@@ -218,6 +218,7 @@ func (r *runner) deliver(ctx context.Context, e client.Event, a about) error {
 			r.place.DisabledBy = r.version
 			return errDisabled
 		case slices.Contains(hopeless, got.status):
+			r.place.FailingSince = time.Time{} // the target works
 			return r.bury(e, got.trouble())
 		case !now.Before(r.place.deadline(e.StoredAt, r.hooks.pace.giveUp)):
 			return r.bury(e, "given up: "+got.trouble())

@@ -85,7 +85,6 @@ func (h *Hooks) Close() error { return h.lock.Close() }
 
 // Run sends facts until ctx is done. It follows the file of routes; one with faults leaves the routes as they are.
 func (h *Hooks) Run(ctx context.Context) error {
-	defer h.link.close()
 	for ctx.Err() == nil {
 		h.runRoutes(ctx)
 	}
@@ -121,6 +120,7 @@ func (h *Hooks) runRoutes(ctx context.Context) {
 	}
 	cancel()
 	all.Wait()
+	h.link.close() // the file may name another user now
 }
 
 // versionOf returns what changes when a file changes.
@@ -144,7 +144,6 @@ func (h *Hooks) reload() bool {
 		h.cfg.Log.Warn().Err(err).Msg("webhooks stay as they are")
 		return false
 	}
-	h.link.close() // the file may name another user
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.settings, h.version = s, version
