@@ -101,7 +101,8 @@ var All = []Metric{
 	{WebhookDeliveries, Counter, []string{"service", "route", "result"},
 		"Facts that the target of a webhook took (delivered), attempts that failed, and dead letters."},
 	{WebhookState, Gauge, []string{"service", "route", "state"},
-		"1 for the state of a webhook: running, retrying, disabled by its target, or cut-off from the bus."},
+		"1 for the state of a webhook: running, retrying, disabled by its target, cut-off from the bus; " +
+			"refused: its file."},
 	{WebhookLag, Gauge, []string{"service", "route"}, "How long ago the fact was stored that waits for its target."},
 	{ExecutorState, Gauge, []string{"state"}, "1 for the state of the executor."},
 	{ExecutorBus, Gauge, nil, "1 while the executor is connected to the bus."},

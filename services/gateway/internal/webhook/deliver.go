@@ -41,6 +41,8 @@ const (
 	retrying = "retrying" // its target does not take a delivery
 	disabled = "disabled" // its target answered that it is gone
 	cutOff   = "cut-off"  // the bus, or the user that the file names, cannot be used
+
+	refusedFile = "refused" // of the file of routes, without a route
 )
 
 // errDisabled ends a route until the file of routes changes.

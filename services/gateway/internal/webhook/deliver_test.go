@@ -292,8 +292,27 @@ func TestAFileWithFaultsLeavesTheRoutesAsTheyAre(t *testing.T) {
 	w.agent("a", "")
 	in.next()
 	w.routes("  - nme: ops\n")
+	w.has(`garrison_webhook_state{route="",service="gateway",state="refused"} 1`)
 	w.agent("b", "")
 	if got := in.next(); !strings.Contains(got.body, `"agent/b"`) {
 		t.Errorf("got %s", got.body)
+	}
+}
+
+// A control plane that restarts by itself must not stay away because of its webhooks.
+func TestAFileThatHasFaultsAtTheStartIsReadOnceItIsCorrected(t *testing.T) {
+	w, in := newWorld(t), newTarget(t, nil)
+	w.routes("  - nme: ops\n")
+	stop := w.start()
+	w.has(`garrison_webhook_state{route="",service="gateway",state="refused"} 1`)
+	w.routes(in.route("ops", onlyAgents))
+	w.place("ops", "has a place", func(place) bool { return true })
+	w.agent("a", "")
+	if got := in.next(); !strings.Contains(got.body, `"agent/a"`) {
+		t.Errorf("got %s", got.body)
+	}
+	stop()
+	if !strings.Contains(w.log.String(), "no key") {
+		t.Errorf("the log has no fault: %s", w.log.String())
 	}
 }

@@ -60,14 +60,17 @@ type Hooks struct {
 	runners  []*runner
 }
 
-// New reads the file of routes and the keys, and creates the first key. The caller calls Run, or Close.
+// New reads the file of routes and the keys, and creates the first key. A file with faults has no routes until it is
+// corrected: the control plane must start without it. The caller calls Run, or Close.
 func New(cfg Config) (*Hooks, error) {
 	h := &Hooks{cfg: cfg, pace: usual, pacer: logs.NewPacer()}
-	h.version = versionOf(cfg.File)
-	var err error
-	if h.settings, err = readFile(cfg.File); err != nil {
-		return nil, err
+	h.version, h.settings = versionOf(cfg.File), &settings{}
+	if s, err := readFile(cfg.File); err != nil {
+		h.refuse(h.version, err)
+	} else {
+		h.settings = s
 	}
+	var err error
 	if h.lock, err = openDir(cfg.Dir); err != nil {
 		return nil, err
 	}
@@ -135,20 +138,27 @@ func versionOf(file string) string {
 // reload reads the file of routes when it changed, and reports whether there are new routes.
 func (h *Hooks) reload() bool {
 	version := versionOf(h.cfg.File)
-	if version == h.version || version == h.refused {
+	if version == h.refused || version == h.version && h.refused == "" {
 		return false
 	}
 	s, err := readFile(h.cfg.File)
 	if err != nil {
-		h.refused = version
-		h.cfg.Log.Warn().Err(err).Msg("webhooks stay as they are")
+		h.refuse(version, err)
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.settings, h.version = s, version
+	h.settings, h.version, h.refused = s, version, ""
 	h.cfg.Log.Info().Int("routes", len(s.routes)).Msg("webhooks read again")
 	return true
+}
+
+// refuse notes that a version of the file of routes has faults.
+func (h *Hooks) refuse(version string, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused = version
+	h.cfg.Log.Error().Err(why).Msg("file of webhooks refused; the routes stay as they are")
 }
 
 // user reads the context of the user that reads the ledger.
@@ -208,6 +218,9 @@ func (h *Hooks) samples() (states, lags []metrics.Sample) {
 	for _, r := range h.runners {
 		state, lag := r.samples(h.cfg.Now())
 		states, lags = append(states, state), append(lags, lag)
+	}
+	if h.refused != "" {
+		states = append(states, metrics.Sample{Value: 1, Labels: []string{"", refusedFile}})
 	}
 	return states, lags
 }
