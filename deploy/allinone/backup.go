@@ -44,7 +44,7 @@ var backedUp = []string{
 }
 
 // keptFiles are the files and directories of a data directory that are no stream and cannot be made again.
-var keptFiles = []string{"trust", "accounts", "operator.json", "address"}
+var keptFiles = []string{"trust", "accounts", "operator.json", "address", "webhooks"}
 
 // backupInfo is the head of a backup.
 type backupInfo struct {

@@ -42,7 +42,7 @@ func checkPermissions(data string) error {
 	if err := strictdir.Dir(data); err != nil {
 		return err
 	}
-	for _, dir := range []string{"jetstream", "cluster", "views", "accounts", "trust", "trust/tls"} {
+	for _, dir := range []string{"jetstream", "cluster", "views", "accounts", "trust", "trust/tls", "webhooks"} {
 		if err := strictdir.Dir(filepath.Join(data, dir)); err != nil {
 			return err
 		}

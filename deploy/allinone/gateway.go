@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -16,6 +17,13 @@ import (
 type HTTP struct {
 	Listen string // host:port; port 0 means a free port
 	Plain  bool   // without TLS also where other hosts reach it, as behind a proxy
+
+	Webhooks string // the file of webhooks; empty means none
+}
+
+// WebhooksOf returns the webhooks of a file, with their state in a data directory.
+func WebhooksOf(data, file string) gateway.Webhooks {
+	return gateway.Webhooks{File: file, Dir: filepath.Join(data, "webhooks")}
 }
 
 // plain reports whether the gateway needs no TLS.
@@ -37,6 +45,9 @@ func addGateway(g *Garrison) error {
 			ca, err := g.certs.Bundle()
 			return trust.Context{URL: g.url, CA: string(ca)}, err
 		},
+	}
+	if file := g.config.HTTP.Webhooks; file != "" {
+		c.Webhooks = WebhooksOf(g.config.Data, file)
 	}
 	if !g.config.HTTP.plain() {
 		c.TLS = g.certs.config()

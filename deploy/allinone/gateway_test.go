@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/metrics"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 
@@ -36,7 +37,8 @@ const (
 type site struct {
 	*testing.T
 	*allinone.Garrison
-	stop func()
+	stop     func()
+	measured *metrics.Set
 }
 
 func newSite(t *testing.T) *site {
@@ -48,13 +50,14 @@ func siteIn(t *testing.T, dir string, http allinone.HTTP) *site {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	measured := metrics.New()
 	g, err := allinone.Start(ctx, allinone.Config{
-		Data: dir, Listen: "127.0.0.1:0", Log: zerolog.Nop(), Lazy: true, HTTP: http,
+		Data: dir, Listen: "127.0.0.1:0", Log: zerolog.Nop(), Lazy: true, HTTP: http, Metrics: measured,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{T: t, Garrison: g, stop: bustest.Go(t, g.Run)}
+	s := &site{T: t, Garrison: g, stop: bustest.Go(t, g.Run), measured: measured}
 	t.Cleanup(func() { s.stop(); g.Close() })
 	if err := g.WaitReady(ctx); err != nil {
 		t.Fatal(err)

@@ -37,6 +37,8 @@ var fires = map[string]string{
 	"GarrisonServersDistrusted": `garrison_servers_standing{service="registry",standing="quarantined"} 1x30`,
 	"GarrisonBusAlarm":          `garrison_bus_alarms{service="access",cause="no-leader"} 1x30`,
 	"GarrisonBusSpace":          `garrison_bus_free_bytes{service="access"} 1e9x30`,
+	"GarrisonWebhookStuck":      `garrison_webhook_state{service="gateway",route="ops",state="disabled"} 1x30`,
+	"GarrisonWebhookDead":       `garrison_webhook_deliveries_total{service="gateway",route="a",result="dead"} 0+1x30`,
 	"GarrisonExecutorSuspended": `garrison_executor_state{state="suspended"} 1x30`,
 	"GarrisonExecutorCutOff":    `garrison_executor_connected 0x30`,
 }

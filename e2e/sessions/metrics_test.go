@@ -49,8 +49,8 @@ func (w *world) scrape(process string) (map[string]*dto.MetricFamily, error) {
 	return parser.TextToMetricFamilies(strings.NewReader(text))
 }
 
-// quiet are the metrics that a fleet without trouble does not have.
-var quiet = []string{metrics.BusAlarms}
+// quiet are the metrics that a fleet without trouble and without webhooks does not have.
+var quiet = []string{metrics.BusAlarms, metrics.WebhookDeliveries, metrics.WebhookState, metrics.WebhookLag}
 
 // A fleet that installs an agent has each metric that the page lists, and none names a server.
 func TestGarrisondAndAnExecutorServeEachMetricAndAreReady(t *testing.T) {

@@ -190,6 +190,56 @@ for version in 1.2.0-1 1.3.0-1; do
 done
 `
 
+// receives starts a target of webhooks at the port RECEIVER, which writes what it gets to the file got.
+const receives = `
+cat >receiver.py <<'END'
+import http.server
+class Receiver(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with open("got", "ab") as f:
+            f.write(body + b"\n")
+        self.send_response(204)
+        self.end_headers()
+s = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+with open("receiver.port", "w") as f:
+    f.write(str(s.server_port))
+s.serve_forever()
+END
+python3 receiver.py 2>"$W/receiver.log" &
+echo $! >"$pids/receiver"
+until_ok test -s receiver.port
+RECEIVER=$(cat receiver.port)
+`
+
+// delivers runs the gateway with the file of the page, and kills it between two facts.
+const delivers = `
+grep -q garrison.webhook.test got
+hooks() {
+  gateway --bus $(sed -n 's/.*"url": *"\([^"]*\)".*/\1/p' hooks.json) --bus-ca "$W/data/trust/tls/ca.pem" \
+    --http 127.0.0.1:0 --webhooks webhooks.yaml --webhooks-state "$W/hooks" >>"$W/gateway.log" 2>&1 &
+  HOOKS=$!
+  echo $HOOKS >"$pids/gateway"
+}
+fails() { # VERSION
+  beacon "$1" && { garrison install "beacon@$1" --on web-1 --yes || true; }
+}
+count() { [ "$(grep -c '"garrison.task.v1.\(Failed\|Undone\)"' got)" = "$1" ]; }
+beacon 0.0.1
+sed -i 's/-listen/-nonsense/' agent/garrison.yaml
+hooks
+until_ok test -e "$W/hooks/own.json"
+fails 1.0.0
+until_ok count 1
+grep -q '"garrisonserver":"web-1"' got && grep -q 'task of beacon on web-1' got
+kill -9 $HOOKS
+wait $HOOKS || true
+fails 2.0.0
+hooks
+until_ok count 2
+gateway webhooks --webhooks webhooks.yaml --webhooks-state "$W/hooks" | grep 'own .* running '
+`
+
 // sessions are the pages whose blocks are run. Each starts a Garrison of its own.
 var sessions = map[string]pages.Session{
 	"deploy/docs/running.md": {
@@ -222,6 +272,10 @@ var sessions = map[string]pages.Session{
 			"garrison events --noun channel | grep 'ticket 7'\n" +
 			"found() { garrison instance list --no-headers --columns found | grep -qx 1.0.0; }; until_ok found\n",
 		Replace: []string{"8440", "$PORT1"},
+	},
+	"deploy/docs/webhooks.md": {
+		Before: site + receives, After: delivers,
+		Replace: []string{"/var/lib/garrisond", "$W/data", "18080", "$RECEIVER"},
 	},
 	"deploy/docs/images.md": {
 		Before:  site + "beacon 0.9.0 && mv agent beacon\n" + packed,

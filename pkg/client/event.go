@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -22,6 +23,14 @@ type Event struct {
 	Unread   error     // what of the fact this program does not know; its body holds the rest, and is nil without any
 
 	Stored *registryv1.StoredFact // the fact as the registry read it, undecoded
+}
+
+// Name returns the fact's name, that of its subject when its body cannot be read.
+func (e Event) Name() string {
+	if e.Body != nil {
+		return e.Fact.Name()
+	}
+	return e.Subject[strings.LastIndexByte(e.Subject, '.')+1:]
 }
 
 // Position is a place in the ledger: behind the fact with this sequence and id. Without an id it is behind whatever

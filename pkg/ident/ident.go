@@ -83,3 +83,21 @@ func Handle(id string) string {
 
 // Short returns the first eight characters of an id, for tables.
 func Short(id string) string { return fmt.Sprintf("%.8s", id) }
+
+// leastPart is the length of the shortest part of an id that stands for the id: the part that tables show.
+const leastPart = 8
+
+// IsPart reports whether given equals whole, or is the start or the end of it when whole is an id.
+func IsPart(given, whole string) bool {
+	if given == whole {
+		return true
+	}
+	given = strings.ToLower(strings.TrimPrefix(given, "…"))
+	return IsUUID(whole) && CanBePart(given) && (strings.HasPrefix(whole, given) || strings.HasSuffix(whole, given))
+}
+
+// CanBePart reports whether what is given can be an id, or the start or the end of one.
+func CanBePart(given string) bool {
+	given = strings.ToLower(strings.TrimPrefix(given, "…"))
+	return len(given) >= leastPart && strings.Trim(given, "0123456789abcdef-") == ""
+}

@@ -42,14 +42,19 @@ const (
 	ServersStanding = "garrison_servers_standing"
 	Instances       = "garrison_instances"
 
-	BusServers     = "garrison_bus_servers"
-	BusMessages    = "garrison_bus_stream_messages"
-	BusBytes       = "garrison_bus_stream_bytes"
-	BusReplicaLag  = "garrison_bus_stream_replica_lag"
-	BusAlarms      = "garrison_bus_alarms"
-	BusFree        = "garrison_bus_free_bytes"
-	HTTPRequests   = "garrison_http_requests_total"
-	HTTPTokens     = "garrison_http_tokens"
+	BusServers    = "garrison_bus_servers"
+	BusMessages   = "garrison_bus_stream_messages"
+	BusBytes      = "garrison_bus_stream_bytes"
+	BusReplicaLag = "garrison_bus_stream_replica_lag"
+	BusAlarms     = "garrison_bus_alarms"
+	BusFree       = "garrison_bus_free_bytes"
+	HTTPRequests  = "garrison_http_requests_total"
+	HTTPTokens    = "garrison_http_tokens"
+
+	WebhookDeliveries = "garrison_webhook_deliveries_total"
+	WebhookState      = "garrison_webhook_state"
+	WebhookLag        = "garrison_webhook_lag_seconds"
+
 	ExecutorState  = "garrison_executor_state"
 	ExecutorBus    = "garrison_executor_connected"
 	ExecutorOutbox = "garrison_executor_outbox_reports"
@@ -93,6 +98,12 @@ var All = []Metric{
 	{HTTPRequests, Counter, []string{"service", "code"},
 		"Requests over HTTP that called a method, by the code of Connect; ok for those that succeeded."},
 	{HTTPTokens, Gauge, []string{"service"}, "Bearer tokens that were used within the last minute."},
+	{WebhookDeliveries, Counter, []string{"service", "route", "result"},
+		"Facts that the target of a webhook took (delivered), attempts that failed, and dead letters."},
+	{WebhookState, Gauge, []string{"service", "route", "state"},
+		"1 for the state of a webhook: running, retrying, disabled by its target, cut-off from the bus; " +
+			"refused: its file."},
+	{WebhookLag, Gauge, []string{"service", "route"}, "How long ago the fact was stored that waits for its target."},
 	{ExecutorState, Gauge, []string{"state"}, "1 for the state of the executor."},
 	{ExecutorBus, Gauge, nil, "1 while the executor is connected to the bus."},
 	{ExecutorOutbox, Gauge, nil, "Reports that wait for the bus."},

@@ -1,6 +1,7 @@
-// Package gateway is the service that makes the control plane available over HTTP. It has no state on disk and no
-// rights of its own: each request acts on the bus with the credentials in its bearer token, or with those of the person
-// who signed in to the console, so that the bus decides what the caller may do, and the ledger names the caller.
+// Package gateway is the service that makes the control plane available over HTTP. It has no rights of its own, and no
+// state on disk but that of webhooks (package webhook): each request acts on the bus with the credentials in its bearer
+// token, or with those of the person who signed in to the console, so that the bus decides what the caller may do, and
+// the ledger names the caller.
 //
 //	POST /garrison.SERVICE.v1.NAMEService/METHOD   the methods of the contract (package rpc)
 //	GET  /events                                   the ledger as server-sent events (package stream)
@@ -43,6 +44,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/actor"
 	"github.com/garrison-fleet/garrison/services/gateway/internal/console"
+	"github.com/garrison-fleet/garrison/services/gateway/internal/webhook"
 )
 
 const (
@@ -68,9 +70,17 @@ type Config struct {
 	// Issuers are the keys that sign users, where they are known; see package actor.
 	Issuers []string
 
+	Webhooks Webhooks // where facts are sent; the zero value means nowhere
+
 	Metrics *metrics.Set // takes what is measured; may be nil
 	Log     zerolog.Logger
 	Now     func() time.Time // nil means time.Now
+}
+
+// Webhooks says where facts are sent.
+type Webhooks struct {
+	File string // the routes; empty means none
+	Dir  string // for keys, places and dead letters
 }
 
 // Gateway is the service.
@@ -80,6 +90,7 @@ type Gateway struct {
 	door     *door
 	actors   *actor.Pool
 	console  *console.Console
+	hooks    *webhook.Hooks // nil without any
 	server   *http.Server
 	stopping chan struct{} // closed when streams must end
 }
@@ -119,6 +130,15 @@ func New(cfg Config) (*Gateway, error) {
 		ConnState: g.door.state, ConnContext: g.door.remember,
 		Protocols: protocols(cfg.TLS != nil), ErrorLog: log.New(&complaints{cfg.Log, logs.NewPacer()}, "", 0),
 	}
+	if cfg.Webhooks.File != "" {
+		g.hooks, err = webhook.New(webhook.Config{
+			File: cfg.Webhooks.File, Dir: cfg.Webhooks.Dir, Connect: g.connect,
+			Metrics: cfg.Metrics, Log: cfg.Log, Now: cfg.Now,
+		})
+		if err != nil {
+			return nil, errors.Join(err, listener.Close())
+		}
+	}
 	g.server.RegisterOnShutdown(sync.OnceFunc(func() { close(g.stopping); g.door.closeStrangers() }))
 	return g, nil
 }
@@ -156,14 +176,23 @@ func (g *Gateway) URL() string {
 // Run serves until ctx is done.
 func (g *Gateway) Run(ctx context.Context) error {
 	g.cfg.Log.Info().Str("url", g.URL()).Msg("serving HTTP")
-	return rungroup.Run(ctx,
-		rungroup.Part{Name: "connections", Run: g.actors.Run, Base: true},
-		rungroup.Part{Name: "http", Run: g.serve},
-	)
+	parts := []rungroup.Part{
+		{Name: "connections", Run: g.actors.Run, Base: true},
+		{Name: "http", Run: g.serve},
+	}
+	if g.hooks != nil {
+		parts = append(parts, rungroup.Part{Name: "webhooks", Run: g.hooks.Run})
+	}
+	return rungroup.Run(ctx, parts...)
 }
 
-// Close stops listening.
-func (g *Gateway) Close() error { return g.server.Close() }
+// Close stops listening, and releases the directory of webhooks.
+func (g *Gateway) Close() error {
+	if g.hooks != nil {
+		return errors.Join(g.hooks.Close(), g.server.Close())
+	}
+	return g.server.Close()
+}
 
 // serve answers requests until ctx is done.
 func (g *Gateway) serve(ctx context.Context) error {

@@ -6,8 +6,10 @@ require (
 	connectrpc.com/connect v1.21.1
 	github.com/garrison-fleet/garrison/pkg v0.0.0
 	github.com/garrison-fleet/garrison/proto v0.0.0
+	github.com/google/renameio/v2 v2.0.2
 	github.com/rs/zerolog v1.35.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+	go.yaml.in/yaml/v3 v3.0.4
 	google.golang.org/protobuf v1.36.12
 )
 

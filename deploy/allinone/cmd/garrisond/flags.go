@@ -2,9 +2,13 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/process"
+	"github.com/garrison-fleet/garrison/services/gateway"
 	"github.com/garrison-fleet/garrison/services/registry"
 )
 
@@ -42,6 +46,22 @@ func (f *flags) ownHTTP(fs *flag.FlagSet) {
 		config.Address)
 	fs.BoolVar(&f.http.Plain, "http-plain", false, "serve --http without TLS also where other hosts reach it, as "+
 		"behind a proxy: anybody on the way can read bearer tokens, and act as their users")
+	f.webhooksFile(fs)
+}
+
+func (f *flags) webhooksFile(fs *flag.FlagSet) {
+	config.Checked(fs, &f.http.Webhooks, "webhooks", "", gateway.WebhooksUsage+"; needs --http", config.File)
+}
+
+// completeWebhooks refuses webhooks without the gateway, and a command without its file.
+func (f *flags) completeWebhooks(fs *flag.FlagSet, command string) error {
+	switch {
+	case command == "webhooks" && f.http.Webhooks == "":
+		return config.Missing(fs, "webhooks")
+	case slices.Contains([]string{"run", "rehearse"}, command) && f.http.Webhooks != "" && f.http.Listen == "":
+		return config.Missing(fs, "http")
+	}
+	return f.hooks.Check(fs)
 }
 
 // otherTLS defines how clients know a bus in another process.
@@ -60,4 +80,21 @@ func (f *flags) otherTLS(fs *flag.FlagSet, command string) {
 func (f *flags) tlsNames(fs *flag.FlagSet) {
 	fs.Func("tls-name", "a host `NAME` or address of the bus for its certificate, besides those it knows; repeatable",
 		func(name string) error { f.tls.Names = append(f.tls.Names, name); return nil })
+}
+
+// takesFile reports whether the first argument of a command is a file.
+func takesFile(command string) bool {
+	return slices.Contains([]string{"backup", "restore", "export-keys", "import-keys"}, command)
+}
+
+// completeBackup refuses a command without its file.
+func (f *flags) completeBackup(fs *flag.FlagSet) (err error) {
+	if f.file == "" {
+		fmt.Fprintf(fs.Output(), "%s: FILE is missing: %s FILE --data DIR\n", fs.Name(), fs.Name())
+		return config.ErrUsage
+	}
+	if f.file, err = filepath.Abs(f.file); err == nil {
+		f.data, err = filepath.Abs(f.data)
+	}
+	return err
 }

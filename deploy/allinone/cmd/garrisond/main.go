@@ -18,6 +18,9 @@
 //	                                          makes its views ready; takes the flags that garrisond runs with
 //	garrisond upgrade --data DIR              restarts its unit with the program that is installed, and goes back to
 //	                                          the one before unless that serves (--plan, --show, --back, --finish)
+//	garrisond webhooks --data DIR --webhooks FILE
+//	                                          checks and lists webhooks (--test, --dead, --resend ROUTE,
+//	                                          --rotate-key)
 //	garrisond health --url URL                exits with 0 when a bus listens there
 //	garrisond health --data DIR               exits with 0 when the garrisond of DIR serves clients
 //	garrisond completion SHELL                prints the completion script of bash, zsh or fish
@@ -55,6 +58,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/version"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 
+	"github.com/garrison-fleet/garrison/services/gateway"
 	"github.com/garrison-fleet/garrison/services/registry"
 	dispatcher "github.com/garrison-fleet/garrison/services/task-dispatcher"
 )
@@ -83,6 +87,7 @@ type flags struct {
 	http                     allinone.HTTP
 	tuning                   allinone.Tuning
 	upgrade                  upgradeFlags
+	hooks                    gateway.WebhookCommand
 }
 
 // serviceList lists the services of one process.
@@ -150,6 +155,9 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 		fs.BoolVar(&f.tls.AllowPlain, "allow-plain", false, process.AllowPlainUsage)
 	case "upgrade":
 		f.upgrade.define(fs)
+	case "webhooks":
+		f.webhooksFile(fs)
+		f.hooks.Define(fs)
 	case "export-keys", "import-keys":
 	case "restore":
 		config.Checked(fs, &f.keys, "keys", "", "the data `DIRECTORY` with the keys of a backup without keys",
@@ -233,8 +241,11 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	if takesFile(command) {
 		return f.completeBackup(fs)
 	}
-	if !slices.Contains([]string{"run", "rehearse", "upgrade", "health"}, command) && f.url == "" {
+	if !slices.Contains([]string{"run", "rehearse", "upgrade", "health", "webhooks"}, command) && f.url == "" {
 		return config.Missing(fs, "url")
+	}
+	if err := f.completeWebhooks(fs, command); err != nil {
+		return err
 	}
 	if command == "grow" && f.to == "" {
 		return config.Missing(fs, "to")
@@ -266,23 +277,6 @@ func (f *flags) completeTLS(fs *flag.FlagSet) error {
 	return nil
 }
 
-// takesFile reports whether the first argument of a command is a file.
-func takesFile(command string) bool {
-	return slices.Contains([]string{"backup", "restore", "export-keys", "import-keys"}, command)
-}
-
-// completeBackup refuses a command without its file.
-func (f *flags) completeBackup(fs *flag.FlagSet) (err error) {
-	if f.file == "" {
-		fmt.Fprintf(fs.Output(), "%s: FILE is missing: %s FILE --data DIR\n", fs.Name(), fs.Name())
-		return config.ErrUsage
-	}
-	if f.file, err = filepath.Abs(f.file); err == nil {
-		f.data, err = filepath.Abs(f.data)
-	}
-	return err
-}
-
 func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Writer) error {
 	switch command {
 	case "health":
@@ -305,6 +299,8 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 		})
 	case "upgrade":
 		return f.upgrade.run(ctx, f.data, stdout)
+	case "webhooks":
+		return f.hooks.Run(ctx, allinone.WebhooksOf(f.data, f.http.Webhooks), stdout)
 	case "export-keys":
 		return allinone.ExportKeys(allinone.Sharing{Data: f.data, File: f.file, Log: stdout})
 	case "import-keys":

@@ -55,6 +55,30 @@ func TestAnUpgradeDoesOneThing(t *testing.T) {
 	}
 }
 
+func TestWebhooksNeedTheirFileAndTheGateway(t *testing.T) {
+	t.Parallel()
+	data, file := t.TempDir(), filepath.Join(t.TempDir(), "webhooks.yaml")
+	if err := os.WriteFile(file, []byte("as: hooks.json\nruotes: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct {
+		code int
+		args []string
+	}{
+		"--http is missing":     {2, []string{"run", "--webhooks", file}},
+		"--webhooks is missing": {2, []string{"webhooks"}},
+		"flag --webhooks":       {2, []string{"webhooks", "--webhooks", file + ".missing"}},
+		"exclude each other":    {2, []string{"webhooks", "--webhooks", file, "--test", "a", "--rotate-key"}},
+		"line 2: the file has no key \"ruotes\". Nearest: routes": {1, []string{"webhooks", "--webhooks", file}},
+	} {
+		var stderr bytes.Buffer
+		got := run(t.Context(), append(c.args, "--data", data), io.Discard, &stderr)
+		if got != c.code || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%v: exit code %d, %s; want %d and %s", c.args, got, &stderr, c.code, want)
+		}
+	}
+}
+
 // The first start of a member waits for another one, which may be long away.
 func TestAMemberThatWaitsForTheOthersIsStoppedByASignal(t *testing.T) {
 	t.Parallel()

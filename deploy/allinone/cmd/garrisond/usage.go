@@ -16,6 +16,7 @@ var commands = []struct{ name, usage string }{
 	{"health", "exit with 0 when the garrisond of --data DIR, or a bus at --url URL, serves clients"},
 	{"rehearse", "show whether this version can take over: garrisond rehearse --data DIR, with the flags of run"},
 	{"upgrade", "restart the unit with the program that is installed, and go back unless it serves; as root"},
+	{"webhooks", "check a file of webhooks and list its routes: garrisond webhooks --data DIR --webhooks FILE"},
 	{"backup", "write a backup of a Garrison that runs: garrisond backup FILE --data DIR"},
 	{"restore", "make a data directory of a backup: garrisond restore FILE --data DIR"},
 	{"export-keys", "write the keys into a file, for members of a cluster: garrisond export-keys FILE --data DIR"},

@@ -36,6 +36,7 @@ type eventFlags struct {
 	since  time.Time
 	noun   string   // the only noun
 	nouns  []string // all of them
+	facts  []string
 	actor  string
 	until  time.Time
 	id     string
@@ -53,7 +54,7 @@ func Command(env *cli.Env) *cobra.Command {
 a server also finds the tasks on it. The id of a rollout also finds the intents that it led to and their
 tasks. With -f, --jq runs for each fact: on its row, or with -o json on the fact.`,
 		SuggestFor: []string{"log", "history", "audit", "journal"},
-		Example: "  garrison events --since 10m --noun task\n" +
+		Example: "  garrison events --since 10m --noun task --fact failed,undone\n" +
 			"  garrison events --since yesterday --until today --actor ann --noun intent,hold\n" +
 			"  garrison events -f -o jsonl\n" +
 			"  garrison events -f --jq 'select(.noun == \"task\") | .detail'",
@@ -69,6 +70,8 @@ tasks. With -f, --jq runs for each fact: on its row, or with -o json on the fact
 	cli.TextVar(c.Flags(), &f.actor, "actor", cli.NotEmpty("actor"), "only facts of this `ACTOR`, a user or a service")
 	cli.NamesVar(c.Flags(), &f.nouns, "noun", cli.OneOf("noun", nouns()),
 		"only facts about these `NOUNS`, separated by commas: "+strings.Join(nouns(), ", "))
+	cli.NamesVar(c.Flags(), &f.facts, "fact", cli.OneOf("fact", names(func(k ledger.Kind) string { return k.Name })),
+		"only these `FACTS`, separated by commas, such as failed,halted,offline")
 	cli.TextVar(
 		c.Flags(),
 		&f.id,
@@ -139,11 +142,14 @@ func idsOf(ctx context.Context, env *cli.Env, given string) []string {
 }
 
 // nouns returns the nouns of the ledger.
-func nouns() []string {
+func nouns() []string { return names(func(k ledger.Kind) string { return string(k.Noun) }) }
+
+// names returns a name of each kind of fact, each once.
+func names(of func(ledger.Kind) string) []string {
 	var out []string
 	for _, k := range ledger.Kinds {
-		if !slices.Contains(out, string(k.Noun)) {
-			out = append(out, string(k.Noun))
+		if name := of(k); !slices.Contains(out, name) {
+			out = append(out, name)
 		}
 	}
 	return out

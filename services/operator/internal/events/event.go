@@ -2,7 +2,6 @@ package events
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,44 +146,6 @@ func shortKey(v listing.View, key string) string {
 		}
 	}
 	return strings.Join(parts, ".")
-}
-
-// leastOfID is the length of the shortest part of an id that --id accepts: the part that tables show.
-const leastOfID = 8
-
-// matches reports whether a fact has one of the ids; without ids every fact matches.
-func matches(e client.Event, ids []string) bool {
-	return len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool { return has(e, id) })
-}
-
-// has reports whether an id or a name is part of the fact's key or is its request. The start or the end of an id
-// suffices.
-func has(e client.Event, id string) bool {
-	if e.Key == id {
-		return true
-	}
-	if first, rest, ok := strings.Cut(id, "."); ok && canBePart(first) { // 01900000-0000.beacon
-		own, ofKey, _ := strings.Cut(e.Key, ".")
-		return ofKey == rest && isPartOf(first, own)
-	}
-	return isPartOf(id, e.Request) ||
-		slices.ContainsFunc(strings.Split(e.Key, "."), func(part string) bool { return isPartOf(id, part) })
-}
-
-// isPartOf reports whether given equals whole, or is the start or the end of it when whole is an id.
-func isPartOf(given, whole string) bool {
-	if given == whole {
-		return true
-	}
-	given = strings.ToLower(strings.TrimPrefix(given, "…"))
-	return ident.IsUUID(whole) && canBePart(given) &&
-		(strings.HasPrefix(whole, given) || strings.HasSuffix(whole, given))
-}
-
-// canBePart reports whether what is given can be an id, or the start or the end of one.
-func canBePart(given string) bool {
-	given = strings.ToLower(strings.TrimPrefix(given, "…"))
-	return len(given) >= leastOfID && strings.Trim(given, "0123456789abcdef-") == ""
 }
 
 // eventPrinter prints facts as they are read. A document, a sorted listing and the last N facts are printed at the end;

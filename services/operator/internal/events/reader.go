@@ -31,11 +31,11 @@ type reader struct {
 // fits reports whether a fact is to be printed. Facts about tasks on a server must be passed in their order.
 func (r *reader) fits(e client.Event) bool {
 	f := r.flags
-	if len(f.nouns) > 0 && !slices.Contains(f.nouns, string(e.Noun)) || f.actor != "" && e.Actor != f.actor ||
-		!f.until.IsZero() && !e.At.Before(f.until) {
+	if !(client.Filter{Nouns: f.nouns, Actor: f.actor}).Fits(e) || !f.until.IsZero() && !e.At.Before(f.until) {
 		return false
 	}
-	return matches(e, r.ids) || r.ofRollout(e) || r.onServer(e)
+	found := client.Filter{IDs: r.ids}.Fits(e) || r.ofRollout(e) || r.onServer(e)
+	return found && client.Filter{Facts: f.facts}.Fits(e)
 }
 
 // ofRollout reports whether a fact is about an intent that a rollout among the ids led to, or follows from one.
@@ -48,12 +48,12 @@ func (r *reader) ofRollout(e client.Event) bool {
 
 // has reports whether an id is among the ids.
 func (r *reader) has(id string) bool {
-	return slices.ContainsFunc(r.ids, func(given string) bool { return isPartOf(given, id) })
+	return slices.ContainsFunc(r.ids, func(given string) bool { return ident.IsPart(given, id) })
 }
 
 // derive finds the intents that rollouts among the ids led to. What an intent changes may be recorded before it.
 func (r *reader) derive(ctx context.Context) error {
-	if r.derived != nil || !slices.ContainsFunc(r.ids, canBePart) {
+	if r.derived != nil || !slices.ContainsFunc(r.ids, ident.CanBePart) {
 		return nil
 	}
 	ids, err := fleet.Derived(ctx, r.client, r.has)

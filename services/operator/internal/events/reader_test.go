@@ -109,6 +109,7 @@ func TestTheLastFactsAreReadFromTheEnd(t *testing.T) {
 		"the last":               {eventFlags{limit: 3}, nil, []uint64{2598, 2599, 2600}},
 		"the last of a noun":     {eventFlags{limit: 2, noun: "task"}, nil, []uint64{2599, 2600}},
 		"a rare noun":            {eventFlags{limit: 2, noun: "server"}, nil, []uint64{1}},
+		"by its name":            {eventFlags{limit: 2, facts: []string{"online"}}, nil, []uint64{1}},
 		"of a key":               {eventFlags{limit: 9}, []string{web1}, []uint64{1}},
 		"of a key and its noun":  {eventFlags{noun: "task"}, []string{ids[2000]}, []uint64{2002}},
 		"of a part of an id":     {eventFlags{limit: 1}, []string{ids[7][:8]}, []uint64{9}},
