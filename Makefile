@@ -288,7 +288,7 @@ self-image: build ## build an image that upgrades executors to this source; SELF
 	@test -n "$(SELF)" || { echo "missing version: make self-image SELF=1.2.3"; exit 2; }
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && cp deploy/executor/garrison.yaml $$d/ && \
 	  go build -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(SELF)" -o $$d/executor $(executor.src) && \
-	  $(BIN)/garrison image build $$d --version $(SELF) $(if $(KEY),--key $(KEY)) -o $(BIN)/executor-$(SELF).gimg
+	  $(BIN)/garrison image build $$d --version $(SELF) $(if $(KEY),--key $(KEY)) --out $(BIN)/executor-$(SELF).gimg
 
 # Tests share the one systemd, so they run one after the other. A fetch has nothing to do with the supervisor.
 SYSTEMD_BENCH := $(BIN)/systemd

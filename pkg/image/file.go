@@ -40,7 +40,7 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("open image: %w", about(path, refuse(code.NotAnImage, "it is not a file")))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("image: %w. Try: garrison image build DIRECTORY -o FILE, which makes one", err)
+		return nil, fmt.Errorf("image: %w. Try: garrison image build DIRECTORY --out FILE, which makes one", err)
 	}
 	return From(file)
 }

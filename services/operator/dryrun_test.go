@@ -164,9 +164,9 @@ func (r *runner) prepare(t *testing.T, dir string) *strings.Replacer {
 	for _, line := range []string{
 		"env create prod", "app create net", "agent create beacon --metadata a=b",
 		"agent create vm --kind external --metadata a=b",
-		"image build " + dir + "/tools -o " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
+		"image build " + dir + "/tools --out " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
 		"source publish " + dir + "/site --key " + dir + "/source.key",
-		"rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json",
+		"rollout plan beacon@2.0.0 --on all --keep 12/label.rak --out " + dir + "/plan.json",
 	} {
 		r.execute(t, dir, line)
 	}

@@ -88,7 +88,7 @@ func (s *show) buildImages(ctx context.Context) error {
 			return err
 		}
 		file := dir + ".gimg"
-		if _, err := s.cli(ctx, "image", "build", filepath.Base(dir), "-o", filepath.Base(file)); err != nil {
+		if _, err := s.cli(ctx, "image", "build", filepath.Base(dir), "--out", filepath.Base(file)); err != nil {
 			return err
 		}
 		if _, err := s.cli(ctx, "image", "import", filepath.Base(file), "--activate"); err != nil {
@@ -384,7 +384,7 @@ func (s *show) importBad(ctx context.Context) error {
 	if err := sample.Fill(dir, program, "start", recipe); err != nil {
 		return err
 	}
-	if _, err := s.cli(ctx, "image", "build", filepath.Base(dir), "-o", filepath.Base(dir)+".gimg"); err != nil {
+	if _, err := s.cli(ctx, "image", "build", filepath.Base(dir), "--out", filepath.Base(dir)+".gimg"); err != nil {
 		return err
 	}
 	_, err := s.cli(ctx, "image", "import", filepath.Base(dir)+".gimg", "--activate")

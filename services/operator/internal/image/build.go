@@ -14,7 +14,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 func buildCommand(env *cli.Env) *cobra.Command {
@@ -27,8 +26,8 @@ func buildCommand(env *cli.Env) *cobra.Command {
 		Args:  cli.Exactly("DIR"),
 		Long:  recipeText + fileText,
 		Example: "  garrison image build ./beacon\n" +
-			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg\n" +
-			"  garrison image build prometheus-node-exporter_1.5.0-1_amd64.deb -o exporter.gimg\n" +
+			"  garrison image build ./beacon --version 1.1.0 --out beacon.gimg\n" +
+			"  garrison image build prometheus-node-exporter_1.5.0-1_amd64.deb --out exporter.gimg\n" +
 			"  garrison image build node_exporter-1.9.1.linux-amd64.tar.gz\n" +
 			"  garrison image build agent.tgz --triton agent.imgmanifest --run 'bin/agent -f etc/agent.json'",
 		RunE: func(c *cobra.Command, a []string) error {
@@ -47,13 +46,11 @@ func buildCommand(env *cli.Env) *cobra.Command {
 			if err != nil || m == nil {
 				return err
 			}
-			env.Say("image %s@%s built: %s, %s", m.GetAgent(), m.GetVersion(), cmp.Or(o.Out, image.FileName(m)),
-				listing.Size(m.GetBlob().GetSizeBytes()))
-			return output.Show(env.Output, manifestListing, nil, []manifest{m})
+			cli.SayWritten(env, cmp.Or(o.Out, image.FileName(m)))
+			return cli.ShowRow(env, manifestListing, m)
 		},
 	}
-	c.Flags().
-		StringVarP(&o.Out, "output", "o", "", "the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
+	cli.OutVar(c.Flags(), &o.Out, "the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "sign the image with the secret half of a "+
 		"key, in this `FILE`")
 	cli.TextVar(c.Flags(), &o.Version, "version", rules.CheckVersion, "override the `VERSION` of the recipe")
@@ -87,7 +84,7 @@ func verifyCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image verify beacon.gimg",
 		Short:   "Check every byte of an image file against its manifest.", Args: cli.Exactly("FILE"),
 		RunE: func(c *cobra.Command, a []string) error {
-			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY -o FILE, which makes one"); err != nil {
+			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY --out FILE, which makes one"); err != nil {
 				return err
 			}
 			f, err := image.Open(a[0])

@@ -53,7 +53,7 @@ func startCommand(env *cli.Env) *cobra.Command {
 		Use:   "start [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… --on SELECTOR",
 		Short: "Start a rollout: plan, confirm, do exactly that, and watch.",
 		Long: `Start a rollout: plan, confirm, do exactly that, and watch. With --plan FILE, do exactly what a plan
-shows that garrison rollout plan --save wrote, or nothing when the fleet changed in between.`,
+shows that garrison rollout plan --out wrote, or nothing when the fleet changed in between.`,
 		Example: "  garrison rollout start beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --soak 5m\n" +
 			"  garrison rollout start --all --on all --waves 5%,25% --approve --yes --detach\n" +
 			"  garrison rollout start --plan plan.json --at \"22:00 Europe/Berlin\"",
