@@ -58,7 +58,7 @@ func TestFiveServersJoinWithOneTokenAtOnceAndASixthDoesNot(t *testing.T) {
 	w.Eventually("five servers are online", func() error {
 		online := 0
 		for _, s := range w.joinedWith("rack-a") {
-			if s.Presence == "PRESENCE_ONLINE" {
+			if s.Presence == "online" {
 				online++
 			}
 		}

@@ -66,7 +66,7 @@ func (s *show) enrolServers(ctx context.Context) error {
 	}
 	if err := s.wait(ctx, "the servers are online", func(ctx context.Context) error {
 		out, err := s.fleet.CLI(ctx, "server", "list", "-o", "json")
-		if n := strings.Count(out, "PRESENCE_ONLINE"); err == nil && n != 3 {
+		if n := strings.Count(out, `"presence": "online"`); err == nil && n != 3 {
 			return fmt.Errorf("%d of 3 are online", n)
 		}
 		return err
@@ -194,7 +194,7 @@ func (s *show) converged(ctx context.Context, version string, want int) error {
 	}
 	n := 0
 	for _, i := range list.Instances {
-		if i.Instance.State == "STATE_CONVERGED" && i.Instance.Observed.Version == version {
+		if i.Instance.State == "converged" && i.Instance.Observed.Version == version {
 			n++
 		}
 	}
