@@ -105,7 +105,7 @@ func (w *world) revokesWithServers() {
 	})
 	w.OK("token", "revoke", "rack-a", "--quarantine", "--yes")
 	for _, s := range w.joinedWith("rack-a") {
-		if s.Standing != "STANDING_QUARANTINED" {
+		if s.Standing != "quarantined" {
 			w.T.Errorf("server %s is %s", s.Name, s.Standing)
 		}
 	}
