@@ -95,8 +95,9 @@ func ExportKeys(s Sharing) error {
 	if err := out.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Log, "%s\nIt holds every key of this site. Copy it to the other members over a safe way, run there:\n"+
-		"  garrisond import-keys %s --data DIR\nand delete it everywhere.\n", listing.Written(s.File, size), filepath.Base(s.File))
+	fmt.Fprintf(s.Log, "%s\nIt holds every key of this site. Copy it to the other members over a safe way, "+
+		"run there:\n  garrisond import-keys %s --data DIR\nand delete it everywhere.\n",
+		listing.Written(s.File, size), filepath.Base(s.File))
 	return nil
 }
 

@@ -70,7 +70,7 @@ func about(path string, err error) error {
 	r = proto.CloneOf(r)
 	r.Message = path + ": " + r.Message
 	if r.Code == code.NotAnImage {
-		r.Try = "garrison image build DIR, or copy it again from where it was built"
+		r.Try = "garrison image build DIR"
 	}
 	return fault.Refuse(fault.KindOf(err), r)
 }

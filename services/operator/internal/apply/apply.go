@@ -132,7 +132,7 @@ func refusal(p declare.Problem) error {
 		return fault.Refusef(fault.Invalid, code.FieldFixed, "%s%s", at, p.Text)
 	}
 	return fault.Refusef(fault.Conflict, code.FieldOwned, "%s%s", at, p.Text).
-		Try("the same value in both files, or --force, which takes the field over")
+		Try("--force, which takes the field over")
 }
 
 // say prints what a plan leaves as it is.

@@ -93,7 +93,7 @@ func (f *flags) request(args []string) (*registryv1.CheckFleetRequest, error) {
 	if len(args) > 0 {
 		scope, known := scopes[args[0]]
 		if !known {
-			return nil, cli.Usage("unexpected argument %q. Try: garrison check servers, or garrison check instances",
+			return nil, cli.Usage("unexpected argument %q. Try: garrison check instances",
 				args[0])
 		}
 		q.Scope = scope

@@ -79,7 +79,8 @@ func (env *Env) captured(run func() error) (string, error) {
 // redraw prints a text in place of the last one.
 func (env *Env) redraw(last, shown string, first bool) {
 	if !IsTerminal(env.Out) || env.Getenv("TERM") == "dumb" {
-		_, _ = io.WriteString(env.Out, changes(last, shown, env.Output.IsTable())) // one that went away ends the next too
+		// A reader that went away ends the next write too.
+		_, _ = io.WriteString(env.Out, changes(last, shown, env.Output.IsTable()))
 		return
 	}
 	columns, lines := terminalSize(env.Out)

@@ -259,6 +259,6 @@ func stranger(who trust.Context, why string) error {
 	return cli.Refuse(fault.Denied, &apiv1.Refusal{
 		Code:    code.BadKey,
 		Message: "the context names the user " + listing.Quote(who.Actor) + ", and its key " + why,
-		Try:     "garrison context list, or new credentials of an admin: garrison user create NAME --role ROLE",
+		Try:     "garrison context list",
 	})
 }

@@ -19,8 +19,8 @@ func TestTheJSONOfAMessageIsInThePlainestForm(t *testing.T) {
 		Wanted: &imagev1.Ref{Version: "1.0.0<", Digest: []byte{0xab, 1}}, Generation: 7, ObservedGeneration: 1 << 60,
 		Since: timestamppb.New(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)),
 	}
-	want := `{"generation":7,"wanted":{"version":"1.0.0<","digest":"sha256:ab01"},"health":"unknown-99","state":"converged",` +
-		`"since":"2026-01-31T12:00:00Z","observedGeneration":"1152921504606846976"}`
+	want := `{"generation":7,"wanted":{"version":"1.0.0<","digest":"sha256:ab01"},"health":"unknown-99",` +
+		`"state":"converged","since":"2026-01-31T12:00:00Z","observedGeneration":"1152921504606846976"}`
 	if have, err := Encode(i); err != nil || string(have) != want {
 		t.Errorf("%s, %v; want %s", have, err, want)
 	}

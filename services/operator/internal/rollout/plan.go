@@ -66,8 +66,7 @@ func (q *asked) check(agents []string) error {
 	case q.all && len(q.configured.agents) > 0:
 		return cli.Usage("--all and --configure exclude each other")
 	case !q.all && len(agents)+len(q.configured.agents) == 0:
-		return cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR, --configure AGENT " +
-			"--set NAME=VALUE --on SELECTOR, or --all")
+		return cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR")
 	case !q.all && len(q.exclude) > 0:
 		return cli.Usage("--exclude requires --all")
 	case q.install && q.remove, q.all && (q.install || q.remove):

@@ -58,12 +58,11 @@ func (s Situation) inCatalog(i *instancev1.Instance) *registryv1.Difference {
 		return nil
 	case !ok:
 		d.Cause, d.Reason = code.ImageGone, "the catalog has no image "+i.Wanted.GetId()
-		d.Cure = "garrison image import FILE, or garrison up " + i.Agent + " --on " + s.Server.Name
+		d.Cure = "garrison up " + i.Agent + " --on " + s.Server.Name
 	case have.GetState() != imagev1.State_STATE_ACTIVE:
 		d.Cause, d.Since = code.ImageDisabled, i.Since
 		d.Reason = "image " + i.Wanted.GetId() + " is " + word(have.GetState().String(), "STATE_")
-		d.Cure = "garrison up " + i.Agent + " --on " + s.Server.Name +
-			", or garrison image activate " + i.Wanted.GetId()
+		d.Cure = "garrison up " + i.Agent + " --on " + s.Server.Name
 	default:
 		return nil
 	}
