@@ -77,6 +77,10 @@ sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAU
 	  $(if $(ROLLOUT),--rollout $(if $(KILL),--kill-every $(KILL)),$(if $(KILL),--kill)) \
 	  $(if $(WAVES),--waves $(WAVES)) $(if $(MAX_BROKEN),--max-broken $(MAX_BROKEN)) $(if $(DURATION),--duration $(DURATION)) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY))
 
+.PHONY: screens
+screens: build ## write what a person sees with 300 simulated servers and a rollout under way into e2e/screens, to be looked at
+	@GARRISON_BIN=$(BIN) e2e/screens.sh
+
 CASES ?= 100000
 
 .PHONY: prop
