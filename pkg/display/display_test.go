@@ -26,7 +26,7 @@ func TestAnIntentOfManyServersHasOneLine(t *testing.T) {
 		}},
 		Source: &intentv1.Source{RolloutId: "01a21d54-86bd-7000-8000-000000000001"},
 	}
-	if got, want := BriefText(many), "up beacon on 209 servers by rollout 01a21d54-86bd"; got != want {
+	if got, want := BriefText(many), "rollout 01a21d54-86bd: up beacon on 209 servers"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 	if n := len(many.GetUpgrade().GetOn().GetServers()); n != 209 {
