@@ -1,6 +1,6 @@
 #!/bin/bash
-# Writes what a person sees at 80×24 while a rollout to 300 simulated servers is under way into e2e/screens, to be looked
-# at. Ids and times are masked. Usage: e2e/screens.sh; `make screens` builds the programs first.
+# Writes what a person sees at 80×24 while a rollout to 300 simulated servers is under way into e2e/screens, to be
+# looked at. Ids and times are masked. Usage: e2e/screens.sh; `make screens` builds the programs first.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${GARRISON_BIN:-$here/../bin}

@@ -127,8 +127,8 @@ func recordReason(r Record) string {
 // mostNamed is how many servers of an intent are named where it has one line.
 const mostNamed = 3
 
-// BriefText is IntentText with the number of the servers in place of many, and the handles of other intents. An intent of
-// a rollout begins with the rollout.
+// BriefText is IntentText with the number of the servers in place of many, and the handles of other intents. An intent
+// of a rollout begins with the rollout.
 func BriefText(i *intentv1.Intent) string {
 	brief := proto.CloneOf(i)
 	if u := brief.GetUndo(); u != nil {

@@ -189,8 +189,8 @@ func preview(ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRollo
 	return output.Show(env.Output, display.RolloutTargets, p, p.GetTargets())
 }
 
-// said returns the plan of a rollout with some of its servers, and prints what it does: the servers of one that is to be
-// confirmed first, so that the summary stands above the question. A plan that is refused is an
+// said returns the plan of a rollout with some of its servers, and prints what it does: the servers of one that is to
+// be confirmed first, so that the summary stands above the question. A plan that is refused is an
 // error; of a saved one that is stale, it prints what moved.
 func said(
 	ctx context.Context, env *cli.Env, d doing, page cli.PageFlags, q *registryv1.PlanRolloutRequest,
