@@ -77,6 +77,10 @@ sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAU
 	  $(if $(ROLLOUT),--rollout $(if $(KILL),--kill-every $(KILL)),$(if $(KILL),--kill)) \
 	  $(if $(WAVES),--waves $(WAVES)) $(if $(MAX_BROKEN),--max-broken $(MAX_BROKEN)) $(if $(DURATION),--duration $(DURATION)) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY))
 
+.PHONY: screens
+screens: build ## write what a person sees with 300 simulated servers and a rollout under way into e2e/screens, to be looked at
+	@GARRISON_BIN=$(BIN) e2e/screens.sh
+
 CASES ?= 100000
 
 .PHONY: prop
@@ -296,7 +300,7 @@ self-image: build ## build an image that upgrades executors to this source; SELF
 	@test -n "$(SELF)" || { echo "missing version: make self-image SELF=1.2.3"; exit 2; }
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && cp deploy/executor/garrison.yaml $$d/ && \
 	  go build -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/version.Version=$(SELF)" -o $$d/executor $(executor.src) && \
-	  $(BIN)/garrison image build $$d --version $(SELF) $(if $(KEY),--key $(KEY)) -o $(BIN)/executor-$(SELF).gimg
+	  $(BIN)/garrison image build $$d --version $(SELF) $(if $(KEY),--key $(KEY)) --out $(BIN)/executor-$(SELF).gimg
 
 # Tests share the one systemd, so they run one after the other. A fetch has nothing to do with the supervisor.
 SYSTEMD_BENCH := $(BIN)/systemd

@@ -19,6 +19,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -102,7 +103,15 @@ func WriteBackup(ctx context.Context, b Backup) (err error) {
 	if _, err := out.Write(digest.Sum(nil)); err != nil {
 		return err
 	}
-	return out.CloseAtomicallyReplace()
+	size, err := out.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	if err := out.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	fmt.Fprintln(b.Log, listing.Written(b.File, size))
+	return nil
 }
 
 // ownsKeys refuses a directory without keys, and one of another user: to open either would make files there.

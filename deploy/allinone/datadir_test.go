@@ -115,7 +115,7 @@ func TestANewerDataDirectoryIsRefusedByItsNumberAndNothingIsWritten(t *testing.T
 			if err := os.WriteFile(filepath.Join(data, file), newer, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			before := listing(t, data)
+			before := listed(t, data)
 			g, err := Start(t.Context(), Config{Data: data, Listen: "127.0.0.1:0", Log: zerolog.Nop()})
 			if err == nil {
 				g.Close()
@@ -124,15 +124,15 @@ func TestANewerDataDirectoryIsRefusedByItsNumberAndNothingIsWritten(t *testing.T
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
-			if after := listing(t, data); after != before {
+			if after := listed(t, data); after != before {
 				t.Errorf("the directory changed from\n%s\nto\n%s", before, after)
 			}
 		})
 	}
 }
 
-// listing returns the name, size and time of every file.
-func listing(t *testing.T, dir string) string {
+// listed returns the name, size and time of every file.
+func listed(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/garrison-fleet/garrison/pkg/format"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -87,11 +88,16 @@ func ExportKeys(s Sharing) error {
 	if _, err := out.Write(digest.Sum(nil)); err != nil {
 		return err
 	}
+	size, err := out.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
 	if err := out.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Log, "%s holds every key of this site. Copy it to the other members over a safe way, run there:\n"+
-		"  garrisond import-keys %s --data DIR\nand delete it everywhere.\n", s.File, filepath.Base(s.File))
+	fmt.Fprintf(s.Log, "%s\nIt holds every key of this site. Copy it to the other members over a safe way, "+
+		"run there:\n  garrisond import-keys %s --data DIR\nand delete it everywhere.\n",
+		listing.Written(s.File, size), filepath.Base(s.File))
 	return nil
 }
 

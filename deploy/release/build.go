@@ -66,7 +66,7 @@ func (m *maker) document(ctx context.Context) error {
 		cmd.Env = []string{"SOURCE_DATE_EPOCH=" + m.epoch(), "TZ=UTC", "HOME=/nonexistent"}
 		return output(cmd)
 	}
-	if _, err := run("man", "--dir", m.pages()); err != nil {
+	if _, err := run("man", "--out", m.pages()); err != nil {
 		return err
 	}
 	for _, shell := range []string{"bash", "fish", "zsh"} {

@@ -140,7 +140,7 @@ func (m *machine) startAgent() string {
 		garrison server enroll web-1 --token-file /root/token
 		executor join --root /var/lib/garrison --token-file /root/token
 		systemctl enable --now garrison-executor
-		garrison agent create sleeper; garrison image build /root/agent -o /root/agent.gimg
+		garrison agent create sleeper; garrison image build /root/agent --out /root/agent.gimg
 		garrison image import /root/agent.gimg --activate; garrison install sleeper --on web-1 --yes`)
 	m.eventually("pgrep -fx 'sleep 100000'")
 	m.eventually("garrison instance list --no-headers --columns found | grep -qx 1.0.0")

@@ -96,6 +96,26 @@ func TestTextsAvoidDiscouragedPhrases(t *testing.T) {
 	}
 }
 
+// choice matches the hint of a refusal that leaves a choice, also one that continues on the next line.
+var choice = regexp.MustCompile(`(?:Try: |[Tt]ry\("|Try: +"|Try = ")[^"\n]*(?:" \+\n\t+"[^"\n]*)*, or `)
+
+func TestAHintIsOneNextStep(t *testing.T) {
+	seen := 0
+	for _, path := range sources(t, ".go") {
+		text := read(t, path)
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		seen += strings.Count(text, "Try")
+		for _, hint := range choice.FindAllString(text, -1) {
+			t.Errorf("%s: %q leaves a choice", path, hint)
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d hints were found", seen)
+	}
+}
+
 func TestExportedNamesAreDocumented(t *testing.T) {
 	for _, path := range sources(t, ".go") {
 		if strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/testdata/") {

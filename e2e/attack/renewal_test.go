@@ -111,7 +111,7 @@ func neverLeave(t *trial) string {
 	}()
 	name := t.attacker.Name
 	t.eventually("it is online", func() error {
-		if out := t.ok(t.T, "server", "show", name, "-o", "json"); !strings.Contains(out, "PRESENCE_ONLINE") {
+		if out := t.ok(t.T, "server", "show", name, "-o", "json"); !strings.Contains(out, `"presence": "online"`) {
 			return errors.New(out)
 		}
 		return nil

@@ -143,7 +143,7 @@ func (w *world) client() *client.Client {
 func (w *world) waitOnline(n int) {
 	w.poll("servers are online", func() (bool, error) {
 		out, err := w.CLI(w.b.Context(), "server", "list", "-o", "json", "--limit", strconv.Itoa(n+1))
-		return strings.Count(out, "PRESENCE_ONLINE") == n, err
+		return strings.Count(out, `"presence": "online"`) == n, err
 	})
 }
 

@@ -61,10 +61,10 @@ func TestAnAgentOutlivesItsExecutor(t *testing.T) {
 		t.Fatal(err)
 	}
 	scenario.Must(t, s.Executor.Kill())
-	w.Eventually("it is offline", func() error { return w.presenceIs("alpha", "PRESENCE_OFFLINE") })
+	w.Eventually("it is offline", func() error { return w.presenceIs("alpha", "offline") })
 	w.Answers("1.0.0")
 	scenario.Must(t, s.Executor.Start())
-	w.Eventually("it is online", func() error { return w.presenceIs("alpha", "PRESENCE_ONLINE") })
+	w.Eventually("it is online", func() error { return w.presenceIs("alpha", "online") })
 	after, err := s.Get(t.Context(), "/pid")
 	if err != nil || after != before {
 		t.Errorf("the agent's process is %s after the executor's restart (%v), want %s", after, err, before)

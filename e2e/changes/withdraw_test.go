@@ -22,7 +22,7 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	w.OK("install", "beacon@1.0.0", "--on", "all")
 	w.Converges("1.0.0")
 	scenario.Must(t, w.Servers[1].Executor.Stop())
-	w.Eventually("bravo is offline", func() error { return w.presenceIs("bravo", "PRESENCE_OFFLINE") })
+	w.Eventually("bravo is offline", func() error { return w.presenceIs("bravo", "offline") })
 	id := strings.TrimSpace(w.OK("up", "beacon@2.0.0", "--on", "all", "--yes", "--detach", "-o", "name"))
 	w.Eventually("alpha has it", func() error { return w.progressIs(id, "1 succeeded, 1 queued") })
 
@@ -30,7 +30,7 @@ func TestAWithdrawnUpgradeComesToNoServerWhereItHadNotBegun(t *testing.T) {
 	w.Eventually("nothing of it is to come",
 		func() error { return w.progressIs(id, "1 succeeded, 1 cancelled; finished") })
 	scenario.Must(t, w.Servers[1].Executor.Revive())
-	w.Eventually("bravo is online", func() error { return w.presenceIs("bravo", "PRESENCE_ONLINE") })
+	w.Eventually("bravo is online", func() error { return w.presenceIs("bravo", "online") })
 	w.Eventually("each server has its own version", func() error {
 		rows, err := w.Instances(agentv1.Kind_KIND_DAEMON)
 		var have []string

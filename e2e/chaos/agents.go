@@ -29,7 +29,7 @@ func (w *World) prepareAgents(ctx context.Context) error {
 	if _, err := w.CLI(ctx, "agent", "create", beacon, "--kind", "daemon"); err != nil {
 		return err
 	}
-	if _, err := w.CLI(ctx, "agent", "create", tuner, "--kind", "daemon", "--metadata", "level=0"); err != nil {
+	if _, err := w.CLI(ctx, "agent", "create", tuner, "--kind", "daemon", "--set", "level=0"); err != nil {
 		return err
 	}
 	for _, v := range goodVersions {

@@ -334,7 +334,7 @@ func (f *Fleet) Client(ctx context.Context, timeout time.Duration) (*client.Clie
 // what it printed. It may run beside the service.
 func (f *Fleet) View(ctx context.Context, service string, at uint64, file string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(f.Bin, service), "view", "--bus", f.URL(),
-		"--credentials", f.path("data", "trust", "services", service+".creds"), "--at", fmt.Sprint(at), "-o", file)
+		"--credentials", f.path("data", "trust", "services", service+".creds"), "--at", fmt.Sprint(at), "--out", file)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("rebuild %s: %w: %s", service, err, out)

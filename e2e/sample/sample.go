@@ -110,7 +110,7 @@ func Import(ctx context.Context, cli CLI, bin, below string, versions ...Version
 
 // Activate builds the image of a directory, imports it and activates it.
 func Activate(ctx context.Context, cli CLI, dir string) error {
-	if _, err := cli(ctx, "image", "build", dir, "-o", dir+".gimg"); err != nil {
+	if _, err := cli(ctx, "image", "build", dir, "--out", dir+".gimg"); err != nil {
 		return err
 	}
 	_, err := cli(ctx, "image", "import", dir+".gimg", "--activate")

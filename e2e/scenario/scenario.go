@@ -182,7 +182,7 @@ func (w *World) ImportImage(v sample.Version) {
 			w.T.Fatal(err)
 		}
 		file = dir + ".gimg"
-		if out, err := w.CLI(w.T.Context(), "image", "build", dir, "-o", file); err != nil {
+		if out, err := w.CLI(w.T.Context(), "image", "build", dir, "--out", file); err != nil {
 			images.Unlock()
 			w.T.Fatalf("%v\n%s", err, out)
 		}

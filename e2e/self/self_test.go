@@ -26,7 +26,7 @@ func (w *world) executorImage(version string, program func(path string) error) {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.OK("image", "build", dir, "-o", dir+".gimg")
+	w.OK("image", "build", dir, "--out", dir+".gimg")
 	w.OK("image", "import", dir+".gimg", "--activate")
 }
 

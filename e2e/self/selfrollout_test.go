@@ -127,7 +127,7 @@ func (w *world) watchdog() {
 		}
 		var offline error
 		for _, is := range list.Servers {
-			if is.Presence == "PRESENCE_ONLINE" {
+			if is.Presence == "online" {
 				continue
 			}
 			offline = errors.Join(offline, fmt.Errorf("%s is %s", is.Name, is.Presence))

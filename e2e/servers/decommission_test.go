@@ -63,7 +63,7 @@ func TestAProvisionedServerRestsWhenItIsDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	scenario.Must(t, s.Executor.Start())
-	w.Eventually("it is online", func() error { return w.says("PRESENCE_ONLINE", "server", "list", "-o", "json") })
+	w.Eventually("it is online", func() error { return w.says(`"presence": "online"`, "server", "list", "-o", "json") })
 	w.OK("install", "beacon@1.0.0", "--on", "cloud")
 	w.OK("server", "decommission", "cloud", "--yes")
 	w.Eventually("nothing is left on it", func() error { return s.NothingLeft() })

@@ -101,7 +101,7 @@ func TestALinkMadeByHandIsFoundAndNotTouched(t *testing.T) {
 	if took := w.finds("alpha", 1); took > time.Minute {
 		t.Errorf("shown after %s, want within a minute", took)
 	}
-	if f := w.found("alpha").Found[0]; f.Agent != "old-agent" || f.Trace != "TRACE_LINK" || f.Version != "1.0.0" ||
+	if f := w.found("alpha").Found[0]; f.Agent != "old-agent" || f.Trace != "link" || f.Version != "1.0.0" ||
 		f.Path != "agents/old-agent/current" ||
 		f.Since == "" {
 		t.Errorf("shown as %v", f)
@@ -146,7 +146,7 @@ func TestAProcessStartedByHandIsFoundAndNotTouched(t *testing.T) {
 		started = append(started, c)
 	}
 	w.finds("alpha", 1)
-	if f := w.found("alpha").Found[0]; f.Agent != "beacon" || f.Trace != "TRACE_PROCESS" || f.Version != "1.0.0" {
+	if f := w.found("alpha").Found[0]; f.Agent != "beacon" || f.Trace != "process" || f.Version != "1.0.0" {
 		t.Errorf("shown as %v", f)
 	}
 	// One process fewer of the same kind is not a new fact.

@@ -1,8 +1,6 @@
 package servers_test
 
 import (
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,11 +48,7 @@ func (w *world) sameAsThere(s *rig.Server, r listed) error {
 	if link, err := os.Readlink(filepath.Join(s.Root, "agents", "beacon", "current")); err == nil {
 		linked = filepath.Base(link)
 	}
-	digest, err := base64.StdEncoding.DecodeString(r.Observed.Digest)
-	if err != nil {
-		return err
-	}
-	if said := hex.EncodeToString(digest); said != linked {
+	if said := strings.TrimPrefix(r.Observed.Digest, "sha256:"); said != linked {
 		const wrong = "%s: the registry says image %q (%s), the link leads to %q"
 		return fmt.Errorf(wrong, s.Name, said, r.Observed.Version, linked)
 	}
@@ -62,19 +56,19 @@ func (w *world) sameAsThere(s *rig.Server, r listed) error {
 	if answer != r.Observed.Version {
 		return fmt.Errorf("%s: the registry says %q %s, and %q answers", s.Name, r.Observed.Version, r.Health, answer)
 	}
-	health := "HEALTH_ABSENT"
+	health := "absent"
 	for _, a := range statusOf(w.T, s).Agents {
-		health = "HEALTH_" + strings.ToUpper(a.Health)
+		health = strings.ToLower(a.Health)
 	}
-	if r.Health != health && (linked != "" || r.Health == "HEALTH_GOOD") {
+	if r.Health != health && (linked != "" || r.Health == "good") {
 		return fmt.Errorf("%s: the registry says %s, its executor %s", s.Name, r.Health, health)
 	}
-	good := r.Wanted.Digest == r.Observed.Digest && health == "HEALTH_GOOD"
-	if converged := r.State == "STATE_CONVERGED"; r.Wanted.Digest != "" && converged != good {
+	good := r.Wanted.Digest == r.Observed.Digest && health == "good"
+	if converged := r.State == "converged"; r.Wanted.Digest != "" && converged != good {
 		return fmt.Errorf("%s: %s, with %q wanted and %q observed", s.Name, r.State, r.Wanted.Version,
 			r.Observed.Version)
 	}
-	if r.State == "STATE_PENDING" {
+	if r.State == "pending" {
 		return fmt.Errorf("%s: pending, and nothing is under way", s.Name)
 	}
 	return nil
@@ -129,7 +123,7 @@ func TestTheRegistryListsWhatRunsAfterOverlappingUpgradesWereRolledBack(t *testi
 	w.settles()
 	w.Converges("2.0.0") // what was there before is wanted again
 	for _, task := range w.tasks() {
-		if task.To.Version == "3.1.0" && task.State == "STATE_UNDONE" && task.From.Version == "3.1.0" {
+		if task.To.Version == "3.1.0" && task.State == "undone" && task.From.Version == "3.1.0" {
 			t.Error("a task says that it went from 3.1.0, which was never there")
 		}
 	}
@@ -162,7 +156,7 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasRolledBack(t *testing.T) {
 	scenario.Must(t, os.WriteFile(file, []byte("an administrator's"), 0o600))
 	isBad := func() error {
 		rows, err := w.inventory()
-		if err == nil && rows["alpha"].Health != "HEALTH_BAD" {
+		if err == nil && rows["alpha"].Health != "bad" {
 			err = fmt.Errorf("the registry says %+v", rows["alpha"])
 		}
 		return err
@@ -175,7 +169,7 @@ func TestAnAgentThatIsBadStaysSoAfterAChangeWasRolledBack(t *testing.T) {
 			return isBad()
 		}
 		rows, err := w.inventory()
-		if err == nil && rows["alpha"].Health != "HEALTH_GOOD" {
+		if err == nil && rows["alpha"].Health != "good" {
 			err = fmt.Errorf("repaired, and the registry says %+v", rows["alpha"])
 		}
 		return err

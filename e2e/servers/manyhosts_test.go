@@ -58,7 +58,7 @@ func TestFiveServersJoinWithOneTokenAtOnceAndASixthDoesNot(t *testing.T) {
 	w.Eventually("five servers are online", func() error {
 		online := 0
 		for _, s := range w.joinedWith("rack-a") {
-			if s.Presence == "PRESENCE_ONLINE" {
+			if s.Presence == "online" {
 				online++
 			}
 		}
@@ -105,7 +105,7 @@ func (w *world) revokesWithServers() {
 	})
 	w.OK("token", "revoke", "rack-a", "--quarantine", "--yes")
 	for _, s := range w.joinedWith("rack-a") {
-		if s.Standing != "STANDING_QUARANTINED" {
+		if s.Standing != "quarantined" {
 			w.T.Errorf("server %s is %s", s.Name, s.Standing)
 		}
 	}

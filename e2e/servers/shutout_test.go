@@ -91,7 +91,7 @@ func TestASuccessReportedInQuarantineCountsAfterTheRelease(t *testing.T) {
 	scenario.Must(t, access.Stop()) // without it the bus does not refuse the server
 	scenario.Must(t, alpha.Executor.Pause())
 	w.OK("up", "beacon@2.0.0", "--on", "alpha", "--yes", "--detach")
-	w.untilTask("its task is assigned", "2.0.0", "STATE_ASSIGNED")
+	w.untilTask("its task is assigned", "2.0.0", "assigned")
 	w.OK("server", "quarantine", "alpha", "-m", "odd traffic", "--yes")
 	w.OK("server", "refresh", "alpha", "--yes", "--detach")
 	w.Eventually("the dispatcher knows", func() error { return w.says("quarantined", "task", "list") })
@@ -111,7 +111,7 @@ func TestASuccessReportedInQuarantineCountsAfterTheRelease(t *testing.T) {
 		}
 		return err
 	})
-	w.untilTask("its task is under way still", "2.0.0", "STATE_ASSIGNED")
+	w.untilTask("its task is under way still", "2.0.0", "assigned")
 	if rows, err := w.inventory(); err != nil || rows["alpha"].Observed.Version != "1.0.0" {
 		t.Errorf("the registry says %+v, %v", rows["alpha"], err)
 	}
@@ -120,7 +120,7 @@ func TestASuccessReportedInQuarantineCountsAfterTheRelease(t *testing.T) {
 	w.suspended(alpha, "2.0.0")
 	w.OK("server", "release", "alpha", "--yes")
 	w.Converges("2.0.0")
-	w.untilTask("its task has ended", "2.0.0", "STATE_SUCCEEDED")
+	w.untilTask("its task has ended", "2.0.0", "succeeded")
 	if now := w.agentIn(alpha.Root); now != process {
 		t.Errorf("the agent was process %d and is %d", process, now)
 	}

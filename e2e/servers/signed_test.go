@@ -120,6 +120,6 @@ func (w *world) build(version string, flags ...string) (path string) {
 	v := sample.Version{Version: version, Ready: "1m", Soak: "1s", Stop: "10s"}
 	scenario.Must(w.T, v.Fill(scenario.Bin, dir))
 	path = dir + ".gimg"
-	w.OK(append([]string{"image", "build", dir, "-o", path}, flags...)...)
+	w.OK(append([]string{"image", "build", dir, "--out", path}, flags...)...)
 	return path
 }

@@ -78,7 +78,7 @@ func TestAnExportIsTheSameOnAnEmptyControlPlane(t *testing.T) {
 		t.Error("the second apply wrote facts")
 	}
 	// Another operator's fields stay; what the file has no more goes.
-	first.OK("env", "update", "prod", "--metadata", "hand=1")
+	first.OK("env", "update", "prod", "--set", "hand=1")
 	first.OK("server", "set", "4QENZE2", "hand=1")
 	for _, change := range []string{"rack_row: a=rack_row: b", "level: info=size: 5"} {
 		have, next, _ := strings.Cut(change, "=")

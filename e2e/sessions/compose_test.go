@@ -61,7 +61,7 @@ func startCompose(t *testing.T) *compose {
 	c.reachFromHere(file)
 	c.eventually("three servers are online", func() error {
 		out, err := c.cli("server", "list", "-o", "json")
-		if n := strings.Count(out, "PRESENCE_ONLINE"); n != 3 {
+		if n := strings.Count(out, `"presence": "online"`); n != 3 {
 			return errors.Join(err, fmt.Errorf("%d are online", n))
 		}
 		return nil

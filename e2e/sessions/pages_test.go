@@ -266,7 +266,7 @@ var sessions = map[string]pages.Session{
 	"deploy/docs/http.md": {
 		Before: site, Enter: map[string]string{
 			"Change": "beacon 1.0.0\n",
-			"Images": "garrison image build agent --version 1.1.0 -o beacon-1.1.0.gimg\n",
+			"Images": "garrison image build agent --version 1.1.0 --out beacon-1.1.0.gimg\n",
 		},
 		After: "garrison intent list -o name | grep -x \"$KEY\"\n" +
 			"garrison events --noun channel | grep 'ticket 7'\n" +

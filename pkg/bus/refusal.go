@@ -56,7 +56,7 @@ func (c *Conn) tooLarge(sent error, size int) error {
 		return nil
 	}
 	return fault.Refusef(fault.Invalid, code.AnswerTooLarge, "the answer has %d bytes, and the bus carries %d",
-		size, c.nc.MaxPayload()).Try("a smaller part of it: --limit 10, or one thing by its id")
+		size, c.nc.MaxPayload()).Try("a smaller part of it: --limit 10")
 }
 
 // longRefusal is the size from which on a refusal is shortened.

@@ -29,8 +29,7 @@ func loginRefused(who trust.Context, login bus.Login, said string, at time.Time)
 		r.Code = code.LoginOver
 		r.Message = fmt.Sprintf("the credentials of %s expired at %s; it is %s by this machine's clock",
 			who.Actor, stamp(until), stamp(at))
-		r.Try = fmt.Sprintf("garrison user create %s --role %s, by an admin; for the first operator, restart garrisond",
-			who.Actor, who.Role)
+		r.Try = fmt.Sprintf("garrison user create %s --role %s, by an admin", who.Actor, who.Role)
 	case login == bus.LoginDenied && at.Before(from):
 		r.Message += fmt.Sprintf("; its credentials begin at %s, and it is %s by this machine's clock, which is wrong",
 			stamp(from), stamp(at))
@@ -38,7 +37,7 @@ func loginRefused(who trust.Context, login bus.Login, said string, at time.Time)
 	case login == bus.LoginDenied && !until.IsZero():
 		r.Message += fmt.Sprintf("; its credentials are valid until %s: they are revoked, or of another Garrison",
 			stamp(until))
-		r.Try = "garrison user list, by an admin; garrison context list"
+		r.Try = "garrison user list, by an admin"
 	}
 	return fault.Refuse(fault.Denied, r)
 }

@@ -29,3 +29,12 @@ func TestAllCodesAreSorted(t *testing.T) {
 		t.Errorf("%d codes, sorted: %t", len(all), slices.IsSortedFunc(all, byCode))
 	}
 }
+
+// Of two next steps, a person has to choose before they know how the two differ.
+func TestARemedyIsOneNextStep(t *testing.T) {
+	for _, e := range code.All() {
+		if strings.Contains(e.Remedy, ", or ") {
+			t.Errorf("%s leaves a choice: %s", e.Code, e.Remedy)
+		}
+	}
+}

@@ -390,7 +390,7 @@ var entries = []Entry{
 	{
 		AnswerTooLarge, []string{"registry", "image-catalog", "task-dispatcher", "access"},
 		"The answer is larger than a message of the bus may be. A question changed nothing; a change that was requested is made.",
-		"a smaller part: --limit 10, or one thing by its id",
+		"a smaller part: --limit 10",
 	},
 	{
 		ApproverStarted, []string{"registry"},
@@ -485,7 +485,7 @@ var entries = []Entry{
 	{
 		BadTemplate, []string{"executor", "garrison"},
 		"A template of the image cannot be rendered: it is wrong, or missing in the directory, or uses metadata or a label that the server lacks. Nothing was changed.",
-		"garrison instance show SERVER AGENT, then garrison configure AGENT --set NAME=VALUE --on SERVER, or garrison server set SERVER LABEL=VALUE",
+		"garrison configure AGENT --set NAME=VALUE --on SERVER",
 	},
 	{
 		BadTombstone, []string{"executor"},
@@ -495,7 +495,7 @@ var entries = []Entry{
 	{
 		BadVariable, []string{"executor"},
 		"A label or a value of the metadata that is part of a probe's address could turn the probe to another host. In the host and the port it may have letters, digits, dots, dashes and underscores only.",
-		"correct the value: garrison server set SERVER LABEL=VALUE, or garrison configure; then repeat the change",
+		"correct the value: garrison server set SERVER LABEL=VALUE; then repeat the change",
 	},
 	{
 		BadVersion, []string{"garrison", "image-catalog", "executor"},
@@ -550,7 +550,7 @@ var entries = []Entry{
 	{
 		CannotConfine, []string{"executor"},
 		"The server cannot enforce the limits or the sandbox of the image; the message names them. Nothing was changed.",
-		"executor run as root under systemd there, or an image without those keys of run.limits and run.sandbox",
+		"executor run as root under systemd there",
 	},
 	{
 		Changed, []string{"garrison"},
@@ -565,7 +565,7 @@ var entries = []Entry{
 	{
 		ChangeCancelled, []string{"registry"},
 		"The last task was cancelled before it began, so what is wanted is not there.",
-		"garrison up AGENT@VERSION --on SERVER, or garrison undo INTENT",
+		"garrison up AGENT@VERSION --on SERVER",
 	},
 	{
 		ChangeExpired, []string{"registry"},
@@ -575,7 +575,7 @@ var entries = []Entry{
 	{
 		ChangeFailed, []string{"registry"},
 		"The last task failed or was rolled back, so what is wanted is not there.",
-		"garrison explain SERVER AGENT, then garrison undo INTENT, or another version",
+		"garrison explain SERVER AGENT, then garrison undo INTENT",
 	},
 	{
 		ChangeOpen, []string{"executor"},
@@ -690,7 +690,7 @@ var entries = []Entry{
 	{
 		DriftHeld, []string{"registry"},
 		"The agent drifted on a server whose environment holds such agents: it accepts no change other than its repair or its removal.",
-		"garrison check --fix --on SERVER, or garrison env update ENVIRONMENT --drift report",
+		"garrison check --fix --on SERVER",
 	},
 	{
 		DuplicateIdentity, []string{"garrison", "registry"},
@@ -705,12 +705,12 @@ var entries = []Entry{
 	{
 		EmptySelector, []string{"registry"},
 		"The request selects no server. To select every server, pass --on all.",
-		"--on all, or --on SERVER",
+		"--on all",
 	},
 	{
 		EmptyWave, []string{"registry"},
 		"A stage of the strategy is for servers that meet conditions, and would have none: no server that the rollout changes meets them, all that do are offline, unhealthy or failed before, or earlier stages take all of them. What is behind the stage would begin without what it was to show.",
-		"the command without that stage, or with other conditions; garrison server list --on SELECTOR lists the servers that meet them",
+		"garrison server list --on SELECTOR lists the servers that meet the conditions",
 	},
 	{
 		ExecutorRuns, []string{"executor"},
@@ -735,7 +735,7 @@ var entries = []Entry{
 	{
 		Exists, []string{"registry", "image-catalog", "access", "garrison"},
 		"The name is taken by another record of the same noun.",
-		"another name, or the command update",
+		"another name",
 	},
 	{
 		Exited, []string{"executor"},
@@ -755,12 +755,12 @@ var entries = []Entry{
 	{
 		FieldFixed, []string{"garrison", "registry"},
 		"The field, such as the kind of an agent, is set when the object is created, and cannot be changed.",
-		"the value that the object has, or another name",
+		"the value that the object has",
 	},
 	{
 		FieldOwned, []string{"garrison"},
 		"Another owner declares the field with another value, so that the two would overwrite each other.",
-		"the same value in both files, the field in one file only, or garrison apply --force",
+		"garrison apply --force",
 	},
 	{
 		FilesLeft, []string{"executor"},
@@ -790,7 +790,7 @@ var entries = []Entry{
 	{
 		FoundLink, []string{"garrison", "registry"},
 		"The server has a link to an agent that its executor did not create. It is reported and never modified.",
-		"garrison explain SERVER; rm the link there, or garrison install AGENT --on SERVER, which takes it over",
+		"garrison install AGENT --on SERVER, which takes it over",
 	},
 	{
 		FoundProcess, []string{"garrison", "registry"},
@@ -825,12 +825,12 @@ var entries = []Entry{
 	{
 		ImageDisabled, []string{"registry"},
 		"The image that is wanted is not active in the catalog: it stays where it is, and is not newly installed.",
-		"garrison up AGENT --on SERVER, or garrison image activate IMAGE",
+		"garrison up AGENT --on SERVER",
 	},
 	{
 		ImageGone, []string{"registry"},
 		"The catalog has no record of the image that is wanted, so a damaged copy of it could not be replaced.",
-		"garrison image import FILE, or garrison up AGENT --on SERVER",
+		"garrison up AGENT --on SERVER",
 	},
 	{
 		ImageKeysUnreadable, []string{"executor"},
@@ -850,7 +850,7 @@ var entries = []Entry{
 	{
 		ImpossibleSet, []string{"registry"},
 		"The images of the rollout require versions of each other that do not fit, or no order of the changes keeps what they require. No server has changed.",
-		"garrison image show IMAGE; other versions, or versions in between",
+		"garrison image show IMAGE",
 	},
 	{
 		Incomplete, []string{"image-catalog", "gateway"},
@@ -890,7 +890,7 @@ var entries = []Entry{
 	{
 		LabelByRule, []string{"registry"},
 		"The server has the label by a rule, so it cannot be removed from the server alone. A value of its own wins over that of the rule.",
-		"garrison server set SERVER LABEL=VALUE, or garrison label-rule list",
+		"garrison server set SERVER LABEL=VALUE",
 	},
 	{
 		Leaked, []string{"registry"},
@@ -920,7 +920,7 @@ var entries = []Entry{
 	{
 		LeftOut, []string{"registry"},
 		"The intent is strict, and some servers would be left out. Nothing was changed.",
-		"the same without --strict, or with --not SERVER",
+		"the same with --not SERVER",
 	},
 	{
 		LinkBlocked, []string{"executor"},
@@ -945,12 +945,12 @@ var entries = []Entry{
 	{
 		LobbyClosed, []string{"registry"},
 		"The control plane takes no machines without a token: its lobby is not open.",
-		"garrison server enroll NAME, or start garrisond with --lobby",
+		"garrison server enroll NAME",
 	},
 	{
 		LobbyRejected, []string{"registry"},
 		"An operator rejected the key of this machine, or a server had it before. Nothing was changed on the machine.",
-		"ask who operates the control plane; a machine that was rejected may ask again after a day, or with another key",
+		"ask who operates the control plane",
 	},
 	{
 		LoginDenied, []string{"executor"},
@@ -970,7 +970,7 @@ var entries = []Entry{
 	{
 		LoginRevoked, []string{"executor"},
 		"The server is quarantined, or its credentials are revoked. Agents keep running, and the executor retries.",
-		"garrison server show SERVER; garrison server release SERVER, or garrison server enroll NAME",
+		"garrison server show SERVER",
 	},
 	{
 		LoginUnknown, []string{"executor"},
@@ -1085,7 +1085,7 @@ var entries = []Entry{
 	{
 		NotAnImage, []string{"garrison"},
 		"The file is not an image file, or is truncated.",
-		"garrison image build DIR, or another copy of the file",
+		"garrison image build DIR",
 	},
 	{
 		NotCleaned, []string{"executor", "garrison"},
@@ -1175,7 +1175,7 @@ var entries = []Entry{
 	{
 		NotRun, []string{"garrison"},
 		"A script of the package, which its package manager runs around an installation. The image does not have it; what it does and the agent needs is up to the operator.",
-		"dpkg-deb --ctrl-tarfile FILE, or rpm -qp --scripts FILE, shows it",
+		"dpkg-deb --ctrl-tarfile FILE shows it",
 	},
 	{
 		NotRunning, []string{"executor"},
@@ -1275,7 +1275,7 @@ var entries = []Entry{
 	{
 		NoProgram, []string{"garrison"},
 		"The dead server's machine has no executor program that can clean up with a tombstone. Nothing was changed.",
-		"garrison server clean SERVER --ssh USER@HOST --upload FILE, or --executor PROGRAM",
+		"garrison server clean SERVER --ssh USER@HOST --upload FILE",
 	},
 	{
 		NoSecretKey, []string{"registry"},
@@ -1290,7 +1290,7 @@ var entries = []Entry{
 	{
 		NoSpace, []string{"registry", "executor"},
 		"The server's disk has too little free space for the image.",
-		"free space on the server, or executor run --keep-versions 0 there; then garrison up AGENT --on SERVER",
+		"free space on the server; then garrison up AGENT --on SERVER",
 	},
 	{
 		NoSuchChunk, []string{"garrison", "image-catalog"},
@@ -1390,7 +1390,7 @@ var entries = []Entry{
 	{
 		ProcessesStay, []string{"executor"},
 		"On the dead server's machine, processes run from an agent's image or directory that the executor's journal does not know. Their files and the executor's identity stay, so that no file of a running process is deleted.",
-		"end the processes that the reason names there, or move them out of the directory, then garrison server clean SERVER again",
+		"end the processes that the reason names there, then garrison server clean SERVER again",
 	},
 	{
 		ProcessStopped, []string{"executor"},
@@ -1445,7 +1445,7 @@ var entries = []Entry{
 	{
 		RolloutOverlaps, []string{"registry"},
 		"Another rollout that has not ended changes the same agent on one of the servers.",
-		"garrison rollout show ROLLOUT; wait for its end, abort it, or use --emergency",
+		"garrison rollout show ROLLOUT; the same once it ended",
 	},
 	{
 		RootFaulty, []string{"executor"},
@@ -1455,7 +1455,7 @@ var entries = []Entry{
 	{
 		RootNoexec, []string{"executor"},
 		"The executor's root lies on a file system that is mounted noexec, so no agent can be started there. Nothing was changed.",
-		"on the server: mount -o remount,exec MOUNT, or executor run --root elsewhere; then garrison up AGENT --on SERVER",
+		"on the server: mount -o remount,exec MOUNT; then garrison up AGENT --on SERVER",
 	},
 	{
 		RootReadOnly, []string{"executor"},
@@ -1560,7 +1560,7 @@ var entries = []Entry{
 	{
 		SocketTaken, []string{"executor"},
 		"Another process listens on an address that the image declares, or that its health check asks. Nothing was changed.",
-		"on the server: ss -ltnp; stop that process, or change the label or the image",
+		"on the server: ss -ltnp; stop that process",
 	},
 	{
 		SourceExpired, []string{"garrison"},
@@ -1620,7 +1620,7 @@ var entries = []Entry{
 	{
 		TooFewSucceed, []string{"registry"},
 		"The share of the wave's servers that must succeed can no longer be reached, or the wave broke servers, none succeeded and another wave follows, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT",
 	},
 	{
 		TooLarge, []string{"garrison", "image-catalog", "executor"},
@@ -1635,7 +1635,7 @@ var entries = []Entry{
 	{
 		TooManyBroken, []string{"registry"},
 		"The rollout broke more servers than it may, so it halted. Servers that were broken before, and servers that were broken when the rollout was resumed, do not count.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT",
 	},
 	{
 		TooManyReaders, []string{"registry", "executor"},
@@ -1655,7 +1655,7 @@ var entries = []Entry{
 	{
 		TopologyTooNew, []string{"garrisond", "registry", "image-catalog", "task-dispatcher", "access"},
 		"A newer program set up the bus or its keys, and this program must not use them. Nothing was changed.",
-		"garrisond --version; the version that set the bus up, or a newer one",
+		"garrisond --version",
 	},
 	{
 		Unavailable, []string{"registry", "image-catalog", "task-dispatcher", "access"},
@@ -1670,7 +1670,7 @@ var entries = []Entry{
 	{
 		UnfitProgram, []string{"garrison"},
 		"No server of the image's platform can start the command: it is for another machine or operating system, or its first line ends with CR LF.",
-		"file PROGRAM shows its form; garrison image build DIR --arch ARCH, or save the script with the line end LF",
+		"file PROGRAM shows its form; garrison image build DIR --arch ARCH",
 	},
 	{
 		Unhealthy, []string{"registry"},
@@ -1790,12 +1790,12 @@ var entries = []Entry{
 	{
 		WaveRejected, []string{"registry"},
 		"A person or a program who may approve a wave of the rollout refused it, for the reason in the message. The rollout halted; a server that is broken goes back to what it had.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or garrison rollout resume ROLLOUT, which waits for an approval again",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT",
 	},
 	{
 		WorseThanUnchanged, []string{"registry"},
 		"Servers that were changed become unhealthy or silent more often than servers that are not changed yet, so the rollout halted.",
-		"garrison rollout show ROLLOUT; garrison undo ROLLOUT, or to accept the damage: garrison block list; garrison unblock BLOCK -m WHY; garrison rollout resume ROLLOUT",
+		"garrison rollout show ROLLOUT; garrison undo ROLLOUT",
 	},
 	{
 		WrongDigest, []string{"garrison", "image-catalog", "executor", "gateway"},

@@ -76,14 +76,20 @@ func DefaultLines(d Default) []string {
 	if m := set.GetMetadata(); len(m) > 0 {
 		first += ", with " + listing.Pairs(m)
 	}
-	var counts []string
+	counts := "servers: " + strings.Join(defaultCounts(d, true), ", ")
+	return append([]string{first, counts}, ReasonLines(d.GetReasons())...)
+}
+
+// defaultCounts returns on how many servers a default is in which state; with also, states without servers too.
+func defaultCounts(d Default, also bool) (counts []string) {
 	for state := registryv1.DefaultState_DEFAULT_STATE_PRESENT; ; state++ {
 		if _, ok := registryv1.DefaultState_name[int32(state)]; !ok {
-			break
+			return counts
 		}
-		counts = append(counts, fmt.Sprintf("%d %s", d.GetServers()[uint32(state)], listing.Word(state)))
+		if n := d.GetServers()[uint32(state)]; n > 0 || also {
+			counts = append(counts, fmt.Sprintf("%d %s", n, listing.Word(state)))
+		}
 	}
-	return append([]string{first, "servers: " + strings.Join(counts, ", ")}, ReasonLines(d.GetReasons())...)
 }
 
 // ExplainDefault returns the row of a default on a server, and reports whether there is something to explain: an agent

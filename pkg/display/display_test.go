@@ -26,7 +26,7 @@ func TestAnIntentOfManyServersHasOneLine(t *testing.T) {
 		}},
 		Source: &intentv1.Source{RolloutId: "01a21d54-86bd-7000-8000-000000000001"},
 	}
-	if got, want := BriefText(many), "up beacon on 209 servers by rollout 01a21d54-86bd"; got != want {
+	if got, want := BriefText(many), "rollout 01a21d54-86bd: up beacon on 209 servers"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 	if n := len(many.GetUpgrade().GetOn().GetServers()); n != 209 {
@@ -185,7 +185,7 @@ func TestAPlanThatDoesNotEndSaysSo(t *testing.T) {
 		"does not end in any of 20 runs: look at the budgets and gates": {Runs: 20},
 		"succeeds in none of 20 runs, and halts in 8 of them: " +
 			"garrison rollout plan --runs 100 has why": {Runs: 20, Halted: 8},
-		"takes 0s (50 %), 0s (90 %) once it has begun; from 9 tasks of the last 7 days": {
+		"takes 0s once it has begun; from 9 tasks of the last 7 days": {
 			Runs: 20, Succeeded: 1, Tasks: 9,
 		},
 	} {

@@ -127,7 +127,8 @@ func recordReason(r Record) string {
 // mostNamed is how many servers of an intent are named where it has one line.
 const mostNamed = 3
 
-// BriefText is IntentText with the number of the servers in place of many, and the handles of other intents.
+// BriefText is IntentText with the number of the servers in place of many, and the handles of other intents. An intent
+// of a rollout begins with the rollout.
 func BriefText(i *intentv1.Intent) string {
 	brief := proto.CloneOf(i)
 	if u := brief.GetUndo(); u != nil {
@@ -136,16 +137,23 @@ func BriefText(i *intentv1.Intent) string {
 	if r := brief.GetRollout(); r != nil {
 		r.UndoOf = ident.Handle(r.UndoOf)
 	}
-	if s := brief.GetSource(); s != nil {
-		s.RolloutId = ident.Handle(s.RolloutId)
+	rollout := brief.GetSource().GetRolloutId()
+	if rollout != "" { // it names servers and images by id, which say nothing to a person
+		brief.Source = nil
+		if u := brief.GetUpgrade(); u.GetImage().GetImageId() != "" {
+			u.Image = nil
+		}
 	}
 	on := selectorOf(brief)
 	servers := len(on.GetServers())
-	if servers <= mostNamed {
-		return IntentText(brief)
+	if servers > 0 && (rollout != "" || servers > mostNamed) {
+		on.Servers = []string{"MANY"}
 	}
-	on.Servers = []string{"MANY"}
-	return strings.Replace(IntentText(brief), "--on MANY", fmt.Sprintf("on %d servers", servers), 1)
+	text := strings.Replace(IntentText(brief), "--on MANY", "on "+listing.Plural(servers, "server"), 1)
+	if rollout != "" {
+		return "rollout " + ident.Handle(rollout) + ": " + text
+	}
+	return text
 }
 
 // selectorOf returns the selector of an intent; nil without one.

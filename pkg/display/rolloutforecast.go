@@ -54,15 +54,13 @@ func ForecastPairs(f *registryv1.ForecastRolloutResponse) (pairs [][2]string) {
 		pairs = append(pairs, [2]string{title, fmt.Sprintf(format, args...)})
 	}
 	if f.GetSucceeded() > 0 {
-		add("TAKES", "%s (50 %%), %s (90 %%)%s",
-			listing.Span(f.GetTook_50().AsDuration()), listing.Span(f.GetTook_90().AsDuration()), atOnce(f))
+		add("TAKES", "%s%s", span(f.GetTook_50().AsDuration(), f.GetTook_90().AsDuration(), ", "), atOnce(f))
 	}
 	if n := f.GetRuns() - min(f.GetRuns(), f.GetSucceeded()+f.GetHalted()); n > 0 {
 		add("DOES NOT END", "in %s: look at the budgets and gates", listing.Plural(int(n), "run"))
 	}
 	if f.GetHalted() > 0 {
-		add("HALTS AFTER", "%s (50 %%), %s (90 %%)",
-			listing.Span(f.GetHalted_50().AsDuration()), listing.Span(f.GetHalted_90().AsDuration()))
+		add("HALTS AFTER", "%s", span(f.GetHalted_50().AsDuration(), f.GetHalted_90().AsDuration(), ", "))
 		add("HALTS IN", "%s", tally(f.GetHaltedIn(), func(n uint32) string { return fmt.Sprint("wave ", n) }))
 		add("HALTS BECAUSE", "%s", tally(f.GetHaltedBecause(), func(code string) string { return code }))
 	}
@@ -103,8 +101,8 @@ func TakesText(f *registryv1.ForecastRolloutResponse) string {
 	if f.GetTasks() == 0 {
 		rests = "no task was recorded in the last 7 days, so 20 s for each server were assumed"
 	}
-	return fmt.Sprintf("takes %s (50 %%), %s (90 %%) once it has begun%s; %s",
-		listing.Span(f.GetTook_50().AsDuration()), listing.Span(f.GetTook_90().AsDuration()), atOnce(f), rests)
+	return fmt.Sprintf("takes %s once it has begun%s; %s",
+		span(f.GetTook_50().AsDuration(), f.GetTook_90().AsDuration(), ", "), atOnce(f), rests)
 }
 
 // atOnce returns how many servers a forecast changes at once; empty from a registry that does not count them.
@@ -153,7 +151,15 @@ func LeftText(r *registryv1.GetRolloutResponse, at time.Time) string {
 	case left50 < time.Second:
 		return fmt.Sprintf("at most %s (90 %%)", listing.Span(left90))
 	}
-	return fmt.Sprintf("%s (50 %%) to %s (90 %%)", listing.Span(left50), listing.Span(left90))
+	return span(left50, left90, " to ")
+}
+
+// span returns what half of the runs take at most, and nine of ten; one figure where they are equal.
+func span(half, most time.Duration, between string) string {
+	if listing.Span(half) == listing.Span(most) {
+		return listing.Span(most)
+	}
+	return listing.Span(half) + " (50 %)" + between + listing.Span(most) + " (90 %)"
 }
 
 // SlowText returns a server that takes long.

@@ -40,7 +40,7 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("open image: %w", about(path, refuse(code.NotAnImage, "it is not a file")))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("image: %w. Try: garrison image build DIRECTORY -o FILE, which makes one", err)
+		return nil, fmt.Errorf("image: %w. Try: garrison image build DIRECTORY --out FILE, which makes one", err)
 	}
 	return From(file)
 }
@@ -70,7 +70,7 @@ func about(path string, err error) error {
 	r = proto.CloneOf(r)
 	r.Message = path + ": " + r.Message
 	if r.Code == code.NotAnImage {
-		r.Try = "garrison image build DIR, or copy it again from where it was built"
+		r.Try = "garrison image build DIR"
 	}
 	return fault.Refuse(fault.KindOf(err), r)
 }

@@ -136,6 +136,9 @@ func Size(n uint64) string {
 	return fmt.Sprintf("%.1f %ciB", f, units[0])
 }
 
+// Written says that a file was written, with its size.
+func Written(path string, bytes int64) string { return "written " + path + ", " + Size(uint64(bytes)) }
+
 // Plural formats a count with its noun.
 func Plural(n int, noun string) string {
 	if n == 1 {

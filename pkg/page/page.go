@@ -97,7 +97,7 @@ func After(q Request) (key string, err error) {
 	if !ok || key == "" || digest != digestOf(q) {
 		return "", fault.Refusef(fault.Invalid, code.Invalid,
 			"the cursor %.120q does not come from this list with this filter", cursor).
-			Try("the list without --cursor, or the cursor with the flags that led to it")
+			Try("the list without --cursor")
 	}
 	return key, nil
 }

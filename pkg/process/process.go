@@ -3,7 +3,7 @@
 //
 //	registry [flags]             runs the service
 //	registry view [--at N]       folds the ledger afresh in this process and prints the
-//	                             view's position, digest and size; -o FILE keeps its canonical encoding
+//	                             view's position, digest and size; --out FILE keeps its canonical encoding
 //	registry health              exits 0 when the service answers on the bus
 //
 // Exit codes: 0 stopped by a signal, 1 error, 2 usage.
@@ -107,7 +107,7 @@ func run(ctx context.Context, s Spec, args []string, getenv func(string) string,
 	if command == "view" {
 		config.Checked(fs, &f.at, "at", 0, "fold up to this `SEQUENCE` of the ledger; 0 means its present end",
 			config.From[uint64](0))
-		fs.StringVar(&f.output, "o", "", "write the canonical encoding to this `FILE`")
+		fs.StringVar(&f.output, "out", "", "write the canonical encoding to this `FILE`")
 	}
 	if s.Flags != nil {
 		s.Flags(fs)

@@ -215,8 +215,7 @@ func addServer(s *intentv1.Selector, text, name string) error {
 		return fmt.Errorf("--on %q: all cannot be combined with other terms", text)
 	}
 	if strings.ContainsAny(name, "*?[") {
-		return fmt.Errorf("--on %q: wildcards are not supported. Try: a label, as in --on rack=a or "+
-			"--on 'rack in (a,b)', or the names, as in --on web-1,web-2", text)
+		return fmt.Errorf("--on %q: wildcards are not supported. Try: a label, as in --on rack=a", text)
 	}
 	if err := ident.CheckHostname("server", name); err != nil {
 		return fmt.Errorf("--on %q: %v", text, err)

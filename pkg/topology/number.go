@@ -99,7 +99,7 @@ func (n Numbers) Check(what string) error {
 	}
 	return fault.Refuse(fault.Invalid, &apiv1.Refusal{
 		Code: code.TopologyTooNew, Component: "topology", Message: needs,
-		Try: "the version that set it up, or a newer one",
+		Try: "the version that set it up",
 	})
 }
 

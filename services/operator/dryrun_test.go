@@ -47,7 +47,7 @@ var dryRuns = []string{
 // written is a command line for each command that has the dry run of all others, with what it says: the first call that
 // would change something ends it.
 var written = map[string]string{
-	"agent create a --metadata level=debug":           "would create agent a: kind=daemon, metadata.level=debug",
+	"agent create a --set level=debug":                "would create agent a: kind=daemon, metadata.level=debug",
 	"agent delete beacon":                             "would delete agent beacon",
 	"agent update beacon --description x":             "description=x",
 	"app create a":                                    "would create application a",
@@ -162,11 +162,11 @@ func (r *runner) prepare(t *testing.T, dir string) *strings.Replacer {
 	}
 	signer := r.fakes.addSource(t, dir)
 	for _, line := range []string{
-		"env create prod", "app create net", "agent create beacon --metadata a=b",
-		"agent create vm --kind external --metadata a=b",
-		"image build " + dir + "/tools -o " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
+		"env create prod", "app create net", "agent create beacon --set a=b",
+		"agent create vm --kind external --set a=b",
+		"image build " + dir + "/tools --out " + dir + "/tools.gimg", "image import " + dir + "/tools.gimg",
 		"source publish " + dir + "/site --key " + dir + "/source.key",
-		"rollout plan beacon@2.0.0 --on all --keep 12/label.rak --save " + dir + "/plan.json",
+		"rollout plan beacon@2.0.0 --on all --keep 12/label.rak --out " + dir + "/plan.json",
 	} {
 		r.execute(t, dir, line)
 	}

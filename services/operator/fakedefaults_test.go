@@ -136,6 +136,10 @@ func countInstances(q *registryv1.CountInstancesRequest) (*registryv1.CountInsta
 	if len(q.GetBy()) == 3 {
 		return &registryv1.CountInstancesResponse{Counts: &registryv1.Counts{Total: 49, Groups: stateGroups}}, nil
 	}
+	if len(q.GetBy()) == 1 {
+		groups := []*registryv1.CountGroup{{Values: []string{"1.0.0"}, Count: 2}}
+		return &registryv1.CountInstancesResponse{Counts: &registryv1.Counts{Total: 2, Groups: groups}}, nil
+	}
 	groups := []*registryv1.CountGroup{
 		{Values: []string{"beacon", "1.0.0"}, Count: 2},
 		{Values: []string{"same", "1.0.0"}, Count: 3},

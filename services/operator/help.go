@@ -161,7 +161,8 @@ func manCommand(env *cli.Env) *cobra.Command {
 			return doc.GenMan(found, header, env.Out)
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "write the pages of all commands to this `DIRECTORY`")
+	cli.TextVar(c.Flags(), &dir, "out", cli.NotEmpty("directory"),
+		"write the pages of all commands to this `DIRECTORY`")
 	return c
 }
 

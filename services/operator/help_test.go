@@ -76,12 +76,15 @@ func helpFits(t *testing.T, shown, width int) {
 		if code := run(context.Background(), s, append(strings.Fields(path)[1:], "--help")); code != cli.ExitOK {
 			t.Fatalf("%s: exit code %d: %s", path, code, &said)
 		}
-		description, rest, _ := strings.Cut(said.String(), "\nUsage:\n")
-		_, flags, _ := strings.Cut(rest, "\nFlags:\n")
-		flags, _, _ = strings.Cut(flags, "\nUse \"garrison ")
-		for line := range strings.SplitSeq(description+flags, "\n") {
-			example := strings.HasPrefix(line, "  ") && !strings.Contains(flags, line)
-			if n := text.StringWidth(line); n > width && !example {
+		before, rest, _ := strings.Cut(said.String(), "\nExamples:\n")
+		examples, after, _ := strings.Cut(rest, "\n\n")
+		whole := before + "\n" + after
+		if shown == 0 { // an example is never wrapped, so that it can be pasted
+			whole += "\n" + examples
+		}
+		for line := range strings.SplitSeq(whole, "\n") {
+			verbatim := shown > 0 && strings.HasPrefix(line, "  ") && !strings.Contains(after, line)
+			if n := text.StringWidth(line); n > width && !verbatim {
 				t.Errorf("%s: %d columns: %s", path, n, line)
 			}
 		}

@@ -134,7 +134,7 @@ func TestAnInterruptedBuildLeavesNothingBehind(t *testing.T) {
 	cancel()
 	var stdout, stderr strings.Builder
 	env := cli.NewEnv(strings.NewReader(""), &stdout, &stderr, func(string) string { return "" })
-	code := run(ctx, env, []string{"image", "build", dir, "-o", filepath.Join(out, "a.gimg")})
+	code := run(ctx, env, []string{"image", "build", dir, "--out", filepath.Join(out, "a.gimg")})
 	if code != cli.ExitInterrupted || stderr.String() != "garrison: interrupted\n" {
 		t.Errorf("exit code %d, %q", code, &stderr)
 	}

@@ -36,7 +36,7 @@ func TestTheScreensOfADayAreAsTheyWere(t *testing.T) {
 			t.Parallel()
 			r, dir := startRunner(t), annsDirectory(t)
 			for _, line := range []string{
-				"up flaky@2.0.0 --on all --yes -m CHG-90", "image build testdata/tools -o " + dir + "/tools.gimg",
+				"up flaky@2.0.0 --on all --yes -m CHG-90", "image build testdata/tools --out " + dir + "/tools.gimg",
 				"image import " + dir + "/tools.gimg --activate",
 			} {
 				r.execute(t, dir, line)

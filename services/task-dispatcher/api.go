@@ -96,11 +96,11 @@ func (a *api) filterOf(q *dispatcherv1.ListTasksRequest) (view.Filter, error) {
 	}
 	if n := len(q.GetServerIds()); n > maxNamed {
 		return f, fault.Refusef(fault.Invalid, code.Invalid, "the filter names %d servers; %d are the most", n,
-			maxNamed).Try("fewer servers, or another filter: --agent, --intent or --state")
+			maxNamed).Try("another filter: --agent AGENT")
 	}
 	if n := len(q.GetIntentIds()); n > maxNamed {
 		return f, fault.Refusef(fault.Invalid, code.Invalid, "the filter names %d intents; %d are the most", n,
-			maxNamed).Try("another filter: --agent, --on or --state")
+			maxNamed).Try("another filter: --agent AGENT")
 	}
 	f.Servers, f.Intents = setOf(q.GetServerIds()), setOf(q.GetIntentIds())
 	if q.GetSlow() {

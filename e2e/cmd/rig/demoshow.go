@@ -66,7 +66,7 @@ func (s *show) enrolServers(ctx context.Context) error {
 	}
 	if err := s.wait(ctx, "the servers are online", func(ctx context.Context) error {
 		out, err := s.fleet.CLI(ctx, "server", "list", "-o", "json")
-		if n := strings.Count(out, "PRESENCE_ONLINE"); err == nil && n != 3 {
+		if n := strings.Count(out, `"presence": "online"`); err == nil && n != 3 {
 			return fmt.Errorf("%d of 3 are online", n)
 		}
 		return err
@@ -88,7 +88,7 @@ func (s *show) buildImages(ctx context.Context) error {
 			return err
 		}
 		file := dir + ".gimg"
-		if _, err := s.cli(ctx, "image", "build", filepath.Base(dir), "-o", filepath.Base(file)); err != nil {
+		if _, err := s.cli(ctx, "image", "build", filepath.Base(dir), "--out", filepath.Base(file)); err != nil {
 			return err
 		}
 		if _, err := s.cli(ctx, "image", "import", filepath.Base(file), "--activate"); err != nil {
@@ -194,7 +194,7 @@ func (s *show) converged(ctx context.Context, version string, want int) error {
 	}
 	n := 0
 	for _, i := range list.Instances {
-		if i.Instance.State == "STATE_CONVERGED" && i.Instance.Observed.Version == version {
+		if i.Instance.State == "converged" && i.Instance.Observed.Version == version {
 			n++
 		}
 	}
@@ -384,7 +384,7 @@ func (s *show) importBad(ctx context.Context) error {
 	if err := sample.Fill(dir, program, "start", recipe); err != nil {
 		return err
 	}
-	if _, err := s.cli(ctx, "image", "build", filepath.Base(dir), "-o", filepath.Base(dir)+".gimg"); err != nil {
+	if _, err := s.cli(ctx, "image", "build", filepath.Base(dir), "--out", filepath.Base(dir)+".gimg"); err != nil {
 		return err
 	}
 	_, err := s.cli(ctx, "image", "import", filepath.Base(dir)+".gimg", "--activate")

@@ -99,7 +99,7 @@ run:
 YAML
     garrison agent create beacon
   }
-  garrison image build agent --version "$1" -o "beacon-$1.gimg"
+  garrison image build agent --version "$1" --out "beacon-$1.gimg"
   garrison image import "beacon-$1.gimg" --activate
 }
 

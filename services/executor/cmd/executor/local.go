@@ -82,7 +82,7 @@ func (f *flags) showJournal(context.Context) error {
 	})
 	if fault.Is(err, fault.Conflict) {
 		return fault.Refusef(fault.Conflict, code.ExecutorRuns, "an executor holds %s", root.Journal()).
-			Try("stop the executor, or: executor status --root " + f.root).From("executor")
+			Try("executor status --root " + f.root).From("executor")
 	}
 	return err
 }

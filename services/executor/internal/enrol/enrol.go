@@ -157,8 +157,7 @@ func otherServer(root layout.Root, is string, token trust.Token) error {
 		fault.Conflict, code.OtherServer, "%s belongs to server %s; the token is for %s", root, is,
 		cmp.Or(token.ServerID, "new servers"),
 	).
-		Try("executor join --root ANOTHER-DIR, or decommission the server first; once it is dead: garrison server " +
-			"clean " + is + " --tombstone > FILE, and here executor uninstall --tombstone FILE, then join again").
+		Try("executor join --root ANOTHER-DIR").
 		From("executor")
 }
 
@@ -277,8 +276,7 @@ func explainLogin(err error, token trust.Token, url string, at time.Time) error 
 		return fault.Refusef(fault.Denied, code.ExpiredToken,
 			"the token expired at %s; it is %s by this machine's clock",
 			until.UTC().Format(time.RFC3339), at.UTC().Format(time.RFC3339)).
-			Try("garrison server enroll NAME; for a server that never joined, first garrison server forget " +
-				token.ServerID).From("bus")
+			Try("garrison server enroll NAME").From("bus")
 	}
 	return fault.Refusef(fault.Denied, code.LoginRefused,
 		"the bus at %s rejects the token: it was used up or revoked, has expired by the clock of the bus, or is of "+

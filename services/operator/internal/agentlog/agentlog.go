@@ -66,8 +66,8 @@ Characters that would control the terminal are left out; --raw keeps them, where
 				return readSeveral(c.Context(), env, f, a[0])
 			}
 			if len(a) == 1 {
-				return cli.Usage("garrison logs: SERVER or AGENT is missing, or --on. Try: garrison logs SERVER %s, "+
-					"or garrison logs %[1]s --on SELECTOR, or garrison logs %[1]s AGENT", a[0])
+				return cli.Usage("garrison logs: SERVER or AGENT is missing, or --on. Try: "+
+					"garrison logs %s --on all", a[0])
 			}
 			if err := cli.Exactly("SERVER", "AGENT")(c, a); err != nil {
 				return err

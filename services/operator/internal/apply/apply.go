@@ -49,7 +49,7 @@ func Command(env *cli.Env) *cobra.Command {
 		Use:     "apply -f FILE|DIRECTORY|-",
 		Short:   "Bring applications, agents, environments, defaults and labels to what files declare.",
 		Long:    long,
-		Example: "  garrison apply -f fleet.yaml --dry-run\n  garrison export -o fleet.yaml",
+		Example: "  garrison apply -f fleet.yaml --dry-run\n  garrison export --out fleet.yaml",
 		Args:    cli.Exactly(),
 		PreRunE: cli.Prints(env, inventory.Listing), SuggestFor: []string{"diff"},
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -132,7 +132,7 @@ func refusal(p declare.Problem) error {
 		return fault.Refusef(fault.Invalid, code.FieldFixed, "%s%s", at, p.Text)
 	}
 	return fault.Refusef(fault.Conflict, code.FieldOwned, "%s%s", at, p.Text).
-		Try("the same value in both files, or --force, which takes the field over")
+		Try("--force, which takes the field over")
 }
 
 // say prints what a plan leaves as it is.

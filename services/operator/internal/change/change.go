@@ -68,7 +68,7 @@ how; garrison rollout start has more gates.`,
 				return cli.Usage("--all and the agent %s exclude each other", a[0])
 			case !q.all && len(a) == 0:
 				return cli.Usage(
-					"AGENT is missing. Try: garrison up AGENT --on SELECTOR, or garrison up --all --on SELECTOR")
+					"AGENT is missing. Try: garrison up AGENT --on SELECTOR")
 			case q.all && q.again:
 				return cli.Usage("--again needs the agents that it is for. Try: garrison up AGENT --again")
 			case !q.all && len(q.exclude) > 0:

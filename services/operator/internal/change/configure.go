@@ -37,7 +37,7 @@ No version moves: a server keeps what runs, also where another version is wanted
 cancelled or expired. With --bring-wanted the wanted version comes too.
 
 ` + firstOne,
-		Example: "  garrison app update net --metadata resolver=10.0.0.2\n" +
+		Example: "  garrison app update net --set resolver=10.0.0.2\n" +
 			"  garrison configure beacon --on env=prod\n" +
 			"  garrison configure beacon --set level=debug --on web-1\n" +
 			"  garrison configure beacon --set-json log='{\"keep\": 5}' --unset log.path --on web-1\n" +

@@ -125,7 +125,7 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 	what, at := display.BriefText(past.GetIntent()), listing.Stamp(past.GetDecidedAt())
 	if why != "" {
 		return nil, cli.Usage("your last change has nothing to undo: %s, %s, %s: %s; no older change was looked for. "+
-			"Try: garrison undo --list, or garrison undo INTENT with one of garrison intent list", what, at, id, why)
+			"Try: garrison undo --list", what, at, id, why)
 	}
 	env.Say("your last change: %s, %s, %s", what, at, id)
 	return past, nil

@@ -2,17 +2,13 @@
 package check
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/display"
@@ -97,7 +93,7 @@ func (f *flags) request(args []string) (*registryv1.CheckFleetRequest, error) {
 	if len(args) > 0 {
 		scope, known := scopes[args[0]]
 		if !known {
-			return nil, cli.Usage("unexpected argument %q. Try: garrison check servers, or garrison check instances",
+			return nil, cli.Usage("unexpected argument %q. Try: garrison check instances",
 				args[0])
 		}
 		q.Scope = scope
@@ -130,7 +126,7 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 	if f.fix {
 		limit = 0 // all are cured, not only those that are listed
 	}
-	r, err := compare(ctx, env, q, limit)
+	r, err := fleet.Compare(ctx, env, q, limit)
 	if err != nil {
 		return err
 	}
@@ -140,7 +136,7 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 			Near(fleet.NearestTerm(ctx, env, q.GetOn())).Try("garrison server list")
 	}
 	if f.fix {
-		if sayCompared(env, r); total(r) == 0 {
+		if sayCompared(env, r); fleet.Differing(r) == 0 {
 			return nil
 		}
 		return fix(ctx, env, f.work, q, r)
@@ -154,11 +150,11 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 	if err != nil {
 		return err
 	}
-	if left := total(r) - len(r.GetDifferences()); left > 0 && !f.count {
+	if left := fleet.Differing(r) - len(r.GetDifferences()); left > 0 && !f.count {
 		env.Say("… and %d more; --limit all lists them, --count counts them by cause", left)
 	}
 	sayCompared(env, r)
-	if total(r) > 0 {
+	if fleet.Differing(r) > 0 {
 		return cli.Ended(cli.ExitDifferent)
 	}
 	return nil
@@ -173,66 +169,11 @@ func sayCompared(env *cli.Env, r *registryv1.CheckFleetResponse) {
 		env.Say("%s", display.PresenceHeld(env.Output.View(), h))
 	}
 	compared := listing.Plural(int(r.GetServers()), "server") + " and " + listing.Plural(int(r.GetAgents()), "agent")
-	if n := total(r); n > 0 {
+	if n := fleet.Differing(r); n > 0 {
 		env.Say("compared %s: %s", compared, listing.Plural(n, "difference"))
 		return
 	}
 	env.Say("compared %s: nothing differs", compared)
-}
-
-// partRows is how many differences one request asks for.
-const partRows = 1000
-
-// compare compares everything that a request asks for and lists the first differences, at most limit of them; 0 means
-// all. The others are counted, so that the counts are always whole.
-func compare(
-	ctx context.Context, env *cli.Env, q *registryv1.CheckFleetRequest, limit int,
-) (*registryv1.CheckFleetResponse, error) {
-	whole := &registryv1.CheckFleetResponse{}
-	causes, drift := map[string]uint32{}, map[string]*registryv1.EnvironmentDrift{}
-	for cursor := ""; ; {
-		rows := partRows
-		if limit > 0 {
-			rows = min(rows, limit-len(whole.Differences))
-		}
-		q.Page = &apiv1.Page{Cursor: cursor, Limit: uint32(max(rows, 1))}
-		q.CountOnly = q.CountOnly || rows <= 0
-		r, err := cli.Call[*registryv1.CheckFleetResponse](ctx, env, q)
-		if err != nil {
-			return nil, err
-		}
-		whole.Differences = append(whole.Differences, r.GetDifferences()...)
-		whole.Servers, whole.Agents = whole.Servers+r.GetServers(), whole.Agents+r.GetAgents()
-		for _, c := range r.GetCauses() {
-			causes[c.GetCause()] += c.GetCount()
-		}
-		for _, d := range r.GetDrift() {
-			drift[d.GetEnvironment()] = d
-		}
-		whole.PresenceHeld = r.GetPresenceHeld()
-		again := r.GetNextCursor() == cursor // guards against a service that repeats a cursor
-		if cursor = r.GetNextCursor(); cursor == "" || again {
-			break
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(drift)) {
-		whole.Drift = append(whole.Drift, drift[name])
-	}
-	for cause, n := range causes {
-		whole.Causes = append(whole.Causes, &registryv1.CauseCount{Cause: cause, Count: n})
-	}
-	slices.SortFunc(whole.Causes, func(a, b *registryv1.CauseCount) int {
-		return cmp.Or(cmp.Compare(b.GetCount(), a.GetCount()), cmp.Compare(a.GetCause(), b.GetCause()))
-	})
-	return whole, nil
-}
-
-// total returns how many differences there are.
-func total(r *registryv1.CheckFleetResponse) (n int) {
-	for _, c := range r.GetCauses() {
-		n += int(c.GetCount())
-	}
-	return n
 }
 
 // count is how many differences a cause has.

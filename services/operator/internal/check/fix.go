@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/watch"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
@@ -194,7 +195,7 @@ func settled(
 	ctx context.Context, env *cli.Env, q *registryv1.CheckFleetRequest, groups []*group,
 ) (*registryv1.CheckFleetResponse, error) {
 	for end := time.Now().Add(curedWithin); ; {
-		after, err := compare(ctx, env, q, 0)
+		after, err := fleet.Compare(ctx, env, q, 0)
 		if err != nil || time.Now().After(end) || !differs(after, groups) {
 			return after, err
 		}
@@ -219,7 +220,7 @@ func differs(r *registryv1.CheckFleetResponse, groups []*group) bool {
 
 // conclude prints what is left and returns the exit: 0 when nothing is, 5 when a part was cured, 3 when nothing was.
 func conclude(env *cli.Env, before, after *registryv1.CheckFleetResponse) error {
-	left := total(after)
+	left := fleet.Differing(after)
 	if left == 0 {
 		env.Say("cured: nothing differs now")
 		return nil
@@ -228,8 +229,8 @@ func conclude(env *cli.Env, before, after *registryv1.CheckFleetResponse) error 
 		env.Say("left: %s: %s: %s. Try: %s", strings.TrimSuffix(d.GetServerName()+" "+d.GetAgent(), " "),
 			d.GetCause(), d.GetReason(), d.GetCure())
 	}
-	cured := max(0, total(before)-left)
-	env.Say("cured %d of %s", cured, listing.Plural(total(before), "difference"))
+	cured := max(0, fleet.Differing(before)-left)
+	env.Say("cured %d of %s", cured, listing.Plural(fleet.Differing(before), "difference"))
 	if cured == 0 {
 		return cli.Ended(cli.ExitDifferent)
 	}

@@ -19,7 +19,7 @@ func (env *Env) Confirm(ctx context.Context, yes bool, question string) error {
 		return nil
 	}
 	if !IsTerminal(env.In) {
-		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: --yes, or --dry-run to preview")
+		return Usage("stdin is not a terminal, cannot ask for confirmation. Try: --yes")
 	}
 	yes, err := env.ask(ctx, question)
 	if yes || err != nil {

@@ -71,6 +71,9 @@ func textValue(to *string, c check) FlagValue {
 	return ValueOf(to, ReadText(c), func(s string) string { return s })
 }
 
+// OutVar adds --out, the file that a command writes.
+func OutVar(f *pflag.FlagSet, to *string, help string) { TextVar(f, to, "out", NotEmpty("file"), help) }
+
 // NamesVar adds a repeatable flag of names; one value may hold several, separated by commas.
 func NamesVar(f *pflag.FlagSet, to *[]string, name string, c check, help string) {
 	f.Var(FlagValue{Read: func(text string) error {

@@ -188,6 +188,11 @@ func sayCursor(env *Env, of part) {
 // Changed prints a message and the row of an object that was created or changed.
 func Changed[T any](env *Env, l listing.Listing[T], thing T, format string, args ...any) error {
 	env.Say(format, args...)
+	return ShowRow(env, l, thing)
+}
+
+// ShowRow prints one object as a table of one row, and whole in the other formats.
+func ShowRow[T any](env *Env, l listing.Listing[T], thing T) error {
 	if !env.Output.IsTable() {
 		return output.ShowOne(env.Output, env.Output.View(), l, thing)
 	}

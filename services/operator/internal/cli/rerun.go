@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ const usualColumns, usualLines = 80, 24
 // Watchable adds --watch to a command that prints something and changes nothing.
 func Watchable(env *Env, c *cobra.Command) {
 	watch, run := false, c.RunE
-	c.Flags().BoolVarP(&watch, "watch", "w", false, "print it again whenever it changes, until Ctrl-C")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "follow it until Ctrl-C; in a pipe, print only what changes")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !watch {
 			return run(c, args)
@@ -40,7 +41,7 @@ func Watchable(env *Env, c *cobra.Command) {
 }
 
 // rerun runs a command at once, soon after new facts, and every second, and prints what it prints when that is not what
-// it printed before: on a terminal in place, elsewhere after an empty line.
+// it printed before: on a terminal in place, elsewhere the lines that changed.
 func (env *Env) rerun(ctx context.Context, run func() error) error {
 	c, err := env.Client(ctx)
 	if err != nil {
@@ -58,7 +59,7 @@ func (env *Env) rerun(ctx context.Context, run func() error) error {
 			shown += "the service does not answer; retrying\n"
 		}
 		if first || shown != last {
-			env.redraw(shown, first)
+			env.redraw(last, shown, first)
 			last, first = shown, false
 		}
 		return false, Pause(ctx, rerunEvery-time.Since(began))
@@ -75,17 +76,47 @@ func (env *Env) captured(run func() error) (string, error) {
 	return b.String(), err
 }
 
-// redraw prints a text in place of the one before.
-func (env *Env) redraw(shown string, first bool) {
+// redraw prints a text in place of the last one.
+func (env *Env) redraw(last, shown string, first bool) {
 	if !IsTerminal(env.Out) || env.Getenv("TERM") == "dumb" {
-		if !first {
-			fmt.Fprintln(env.Out)
-		}
-		_, _ = io.WriteString(env.Out, shown) // a reader that went away ends the next write too
+		// A reader that went away ends the next write too.
+		_, _ = io.WriteString(env.Out, changes(last, shown, env.Output.IsTable()))
 		return
 	}
 	columns, lines := terminalSize(env.Out)
 	_, _ = io.WriteString(env.Out, screen(shown, cmp.Or(columns, usualColumns), cmp.Or(lines, usualLines), first))
+}
+
+// passing is what changes in a row while nothing happens: ages, and the spaces between columns.
+var passing = regexp.MustCompile(`\b([0-9]+[dhms])+\b|\s+`)
+
+// changes returns the lines of a text that the last one has not, and of a table also the rows that went away, unless
+// another row begins with the same word: that is the same thing in another state.
+func changes(last, shown string, table bool) string {
+	was, is, subjects := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(last) {
+		was[passing.ReplaceAllString(line, " ")] = true
+	}
+	var b strings.Builder
+	for line := range strings.Lines(shown) {
+		key := passing.ReplaceAllString(line, " ")
+		if !was[key] {
+			b.WriteString(line)
+		}
+		is[key], subjects[subject(line)] = true, true
+	}
+	for line := range strings.Lines(last) {
+		if table && !is[passing.ReplaceAllString(line, " ")] && !subjects[subject(line)] {
+			b.WriteString("gone: " + line)
+		}
+	}
+	return b.String()
+}
+
+// subject returns the first word of a row.
+func subject(row string) string {
+	first, _, _ := strings.Cut(strings.TrimLeft(row, " "), " ")
+	return first
 }
 
 // screen returns what draws a text at the top of a terminal, cut to its size.

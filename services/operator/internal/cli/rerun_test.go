@@ -16,3 +16,21 @@ func TestAScreenFitsTheTerminal(t *testing.T) {
 		t.Errorf("have %q", have)
 	}
 }
+
+// A pipe gets a row again when its thing changed, and not when only its age or the width of its columns did.
+func TestWhatIsWatchedInAPipeIsPrintedOnce(t *testing.T) {
+	const before = "NAME   STATE    SINCE\nweb-1  online   59s\nweb-2  online   1m\nweb-3  offline  2h3m\n"
+	const after = "NAME   STATE  SINCE\nweb-1  late   1s\nweb-2  online 2m\n"
+	if have := changes("", before, true); have != before {
+		t.Errorf("first %q", have)
+	}
+	if have, want := changes(before, after, true), "web-1  late   1s\ngone: web-3  offline  2h3m\n"; have != want {
+		t.Errorf("have %q, want %q", have, want)
+	}
+	if have, want := changes(before, after, false), "web-1  late   1s\n"; have != want {
+		t.Errorf("have %q, want %q", have, want)
+	}
+	if have := changes(after, after, true); have != "" {
+		t.Errorf("the same: %q", have)
+	}
+}

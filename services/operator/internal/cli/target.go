@@ -17,6 +17,13 @@ import (
 // secretRoom is how many bytes are taken for a token before it is made; none is as long.
 const secretRoom = 4 << 10
 
+// SayWritten prints which file a command wrote, and its size.
+func SayWritten(env *Env, path string) {
+	if info, err := os.Stat(path); err == nil { // it may be gone already, or a person may have moved it
+		env.Say("%s", listing.Written(path, info.Size()))
+	}
+}
+
 // CheckTarget refuses a path that no file can be written to, before anything is asked or made: a directory, a device
 // such as /dev/null, which a rename would replace, and a directory that is missing or not writable. "" is no path.
 func CheckTarget(path string) error {

@@ -40,11 +40,6 @@ func (v *Values) Add(f *pflag.FlagSet, whose string) {
 	v.secrets.Add(f, whose)
 }
 
-// AddAs adds a second name for --set.
-func (v *Values) AddAs(f *pflag.FlagSet, name string) {
-	f.Var(appendTo(&v.set), name, "`NAME=VALUE`, the same as --set")
-}
-
 // AddChanges adds the flags that delete values.
 func (v *Values) AddChanges(f *pflag.FlagSet, whose string) {
 	NamesVar(f, &v.unset, "unset", metadata.CheckPath,

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/nearest"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
+	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -24,18 +25,19 @@ func Command(env *cli.Env) *cobra.Command {
 	}
 	var every bool
 	c := &cobra.Command{
-		Use:   "explain CODE | SERVER [AGENT] | --codes",
+		Use:   "explain CODE | AGENT | SERVER [AGENT] | --codes",
 		Short: "Explain an error code, or the state of a server or agent.",
 		Example: "  garrison explain NO_MATCH\n" +
+			"  garrison explain beacon\n" +
 			"  garrison explain web-1 beacon\n" +
 			"  garrison explain --codes",
-		Args: cli.AtMost("CODE or SERVER", "AGENT"), ValidArgs: codes,
+		Args: cli.AtMost("CODE, AGENT or SERVER", "AGENT"), ValidArgs: codes,
 		RunE: func(c *cobra.Command, a []string) error {
 			switch {
 			case every && len(a) > 0:
 				return cli.Usage("--codes lists every code, and excludes %s", a[0])
 			case !every && len(a) == 0:
-				return cli.Usage("CODE or SERVER is missing. Try: garrison server list")
+				return cli.Usage("CODE, AGENT or SERVER is missing. Try: garrison server list")
 			case every:
 				return output.Show(env.Output, meaningListing, meaningList{meanings()}, meanings())
 			}
@@ -48,6 +50,15 @@ func Command(env *cli.Env) *cobra.Command {
 				return fault.Refusef(fault.NotFound, code.NotFound, "unknown code %s (%d searched)", a[0],
 					len(codes)).
 					Near(nearest.Name(a[0], slices.Values(codes))).Try("garrison explain --codes")
+			}
+			if len(a) == 1 {
+				agent, err := fleet.Agent(c.Context(), env, a[0])
+				if err != nil {
+					return err
+				}
+				if agent != nil {
+					return explainAgent(c.Context(), env, agent)
+				}
 			}
 			return explainServer(c.Context(), env, a[0], a[1:])
 		},

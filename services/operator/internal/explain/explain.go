@@ -34,8 +34,6 @@ func explainServer(ctx context.Context, env *cli.Env, name string, agents []stri
 		why = proto.CloneOf(why)
 		if try := shownBy(ctx, env, name); try != "" {
 			why.Try = try
-		} else if why.Try != "" {
-			why.Try += "; of an agent: garrison explain SERVER " + name
 		}
 		return fault.Refuse(fault.KindOf(err), why)
 	}

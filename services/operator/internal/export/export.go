@@ -3,7 +3,6 @@ package export
 
 import (
 	"context"
-	"slices"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -19,30 +18,29 @@ func Command(env *cli.Env) *cobra.Command {
 	var file string
 	var wanted bool
 	c := &cobra.Command{
-		Use:   "export [-o FILE]",
+		Use:   "export [--out FILE]",
 		Short: "Write applications, agents, environments, defaults, channels and labels as YAML for garrison apply.",
 		Long: `The same inventory has the same bytes. Secrets stay sealed: only the control plane that sealed
 them takes them back. Images and states are no part of it. With --wanted, each environment has the key wanted: the
 agents that all of its servers want in the same version. A note names the others.`,
-		Example: "  garrison export -o fleet.yaml\n  garrison export --wanted | garrison apply -f - --dry-run",
+		Example: "  garrison export --out fleet.yaml\n  garrison export --wanted | garrison apply -f - --dry-run",
 		Args:    cli.Exactly(), PreRunE: cli.NoTable(env),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := onlyYAML(c, file); err != nil {
+			if err := onlyYAML(c, env.Output.Format); err != nil {
 				return err
 			}
 			return export(c.Context(), env, file, wanted)
 		},
 	}
-	c.Flags().StringVarP(&file, "output", "o", "", "write to this `FILE`, replacing it whole (default: "+
-		"standard output)")
+	cli.OutVar(c.Flags(), &file, "write to this `FILE`, replacing it whole (default: standard output)")
 	c.Flags().BoolVar(&wanted, "wanted", false, "also the versions that all servers of an environment want alike")
 	return c
 }
 
 // onlyYAML refuses flags that would be taken for another form of the export.
-func onlyYAML(c *cobra.Command, file string) error {
-	if slices.Contains(output.Formats, file) {
-		return cli.Usage("-o names the file here, and the export is YAML; for a file of this name: -o ./%s", file)
+func onlyYAML(c *cobra.Command, format string) error {
+	if format != output.FormatTable && format != output.FormatYAML {
+		return cli.Usage("-o %[1]s does not apply: the export is YAML. Try: garrison export | yq -o %[1]s", format)
 	}
 	if c.Flags().Changed("jq") {
 		return cli.Usage("--jq does not apply: the export is YAML. Try: garrison export | yq EXPR")
@@ -72,5 +70,9 @@ func export(ctx context.Context, env *cli.Env, file string, wanted bool) error {
 		_, err = env.Out.Write(data)
 		return err
 	}
-	return renameio.WriteFile(file, data, 0o644)
+	if err := renameio.WriteFile(file, data, 0o644); err != nil {
+		return err
+	}
+	cli.SayWritten(env, file)
+	return nil
 }

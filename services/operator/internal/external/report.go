@@ -49,7 +49,7 @@ func ReportCommand(env *cli.Env) *cobra.Command {
 		Long: `Report instances of an agent of kind external: virtual machines, platform images, appliances. The
 user must be the agent's reporter. The report is JSON, one object an instance, on standard input or in a file:
 
-  {"name": "7b1c…", "server": "web-1", "version": "20260101", "health": "good", "properties": {"brand": "lx"}}
+  {"name": "7b1c…", "server": "web-1", "version": "7", "properties": {"brand": "lx"}}
 
   name        letters, digits, dashes and underscores, at most 63; unique for the agent
   server      where it is: an id, a unique prefix of one, or a name; empty when it is on no server of the fleet

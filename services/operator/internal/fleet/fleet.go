@@ -99,6 +99,15 @@ func Agents(ctx context.Context, env *cli.Env) ([]*agentv1.Agent, error) {
 	return cli.Records[*agentv1.Agent](ctx, env, record.List(ledger.Agent))
 }
 
+// Agent returns the agent of a name, or nil.
+func Agent(ctx context.Context, env *cli.Env, name string) (*agentv1.Agent, error) {
+	all, err := Agents(ctx, env)
+	if n := slices.IndexFunc(all, func(a *agentv1.Agent) bool { return a.GetName() == name }); n >= 0 {
+		return all[n], nil
+	}
+	return nil, err
+}
+
 // Instances returns every instance that matches a request.
 func Instances(ctx context.Context, env *cli.Env, q *registryv1.ListInstancesRequest) ([]display.Instance, error) {
 	r, err := cli.All[*registryv1.ListInstancesResponse](ctx, env, q)
@@ -250,6 +259,6 @@ func stranger(who trust.Context, why string) error {
 	return cli.Refuse(fault.Denied, &apiv1.Refusal{
 		Code:    code.BadKey,
 		Message: "the context names the user " + listing.Quote(who.Actor) + ", and its key " + why,
-		Try:     "garrison context list, or new credentials of an admin: garrison user create NAME --role ROLE",
+		Try:     "garrison context list",
 	})
 }

@@ -143,7 +143,7 @@ func held(a []string, all bool, servers selector.Flags) (string, *intentv1.Selec
 	case all:
 		return "", hold.Site(), nil
 	case len(a) == 0:
-		return "", nil, cli.Usage("AGENT is missing. Try: AGENT --on SELECTOR, or --all")
+		return "", nil, cli.Usage("AGENT is missing. Try: AGENT --on SELECTOR")
 	}
 	if err := ident.CheckName("agent", a[0]); err != nil {
 		return "", nil, cli.Usage("%v", err)

@@ -14,7 +14,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 func buildCommand(env *cli.Env) *cobra.Command {
@@ -27,8 +26,8 @@ func buildCommand(env *cli.Env) *cobra.Command {
 		Args:  cli.Exactly("DIR"),
 		Long:  recipeText + fileText,
 		Example: "  garrison image build ./beacon\n" +
-			"  garrison image build ./beacon --version 1.1.0 -o beacon.gimg\n" +
-			"  garrison image build prometheus-node-exporter_1.5.0-1_amd64.deb -o exporter.gimg\n" +
+			"  garrison image build ./beacon --version 1.1.0 --out beacon.gimg\n" +
+			"  garrison image build prometheus-node-exporter_1.5.0-1_amd64.deb --out exporter.gimg\n" +
 			"  garrison image build node_exporter-1.9.1.linux-amd64.tar.gz\n" +
 			"  garrison image build agent.tgz --triton agent.imgmanifest --run 'bin/agent -f etc/agent.json'",
 		RunE: func(c *cobra.Command, a []string) error {
@@ -47,13 +46,11 @@ func buildCommand(env *cli.Env) *cobra.Command {
 			if err != nil || m == nil {
 				return err
 			}
-			env.Say("image %s@%s built: %s, %s", m.GetAgent(), m.GetVersion(), cmp.Or(o.Out, image.FileName(m)),
-				listing.Size(m.GetBlob().GetSizeBytes()))
-			return output.Show(env.Output, manifestListing, nil, []manifest{m})
+			cli.SayWritten(env, cmp.Or(o.Out, image.FileName(m)))
+			return cli.ShowRow(env, manifestListing, m)
 		},
 	}
-	c.Flags().
-		StringVarP(&o.Out, "output", "o", "", "the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
+	cli.OutVar(c.Flags(), &o.Out, "the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "sign the image with the secret half of a "+
 		"key, in this `FILE`")
 	cli.TextVar(c.Flags(), &o.Version, "version", rules.CheckVersion, "override the `VERSION` of the recipe")
@@ -87,7 +84,7 @@ func verifyCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison image verify beacon.gimg",
 		Short:   "Check every byte of an image file against its manifest.", Args: cli.Exactly("FILE"),
 		RunE: func(c *cobra.Command, a []string) error {
-			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY -o FILE, which makes one"); err != nil {
+			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY --out FILE, which makes one"); err != nil {
 				return err
 			}
 			f, err := image.Open(a[0])
@@ -133,29 +130,29 @@ Everything in the directory is packed; garrison.yaml says what it is:
     cgroup_v2: true
     memory: 2GiB
     disk: 1GiB                  # free beside the files of the image
-  upgrades_from: [">=0.5.0"]    # the versions that it may replace; a rollout goes by way of others where it must
+  upgrades_from: [">=0.5.0"]    # what it may replace; a rollout goes by way of others
   skips: ["0.6.0"]              # versions that no path to this one goes by way of
   floor: "0.5.0"                # the lowest version that may replace it
   run:                          # for a daemon or oneshot
     command: beacon             # the program, relative to the directory
     args: ["-listen", "127.0.0.1:${label.port}"]
-    env: {STATE: "${state}"}    # nothing else is passed on but PATH, GARRISON_*, NOTIFY_SOCKET, LISTEN_*
-    sockets:                    # for a daemon: listened on for it, and handed from version to version
+    env: {STATE: "${state}"}    # also passed: PATH, GARRISON_*, NOTIFY_SOCKET, LISTEN_*
+    sockets:                    # of a daemon: handed from version to version
       - {name: http, listen: "127.0.0.1:${label.port}"}
     configs:                    # rendered from Go templates before each change, into ${config}
       - {template: etc/beacon.conf, path: beacon.conf, mode: 0640}
     reload: restart             # or signal: SIGHUP, when only its configuration changed
-    rehearsal: {command: beacon, args: ["-check", "${config}/beacon.conf"]}  # must end with 0 before the switch
+    rehearsal: {command: beacon, args: ["-check"]}  # must end with 0 before the switch
     takeover: restart           # or overlap: the new one is ready before the old one is stopped
     ready:                      # how a version proves that it works; one of http, tcp, notify and
                                 # exec: {command: check, args: []}, a program that ends with 0
       http: http://127.0.0.1:${label.port}/
       timeout: 30s              # how long it may take
       soak: 1s                  # how long it must last then
-      restart_after: 4          # probes that fail in a row, 15 s apart, until it is restarted; 0: never;
-                                # without it: 4 that get no answer at all
+      restart_after: 4          # failed probes in a row, 15 s apart, until it is restarted;
+                                # 0: never; without it: 4 without an answer
     stop_timeout: 10s           # between SIGTERM and SIGKILL
-    limits:                     # what it may use; a server that cannot keep to one refuses the image
+    limits:                     # a server that cannot keep to one refuses the image
       memory: 64MiB             # KiB, MiB, GiB or TiB
       cpu: 50%                  # of one processor; 150% is one and a half
       tasks: 20                 # processes and threads

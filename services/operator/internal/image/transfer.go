@@ -17,7 +17,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // activateWithin bounds the catalog's verification of an image, which may have gigabytes.
@@ -33,7 +32,7 @@ func importCommand(env *cli.Env) *cobra.Command {
 		Args:    cli.Exactly("FILE"),
 		PreRunE: cli.Prints(env, display.Images),
 		RunE: func(c *cobra.Command, a []string) error {
-			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY -o FILE, which makes one"); err != nil {
+			if err := cli.CheckPath(a[0], "garrison image build DIRECTORY --out FILE, which makes one"); err != nil {
 				return err
 			}
 			i, err := importFile(c.Context(), env, a[0])
@@ -133,7 +132,7 @@ func exportCommand(env *cli.Env) *cobra.Command {
 	var dry bool
 	c := &cobra.Command{
 		Use:     "export IMAGE",
-		Example: "  garrison image export beacon@1.0.0 -o beacon.gimg",
+		Example: "  garrison image export beacon@1.0.0 --out beacon.gimg",
 		Short:   "Download an image of the catalog to a file.", Args: cli.Exactly("IMAGE"),
 		RunE: func(c *cobra.Command, a []string) error {
 			if err := cli.CheckTarget(out); err != nil {
@@ -146,16 +145,16 @@ func exportCommand(env *cli.Env) *cobra.Command {
 			path := cmp.Or(out, image.FileName(i.GetManifest()))
 			if dry {
 				env.Say("would export image %s: %s", imageName(i), path)
-				return output.Show(env.Output, manifestListing, nil, []manifest{i.GetManifest()})
+				return cli.ShowRow(env, manifestListing, i.GetManifest())
 			}
 			if err := fetch(c.Context(), env, path, i.GetManifest()); err != nil {
 				return err
 			}
-			env.Say("image %s exported: %s", imageName(i), path)
-			return output.Show(env.Output, manifestListing, nil, []manifest{i.GetManifest()})
+			cli.SayWritten(env, path)
+			return cli.ShowRow(env, manifestListing, i.GetManifest())
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "the `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
+	cli.OutVar(c.Flags(), &out, "the `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
 	c.Flags().BoolVar(&dry, "dry-run", false, "show the image and the file; write nothing")
 	return c
 }

@@ -5,38 +5,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"sigs.k8s.io/yaml"
 
-	"github.com/garrison-fleet/garrison/pkg/listing"
-	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/visible"
-	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 )
 
-// Encode returns a value as compact JSON with stable spacing, without characters that steer a terminal. Of a message,
-// nested metadata is JSON, and a rollout counts its servers by the name of their state.
+// Encode returns a value as compact JSON with stable spacing, without characters that steer a terminal. See
+// encodeMessage for what a message becomes.
 func Encode(value any) ([]byte, error) {
 	m, ok := value.(proto.Message)
 	if !ok {
 		data, err := json.Marshal(value)
 		return visible.JSON(data), err
 	}
-	data, err := protojson.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	data = withEmptyList(data, m.ProtoReflect())
 	var b bytes.Buffer
-	err = json.Compact(&b, data) // protojson varies its spacing on purpose
-	return visible.JSON(plain(b.Bytes())), err
+	err := encodeMessage(&b, m.ProtoReflect(), page.RowsField(m.ProtoReflect()))
+	return visible.JSON(b.Bytes()), err
 }
 
 // PrintDocument prints one value as JSON or YAML, or what the filter makes of it.
@@ -76,19 +65,6 @@ func printLines[T any](w io.Writer, rows []T) error {
 		}
 	}
 	return nil
-}
-
-// withEmptyList adds the rows of a list without any to its JSON, so that a script can iterate over them.
-func withEmptyList(data []byte, m protoreflect.Message) []byte {
-	f := page.RowsField(m)
-	if f == nil || m.Has(f) {
-		return data
-	}
-	rows := fmt.Sprintf("%q:[]}", f.JSONName())
-	if before := bytes.TrimSuffix(data, []byte("}")); len(before) > 1 {
-		return append(append(before, ','), rows...)
-	}
-	return []byte("{" + rows)
 }
 
 // RowsOf returns the rows of a list response.
@@ -143,65 +119,4 @@ func ShowDocument(p *Printer, value any, text string) error {
 	paint := p.Paint && Paint(p.IsTable())
 	_, err := io.WriteString(p.Out, paint.Screen(visible.Text(text)))
 	return err
-}
-
-// plain returns the JSON of a message as a script wants it: nested metadata is JSON instead of a text of JSON, and the
-// servers of a wave are counted by the name of a state instead of its number. In a text of JSON every quote has a
-// backslash before it, so that no text of a message is taken for a field.
-func plain(data []byte) []byte {
-	return byName(nested(data))
-}
-
-// nested replaces each text that is marked as JSON by the JSON.
-func nested(data []byte) []byte {
-	begin, out := []byte(`"`+metadata.Mark), []byte(nil)
-	for {
-		at := bytes.Index(data, begin)
-		switch {
-		case at < 0 && out == nil:
-			return data
-		case at < 0:
-			return append(out, data...)
-		}
-		out, data = append(out, data[:at]...), data[at:]
-		n := textEnd(data)
-		var value string
-		if err := json.Unmarshal(data[:n], &value); err == nil && json.Valid([]byte(metadata.Text(value))) {
-			out = append(out, metadata.Text(value)...)
-		} else {
-			out = append(out, data[:n]...)
-		}
-		data = data[n:]
-	}
-}
-
-// textEnd returns the length of the text that begins with the first byte, its quotes included.
-func textEnd(data []byte) int {
-	for n := 1; n < len(data); n++ {
-		switch data[n] {
-		case '\\':
-			n++
-		case '"':
-			return n + 1
-		}
-	}
-	return len(data)
-}
-
-var (
-	numbered = regexp.MustCompile(`"counts":\{(?:"[0-9]+":[0-9]+,?)+\}`)
-	number   = regexp.MustCompile(`"[0-9]+":`)
-)
-
-// byName replaces the numbers of states by their names.
-func byName(data []byte) []byte {
-	return numbered.ReplaceAllFunc(data, func(counts []byte) []byte {
-		return number.ReplaceAllFunc(counts, func(key []byte) []byte {
-			n, err := strconv.Atoi(string(key[1 : len(key)-2]))
-			if err != nil {
-				return key
-			}
-			return []byte(`"` + listing.Word(rolloutv1.TargetState(n)) + `":`)
-		})
-	})
 }

@@ -61,7 +61,7 @@ func (c *conversion) command(u *unit, env map[string]string) ([]string, error) {
 
 func (c *conversion) noCommand(format string, args ...any) error {
 	return fault.Refusef(fault.Invalid, code.NoCommand, format, args...).
-		Try("--run 'PROGRAM ARGUMENTS' with a program of the package, or --kind files")
+		Try("--run 'PROGRAM ARGUMENTS' with a program of the package")
 }
 
 // variables are $NAME as a whole word, ${NAME} anywhere, and $$ for a dollar sign.

@@ -75,7 +75,7 @@ func (c *conversion) unknownUnit(services []string) error {
 		bases = append(bases, path.Base(f))
 	}
 	return fault.Refusef(fault.Invalid, code.NoCommand, "%s has %d services, and which is run is not known: %s", c.File,
-		len(services), strings.Join(bases, ", ")).Try("--unit NAME, or --run PROGRAM, or --kind files")
+		len(services), strings.Join(bases, ", ")).Try("--unit NAME")
 }
 
 // parseUnit reads a unit file. A line that ends with a backslash continues.

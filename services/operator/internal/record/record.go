@@ -114,7 +114,6 @@ func (k Noun[T]) createCommand(env *cli.Env) *cobra.Command {
 	}
 	k.Flags(c.Flags(), &said, false)
 	f.Add(c.Flags(), k.Whose)
-	f.AddAs(c.Flags(), "metadata")
 	return c
 }
 
@@ -186,7 +185,6 @@ func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 	}
 	k.Flags(c.Flags(), &said, true)
 	f.Add(c.Flags(), k.Whose)
-	f.AddAs(c.Flags(), "metadata")
 	f.AddChanges(c.Flags(), k.Whose)
 	RevisionFlag(c.Flags(), &revision)
 	return c

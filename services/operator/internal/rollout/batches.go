@@ -163,8 +163,8 @@ func stages(batch *rolloutv1.Limit, servers uint32) ([]*rolloutv1.Stage, error) 
 		n = servers / by.Servers
 	}
 	if n > mostStages {
-		return nil, cli.Usage("%d servers in batches of %d are more than %d waves. Try: --batch %d, or --batch 1%%",
-			servers, batch.GetServers(), mostStages, servers/mostStages+1)
+		return nil, cli.Usage("%d servers in batches of %d are more than %d waves. Try: --batch %d", servers,
+			batch.GetServers(), mostStages, servers/mostStages+1)
 	}
 	var out []*rolloutv1.Stage
 	for range n {

@@ -66,8 +66,7 @@ func (q *asked) check(agents []string) error {
 	case q.all && len(q.configured.agents) > 0:
 		return cli.Usage("--all and --configure exclude each other")
 	case !q.all && len(agents)+len(q.configured.agents) == 0:
-		return cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR, --configure AGENT " +
-			"--set NAME=VALUE --on SELECTOR, or --all")
+		return cli.Usage("AGENT is missing. Try: garrison rollout plan AGENT --on SELECTOR")
 	case !q.all && len(q.exclude) > 0:
 		return cli.Usage("--exclude requires --all")
 	case q.install && q.remove, q.all && (q.install || q.remove):
@@ -168,7 +167,7 @@ than that it is refused, unless start has a time of its own.
 --runs and --broken run the rollout many times on a model of the fleet, with the durations and failures of the last 7
 days; the same engine decides. With --broken 20, the new version breaks 20 of 1,000 servers, half of them in the health
 check and half within minutes after it: how many servers it reaches before the rollout halts.`,
-		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --save plan.json\n" +
+		Example: "  garrison rollout plan beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --out plan.json\n" +
 			"  garrison rollout plan --all --exclude beacon --on all --spread label.rack --keep 2/label.rack\n" +
 			"  garrison rollout plan --configure beacon --set level=debug --on env=prod --waves 10%\n" +
 			"  garrison rollout plan --repair --all --on env=prod --canaries 3 --waves 10%,50%\n" +
@@ -213,7 +212,7 @@ check and half within minutes after it: how many servers it reaches before the r
 	page.Add(c, 100)
 	forecast.add(c)
 	groupFlags(c.Flags())
-	cli.TextVar(c.Flags(), &file, "save", cli.NotEmpty("file"), "write the plan to this `FILE`")
+	cli.OutVar(c.Flags(), &file, "write the plan to this `FILE`")
 	return c
 }
 

@@ -47,13 +47,14 @@ func save(ctx context.Context, env *cli.Env, file string, p *registryv1.PlanRoll
 		env.Say("the file lists no servers, because there are more than %d: if the fleet changes, the start "+
 			"prints counts alone", mostSaved)
 	}
-	env.Say("saved; to do exactly this: garrison rollout start --plan %s", listing.Quote(file))
+	cli.SayWritten(env, file)
+	env.Say("to do exactly this: garrison rollout start --plan %s", listing.Quote(file))
 	return nil
 }
 
 // load reads a plan that save wrote.
 func load(file string) (*registryv1.PlanRolloutResponse, error) {
-	if err := cli.CheckPath(file, "garrison rollout plan AGENT --on SELECTOR --save FILE"); err != nil {
+	if err := cli.CheckPath(file, "garrison rollout plan AGENT --on SELECTOR --out FILE"); err != nil {
 		return nil, err
 	}
 	data, err := regular.ReadFile(file)
@@ -63,7 +64,7 @@ func load(file string) (*registryv1.PlanRolloutResponse, error) {
 	p := &registryv1.PlanRolloutResponse{}
 	err = protojson.Unmarshal(data, p)
 	if err != nil || p.GetIntent().GetRollout() == nil || p.GetIntent().GetGuard() == nil {
-		return nil, cli.Usage("%s is not a plan that garrison rollout plan --save wrote", file)
+		return nil, cli.Usage("%s is not a plan that garrison rollout plan --out wrote", file)
 	}
 	return p, nil
 }

@@ -53,7 +53,7 @@ func startCommand(env *cli.Env) *cobra.Command {
 		Use:   "start [AGENT[@VERSION|@IMAGE|@CHANNEL]]… [--configure AGENT]… | --all [--exclude AGENT]… --on SELECTOR",
 		Short: "Start a rollout: plan, confirm, do exactly that, and watch.",
 		Long: `Start a rollout: plan, confirm, do exactly that, and watch. With --plan FILE, do exactly what a plan
-shows that garrison rollout plan --save wrote, or nothing when the fleet changed in between.`,
+shows that garrison rollout plan --out wrote, or nothing when the fleet changed in between.`,
 		Example: "  garrison rollout start beacon@1.1.0 --on env=prod --canaries 3 --waves 10%,50% --soak 5m\n" +
 			"  garrison rollout start --all --on all --waves 5%,25% --approve --yes --detach\n" +
 			"  garrison rollout start --plan plan.json --at \"22:00 Europe/Berlin\"",
@@ -142,10 +142,6 @@ func propose(
 	if err != nil {
 		return err
 	}
-	rows := p.GetTargets()
-	if err := work.SayRows(env, display.RolloutTargets, rows, int(serversOf(p))-len(rows)); err != nil {
-		return err
-	}
 	if err := env.Confirm(ctx, d.yes, question); err != nil {
 		return err
 	}
@@ -193,7 +189,8 @@ func preview(ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRollo
 	return output.Show(env.Output, display.RolloutTargets, p, p.GetTargets())
 }
 
-// said returns the plan of a rollout with some of its servers, and prints what it does. A plan that is refused is an
+// said returns the plan of a rollout with some of its servers, and prints what it does: the servers of one that is to
+// be confirmed first, so that the summary stands above the question. A plan that is refused is an
 // error; of a saved one that is stale, it prints what moved.
 func said(
 	ctx context.Context, env *cli.Env, d doing, page cli.PageFlags, q *registryv1.PlanRolloutRequest,
@@ -205,6 +202,11 @@ func said(
 	if p.GetRefusal().GetCode() == code.PlanStale {
 		sayMoved(ctx, env, q.GetIntent(), d.saved)
 		return nil, client.Refused(p.GetRefusal())
+	}
+	if rows := p.GetTargets(); p.GetRefusal() == nil && !d.dryRun {
+		if err := work.SayRows(env, display.RolloutTargets, rows, int(serversOf(p))-len(rows)); err != nil {
+			return nil, err
+		}
 	}
 	sayPlan(env, p)
 	return p, refusedPlan(p)

@@ -98,7 +98,7 @@ func readGroup(text string) (*rolloutv1.Group, error) {
 		return nil, cli.Usage("%s", strings.ReplaceAll(text, "--on", "--waves"))
 	}
 	if len(on.GetServers()) > 0 || on.GetAll() {
-		return nil, cli.Usage("%q is not a condition. Try: name=%s, or 'name in (A,B)'", text, text)
+		return nil, cli.Usage("%q is not a condition. Try: name=%s", text, text)
 	}
 	g := &rolloutv1.Group{}
 	add := func(field string, relation rolloutv1.Relation, values ...string) {

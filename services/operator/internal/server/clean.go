@@ -64,10 +64,9 @@ func cleanCommand(env *cli.Env) *cobra.Command {
 		Example: "  garrison server clean web-1 --ssh root@web-1 --dry-run\n" +
 			"  garrison server clean --on rack=a1 --ssh 'root@{hostname}' --ssh-command 'ssh -o BatchMode=yes'\n" +
 			"  garrison server clean web-1 --ssh ann@10.0.0.7 --sudo --ssh-command 'ssh -p 2222 -i key'\n" +
-			"  garrison server clean web-1 --ssh root@web-1 --upload bin/executor   # the program is gone " +
-			"too\n\n" +
-			"  garrison server clean web-1 --tombstone > dead                         # without ssh; there:\n" +
-			"  executor uninstall --tombstone dead -o json > receipt                  # and here again:\n" +
+			"  garrison server clean web-1 --ssh root@web-1 --upload bin/executor   # the program is gone too\n\n" +
+			"  garrison server clean web-1 --tombstone > dead         # without ssh; there:\n" +
+			"  executor uninstall --tombstone dead -o json > receipt  # and here again:\n" +
 			"  garrison server clean web-1 --receipt receipt",
 		RunE: func(c *cobra.Command, a []string) error {
 			ways := 0

@@ -86,7 +86,7 @@ func cleanMany(ctx context.Context, env *cli.Env, f *cleanFlags, names []string)
 		return cli.Usage("--receipt is of one server. Try: garrison server clean SERVER --receipt FILE")
 	}
 	if !strings.Contains(f.host.To, "{") {
-		return cli.Usage("--ssh %s is one machine. Try: --ssh root@{hostname}, or {name} or {address}", f.host.To)
+		return cli.Usage("--ssh %s is one machine. Try: --ssh root@{hostname}", f.host.To)
 	}
 	if err := cli.Prints(env, cleanedListing)(nil, nil); err != nil {
 		return err

@@ -30,7 +30,7 @@ func oneOrMany(on *selector.Flags) func(a []string) error {
 	return func(a []string) error {
 		switch {
 		case len(a) == 0 && len(on.On) == 0:
-			return cli.Usage("a server is missing. Try: SERVER…, or --on SELECTOR")
+			return cli.Usage("a server is missing. Try: --on SELECTOR")
 		case len(a) > 0 && len(on.On) > 0:
 			return cli.Usage("name servers or select them with --on, not both")
 		}

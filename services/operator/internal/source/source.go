@@ -65,7 +65,7 @@ func addCommand(env *cli.Env) *cobra.Command {
 	q := &catalogv1.AddSourceRequest{}
 	c := &cobra.Command{
 		Use: "add NAME URL|DIR --key KEY",
-		Example: "  garrison source add site /srv/images " +
+		Example: "  garrison source add site /srv/site " +
 			"--key ACFM6KUI2ZNWG6CVXKXZWR2ONAFQIEQ6F4VZR7IHUQXAPX2ZTDU4MA7T",
 		Short: "Add a source, or change its place and keys.",
 		Args:  cli.Exactly("NAME", "URL|DIR"), PreRunE: cli.Prints(env, table),

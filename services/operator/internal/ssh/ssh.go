@@ -217,7 +217,7 @@ func (m *Host) failure(ctx context.Context, failed error, stderr string) *apiv1.
 	case exitNoPermit, exitNoProgram, exitBadUsage:
 		r.Code, r.Message = code.NoProgram, fmt.Sprintf(
 			"%s has no executor program %q that can do this: exit code %d", m.To, m.Program, exit)
-		r.Try = "--executor PROGRAM, or --upload FILE with a current one for that machine"
+		r.Try = "--upload FILE with a current one for that machine"
 	default:
 		r.Code, r.Message = code.NotCleaned, fmt.Sprintf("no receipt came from %s: exit code %d", m.To, exit)
 	}

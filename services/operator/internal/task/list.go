@@ -112,8 +112,8 @@ func narrow(
 	case err != nil:
 		return false, err
 	case n > mostServers:
-		return false, cli.Usage("--on: more than %d servers match, which are too many for a list of tasks. Try: fewer "+
-			"servers, or --agent, --intent or --state without --on", mostServers)
+		return false, cli.Usage("--on: more than %d servers match, which are too many for a list of tasks. Try: "+
+			"--agent AGENT without --on", mostServers)
 	}
 	for _, s := range found.GetServers() {
 		q.ServerIds = append(q.ServerIds, s.GetId())

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +61,10 @@ func refText(r *imagev1.Ref) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s sha256:%.6x", r.GetId(), r.GetDigest())
+	if len(r.GetDigest()) == 0 {
+		return r.GetId()
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s sha256:%.6x", r.GetId(), r.GetDigest()))
 }
 
 // Cancel cancels a task that is not assigned yet.

@@ -40,7 +40,7 @@ machine, a kickstart file, or a rack. A server's name is its host name; where th
 Anyone with the token can join as a new server until it is used up, expires, or is revoked: keep the three
 short, and --from-address narrow. Behind a router that translates addresses the bus sees
 the router's.`,
-		Example: "  garrison token create rack-a --uses 40 --valid 24h --env prod --label rack=a " +
+		Example: "  garrison token create rack-a --uses 40 " +
 			"--from-address 10.1.0.0/16 --token-file rack-a.token\n" +
 			"  garrison token create lab --uses 5 > lab.token",
 		Args: cli.Exactly("NAME"),

@@ -16,7 +16,7 @@ import (
 )
 
 // PlanRows is the number of servers of a plan that are shown before the confirmation.
-const PlanRows = 20
+const PlanRows = 10
 
 // offlineNamed is the number of offline servers that the summary of a plan names.
 const offlineNamed = 3
@@ -40,9 +40,9 @@ func (p *Planned) List(env *cli.Env) error {
 	return output.Show(env.Output, display.Plan, p.document(), p.targets)
 }
 
-// preview prints plans to standard error: the first servers, and the number of the others.
+// preview prints plans to standard error: the first servers, the number of the others, and the summary, which a person
+// then sees above the question.
 func (p *Planned) preview(env *cli.Env) error {
-	p.say(env)
 	rows := p.targets[:min(PlanRows, len(p.targets))]
 	shown := 0
 	for _, t := range rows {
@@ -50,7 +50,11 @@ func (p *Planned) preview(env *cli.Env) error {
 			shown++
 		}
 	}
-	return SayRows(env, display.Plan, rows, p.changed()-shown)
+	if err := SayRows(env, display.Plan, rows, p.changed()-shown); err != nil {
+		return err
+	}
+	p.say(env)
+	return nil
 }
 
 // SayRows prints the first servers of a plan to standard error, and the number of the others.

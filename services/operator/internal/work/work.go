@@ -98,6 +98,6 @@ func takenForChannel(i *intentv1.Intent, r *apiv1.Refusal) *apiv1.Refusal {
 	r = proto.CloneOf(r)
 	r.Message += fmt.Sprintf(
 		"; %q was parsed as a channel, since it is not a version such as 1.2.3 or the whole id of an image", said)
-	r.Try = "garrison channel list, or garrison image list " + agent + " -o wide"
+	r.Try = "garrison image list " + agent + " -o wide"
 	return r
 }

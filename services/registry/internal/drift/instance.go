@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	externalv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/external/v1"
@@ -58,12 +59,11 @@ func (s Situation) inCatalog(i *instancev1.Instance) *registryv1.Difference {
 		return nil
 	case !ok:
 		d.Cause, d.Reason = code.ImageGone, "the catalog has no image "+i.Wanted.GetId()
-		d.Cure = "garrison image import FILE, or garrison up " + i.Agent + " --on " + s.Server.Name
+		d.Cure = "garrison up " + i.Agent + " --on " + s.Server.Name
 	case have.GetState() != imagev1.State_STATE_ACTIVE:
 		d.Cause, d.Since = code.ImageDisabled, i.Since
 		d.Reason = "image " + i.Wanted.GetId() + " is " + word(have.GetState().String(), "STATE_")
-		d.Cure = "garrison up " + i.Agent + " --on " + s.Server.Name +
-			", or garrison image activate " + i.Wanted.GetId()
+		d.Cure = "garrison up " + i.Agent + " --on " + s.Server.Name
 	default:
 		return nil
 	}
@@ -82,9 +82,9 @@ func (s Situation) pending(i *instancev1.Instance) *registryv1.Difference {
 	d := &registryv1.Difference{Cause: code.ChangeWaits, Since: i.Since, Remedy: wait, Cure: explain}
 	switch i.TaskState {
 	case taskv1.State_STATE_RUNNING, taskv1.State_STATE_ASSIGNED:
-		d.Cause, d.Reason = code.ChangeRuns, "task "+i.TaskId+" is under way"
+		d.Cause, d.Reason = code.ChangeRuns, "task "+ident.Short(i.TaskId)+" is under way"
 	case taskv1.State_STATE_QUEUED:
-		d.Reason = "task " + i.TaskId + " waits for its turn"
+		d.Reason = "task " + ident.Short(i.TaskId) + " waits for its turn"
 	case taskv1.State_STATE_SUCCEEDED:
 		d.Cause, d.Reason = code.ChangeRuns, "its task succeeded, and the server has not listed it yet"
 	default:

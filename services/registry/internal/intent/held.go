@@ -31,7 +31,7 @@ func (o *outcome) held(s *serverv1.Server, have *instancev1.Instance) *apiv1.Ref
 		Code: code.DriftHeld,
 		Message: fmt.Sprintf("agent %q drifted there (%s), and environment %q holds such agents", have.Agent, cause,
 			e.Name),
-		Try: "garrison check --fix --on " + s.Name + ", or garrison env update " + e.Name + " --drift report",
+		Try: "garrison check --fix --on " + s.Name,
 	}
 }
 

@@ -31,7 +31,7 @@ func (o *outcome) agent(name string) (*agentv1.Agent, *apiv1.Refusal) {
 	if !ok {
 		refusal := UnknownAgent(o.reader, name)
 		if refusal.Nearest == "" {
-			refusal.Try = string(fault.Hintf("garrison agent list, or garrison agent create %s", name))
+			refusal.Try = string(fault.Hintf("garrison agent create %s", name))
 		}
 		return nil, refusal
 	}
@@ -194,7 +194,7 @@ func upgrade(o *outcome, q *intentv1.Upgrade) *apiv1.Refusal {
 		return &apiv1.Refusal{
 			Code: code.UnsupportedKind, Message: fmt.Sprintf("agent %q is the executor, which no intent starts again",
 				agent.Name),
-			Try: "restart its service on the server, or bring another version",
+			Try: "restart its service on the server",
 		}
 	}
 	upgrade, lacks := upgrader(o, agent, q), lacksAgent(agent.Name)

@@ -81,6 +81,6 @@ func (p *planner) empty(l rollout.Layout) *apiv1.Refusal {
 	}
 	return &apiv1.Refusal{
 		Code: code.EmptyWave, Message: fmt.Sprintf("stage %d would have no server: %s", e.Stage, why),
-		Try: "the command without that stage, or with other conditions",
+		Try: "the command without that stage",
 	}
 }

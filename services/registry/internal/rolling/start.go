@@ -33,7 +33,7 @@ func (p *planner) starts() *apiv1.Refusal {
 		return &apiv1.Refusal{
 			Code: code.StartPassed, Message: fmt.Sprintf("the rollout was to begin at %s, and it is %s",
 				at.Format(time.RFC3339), p.ask.At.UTC().Format(time.RFC3339)),
-			Try: "the same command with a later --at, or without it",
+			Try: "the same command without --at",
 		}
 	}
 	return nil

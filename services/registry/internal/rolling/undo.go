@@ -40,7 +40,7 @@ func AmbiguousRollout(prefix string, ids []string) *apiv1.Refusal {
 		more, ids = fmt.Sprintf(" and %d more", n), ids[:mostMatches]
 	}
 	return &apiv1.Refusal{
-		Code: code.Ambiguous, Component: ledger.Registry, Try: "a longer prefix, or the whole id",
+		Code: code.Ambiguous, Component: ledger.Registry, Try: "a longer prefix",
 		Message: fmt.Sprintf("%q matches several rollouts: %s%s", prefix, strings.Join(ids, ", "), more),
 	}
 }

@@ -126,5 +126,5 @@ func tooManyCanaries(n uint32, servers int) error {
 		can = "1 server can be a canary"
 	}
 	return fault.Refusef(fault.Invalid, code.BadStrategy, "%d canaries were asked for, but only %s", n, can).
-		Try(fmt.Sprintf("--canaries %d, or a selector that matches more servers", servers))
+		Try(fmt.Sprintf("--canaries %d", servers))
 }

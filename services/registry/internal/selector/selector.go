@@ -139,7 +139,7 @@ func ambiguous(reference string, all []*serverv1.Server) *apiv1.Refusal {
 		Code: code.Ambiguous, Message: fmt.Sprintf(
 			"%q matches several servers: %s%s", reference, strings.Join(names, ", "), more,
 		),
-		Try: "a longer prefix, or the whole id",
+		Try: "a longer prefix",
 	}
 }
 

@@ -221,7 +221,7 @@ const decidedAtOnce = 200
 func (l *Lobby) checkRequest(fingerprints []string) error {
 	if !l.open {
 		return fault.Refusef(fault.Conflict, code.LobbyClosed, "this registry was started without a lobby").
-			Try("garrisond --lobby, or registry --lobby")
+			Try("garrisond --lobby")
 	}
 	if n := len(fingerprints); n < 1 || n > decidedAtOnce {
 		return request.Invalid(code.TooMany, "%d machines are named; one request decides about 1 to %d", n,

@@ -79,7 +79,7 @@ func (a holds) key(next *holdv1.Hold) (string, error) {
 	switch {
 	case next.Agent == "" && !proto.Equal(next.On, holdnoun.Site()):
 		return "", request.Invalid(code.Invalid, "a hold of every agent pauses the site, and is about all servers").
-			Try("garrison hold --all --until 8h -m WHY, or garrison hold --env ENVIRONMENT --until 8h")
+			Try("garrison hold --all --until 8h -m WHY")
 	case next.Agent == "":
 		return holdnoun.ID("", next.On), nil
 	case !ok:
@@ -142,7 +142,7 @@ func (a holds) ended(_ bus.Caller, q *registryv1.DeleteRecordRequest) ([]*holdv1
 	v := a.records.View
 	if (q.Key == "") == (q.Agent == "") || q.Key != "" && q.On != nil {
 		return nil, request.Invalid(code.Malformed, "name a hold by its id, or an agent and servers").
-			Try("garrison unhold AGENT --on SELECTOR, or garrison unhold --id HOLD")
+			Try("garrison unhold AGENT --on SELECTOR")
 	}
 	if q.Key != "" {
 		h, refusal := hold.Named(v, q.Key)

@@ -236,7 +236,7 @@ func (a *API) image(reference string) (string, error) {
 			more = fmt.Sprintf(" and %d more", len(ids)-mostCandidates)
 		}
 		return "", fault.Refusef(fault.Conflict, code.Ambiguous, "%q matches several images: %s%s", reference,
-			strings.Join(ids[:min(len(ids), mostCandidates)], ", "), more).Try("a longer prefix, or the whole id")
+			strings.Join(ids[:min(len(ids), mostCandidates)], ", "), more).Try("a longer prefix")
 	}
 	return ids[0], nil
 }

@@ -112,7 +112,7 @@ func (a *API) prefixed(prefix string) (found *intentv1.Record, err error) {
 			more, ids = fmt.Sprintf(" and %d more", n-mostMatches), ids[:mostMatches]
 		}
 		return nil, fault.Refuse(fault.Conflict, &apiv1.Refusal{
-			Code: code.Ambiguous, Try: "a longer prefix, or the whole id",
+			Code: code.Ambiguous, Try: "a longer prefix",
 			Message: fmt.Sprintf("%q matches several intents: %s%s", prefix, strings.Join(ids, ", "), more),
 		})
 	}

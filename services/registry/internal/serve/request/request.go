@@ -40,11 +40,11 @@ func CheckNewLabels(labels map[string]string) error {
 	for k, v := range labels {
 		if strings.Contains(v, ",") {
 			return Invalid(code.Invalid, "label %q: a value has no comma, which separates labels in a selector", k).
-				Try("--label once for each label, or another separator in the value")
+				Try("--label once for each label")
 		}
 		if slices.Contains(selectorWords, k) {
 			return Invalid(code.Invalid, "label %q: a selector reads that name as something else", k).
-				Try("another name, or garrison server set SERVER --env NAME")
+				Try("garrison server set SERVER --env NAME")
 		}
 	}
 	return CheckLabels(labels)

@@ -269,7 +269,7 @@ func (a *API) changed(s *serverv1.Server, q *registryv1.ChangeServerRequest) (*s
 		if l := s.RuleLabels[k]; l != nil {
 			return nil, fault.Refusef(fault.Conflict, code.LabelByRule, "server %s has the label %s by the rule %s",
 				s.Name, k, l.GetRule()).
-				Try("garrison server set " + s.Name + " " + k + "=VALUE, or garrison label-rule list")
+				Try("garrison server set " + s.Name + " " + k + "=VALUE")
 		}
 		delete(next.Labels, k)
 	}
