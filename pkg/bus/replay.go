@@ -126,8 +126,8 @@ func (r *replaying) untilDisconnect(ctx context.Context) error {
 	}
 }
 
-// batch is the answer to one request. Each request has an inbox of its own: the bus forgets a request to another account
-// when its inbox goes.
+// batch is the answer to one request. Each request has an inbox of its own: the bus forgets a request to another
+// account when its inbox goes.
 type batch struct {
 	from    uint64
 	answers *nats.Subscription

@@ -112,6 +112,9 @@ func newRoot(env *cli.Env) *cobra.Command {
 		Args:          cobra.ArbitraryArgs, // RefuseUnknown refuses them and names the nearest
 		RunE:          cli.RefuseUnknown,
 		PersistentPreRunE: func(c *cobra.Command, a []string) error {
+			if err := cli.TakeFile(env, c); err != nil {
+				return err
+			}
 			if err := env.Output.CheckFilter(); err != nil {
 				return cli.Usage("%v", err)
 			}

@@ -51,9 +51,6 @@ func FlagError(c *cobra.Command, err error) error {
 		if wrong.GetFlag().Value.Type() == "bool" {
 			why = fmt.Sprintf("%q is not true or false", wrong.GetValue())
 		}
-		if wrong.GetFlag().Name == "output" && c.Flags().Lookup("out") != nil {
-			why += "; a file is --out " + listing.Quote(wrong.GetValue())
-		}
 		text = "--" + wrong.GetFlag().Name + ": " + why
 	case errors.As(err, &missing):
 		if near := flagMeant(c, missing.GetSpecifiedName()); near != "" {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -71,7 +72,7 @@ func textValue(to *string, c check) FlagValue {
 	return ValueOf(to, ReadText(c), func(s string) string { return s })
 }
 
-// OutVar adds --out, the file that a command writes.
+// OutVar adds --out, the file that a command writes. -o takes it too, by its dot or slash.
 func OutVar(f *pflag.FlagSet, to *string, help string) { TextVar(f, to, "out", NotEmpty("file"), help) }
 
 // NamesVar adds a repeatable flag of names; one value may hold several, separated by commas.
@@ -224,7 +225,7 @@ func PairsVar(
 // OutputFlags adds the flags for the format of data, which every command has.
 func OutputFlags(o *output.Printer, f *pflag.FlagSet) {
 	o.Format = output.FormatTable
-	f.VarP(textValue(&o.Format, output.CheckFormat).Words(output.Formats), "output", "o",
+	f.VarP(formatValue(o), "output", "o",
 		"`FORMAT`: "+strings.Join(output.Formats, ", "))
 	f.Var(ValueOf(&o.Filter, output.ParseFilter, (*output.Filter).String), "jq",
 		"print what this jq program `EXPR` makes of the rows, an array of objects with the keys of the columns; with "+
@@ -232,6 +233,38 @@ func OutputFlags(o *output.Printer, f *pflag.FlagSet) {
 	f.BoolVar(&o.NoHeaders, "no-headers", false, "omit the header line of tables")
 	NamesVar(f, &o.Columns, "columns", NotEmpty("column"), "print only these `COLUMNS`, in this order")
 	f.StringVar(&o.Sort, "sort", "", "sort by this `COLUMN`; -COLUMN sorts in descending order")
+}
+
+// formatValue takes a format, and the path of a file, which only a command with OutVar has a use for.
+func formatValue(o *output.Printer) FlagValue {
+	format := textValue(&o.Format, output.CheckFormat).Words(output.Formats)
+	read := format.Read
+	format.Read = func(text string) error {
+		if strings.ContainsAny(text, "./") && !strings.Contains(text, "=") {
+			o.File = text
+			return nil
+		}
+		o.File = ""
+		return read(text)
+	}
+	return format
+}
+
+// TakeFile takes a path behind -o as --out, and refuses it where a command writes no file.
+func TakeFile(env *Env, c *cobra.Command) error {
+	path := env.Output.File
+	if path == "" {
+		return nil
+	}
+	out := c.Flags().Lookup("out")
+	switch {
+	case out == nil:
+		return Usage("%s: --output: %v. Try: %[1]s --help", c.CommandPath(), output.CheckFormat(path))
+	case out.Changed:
+		return Usage("%s: -o %s and --out %s name two files. Try: one of them", c.CommandPath(), path, out.Value)
+	}
+	c.Flags().Lookup("output").Changed = false // no format was asked for
+	return c.Flags().Set("out", path)
 }
 
 // longestNote is the longest note, in bytes, as the registry has it.

@@ -39,6 +39,7 @@ type Printer struct {
 	Now func() time.Time
 
 	Format    string
+	File      string // what -o names in place of a format; see cli.OutVar
 	NoHeaders bool
 	Columns   []string
 	Sort      string
