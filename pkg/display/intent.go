@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,13 +80,15 @@ var Records = listing.Listing[Record]{
 	},
 }
 
-// RecordsWith lists intents with what became of their changes, in place of their number.
+// RecordsWith lists intents with what became of their changes, in place of their number and their state.
 func RecordsWith(outcome func(Record) string) listing.Listing[Record] {
 	l := listing.Listing[Record]{Name: Records.Name}
 	for _, c := range Records.Columns {
-		c.Wide = c.Wide || c.Title == changed.Title
+		c.Wide = c.Wide || c.Title == changed.Title || c.Title == "STATE"
 		if l.Columns = append(l.Columns, c); c.Title == "STATE" {
-			l.Columns = append(l.Columns, listing.Col("OUTCOME", outcome))
+			l.Columns = append(l.Columns, listing.Col("OUTCOME", func(r Record) string {
+				return cmp.Or(outcome(r), listing.Word(r.GetState()))
+			}))
 		}
 	}
 	return l
