@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
+	"text/template/parse"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -19,8 +21,12 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/version"
 )
 
-// mostBody bounds what a template writes, and mostTemplate the template.
-const mostBody, mostTemplate = 64 << 10, 16 << 10
+const (
+	// mostBody bounds what a template writes, and each text that it makes.
+	mostBody = 64 << 10
+	// mostValue bounds a header: a target refuses a request with large ones.
+	mostValue = 1 << 10
+)
 
 // functions are what a body can call beside those of the language.
 var functions = template.FuncMap{
@@ -29,20 +35,53 @@ var functions = template.FuncMap{
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		err := e.Encode(v)
-		return strings.TrimSpace(b.String()), err
+		return bound(strings.TrimSpace(b.String()), err)
 	},
 	"short": short,
-	"slack": strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace,
+	"slack": func(text string) (string, error) { return bound(forSlack.Replace(text), nil) },
+
+	// Those of the language make texts without a bound.
+	"html": unbounded, "js": unbounded, "print": unbounded, "printf": unbounded, "println": unbounded,
+	"urlquery": unbounded,
+}
+
+var forSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func bound(text string, err error) (string, error) {
+	if len(text) > mostBody {
+		return "", fmt.Errorf("a text of the body has more than %d bytes", mostBody)
+	}
+	return text, err
+}
+
+func unbounded(...any) (string, error) {
+	return "", errors.New("a body writes texts with json alone, as {{json .Sentence}}")
+}
+
+// loops reports whether a part of a template may run more than once.
+func loops(n parse.Node) bool {
+	branch := func(b parse.BranchNode) bool { return loops(b.List) || b.ElseList != nil && loops(b.ElseList) }
+	switch n := n.(type) {
+	case *parse.ListNode:
+		return slices.ContainsFunc(n.Nodes, loops)
+	case *parse.IfNode:
+		return branch(n.BranchNode)
+	case *parse.WithNode:
+		return branch(n.BranchNode)
+	case *parse.RangeNode, *parse.TemplateNode:
+		return true
+	}
+	return false
 }
 
 // parseBody parses the template of a body, which must make JSON of any message.
 func parseBody(text string) (*template.Template, error) {
-	if len(text) > mostTemplate {
-		return nil, fmt.Errorf("a body of %d bytes; %d are the most", len(text), mostTemplate)
-	}
 	t, err := template.New("body").Funcs(functions).Parse(text)
 	if err != nil {
 		return nil, err
+	}
+	if t.Tree == nil || loops(t.Root) {
+		return nil, errors.New("a body has neither range nor template: it makes one text of one fact")
 	}
 	for _, resolved := range []bool{false, true} {
 		m := sample
@@ -116,21 +155,21 @@ func typeOf(e client.Event) string {
 // request returns the request that delivers a fact, unsigned, and its body.
 func (r *route) request(e client.Event, m message) (q *http.Request, body []byte, err error) {
 	data := []byte("null")
-	if e.Body != nil && r.format != templated {
+	if e.Body != nil && r.body == nil {
 		if data, err = protojson.Marshal(e.Body); err != nil {
 			return nil, nil, err
 		}
 	}
 	h := http.Header{"User-Agent": {"garrison/" + version.Version}, "Content-Type": {"application/json"}}
-	switch r.format {
-	case templated:
+	switch {
+	case r.body != nil:
 		body, err = render(r.body, m)
-	case binary:
+	case r.format == binary:
 		body = data
 		h.Set("ce-specversion", "1.0")
 		for name, value := range attributes(e, m) {
-			if name != "datacontenttype" {
-				h.Set("ce-"+name, encodeHeader(value))
+			if text := encodeHeader(value); name != "datacontenttype" && len(text) <= mostValue {
+				h.Set("ce-"+name, text)
 			}
 		}
 	default:

@@ -2,9 +2,12 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -72,15 +75,16 @@ func (c Command) list(s *settings) error {
 	for i := range s.routes {
 		r := &s.routes[i]
 		p, found, err := readPlace(c.Dir, r.name)
+		state, text := stateOf(p, found, s.digest), errorOf(p)
 		if err != nil {
-			return err
+			state, text = cutOff, err.Error()
 		}
 		files, err := letterFiles(c.Dir, r.name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\t%s\t%d\t%s\n", r.name, hostOf(r), stateOf(p, found, versionOf(c.File)),
-			p.Sequence, lagOf(p), p.Delivered, stampOf(p.DeliveredAt), len(files), errorOf(p))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\t%s\t%d\t%s\n", r.name, hostOf(r), state, p.Sequence, lagOf(p),
+			p.Delivered, stampOf(p.DeliveredAt), len(files), text)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -93,7 +97,8 @@ func (c Command) list(s *settings) error {
 	for _, k := range keys {
 		fmt.Fprintln(c.Out, publicKey(k))
 	}
-	return nil
+	_, err = readUser(s.as)
+	return err
 }
 
 // stateOf returns the state of a route that its file shows.
@@ -149,10 +154,12 @@ func (c Command) send(ctx context.Context, r *route, e client.Event, m message) 
 	}
 	hc := r.newClient()
 	defer hc.CloseIdleConnections()
-	got, err := r.send(ctx, hc, sending{keys, usual.attempt, time.Now()}, e, m)
+	got, err := r.send(ctx, hc, keys, usual.attempt, time.Now(), e, m)
 	switch {
 	case err != nil:
 		return err
+	case slices.Contains(hopeless, got.status):
+		return fmt.Errorf("%w: %s at %s: %s: %s", errHopeless, r.name, hostOf(r), got.trouble(), clean(got.text))
 	case got.err != nil || got.status/100 != 2:
 		text := got.trouble()
 		if got.text != "" {
@@ -177,12 +184,12 @@ func (c Command) listDead(r *route) error {
 	return w.Flush()
 }
 
-// resend sends the dead letters of a route again, the oldest first, and forgets those that its target took.
+// errHopeless is the error of a delivery whose content a target refuses.
+var errHopeless = errors.New("the target refuses the content")
+
+// resend sends the dead letters of a route again, the oldest first, and forgets those that its target took. One whose
+// content it refuses stays, and keeps no other one back.
 func (c Command) resend(ctx context.Context, s *settings, r *route) error {
-	all, err := letters(c.Dir, r.name)
-	if err != nil || len(all) == 0 {
-		return err
-	}
 	who, err := readUser(s.as)
 	if err != nil {
 		return err
@@ -192,15 +199,33 @@ func (c Command) resend(ctx context.Context, s *settings, r *route) error {
 		return err
 	}
 	defer bus.Close()
+	return c.resendAll(ctx, bus, s, r)
+}
+
+func (c Command) resendAll(ctx context.Context, bus *client.Client, s *settings, r *route) error {
+	all, err := letters(c.Dir, r.name)
+	if err != nil {
+		return err
+	}
+	var refused error
 	for i, l := range all {
-		if err := c.resendOne(ctx, bus, s, r, l); err != nil {
-			return fmt.Errorf("fact %d, after %d of %d dead letters: %w", l.Sequence, i, len(all), err)
+		err := c.resendOne(ctx, bus, s, r, l)
+		if errors.Is(err, errHopeless) {
+			refused = errors.Join(refused, fmt.Errorf("fact %d: %w", l.Sequence, err))
+			continue
 		}
-		if err := os.Remove(letterFile(c.Dir, r.name, l.Sequence)); err != nil {
+		if err != nil {
+			return errors.Join(refused,
+				fmt.Errorf("fact %d, after %d of %d dead letters: %w", l.Sequence, i, len(all), err))
+		}
+		if err := os.Remove(letterFile(c.Dir, r.name, l.Sequence)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return nil
+	if len(all) == 0 {
+		fmt.Fprintf(c.Out, "%s has no dead letters\n", r.name)
+	}
+	return refused
 }
 
 func (c Command) resendOne(ctx context.Context, bus *client.Client, s *settings, r *route, l letter) error {

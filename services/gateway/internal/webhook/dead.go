@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/strictdir"
@@ -57,8 +56,16 @@ func bury(dir, route string, l letter) error {
 
 // letterFiles returns the files of dead letters, the oldest first.
 func letterFiles(dir, route string) ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(deadDir(dir, route), "*.json"))
-	slices.Sort(files)
+	entries, err := os.ReadDir(deadDir(dir, route)) // by name
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var files []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".json" {
+			files = append(files, filepath.Join(deadDir(dir, route), e.Name()))
+		}
+	}
 	return files, err
 }
 

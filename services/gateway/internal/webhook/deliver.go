@@ -69,34 +69,42 @@ type runner struct {
 // run delivers until ctx is done.
 func (r *runner) run(ctx context.Context) {
 	defer r.http.CloseIdleConnections()
-	var err error
-	r.place, r.known, err = readPlace(r.hooks.cfg.Dir, r.name)
 	for wait := r.hooks.pace.least; ctx.Err() == nil; wait = min(2*wait, time.Minute) {
-		if err == nil && r.place.DisabledBy == r.version {
+		begun := r.hooks.cfg.Now()
+		err := r.once(ctx)
+		if errors.Is(err, errDisabled) {
 			r.set(disabled, time.Time{})
 			<-ctx.Done()
-			return
 		}
-		begun := r.hooks.cfg.Now()
-		if err == nil {
-			err = r.follow(ctx)
+		if ctx.Err() != nil {
+			return
 		}
 		if r.hooks.cfg.Now().Sub(begun) > time.Minute {
 			wait = r.hooks.pace.least
-		}
-		if r.known {
-			err = errors.Join(err, r.keep())
-		}
-		if ctx.Err() != nil || errors.Is(err, errDisabled) {
-			err = nil
-			continue
 		}
 		r.set(cutOff, time.Time{})
 		r.hooks.pacer.Warn(r.hooks.cfg.Log, r.name).Str("route", r.name).AnErr(logs.Reason, err).
 			Msg("webhook does not follow the ledger")
 		_ = pause(ctx, wait)
-		err = nil
 	}
+}
+
+// once delivers from the kept place on until something ends it, and keeps the place. A place that cannot be read is not
+// that of a new route: nothing is sent until it can.
+func (r *runner) once(ctx context.Context) (err error) {
+	if !r.known {
+		if r.place, r.known, err = readPlace(r.hooks.cfg.Dir, r.name); err != nil {
+			return err
+		}
+	}
+	if r.place.DisabledBy == r.version {
+		return errDisabled
+	}
+	err = r.follow(ctx)
+	if r.known {
+		err = errors.Join(err, r.keep())
+	}
+	return err
 }
 
 // follow delivers the facts behind the place.
@@ -199,7 +207,12 @@ func (r *runner) deliver(ctx context.Context, e client.Event, a about) error {
 	m := messageOf(e, a, r.hooks.console())
 	defer r.set(running, time.Time{})
 	for wait := r.hooks.pace.least; ; wait = min(2*wait, r.hooks.pace.most) {
-		got, err := r.send(ctx, e, m)
+		keys, err := readKeys(r.hooks.cfg.Dir)
+		if err != nil {
+			return err // of this host, and not of the fact
+		}
+		r.wait(e.StoredAt)
+		got, err := r.send(ctx, r.http, keys, r.hooks.pace.attempt, r.hooks.cfg.Now(), e, m)
 		now := r.hooks.cfg.Now()
 		switch {
 		case err != nil:
@@ -244,29 +257,16 @@ var hopeless = []int{
 }
 
 // send sends a fact once. An error means that it cannot be sent.
-func (r *runner) send(ctx context.Context, e client.Event, m message) (answer, error) {
-	r.wait(e.StoredAt)
-	keys, err := readKeys(r.hooks.cfg.Dir)
-	if err != nil {
-		return answer{err: err}, nil // of this host, and not of the fact
-	}
-	return r.route.send(ctx, r.http, sending{keys, r.hooks.pace.attempt, r.hooks.cfg.Now()}, e, m)
-}
-
-// sending is how a delivery is sent.
-type sending struct {
-	keys   []ed25519.PrivateKey
-	within time.Duration
-	at     time.Time
-}
-
-func (r *route) send(ctx context.Context, c *http.Client, s sending, e client.Event, m message) (answer, error) {
+func (r *route) send(
+	ctx context.Context, c *http.Client, keys []ed25519.PrivateKey, within time.Duration, at time.Time, e client.Event,
+	m message,
+) (answer, error) {
 	q, body, err := r.request(e, m)
 	if err != nil {
 		return answer{}, err
 	}
-	sign(q.Header, s.keys, m.ID, s.at, body)
-	return post(ctx, c, s.within, q, s.at), nil
+	sign(q.Header, keys, m.ID, at, body)
+	return post(ctx, c, within, q, at), nil
 }
 
 // trouble says why a delivery failed.

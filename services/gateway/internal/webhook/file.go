@@ -3,13 +3,17 @@ package webhook
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"maps"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,22 +40,23 @@ const (
 
 // readFile reads a file of routes. Its error lists every fault with its line.
 func readFile(path string) (*settings, error) {
+	r := &reader{file: path, into: &settings{}, sum: sha256.New()}
+	if info, err := os.Stat(path); err == nil && info.Size() > mostFile {
+		r.wrong(&yaml.Node{Line: 1}, "the file has %d bytes; %d are the most", info.Size(), mostFile)
+		return nil, r.err()
+	}
 	data, err := strictdir.ReadSecret(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the webhooks: %w", err)
 	}
-	r := &reader{file: path, into: &settings{}}
-	if len(data) > mostFile {
-		r.wrong(&yaml.Node{Line: 1}, "the file has %d bytes; %d are the most", len(data), mostFile)
-		return nil, r.err()
-	}
+	r.sum.Write(data)
 	var doc, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fault.Refusef(fault.Invalid, code.BadDeclaration, "%s: %v", path, err)
 	}
-	if d.Decode(&second) == nil {
-		r.wrong(&second, "a second document")
+	if err := d.Decode(&second); !errors.Is(err, io.EOF) {
+		r.wrong(&second, "a second document; the file is one")
 	}
 	top := &yaml.Node{Line: 1}
 	if len(doc.Content) > 0 {
@@ -65,6 +70,7 @@ func readFile(path string) (*settings, error) {
 	if r.into.as == "" {
 		r.wrong(top, "as: is missing, the context file of a user of the bus, such as garrison user create writes")
 	}
+	r.into.digest = hex.EncodeToString(r.sum.Sum(nil))
 	return r.into, r.err()
 }
 
@@ -72,6 +78,7 @@ func readFile(path string) (*settings, error) {
 type reader struct {
 	file   string
 	into   *settings
+	sum    hash.Hash // of the file and of the CAs that it names
 	faults []string
 	at     int // the line of the route that is read
 }
@@ -108,7 +115,7 @@ func (r *reader) pairs(n *yaml.Node, what string, known map[string]func(*yaml.No
 			if near != "" {
 				near = ". Nearest: " + near
 			}
-			r.wrong(key, "%s has no key %q%s", what, key.Value, near)
+			r.wrong(key, "%s has no key %s%s", what, shown(key.Value), near)
 		case seen[key.Value]:
 			r.wrong(key, "%s has the key %q twice", what, key.Value)
 		default:
@@ -116,6 +123,14 @@ func (r *reader) pairs(n *yaml.Node, what string, known map[string]func(*yaml.No
 		}
 		seen[key.Value] = true
 	}
+}
+
+// shown quotes a word of the file in a fault, but nothing that may be an address, which is a secret.
+func shown(word string) string {
+	if len(word) > 40 || strings.ContainsAny(word, ":/") {
+		return "of this form"
+	}
+	return strconv.Quote(word)
 }
 
 // text returns a scalar, which must not be empty.
@@ -160,8 +175,10 @@ func (r *reader) address(n *yaml.Node) string {
 		r.wrong(n, "want an address, such as https://HOST/PATH")
 	case u.User != nil || u.Fragment != "":
 		r.wrong(n, "an address has neither a user nor a fragment")
+	default:
+		return u.String() // with the scheme in lower case
 	}
-	return text
+	return ""
 }
 
 func (r *reader) routes(n *yaml.Node) {
@@ -197,7 +214,7 @@ func (r *reader) route(n *yaml.Node) {
 		"id":     func(n *yaml.Node) { one.filter.IDs = r.texts(n) },
 		"agent":  func(n *yaml.Node) { one.agent = r.text(n) },
 		"on":     func(n *yaml.Node) { r.selector(n, &one) },
-		"format": func(n *yaml.Node) { one.format = r.oneOf(n, "format", []string{structured, binary})[0] },
+		"format": func(n *yaml.Node) { one.format = r.formatOf(n) },
 		"body":   func(n *yaml.Node) { r.body(n, &one) },
 		"allow":  func(n *yaml.Node) { r.networks(n, &one) },
 		"ca":     func(n *yaml.Node) { r.bundle(n, &one) },
@@ -214,18 +231,24 @@ func (r *reader) route(n *yaml.Node) {
 	case len(r.faults) == before && !exists(one.filter.Nouns, one.filter.Facts):
 		r.wrong(n, "no noun of the route has such a fact")
 	}
-	if one.format = cmp.Or(one.format, structured); one.body != nil {
-		one.format = templated
-	}
+	one.format = cmp.Or(one.format, structured)
 	r.into.routes = append(r.into.routes, one)
+}
+
+func (r *reader) formatOf(n *yaml.Node) string {
+	formats := r.oneOf(n, "format", []string{structured, binary})
+	if len(formats) > 1 {
+		r.wrong(n, "a route has one format")
+	}
+	return formats[0]
 }
 
 // oneOf returns words, of which each must be known.
 func (r *reader) oneOf(n *yaml.Node, what string, known []string) []string {
 	words := r.texts(n)
 	for _, word := range words {
-		if !slices.Contains(known, word) {
-			r.wrong(n, "no %s %q. Nearest: %s", what, word, nearest.Name(word, slices.Values(known)))
+		if word != "" && !slices.Contains(known, word) {
+			r.wrong(n, "no %s %s. Nearest: %s", what, shown(word), nearest.Name(word, slices.Values(known)))
 		}
 	}
 	return append(words, "")[:max(1, len(words))]
@@ -255,7 +278,7 @@ func (r *reader) networks(n *yaml.Node, one *route) {
 	for _, text := range r.texts(n) {
 		p, err := netip.ParsePrefix(text)
 		if err != nil || p != p.Masked() {
-			r.wrong(n, "%q is not a network, such as 10.1.0.0/16", text)
+			r.wrong(n, "want networks, such as 10.1.0.0/16, with zeros behind the prefix")
 			continue
 		}
 		one.allow = append(one.allow, p)
@@ -270,6 +293,7 @@ func (r *reader) bundle(n *yaml.Node, one *route) {
 		r.wrong(n, "the file has no certificate in PEM")
 	}
 	one.ca = ca
+	r.sum.Write(ca)
 }
 
 func (r *reader) sequence(n *yaml.Node, one *route) {

@@ -65,8 +65,22 @@ func (w *world) routes(text string) {
 	}
 }
 
-// start runs the webhooks with short pauses, until the test ends or stop is called.
+// start runs the webhooks as run does, and waits until each route has a place.
 func (w *world) start(changes ...func(*pace)) (stop func()) {
+	w.Helper()
+	stop = w.run(changes...)
+	s, err := readFile(w.file)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, r := range s.routes {
+		w.place(r.name, "has a place", func(place) bool { return true })
+	}
+	return stop
+}
+
+// run runs the webhooks with short pauses, until the test ends or stop is called.
+func (w *world) run(changes ...func(*pace)) (stop func()) {
 	w.Helper()
 	h, err := New(Config{
 		File: w.file, Dir: w.dir, Metrics: w.metrics.Under("gateway"), Log: zerolog.New(&w.log), Now: time.Now,
@@ -84,9 +98,6 @@ func (w *world) start(changes ...func(*pace)) (stop func()) {
 	run := bustest.Go(w.T, h.Run)
 	stop = func() { run(); _ = h.Close() }
 	w.Cleanup(stop)
-	for _, r := range h.settings.routes {
-		w.place(r.name, "has a place", func(place) bool { return true })
-	}
 	return stop
 }
 

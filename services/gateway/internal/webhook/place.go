@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,8 +50,12 @@ func readPlace(dir, route string) (p place, found bool, err error) {
 	if err == nil {
 		err = json.Unmarshal(data, &p)
 	}
+	if err == nil && !bytes.Contains(data, []byte(`"sequence"`)) {
+		err = errors.New("it has no sequence")
+	}
 	if err != nil {
-		return p, false, fmt.Errorf("read the place of webhook %s: %w", route, err)
+		return p, false, fmt.Errorf("read the place of webhook %s: %w; without %s it begins at the end of the ledger",
+			route, err, placeFile(dir, route))
 	}
 	return p, true, nil
 }

@@ -261,6 +261,12 @@ func TestAFactIsACloudEventInBothForms(t *testing.T) {
 			if name == "data" || name == "datacontenttype" {
 				continue
 			}
+			if text, _ := value.(string); len(encodeHeader(text)) > mostValue { // a target would refuse the request
+				if q.Header.Get("ce-"+name) != "" {
+					t.Errorf("the header of %s has %d bytes", name, len(q.Header.Get("ce-"+name)))
+				}
+				continue
+			}
 			decoded, err := url.PathUnescape(q.Header.Get("ce-" + name))
 			if err != nil || decoded != value || !regexp.MustCompile(`^[a-z0-9]{1,20}$`).MatchString(name) {
 				t.Errorf("%s is %q as a header and %q in the body, %v", name, decoded, value, err)

@@ -12,7 +12,6 @@ import (
 const (
 	structured = "structured"
 	binary     = "binary"
-	templated  = "template"
 )
 
 // settings are what a file of routes holds.
@@ -20,6 +19,7 @@ type settings struct {
 	as      string // the path of a context file
 	console string // the address of the console, without a slash at its end; empty for none
 	routes  []route
+	digest  string // changes when the file does, or a CA that it names
 }
 
 // route is where some facts go.
@@ -31,7 +31,7 @@ type route struct {
 	on     *intentv1.Selector // only facts about these servers; nil means all facts
 
 	format string
-	body   *template.Template // of the format templated
+	body   *template.Template // in place of a format, or nil
 
 	allow []netip.Prefix // the networks of its target that are refused otherwise
 	ca    []byte         // the CAs of its target, in PEM; nil means those of the operating system

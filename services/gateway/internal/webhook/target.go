@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -52,15 +54,12 @@ func (r *route) checkTarget(address string) error {
 	if slices.ContainsFunc(r.allow, within) {
 		return nil
 	}
-	if r.plain() || slices.ContainsFunc(refused, within) {
+	if strings.HasPrefix(r.url, "http:") || slices.ContainsFunc(refused, within) {
 		return fmt.Errorf("the target is at %s, which the route does not allow. Try: allow: [%s]", ip,
 			netip.PrefixFrom(ip, ip.BitLen()))
 	}
 	return nil
 }
-
-// plain reports whether the route sends without TLS.
-func (r *route) plain() bool { return len(r.url) > 5 && r.url[:5] == "http:" }
 
 // newClient returns the client of a route. It uses no proxy of the environment: a proxy would connect to the target in
 // its stead, where checkTarget does not see the address.
@@ -99,7 +98,11 @@ func post(ctx context.Context, c *http.Client, within time.Duration, q *http.Req
 	stopping := ctx
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
-	defer context.AfterFunc(stopping, func() { time.AfterFunc(finishWithin, cancel) })()
+	defer context.AfterFunc(stopping, func() {
+		if !errors.Is(context.Cause(stopping), errChanged) { // a route that changed has the whole time
+			time.AfterFunc(finishWithin, cancel)
+		}
+	})()
 	resp, err := c.Do(q.WithContext(ctx))
 	if err != nil {
 		return answer{err: withoutAddress(err)}
@@ -122,8 +125,12 @@ func withoutAddress(err error) error {
 
 // retryAfter reads the header: seconds, or a time.
 func retryAfter(text string, now time.Time) time.Duration {
-	if s, err := strconv.ParseUint(text, 10, 31); err == nil {
+	s, err := strconv.ParseUint(text, 10, 31)
+	switch {
+	case err == nil:
 		return time.Duration(s) * time.Second
+	case errors.Is(err, strconv.ErrRange):
+		return math.MaxInt64
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, at.Sub(now))

@@ -3,6 +3,7 @@ package webhook
 import (
 	"crypto/tls"
 	"encoding/pem"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -112,7 +113,7 @@ func TestATargetIsKnownByItsCertificateAndSpeaksTLS12(t *testing.T) {
 func TestRetryAfterIsSecondsOrATime(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "99999999999999": 0,
+		"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "99999999999999": math.MaxInt64,
 		"Sat, 31 Jan 2026 12:01:00 GMT": time.Minute, "Sat, 31 Jan 2026 11:00:00 GMT": 0,
 	} {
 		if got := retryAfter(text, now); got != want {

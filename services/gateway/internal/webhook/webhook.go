@@ -17,7 +17,6 @@ package webhook
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -55,8 +54,7 @@ type Hooks struct {
 
 	mu       sync.Mutex
 	settings *settings
-	version  string // of the file from which settings were read
-	refused  string // the version that could not be read
+	refused  string // why the file cannot be used now; empty while it can
 	runners  []*runner
 }
 
@@ -64,9 +62,9 @@ type Hooks struct {
 // corrected: the control plane must start without it. The caller calls Run, or Close.
 func New(cfg Config) (*Hooks, error) {
 	h := &Hooks{cfg: cfg, pace: usual, pacer: logs.NewPacer()}
-	h.version, h.settings = versionOf(cfg.File), &settings{}
+	h.settings = &settings{}
 	if s, err := readFile(cfg.File); err != nil {
-		h.refuse(h.version, err)
+		h.refuse(err)
 	} else {
 		h.settings = s
 	}
@@ -75,7 +73,7 @@ func New(cfg Config) (*Hooks, error) {
 		return nil, err
 	}
 	if _, err := readKeys(cfg.Dir); err != nil {
-		return nil, errors.Join(err, h.lock.Close())
+		cfg.Log.Error().Err(err).Msg("webhooks wait for their keys")
 	}
 	h.link = &link{connect: h.connect}
 	cfg.Metrics.Gauge(metrics.WebhookState, func(context.Context) []metrics.Sample { s, _ := h.samples(); return s })
@@ -96,13 +94,14 @@ func (h *Hooks) Run(ctx context.Context) error {
 
 // runRoutes runs the routes until the file of routes changes.
 func (h *Hooks) runRoutes(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	h.mu.Lock()
 	h.runners = nil
 	for i := range h.settings.routes {
 		r := &h.settings.routes[i]
 		h.runners = append(h.runners, &runner{
-			route: r, hooks: h, version: h.version, http: r.newClient(), state: cutOff, keptAt: h.cfg.Now(),
+			route: r, hooks: h, version: h.settings.digest, http: r.newClient(), state: cutOff, keptAt: h.cfg.Now(),
 		})
 		for _, result := range []string{"delivered", "failed", "dead"} {
 			h.cfg.Metrics.Add(metrics.WebhookDeliveries, 0, r.name, result) // known from the start
@@ -121,44 +120,39 @@ func (h *Hooks) runRoutes(ctx context.Context) {
 			h.renew(ctx)
 		}
 	}
-	cancel()
+	cancel(errChanged)
 	all.Wait()
 	h.link.close() // the file may name another user now
 }
 
-// versionOf returns what changes when a file changes.
-func versionOf(file string) string {
-	info, err := os.Stat(file)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%d-%d", info.ModTime().UnixNano(), info.Size())
-}
+// errChanged ends the routes when their file changed.
+var errChanged = errors.New("the file of webhooks changed")
 
-// reload reads the file of routes when it changed, and reports whether there are new routes.
+// reload reads the file of routes, and reports whether it changed.
 func (h *Hooks) reload() bool {
-	version := versionOf(h.cfg.File)
-	if version == h.refused || version == h.version && h.refused == "" {
-		return false
-	}
 	s, err := readFile(h.cfg.File)
 	if err != nil {
-		h.refuse(version, err)
+		h.refuse(err)
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.settings, h.version, h.refused = s, version, ""
+	if h.refused = ""; s.digest == h.settings.digest {
+		return false
+	}
+	h.settings = s
 	h.cfg.Log.Info().Int("routes", len(s.routes)).Msg("webhooks read again")
 	return true
 }
 
-// refuse notes that a version of the file of routes has faults.
-func (h *Hooks) refuse(version string, why error) {
+// refuse notes that the file of routes cannot be used, and logs each cause once.
+func (h *Hooks) refuse(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.refused = version
-	h.cfg.Log.Error().Err(why).Msg("file of webhooks refused; the routes stay as they are")
+	if h.refused != why.Error() {
+		h.refused = why.Error()
+		h.cfg.Log.Error().Err(why).Msg("file of webhooks refused; the routes stay as they are")
+	}
 }
 
 // user reads the context of the user that reads the ledger.
