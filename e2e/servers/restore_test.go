@@ -135,8 +135,8 @@ func TestARestoredBackupIsNoticedAndNothingGoesBackByItself(t *testing.T) {
 
 	w.shows("alpha", "ahead")
 	w.shows("charlie", "ahead")
-	want := "ahead alpha\nahead charlie\nalpha beacon LOSS_CHANGE_REPLACE 2.0.0 1.0.0\n" +
-		"charlie beacon LOSS_CHANGE_INSTALL  1.0.0\noffline bravo\noffline delta\nunknown UNKNOWN_SERVER"
+	want := "ahead alpha\nahead charlie\nalpha beacon replace 2.0.0 1.0.0\n" +
+		"charlie beacon install  1.0.0\noffline bravo\noffline delta\nunknown UNKNOWN_SERVER"
 	w.listsLosses(want)
 	w.explainsAhead(alpha)
 	if out := w.OK("server", "list", "--unknown"); !strings.Contains(out, "UNKNOWN_SERVER") {
