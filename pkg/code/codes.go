@@ -760,7 +760,7 @@ var entries = []Entry{
 	{
 		FieldOwned, []string{"garrison"},
 		"Another owner declares the field with another value, so that the two would overwrite each other.",
-		"garrison apply --force",
+		"the field in one of the files only",
 	},
 	{
 		FilesLeft, []string{"executor"},
@@ -1175,7 +1175,7 @@ var entries = []Entry{
 	{
 		NotRun, []string{"garrison"},
 		"A script of the package, which its package manager runs around an installation. The image does not have it; what it does and the agent needs is up to the operator.",
-		"dpkg-deb --ctrl-tarfile FILE shows it",
+		"dpkg-deb --ctrl-tarfile FILE shows it; rpm -qp --scripts FILE that of an RPM",
 	},
 	{
 		NotRunning, []string{"executor"},
