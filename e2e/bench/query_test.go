@@ -17,7 +17,7 @@ import (
 )
 
 // callers is how many callers ask at once: fewer than an actor may have requests under way.
-const callers = 12
+const callers = 8
 
 // BenchmarkQuery compares a call of the registry about one server with a call of an empty
 // service, both from an operator's account, by several callers at once.

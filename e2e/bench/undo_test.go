@@ -51,7 +51,7 @@ func undone(b *testing.B, w *world, server *rig.Server, old, version string) tim
 	before := must(os.Readlink(current))(b)
 	logged := len(server.Executor.Log())
 	cli := exec.CommandContext(b.Context(), filepath.Join(w.Bin, "garrison"), "up", "beacon@"+version, "--on", "all",
-		"--yes", "--at-once")
+		"--yes", "--at-once", "-m", "it failed there before, and is to fail again")
 	cli.Env = append(os.Environ(), "GARRISON_CONTEXT="+w.ContextFile())
 	var said strings.Builder
 	cli.Stderr = &said

@@ -27,13 +27,14 @@ import (
 // world is a fleet in a temporary directory, which ends with a benchmark, as its connections do.
 type world struct {
 	*rig.Fleet
-	b *testing.B
+	b    *testing.B
+	asks *client.Client // see client
 }
 
 // newWorld returns a fleet that was not started.
 func newWorld(b *testing.B, o rig.Options) *world {
 	o.Bin, o.Dir = programs(b), must(os.MkdirTemp("", "garrison-bench-"))(b)
-	w := &world{must(rig.New(o))(b), b}
+	w := &world{Fleet: must(rig.New(o))(b), b: b}
 	b.Cleanup(w.end)
 	return w
 }
@@ -132,11 +133,13 @@ func (w *world) operator() *bus.Conn {
 	return w.dial(bus.Options{URL: c.URL, Name: c.Actor, TLS: bus.TLSOf(c), Credentials: c.Credentials})
 }
 
-// client connects as the first operator, through package client.
+// client returns the connection of the operator, one for each fleet: the bus allows a user few.
 func (w *world) client() *client.Client {
-	c := must(w.Client(w.b.Context(), 0))(w.b)
-	w.b.Cleanup(c.Close)
-	return c
+	if w.asks == nil {
+		w.asks = must(w.Client(w.b.Context(), 0))(w.b)
+		w.b.Cleanup(w.asks.Close)
+	}
+	return w.asks
 }
 
 // waitOnline waits until that many servers are online.

@@ -49,7 +49,6 @@ const (
 	headerSubject  = "Nats-Subject"
 	headerTime     = "Nats-Time-Stamp"
 	headerLast     = "Nats-Last-Sequence" // of the message before it in the batch
-	headerPending  = "Nats-Num-Pending"   // how many follow in the stream
 	headerStatus   = "Status"
 )
 

@@ -63,8 +63,6 @@ type replaying struct {
 	gaps   bool // go on behind messages that are missing
 
 	next    uint64            // the next sequence to read
-	ahead   *batch            // what was asked for before the batch that is read had ended, or nil
-	inTurn  bool              // ask for no batch ahead
 	news    *news             // announcements; nil before the end was reached, and of a stream that announces nothing
 	shorter int               // how many checks in a row found less than was read
 	known   uint64            // the highest sequence that was announced
@@ -90,7 +88,6 @@ func (r *replaying) untilDisconnect(ctx context.Context) error {
 		return err
 	}
 	defer r.stopListening()
-	defer func() { r.ahead.drop() }()
 	checked := time.Now()
 	for wait := replayLag; ; {
 		before := r.next
@@ -126,83 +123,29 @@ func (r *replaying) untilDisconnect(ctx context.Context) error {
 	}
 }
 
-// batch is the answer to one request. Each request has an inbox of its own: the bus forgets a request to another
-// account when its inbox goes.
-type batch struct {
-	from    uint64
-	answers *nats.Subscription
-}
-
-func (b *batch) drop() {
-	if b != nil {
-		_ = b.answers.Unsubscribe()
-	}
-}
-
-// ask requests messages from a place on.
-func (r *replaying) ask(from uint64) (*batch, error) {
-	body, err := json.Marshal(map[string]any{"seq": from, "batch": replayBatch, "max_bytes": replayBytes})
+// readBatch requests messages from the next one on and hands them on. more reports whether there are more at once.
+// Each request has an inbox of its own: the bus forgets a request to another account when its inbox goes.
+func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
+	body, err := json.Marshal(map[string]any{"seq": r.next, "batch": replayBatch, "max_bytes": replayBytes})
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	inbox := r.conn.nc.NewInbox()
 	answers, err := r.conn.nc.SubscribeSync(inbox)
 	if err != nil {
-		return nil, requestError(err)
+		return false, requestError(err)
 	}
-	b := &batch{from, answers}
+	defer func() { _ = answers.Unsubscribe() }()
 	if err := r.conn.nc.PublishRequest(r.conn.api+".DIRECT.GET."+r.stream, inbox, body); err != nil {
-		b.drop()
-		return nil, requestError(err)
+		return false, requestError(err)
 	}
-	return b, nil
-}
-
-// nextBatch returns the batch from the next message on. One that was asked for ahead begins elsewhere when the one
-// before was cut short by its bytes; then no further one is asked for ahead.
-func (r *replaying) nextBatch() (*batch, error) {
-	b := r.ahead
-	r.ahead = nil
-	switch {
-	case b == nil:
-	case b.from == r.next:
-		return b, nil
-	default:
-		b.drop()
-		r.inTurn = true
-	}
-	return r.ask(r.next)
-}
-
-// askAhead requests the batch behind b once half of b was read, so that the bus reads it meanwhile. m is the message
-// that was read last.
-func (r *replaying) askAhead(b *batch, m *nats.Msg) error {
-	next := b.from + replayBatch
-	if r.ahead != nil || r.inTurn || r.gaps || r.next < next-replayBatch/2 {
-		return nil
-	}
-	pending, err := strconv.ParseUint(ofBus(m.Header, headerPending), 10, 64)
-	if err != nil || r.next+pending <= next {
-		return nil // b is the last one
-	}
-	r.ahead, err = r.ask(next)
-	return err
-}
-
-// readBatch reads the messages of one batch and hands them on. more reports whether there are more at once.
-func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
-	b, err := r.nextBatch()
-	if err != nil {
-		return false, err
-	}
-	defer b.drop()
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silence := time.AfterFunc(DefaultTimeout, cancel)
 	defer silence.Stop()
 	var chunk []Message
 	for {
-		m, err := b.answers.NextMsgWithContext(within)
+		m, err := answers.NextMsgWithContext(within)
 		if within.Err() != nil && ctx.Err() == nil {
 			err = context.DeadlineExceeded
 		}
@@ -211,7 +154,7 @@ func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
 			return false, errors.Join(late, r.handOn(chunk))
 		}
 		if status := statusOf(m.Header); status == "204" || status == "404" {
-			more := status == "204" && ofBus(m.Header, headerPending) != "0"
+			more := status == "204" && m.Header.Get("Nats-Num-Pending") != "0"
 			return more, r.handOn(chunk)
 		}
 		s, err := r.read(m)
@@ -219,9 +162,6 @@ func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		if chunk = append(chunk, s); len(chunk) == replayChunk {
-			if err := r.askAhead(b, m); err != nil {
-				return false, err
-			}
 			silence.Stop() // the time that the reader takes does not count
 			if err := r.handOn(chunk); err != nil {
 				return false, err

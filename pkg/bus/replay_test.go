@@ -132,7 +132,7 @@ func TestAReplayEndsWhenItIsToldToAsTheBusComesBack(t *testing.T) {
 	}
 }
 
-// Batches are asked for ahead, and where large messages cut one short the next begins elsewhere than was asked for.
+// Large messages cut a batch short by its bytes.
 func TestAReplayReadsSmallAndLargeMessagesInOrder(t *testing.T) {
 	t.Parallel()
 	c := bustest.Start(t).Dial(t, "test")
