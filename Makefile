@@ -159,7 +159,8 @@ compile: ## compile what the tests need
 
 .PHONY: raced
 raced: ## build the programs of the lane scenario with the race detector, into bin/raced
-	@$(MAKE) --no-print-directory build BIN=$(BIN)/raced CGO_ENABLED=1 RACE=-race PROGRAMS="garrisond executor garrison beacon"
+	@$(MAKE) --no-print-directory build BIN=$(BIN)/raced CGO_ENABLED=1 RACE=-race \
+	  PROGRAMS="garrisond registry image-catalog task-dispatcher access executor garrison beacon"
 
 .PHONY: static
 static: vet proto-lint breaking fresh tidy-check lint ## every check that runs nothing

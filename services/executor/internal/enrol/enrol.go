@@ -155,8 +155,8 @@ func ofAnother(root layout.Root, token trust.Token) error {
 func otherServer(root layout.Root, is string, token trust.Token) error {
 	return fault.Refusef(
 		fault.Conflict, code.OtherServer,
-		"%s belongs to server %[2]s; the token is for %[3]s. Once that server is dead, garrison server clean %[2]s "+
-			"--tombstone > FILE and, here, executor uninstall --tombstone FILE free it",
+		"%s belongs to server %[2]s; the token is for %[3]s. Once that server is dead, two commands free it: "+
+			"garrison server clean %[2]s --tombstone > FILE, and here: executor uninstall --tombstone FILE",
 		root, is, cmp.Or(token.ServerID, "new servers"),
 	).
 		Try("executor join --root ANOTHER-DIR").
