@@ -115,7 +115,9 @@ func TestInstalledAgentsNeverNotice(t *testing.T) {
 				same("after release " + release)
 			}
 			m.eventually("garrison server list --no-headers --columns executor | grep -q 0.1.0")
-			m.sh("garrisond upgrade --data /var/lib/garrisond --soak 1s; systemctl restart garrison-executor")
+			m.sh(`garrisond upgrade --data /var/lib/garrisond --soak 1s
+				garrisond upgrade --data /var/lib/garrisond --finish
+				systemctl restart garrison-executor`)
 			m.eventually("garrison server list --no-headers --columns executor | grep -q 0.3.0")
 			same("after the restart")
 			m.remove(false, "garrison-executor")
