@@ -28,10 +28,7 @@ var tooMany = map[string]int{
 	"services/executor/simulation.engine":                    30,
 	"services/executor/internal/systemd.unit":                36,
 	"services/image-catalog.Catalog":                         28,
-	"services/image-catalog/internal/view.View":              38,
 	"services/operator/internal/watch.watcher":               27,
-	"services/registry/internal/intent.outcome":              40,
-	"services/registry/internal/rolling.planner":             42,
 	"services/registry/internal/rollout/forecast.simulation": 26,
 	"services/registry/internal/serve/beats.Watch":           35,
 }

@@ -40,7 +40,7 @@ func (p *promotions) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		var due []view.Due
-		p.catalog.follower.Read(func() { due = p.catalog.view.Due() })
+		p.catalog.follower.Read(func() { due = p.catalog.view.Promotions.Due() })
 		p.noteWaiting(due)
 		for _, d := range due {
 			for _, id := range d.Images {
@@ -79,7 +79,7 @@ func (p *promotions) record(ctx context.Context, d view.Due, id string) error {
 	c := p.catalog
 	origin := decide.Origin{Request: d.Rollout, Cause: ledger.CausedByIntent(d.Rollout)}
 	_, err := c.decider.Do(ctx, func() ([]ledger.Draft, error) {
-		if !c.view.IsDue(d, id) {
+		if !c.view.Promotions.IsDue(d, id) {
 			return nil, nil
 		}
 		drafts, err := p.decide(d, id)

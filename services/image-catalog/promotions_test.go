@@ -85,7 +85,7 @@ func TestAChannelOffersAnImageOfARolloutOnceItIsActiveAgain(t *testing.T) {
 	}})
 	var due []view.Due
 	polltest.Eventually(t, "the promotion is due", func() bool {
-		catalog.follower.Read(func() { due = catalog.view.Due() })
+		catalog.follower.Read(func() { due = catalog.view.Promotions.Due() })
 		return len(due) > 0
 	})
 	if len(due[0].Images) > 0 || !slices.Equal(due[0].Waiting, []string{imageID(s)}) {

@@ -20,75 +20,78 @@ import (
 // maxNamed is how many images the refusal of an ambiguous reference lists.
 const maxNamed = 5
 
+// finder finds images and channels, and refuses with what is near.
+type finder struct{ *tables }
+
 // Image returns an image with its channels, by its id. The caller may keep it and must not change
 // it: its manifest is shared, because manifests never change and a copy of thousands of chunk
 // digests for each uploaded chunk would be expensive.
-func (v *View) Image(id string) (*imagev1.Image, bool) {
-	i, ok := v.images.Get(id)
+func (f *finder) Image(id string) (*imagev1.Image, bool) {
+	i, ok := f.images.Get(id)
 	if !ok {
 		return nil, false
 	}
-	return v.with(i, i.Manifest), true
+	return f.with(i, i.Manifest), true
 }
 
 // Manifest returns the manifest of an image, or nil. The caller must not change it.
-func (v *View) Manifest(id string) *imagev1.Manifest {
-	i, _ := v.images.Get(id)
+func (f *finder) Manifest(id string) *imagev1.Manifest {
+	i, _ := f.images.Get(id)
 	return i.GetManifest()
 }
 
 // Find returns the image that ref names, with its channels, or a refusal; see Resolve.
-func (v *View) Find(ref string) (*imagev1.Image, error) {
-	id, err := v.Resolve(ref)
+func (f *finder) Find(ref string) (*imagev1.Image, error) {
+	id, err := f.Resolve(ref)
 	if err != nil {
 		return nil, err
 	}
-	return v.ImageByID(id)
+	return f.ImageByID(id)
 }
 
 // ImageByID returns an image with its channels, or a refusal that names similar images.
-func (v *View) ImageByID(id string) (*imagev1.Image, error) {
-	i, ok := v.Image(id)
+func (f *finder) ImageByID(id string) (*imagev1.Image, error) {
+	i, ok := f.Image(id)
 	if !ok {
-		return nil, v.noReference(id)
+		return nil, f.noReference(id)
 	}
 	return i, nil
 }
 
 // with returns the record with its channels and a manifest, whole or not.
-func (v *View) with(i *imagev1.Image, m *imagev1.Manifest) *imagev1.Image {
+func (f *finder) with(i *imagev1.Image, m *imagev1.Manifest) *imagev1.Image {
 	return &imagev1.Image{
 		Manifest: m, State: i.State, Filled: i.Filled, Since: i.Since, Reason: i.Reason,
-		Channels: slices.Clone(v.index.channelsOf(i.Manifest.Id)),
+		Channels: slices.Clone(f.index.channelsOf(i.Manifest.Id)),
 	}
 }
 
 // Channel returns a copy of a channel, or a refusal that names a similar one.
-func (v *View) Channel(name string) (*channelv1.Channel, error) {
-	c, ok := v.channels.Get(name)
+func (f *finder) Channel(name string) (*channelv1.Channel, error) {
+	c, ok := f.channels.Get(name)
 	if !ok {
-		return nil, v.noChannel(name)
+		return nil, f.noChannel(name)
 	}
 	return proto.CloneOf(c), nil
 }
 
 // Resolve returns the id of the image that ref names: its id, a prefix that only one has, or agent@version.
-func (v *View) Resolve(ref string) (string, error) {
-	if _, ok := v.images.Get(ref); ok {
+func (f *finder) Resolve(ref string) (string, error) {
+	if _, ok := f.images.Get(ref); ok {
 		return ref, nil
 	}
 	if agent, version, ok := strings.Cut(ref, "@"); ok {
-		return v.byVersion(agent, version)
+		return f.byVersion(agent, version)
 	}
 	if ref == "" || strings.Trim(ref, "0123456789abcdef-") != "" {
-		return "", v.noReference(ref)
+		return "", f.noReference(ref)
 	}
-	return v.byPrefix(ref)
+	return f.byPrefix(ref)
 }
 
-func (v *View) byPrefix(prefix string) (string, error) {
+func (f *finder) byPrefix(prefix string) (string, error) {
 	var found []string
-	v.index.ids.Ascend(prefix, func(id string) bool {
+	f.index.ids.Ascend(prefix, func(id string) bool {
 		if strings.HasPrefix(id, prefix) {
 			found = append(found, id)
 		}
@@ -96,16 +99,16 @@ func (v *View) byPrefix(prefix string) (string, error) {
 	})
 	switch len(found) {
 	case 0:
-		return "", v.noReference(prefix)
+		return "", f.noReference(prefix)
 	case 1:
 		return found[0], nil
 	}
-	return "", v.ambiguous(prefix, found)
+	return "", f.ambiguous(prefix, found)
 }
 
-func (v *View) byVersion(agent, version string) (string, error) {
+func (f *finder) byVersion(agent, version string) (string, error) {
 	var found []string
-	v.index.all.Ascend(entryOf(agent, version, ""), func(e entry) bool {
+	f.index.all.Ascend(entryOf(agent, version, ""), func(e entry) bool {
 		same := e.agent == agent && e.raw == version
 		if same {
 			found = append(found, e.id)
@@ -114,36 +117,36 @@ func (v *View) byVersion(agent, version string) (string, error) {
 	})
 	switch len(found) {
 	case 0:
-		return "", v.noVersion(agent, version)
+		return "", f.noVersion(agent, version)
 	case 1:
 		return found[0], nil
 	}
-	return "", v.ambiguous(agent+"@"+version, found)
+	return "", f.ambiguous(agent+"@"+version, found)
 }
 
 // ByBuild returns the id of the image of the same agent, version and platform as a manifest.
-func (v *View) ByBuild(m *imagev1.Manifest) (id string, ok bool) {
-	id, ok = v.index.byBuild[buildOf(m)]
+func (f *finder) ByBuild(m *imagev1.Manifest) (id string, ok bool) {
+	id, ok = f.index.byBuild[buildOf(m)]
 	return id, ok
 }
 
 // ImageSequence returns the sequence of the last fact on an image's key; 0 when it has none.
-func (v *View) ImageSequence(id string) uint64 { return v.images.Sequence(id) }
+func (f *finder) ImageSequence(id string) uint64 { return f.images.Sequence(id) }
 
 // ChannelSequence returns the sequence of the last fact on a channel's key; 0 when it has none.
-func (v *View) ChannelSequence(name string) uint64 { return v.channels.Sequence(name) }
+func (f *finder) ChannelSequence(name string) uint64 { return f.channels.Sequence(name) }
 
 // CreatedSequence returns the sequence of the last fact image.created, whatever became of its image.
-func (v *View) CreatedSequence() uint64 { return v.marks.Sequence(createdMark) }
+func (f *finder) CreatedSequence() uint64 { return f.marks.Sequence(createdMark) }
 
 // ByDigest returns the ids of the images with that content, sorted.
-func (v *View) ByDigest(digest []byte) []string {
-	return slices.Clone(v.index.byDigest[string(digest)])
+func (f *finder) ByDigest(digest []byte) []string {
+	return slices.Clone(f.index.byDigest[string(digest)])
 }
 
 // versions returns how many images an agent has, and the newest of them.
-func (v *View) versions(agent string) (count int, newest entry) {
-	v.index.all.Ascend(entry{agent: agent}, func(e entry) bool {
+func (f *finder) versions(agent string) (count int, newest entry) {
+	f.index.all.Ascend(entry{agent: agent}, func(e entry) bool {
 		if e.agent != agent {
 			return false
 		}
@@ -154,9 +157,9 @@ func (v *View) versions(agent string) (count int, newest entry) {
 }
 
 // agents returns the names of all agents that have images, sorted.
-func (v *View) agents() []string {
+func (f *finder) agents() []string {
 	var names []string
-	v.index.all.Scan(func(e entry) bool {
+	f.index.all.Scan(func(e entry) bool {
 		if len(names) == 0 || names[len(names)-1] != e.agent {
 			names = append(names, e.agent)
 		}
@@ -165,14 +168,14 @@ func (v *View) agents() []string {
 	return names
 }
 
-func (v *View) ambiguous(ref string, ids []string) error {
+func (f *finder) ambiguous(ref string, ids []string) error {
 	var names []string
 	for n, id := range ids {
 		if n == maxNamed {
 			names = append(names, "…")
 			break
 		}
-		i, _ := v.images.Get(id)
+		i, _ := f.images.Get(id)
 		names = append(names, ident.Short(id)+" ("+Label(i.Manifest)+")")
 	}
 	return refuse(fault.Invalid, code.Ambiguous, "%q names more than one image: %s",
@@ -191,25 +194,25 @@ func refuse(kind fault.Kind, code, format string, args ...any) *fault.Error {
 }
 
 // noReference refuses a reference that is neither an id nor the start of one.
-func (v *View) noReference(ref string) error {
-	if count, newest := v.versions(ref); count > 0 {
+func (f *finder) noReference(ref string) error {
+	if count, newest := f.versions(ref); count > 0 {
 		return refuse(fault.NotFound, code.NoMatch,
 			"%q is an agent with %s; name one by its id or as agent@version", ref, counted(count, "image")).
 			Near(ref + "@" + newest.raw).Try("garrison image list " + ref)
 	}
 	return refuse(fault.NotFound, code.NoMatch,
 		"no image has an id that starts with %q (%s searched); "+
-			"name one by its id, a prefix of it, or as agent@version", ref, counted(v.images.Len(), "image")).
-		Near(nearest.Name(ref, slices.Values(v.agents()))).Try("garrison image list")
+			"name one by its id, a prefix of it, or as agent@version", ref, counted(f.images.Len(), "image")).
+		Near(nearest.Name(ref, slices.Values(f.agents()))).Try("garrison image list")
 }
 
 // noVersion refuses agent@version.
-func (v *View) noVersion(agent, version string) error {
-	count, newest := v.versions(agent)
+func (f *finder) noVersion(agent, version string) error {
+	count, newest := f.versions(agent)
 	if count == 0 {
-		agents := v.agents()
+		agents := f.agents()
 		return refuse(fault.NotFound, code.NoMatch, "no image of agent %q (%s of %s searched)",
-			agent, counted(v.images.Len(), "image"), counted(len(agents), "agent")).
+			agent, counted(f.images.Len(), "image"), counted(len(agents), "agent")).
 			Near(nearest.Name(agent, slices.Values(agents))).Try("garrison image list")
 	}
 	return refuse(fault.NotFound, code.NoMatch, "no image of agent %q version %s (%s searched, newest %s)",
@@ -217,9 +220,9 @@ func (v *View) noVersion(agent, version string) error {
 		Near(agent + "@" + newest.raw).Try("garrison image list " + agent)
 }
 
-func (v *View) noChannel(name string) error {
+func (f *finder) noChannel(name string) error {
 	var names []string
-	for n := range v.channels.All() {
+	for n := range f.channels.All() {
 		names = insert(names, n)
 	}
 	return refuse(fault.NotFound, code.UnknownChannel, "no channel %q (%s searched: %s)",

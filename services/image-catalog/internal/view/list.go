@@ -32,41 +32,44 @@ func limitOf(p *apiv1.Page) int {
 	return defaultLimit
 }
 
+// lister lists images and channels, a part at a time.
+type lister struct{ *finder }
+
 // List returns one part of the images, by agent, version and id, without chunk digests. It scans the
 // narrowest index that the filters allow. A trusted image is one that one of keys signed.
-func (v *View) List(q *catalogv1.ListImagesRequest, keys ...string) (part page.Part[*imagev1.Image], err error) {
+func (l *lister) List(q *catalogv1.ListImagesRequest, keys ...string) (part page.Part[*imagev1.Image], err error) {
 	from, err := start(q)
 	if err != nil {
 		return part, err
 	}
 	if q.Channel != "" {
-		if _, ok := v.channels.Get(q.Channel); !ok {
-			return part, v.noChannel(q.Channel)
+		if _, ok := l.channels.Get(q.Channel); !ok {
+			return part, l.noChannel(q.Channel)
 		}
 	}
-	part = page.Take(v.listed(q, from, keys), limitOf(q.Page))
-	for _, l := range part.LeftOut {
-		at, _ := readCursor(l.Id, 3) // written above
-		l.Id = at[2]
+	part = page.Take(l.listed(q, from, keys), limitOf(q.Page))
+	for _, row := range part.LeftOut {
+		at, _ := readCursor(row.Id, 3) // written above
+		row.Id = at[2]
 	}
 	return part, nil
 }
 
 // orderFor returns the images in order, from the narrowest index; nil when it is empty.
-func (v *View) orderFor(q *catalogv1.ListImagesRequest) *ordered {
+func (l *lister) orderFor(q *catalogv1.ListImagesRequest) *ordered {
 	switch {
 	case q.Channel != "":
-		return v.index.byChannel[q.Channel]
+		return l.index.byChannel[q.Channel]
 	case q.State != imagev1.State_STATE_UNSPECIFIED:
-		return v.index.byState[q.State]
+		return l.index.byState[q.State]
 	}
-	return v.index.all
+	return l.index.all
 }
 
 // listed returns the images after an entry that pass the filters, by their cursors.
-func (v *View) listed(q *catalogv1.ListImagesRequest, after entry, keys []string) iter.Seq2[string, *imagev1.Image] {
+func (l *lister) listed(q *catalogv1.ListImagesRequest, after entry, keys []string) iter.Seq2[string, *imagev1.Image] {
 	return func(yield func(string, *imagev1.Image) bool) {
-		o := v.orderFor(q)
+		o := l.orderFor(q)
 		if o == nil {
 			return
 		}
@@ -74,22 +77,22 @@ func (v *View) listed(q *catalogv1.ListImagesRequest, after entry, keys []string
 			if q.Agent != "" && e.agent != q.Agent {
 				return false
 			}
-			i, ok := v.images.Get(e.id)
+			i, ok := l.images.Get(e.id)
 			if !ok || compare(e, after) == 0 || q.State != imagev1.State_STATE_UNSPECIFIED && i.State != q.State {
 				return true
 			}
 			if q.Untrusted && (len(keys) == 0 || seal.Names(i.Manifest, keys)) { // it was checked when it came
 				return true
 			}
-			return yield(cursorOf(e), v.row(i))
+			return yield(cursorOf(e), l.row(i))
 		})
 	}
 }
 
 // row returns an image without its chunk digests.
-func (v *View) row(i *imagev1.Image) *imagev1.Image {
+func (l *lister) row(i *imagev1.Image) *imagev1.Image {
 	m, b := i.Manifest, i.Manifest.GetBlob()
-	return v.with(i, &imagev1.Manifest{
+	return l.with(i, &imagev1.Manifest{
 		Id: m.Id, Agent: m.Agent, Version: m.Version, Kind: m.Kind, Platform: m.Platform, Run: m.Run,
 		PublishedAt: m.PublishedAt, Tags: m.Tags, Description: m.Description,
 		Blob: &imagev1.Blob{
@@ -100,8 +103,8 @@ func (v *View) row(i *imagev1.Image) *imagev1.Image {
 }
 
 // Channels returns one part of the channels, by name.
-func (v *View) Channels(p *apiv1.Page) (page.Part[*channelv1.Channel], error) {
-	return byName(v.channels, p)
+func (l *lister) Channels(p *apiv1.Page) (page.Part[*channelv1.Channel], error) {
+	return byName(l.channels, p)
 }
 
 // byName returns one part of a short table, by key.

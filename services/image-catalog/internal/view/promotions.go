@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
-	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/fold"
@@ -20,31 +19,37 @@ type Due struct {
 	Remove           bool     // take them back
 }
 
+// Promotions are what channels have to offer, and what they have to take back.
+type Promotions struct {
+	*tables
+	given, taken *fold.Table[*rolloutv1.StandingPromotion] // due, by rollout and channel
+}
+
 // applyRollout folds the end of a rollout.
-func (v *View) applyRollout(f ledger.Fact) {
+func (ps *Promotions) applyRollout(f ledger.Fact) {
 	switch b := f.Body.(type) {
 	case *rolloutv1.Succeeded:
-		v.addDue(v.promotions, f, b.Then, false)
+		ps.addDue(ps.given, f, b.Then, false)
 	case *rolloutv1.Undone:
 		for _, s := range b.TakenBack {
-			v.promotions.Forget(ledger.Key(f.Key, s.GetPromotion().GetChannel()))
+			ps.given.Forget(ledger.Key(f.Key, s.GetPromotion().GetChannel()))
 		}
-		v.addDue(v.demotions, f, b.TakenBack, true)
+		ps.addDue(ps.taken, f, b.TakenBack, true)
 	}
 }
 
 // addDue notes the images that a channel does not offer yet, or still offers.
-func (v *View) addDue(
+func (ps *Promotions) addDue(
 	to *fold.Table[*rolloutv1.StandingPromotion], f ledger.Fact, all []*rolloutv1.Standing, offered bool,
 ) {
 	for _, s := range all {
 		p := s.GetPromotion()
-		c, ok := v.channels.Get(p.GetChannel())
+		c, ok := ps.channels.Get(p.GetChannel())
 		if !ok {
 			continue
 		}
 		left := slices.DeleteFunc(slices.Clone(p.ImageIds), func(id string) bool {
-			return !v.knows(id) || slices.Contains(c.ImageIds, id) != offered
+			return !ps.knows(id) || slices.Contains(c.ImageIds, id) != offered
 		})
 		if len(left) > 0 {
 			to.Put(ledger.Key(f.Key, p.Channel), &rolloutv1.StandingPromotion{Channel: p.Channel, ImageIds: left},
@@ -54,16 +59,22 @@ func (v *View) addDue(
 }
 
 // settle drops what is due no longer once a fact about a channel was folded.
-func (v *View) settle(f ledger.Fact) {
+func (ps *Promotions) settle(f ledger.Fact) {
 	switch b := f.Body.(type) {
 	case *channelv1.ImageAdded:
-		settleIn(v.promotions, f.Key, b.ImageId, f.Sequence)
+		settleIn(ps.given, f.Key, b.ImageId, f.Sequence)
 	case *channelv1.ImageRemoved:
-		settleIn(v.demotions, f.Key, b.ImageId, f.Sequence)
+		settleIn(ps.taken, f.Key, b.ImageId, f.Sequence)
 	case *channelv1.Deleted:
-		settleIn(v.promotions, f.Key, "", f.Sequence)
-		settleIn(v.demotions, f.Key, "", f.Sequence)
+		settleIn(ps.given, f.Key, "", f.Sequence)
+		settleIn(ps.taken, f.Key, "", f.Sequence)
 	}
+}
+
+// drop drops what is due of an image that is deleted.
+func (ps *Promotions) drop(image string, sequence uint64) {
+	settleIn(ps.given, "", image, sequence)
+	settleIn(ps.taken, "", image, sequence)
 }
 
 // settleIn takes an image out of what is due on a channel, "" for all of them; any channel with an empty name.
@@ -90,27 +101,22 @@ func settleIn(t *fold.Table[*rolloutv1.StandingPromotion], channel, image string
 }
 
 // IsDue reports whether an image of what was due can still be recorded.
-func (v *View) IsDue(d Due, id string) bool {
-	t := v.promotions
+func (ps *Promotions) IsDue(d Due, id string) bool {
+	t := ps.given
 	if d.Remove {
-		t = v.demotions
+		t = ps.taken
 	}
 	p, _ := t.Get(ledger.Key(d.Rollout, d.Channel))
-	return slices.Contains(p.GetImageIds(), id) && (d.Remove || v.isActive(id))
-}
-
-func (v *View) isActive(id string) bool {
-	i, _ := v.images.Get(id)
-	return i.GetState() == imagev1.State_STATE_ACTIVE
+	return slices.Contains(p.GetImageIds(), id) && (d.Remove || ps.isActive(id))
 }
 
 // Due returns what is due, by rollout and channel.
-func (v *View) Due() (out []Due) {
-	for _, t := range []*fold.Table[*rolloutv1.StandingPromotion]{v.promotions, v.demotions} {
+func (ps *Promotions) Due() (out []Due) {
+	for _, t := range []*fold.Table[*rolloutv1.StandingPromotion]{ps.given, ps.taken} {
 		for key, p := range t.All() {
-			d := Due{Rollout: key[:len(key)-len(p.Channel)-1], Channel: p.Channel, Remove: t == v.demotions}
+			d := Due{Rollout: key[:len(key)-len(p.Channel)-1], Channel: p.Channel, Remove: t == ps.taken}
 			for _, id := range p.ImageIds {
-				if d.Remove || v.isActive(id) {
+				if d.Remove || ps.isActive(id) {
 					d.Images = append(d.Images, id)
 				} else {
 					d.Waiting = append(d.Waiting, id)

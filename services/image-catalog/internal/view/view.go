@@ -34,37 +34,57 @@ var Nouns = []ledger.Noun{ledger.Image, ledger.Channel, ledger.Rollout, ledger.S
 // did not fit.
 const createdMark = "image-created"
 
-// View is every image, channel and source, and what rollouts that ended have channels offer.
-type View struct {
+// tables are every image and channel.
+type tables struct {
 	images   *fold.Table[*imagev1.Image] // by id; without channels, which are in the index
 	channels *fold.Table[*channelv1.Channel]
 	marks    *fold.Table[*imagev1.Ref] // sequences only
 	index    *index
+}
 
-	Sources Sources
-	Writers budget.Users
+func (t *tables) knows(imageID string) bool {
+	_, ok := t.images.Get(imageID)
+	return ok
+}
 
-	promotions, demotions *fold.Table[*rolloutv1.StandingPromotion] // due, by rollout and channel
+func (t *tables) isActive(imageID string) bool {
+	i, _ := t.images.Get(imageID)
+	return i.GetState() == imagev1.State_STATE_ACTIVE
+}
+
+// View is every image, channel and source, and what rollouts that ended have channels offer.
+type View struct {
+	*lister
+	Promotions *Promotions
+	Sources    Sources
+	Writers    budget.Users
 }
 
 // New returns an empty view.
 func New() *View {
-	return &View{
+	t := &tables{
 		images:   fold.NewTable[*imagev1.Image]("image"),
 		channels: fold.NewTable[*channelv1.Channel]("channel"),
 		marks:    fold.NewTable[*imagev1.Ref]("mark"),
 		index:    newIndex(),
-		Sources:  Sources{fold.NewTable[*sourcev1.Source]("source")},
-		Writers:  budget.NewUsers(),
-
-		promotions: fold.NewTable[*rolloutv1.StandingPromotion]("promotion"),
-		demotions:  fold.NewTable[*rolloutv1.StandingPromotion]("demotion"),
+	}
+	return &View{
+		lister: &lister{&finder{t}},
+		Promotions: &Promotions{
+			tables: t,
+			given:  fold.NewTable[*rolloutv1.StandingPromotion]("promotion"),
+			taken:  fold.NewTable[*rolloutv1.StandingPromotion]("demotion"),
+		},
+		Sources: Sources{fold.NewTable[*sourcev1.Source]("source")},
+		Writers: budget.NewUsers(),
 	}
 }
 
 // Tables returns the tables, for snapshots.
 func (v *View) Tables() []fold.Stored {
-	return []fold.Stored{v.images, v.channels, v.Sources.table, v.marks, v.promotions, v.demotions, v.Writers}
+	return []fold.Stored{
+		v.images, v.channels, v.Sources.table, v.marks, v.Promotions.given, v.Promotions.taken, v.Writers,
+	}
 }
 
 // Loaded builds the indexes from the tables.
@@ -94,12 +114,12 @@ func (v *View) Apply(f ledger.Fact) (fit bool) {
 		if fit = v.applyChannel(f); !fit {
 			v.channels.Touch(f.Key, f.Sequence)
 		} else {
-			v.settle(f)
+			v.Promotions.settle(f)
 		}
 	case ledger.Source:
 		return v.Sources.apply(f)
 	case ledger.Rollout:
-		v.applyRollout(f)
+		v.Promotions.applyRollout(f)
 		return true
 	}
 	return fit
@@ -141,8 +161,7 @@ func (v *View) dropImage(i *imagev1.Image) {
 		v.index.leaveChannel(i, name)
 	}
 	v.index.remove(i)
-	settleIn(v.promotions, "", id, v.images.Sequence(id))
-	settleIn(v.demotions, "", id, v.images.Sequence(id))
+	v.Promotions.drop(id, v.images.Sequence(id))
 }
 
 func (v *View) applyChannel(f ledger.Fact) bool {
@@ -168,9 +187,4 @@ func (v *View) applyChannel(f ledger.Fact) bool {
 	}
 	v.channels.Put(f.Key, next, f.Sequence)
 	return true
-}
-
-func (v *View) knows(imageID string) bool {
-	_, ok := v.images.Get(imageID)
-	return ok
 }

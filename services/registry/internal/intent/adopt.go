@@ -99,11 +99,11 @@ func checkCandidate(q *intentv1.Adopt) *apiv1.Refusal {
 }
 
 // one returns the living server that a reference names.
-func (o *outcome) one(reference string) (*serverv1.Server, *apiv1.Refusal) {
+func (q *question) one(reference string) (*serverv1.Server, *apiv1.Refusal) {
 	if reference == "" {
 		return nil, &apiv1.Refusal{Code: code.EmptySelector, Message: "no server is named", Try: "garrison server list"}
 	}
-	s, refusal := selector.Find(o.reader, reference)
+	s, refusal := selector.Find(q.reader, reference)
 	if refusal == nil && !server.Living(s) {
 		refusal = selector.NotAlive(s)
 	}

@@ -107,7 +107,7 @@ func Decide(r Reader, a Ask) Decision {
 
 // assess computes what an intent does to each server, and why it would be refused.
 func assess(r Reader, a Ask) (*outcome, *apiv1.Refusal) {
-	o := &outcome{ask: a, reader: r}
+	o := &outcome{question: question{ask: a, reader: r}}
 	refusal := malformed(a)
 	if refusal == nil {
 		refusal = o.decide()

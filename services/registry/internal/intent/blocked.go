@@ -19,11 +19,11 @@ import (
 
 // blocked refuses to bring a build that is blocked, or returns nil. What runs on the server and is not replaced is not
 // brought, and an undo goes back to what ran there before.
-func (o *outcome) blocked(have *instancev1.Instance, w want) *apiv1.Refusal {
-	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" {
+func (q *question) blocked(have *instancev1.Instance, w want) *apiv1.Refusal {
+	if q.ask.Back || q.ask.Intent.GetUndo() != nil || w.candidate != "" {
 		return nil
 	}
-	return blockOf(o.reader, have, w)
+	return blockOf(q.reader, have, w)
 }
 
 // blockOf returns the block that refuses to bring what is wanted, or nil.

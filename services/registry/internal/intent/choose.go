@@ -58,18 +58,18 @@ func (o *outcome) chooser(
 }
 
 // fits returns why an image cannot run on a server, or nil.
-func (o *outcome) fits(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
-	others := slices.Collect(o.reader.InstancesOf(s.Id))
-	if why := image.Fits(o.reader, m, s, others); why != nil || o.ask.Walk {
+func (q *question) fits(m *imagev1.Manifest, s *serverv1.Server) *apiv1.Refusal {
+	others := slices.Collect(q.reader.InstancesOf(s.Id))
+	if why := image.Fits(q.reader, m, s, others); why != nil || q.ask.Walk {
 		return why
 	}
-	return image.Pairs(o.reader, m, s, others)
+	return image.Pairs(q.reader, m, s, others)
 }
 
 // needs refuses a server that lacks a dependency of the agent.
-func (o *outcome) needs(agent *agentv1.Agent, s *serverv1.Server) *apiv1.Refusal {
+func (q *question) needs(agent *agentv1.Agent, s *serverv1.Server) *apiv1.Refusal {
 	for _, d := range agent.Dependencies {
-		if i, _ := o.reader.Instance(s.Id, d); i.GetWanted() == nil {
+		if i, _ := q.reader.Instance(s.Id, d); i.GetWanted() == nil {
 			return &apiv1.Refusal{
 				Code: code.MissingDependency,
 				Message: fmt.Sprintf("agent %q needs agent %q, which server %q (%s) lacks", agent.Name, d, s.Name,

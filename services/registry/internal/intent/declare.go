@@ -69,7 +69,7 @@ type Outdated struct {
 
 // NewOutdated returns a count from nothing.
 func NewOutdated(r Reader, agent *agentv1.Agent, key *secret.Key) Outdated {
-	o := &outcome{reader: r, ask: Ask{Secrets: key}}
+	o := &outcome{question: question{reader: r, ask: Ask{Secrets: key}}}
 	return Outdated{&registryv1.Outdated{Agent: agent.Name}, o, merger(o, agent)}
 }
 

@@ -21,8 +21,8 @@ import (
 // held refuses to change an instance that drifted in an environment that holds such instances, or returns nil. What was
 // changed on the server stays as it is until somebody asks for its repair, which is an upgrade to the image that is
 // wanted, or for its removal.
-func (o *outcome) held(s *serverv1.Server, have *instancev1.Instance) *apiv1.Refusal {
-	e, _ := o.reader.Environment(s.GetEnvironment())
+func (q *question) held(s *serverv1.Server, have *instancev1.Instance) *apiv1.Refusal {
+	e, _ := q.reader.Environment(s.GetEnvironment())
 	cause := drift.Drifted(have)
 	if cause == "" || environment.DriftPolicy(e) != environmentv1.DriftPolicy_DRIFT_POLICY_HOLD {
 		return nil
@@ -36,11 +36,11 @@ func (o *outcome) held(s *serverv1.Server, have *instancev1.Instance) *apiv1.Ref
 }
 
 // onHold refuses to change an agent that an operator holds on a server, or returns nil.
-func (o *outcome) onHold(s *serverv1.Server, agent string) *apiv1.Refusal {
-	if o.holds == nil {
-		o.holds = hold.NewIndex(o.reader, o.ask.At)
+func (q *question) onHold(s *serverv1.Server, agent string) *apiv1.Refusal {
+	if q.holds == nil {
+		q.holds = hold.NewIndex(q.reader, q.ask.At)
 	}
-	if h := o.holds.On(s, agent); h != nil {
+	if h := q.holds.On(s, agent); h != nil {
 		return hold.Refuse(h)
 	}
 	return nil
@@ -48,18 +48,18 @@ func (o *outcome) onHold(s *serverv1.Server, agent string) *apiv1.Refusal {
 
 // closed refuses to change a server whose environment is held or outside its windows, or returns nil. A rollout waits
 // instead; what follows from a default or a rollout was let through before.
-func (o *outcome) closed(s *serverv1.Server) *apiv1.Refusal {
-	if o.ask.Walk || o.ask.Intent.GetSource() != nil || o.ask.Intent.GetOverride() {
+func (q *question) closed(s *serverv1.Server) *apiv1.Refusal {
+	if q.ask.Walk || q.ask.Intent.GetSource() != nil || q.ask.Intent.GetOverride() {
 		return nil
 	}
-	state, known := o.doors[s.GetEnvironment()]
+	state, known := q.doors[s.GetEnvironment()]
 	if !known {
-		e, _ := o.reader.Environment(s.GetEnvironment())
-		if o.doors == nil {
-			o.doors = map[string]window.State{}
+		e, _ := q.reader.Environment(s.GetEnvironment())
+		if q.doors == nil {
+			q.doors = map[string]window.State{}
 		}
-		state = window.At(e, o.ask.At)
-		o.doors[s.GetEnvironment()] = state
+		state = window.At(e, q.ask.At)
+		q.doors[s.GetEnvironment()] = state
 	}
 	if state.Open {
 		return nil
@@ -70,7 +70,7 @@ func (o *outcome) closed(s *serverv1.Server) *apiv1.Refusal {
 	}
 	return &apiv1.Refusal{
 		Code: code.Closed, Message: message,
-		Try: waiting(o.ask.Intent) + ", which waits; --override to change it now; garrison env show " +
+		Try: waiting(q.ask.Intent) + ", which waits; --override to change it now; garrison env show " +
 			s.GetEnvironment(),
 	}
 }

@@ -26,10 +26,10 @@ import (
 )
 
 // agent returns the agent with a name, or refuses an unknown one.
-func (o *outcome) agent(name string) (*agentv1.Agent, *apiv1.Refusal) {
-	a, ok := o.reader.Agent(name)
+func (q *question) agent(name string) (*agentv1.Agent, *apiv1.Refusal) {
+	a, ok := q.reader.Agent(name)
 	if !ok {
-		refusal := UnknownAgent(o.reader, name)
+		refusal := UnknownAgent(q.reader, name)
 		if refusal.Nearest == "" {
 			refusal.Try = string(fault.Hintf("garrison agent create %s", name))
 		}
@@ -79,13 +79,13 @@ func (o *outcome) each(
 }
 
 // selected returns the servers of a selector; of an intent that follows from a default those on which it is due.
-func (o *outcome) selected(on *intentv1.Selector) (selector.Found, *apiv1.Refusal) {
-	if o.ask.Due == nil {
-		return selector.Resolve(o.reader, on)
+func (q *question) selected(on *intentv1.Selector) (selector.Found, *apiv1.Refusal) {
+	if q.ask.Due == nil {
+		return selector.Resolve(q.reader, on)
 	}
 	var found selector.Found
-	for _, id := range o.ask.Due {
-		if s, ok := o.reader.Server(id); ok && s.Life == serverv1.Life_LIFE_ALIVE {
+	for _, id := range q.ask.Due {
+		if s, ok := q.reader.Server(id); ok && s.Life == serverv1.Life_LIFE_ALIVE {
 			found.Servers = append(found.Servers, s)
 		}
 	}
@@ -264,14 +264,14 @@ func move(o *outcome, have *instancev1.Instance, w want, m *imagev1.Manifest, na
 }
 
 // named reports whether a person named the image, and may mean one that is lower or that failed before.
-func (o *outcome) named(choice *intentv1.ImageChoice) bool {
-	return image.Named(choice) && !o.ask.Pinned
+func (q *question) named(choice *intentv1.ImageChoice) bool {
+	return image.Named(choice) && !q.ask.Pinned
 }
 
 // failedThere refuses to bring to a server what failed there, unless an operator names it and says why; nil otherwise.
 // An undo goes back to what ran there before, and an adoption takes what runs.
-func (o *outcome) failedThere(have *instancev1.Instance, w want) *apiv1.Refusal {
-	if o.ask.Back || o.ask.Intent.GetUndo() != nil || w.candidate != "" || w.again || o.insists() {
+func (q *question) failedThere(have *instancev1.Instance, w want) *apiv1.Refusal {
+	if q.ask.Back || q.ask.Intent.GetUndo() != nil || w.candidate != "" || w.again || q.insists() {
 		return nil
 	}
 	if instance.FailedThere(have, w.image, w.configuration.GetDigest()) {
@@ -281,17 +281,17 @@ func (o *outcome) failedThere(have *instancev1.Instance, w want) *apiv1.Refusal 
 }
 
 // insists reports whether an operator names what to bring, and says why.
-func (o *outcome) insists() bool {
-	if o.ask.Intent.GetNote() == "" {
+func (q *question) insists() bool {
+	if q.ask.Intent.GetNote() == "" {
 		return false
 	}
-	switch q := o.ask.Intent.GetAsk().(type) {
+	switch what := q.ask.Intent.GetAsk().(type) {
 	case *intentv1.Intent_Install:
-		return o.named(q.Install.GetImage())
+		return q.named(what.Install.GetImage())
 	case *intentv1.Intent_Upgrade:
-		return o.named(q.Upgrade.GetImage())
+		return q.named(what.Upgrade.GetImage())
 	case *intentv1.Intent_Configure:
-		return !q.Configure.GetRepair()
+		return !what.Configure.GetRepair()
 	}
 	return false
 }

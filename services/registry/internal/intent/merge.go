@@ -71,7 +71,7 @@ func Merged(r Reader, secrets *secret.Key) func(*instancev1.Instance) ([]byte, *
 		}
 		m := mergers[i.Agent]
 		if m == nil {
-			m = merger(&outcome{reader: r, ask: Ask{Secrets: secrets}}, agent)
+			m = merger(&outcome{question: question{reader: r, ask: Ask{Secrets: secrets}}}, agent)
 			mergers[i.Agent] = m
 		}
 		c, why := m(server, i.GetConfiguration().GetOwn())

@@ -16,14 +16,14 @@ import (
 
 // needed refuses the removal of an agent that others on the server need, or returns nil. An agent
 // that is itself being removed does not count: the task-dispatcher removes it first.
-func (o *outcome) needed(s *serverv1.Server, have *instancev1.Instance) *apiv1.Refusal {
+func (q *question) needed(s *serverv1.Server, have *instancev1.Instance) *apiv1.Refusal {
 	if have.Wanted == nil {
 		return nil // its removal is requested again
 	}
 	var by []string
-	for i := range o.reader.InstancesOf(s.Id) {
-		a, ok := o.reader.Agent(i.Agent)
-		m, _ := o.reader.Image(i.Wanted.GetId())
+	for i := range q.reader.InstancesOf(s.Id) {
+		a, ok := q.reader.Agent(i.Agent)
+		m, _ := q.reader.Image(i.Wanted.GetId())
 		requires := image.Requirement(m.GetManifest(), have.Agent) != nil
 		if i.Wanted != nil && (requires || ok && slices.Contains(a.Dependencies, have.Agent)) {
 			by = append(by, i.Agent)

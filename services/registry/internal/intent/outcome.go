@@ -25,15 +25,20 @@ const (
 	namedRefreshed = 10_000
 )
 
+// question is what is asked, and the view that answers it. It finds what that is about, and says why not.
+type question struct {
+	ask    Ask
+	reader Reader
+	holds  hold.Index
+	doors  map[string]window.State // by environment
+}
+
 // outcome is a decision in the making.
 type outcome struct {
-	ask     Ask
-	reader  Reader
+	question
 	changes []ledger.Draft
 	chosen  []*intentv1.Chosen
 	resumed bool // part of it is in the ledger already
-	holds   hold.Index
-	doors   map[string]window.State // by environment
 	tally
 }
 

@@ -137,11 +137,13 @@ func Malformed(a Ask) *apiv1.Refusal {
 }
 
 // Answer drafts the answer to an intent whose changes are all recorded elsewhere.
-func Answer(a Ask, body proto.Message) ledger.Draft { return (&outcome{ask: a}).answer(body) }
+func Answer(a Ask, body proto.Message) ledger.Draft {
+	return (&outcome{question: question{ask: a}}).answer(body)
+}
 
 // Fact returns a fact that an intent leads to, with a computed id; turn distinguishes two of one kind on one key.
 func Fact(a Ask, noun ledger.Noun, key string, body proto.Message, turn uint64) ledger.Fact {
-	return (&outcome{ask: a}).fact(noun, key, body, turn)
+	return (&outcome{question: question{ask: a}}).fact(noun, key, body, turn)
 }
 
 // Verb returns the verb that the subject of an intent must hold; empty for an intent without one.

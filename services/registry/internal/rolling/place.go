@@ -19,9 +19,12 @@ import (
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
+// placing divides the targets of a plan into waves.
+type placing struct{ *planner }
+
 // place divides the targets into waves. The waves depend on what changes, so that a plan and the rollout that carries
 // its guard have the same ones.
-func (p *planner) place() *apiv1.Refusal {
+func (p placing) place() *apiv1.Refusal {
 	p.stageUndo()
 	if why := cmp.Or(unknownField(p.Strategy), p.hurried()); why != nil {
 		return why
@@ -64,7 +67,7 @@ func (p *planner) place() *apiv1.Refusal {
 
 // waves divides the candidates. Where no server is left that the stages of the rollout that is undone were about, many
 // servers get the stages of an undo that has none.
-func (p *planner) waves(candidates []rollout.Candidate) (rollout.Layout, error) {
+func (p placing) waves(candidates []rollout.Candidate) (rollout.Layout, error) {
 	hash := hex.EncodeToString(p.hash())
 	layout, err := rollout.Waves(candidates, p.Strategy, hash)
 	if err != nil || !p.inherited || len(layout.Waves) != 1 || len(layout.Stages) > 0 {
@@ -76,7 +79,7 @@ func (p *planner) waves(candidates []rollout.Candidate) (rollout.Layout, error) 
 }
 
 // ungated refuses a strategy by which another actor approves, where no wave would wait for that.
-func (p *planner) ungated(l rollout.Layout) *apiv1.Refusal {
+func (p placing) ungated(l rollout.Layout) *apiv1.Refusal {
 	s := p.Strategy
 	gated := len(l.Waves) > 1 || len(l.Stages) > 0 && l.Stages[0].Approve
 	if !s.GetApproveByOther() || p.inherited || len(p.byServer) == 0 || gated {
@@ -92,7 +95,7 @@ func (p *planner) ungated(l rollout.Layout) *apiv1.Refusal {
 
 // hurried refuses an emergency that is to soak, or to wait for approvals: it does neither. An undo may
 // have them from the rollout that it undoes, and passes over them.
-func (p *planner) hurried() *apiv1.Refusal {
+func (p placing) hurried() *apiv1.Refusal {
 	s := p.Strategy
 	if !s.GetEmergency() || p.inherited {
 		return nil
@@ -144,7 +147,7 @@ func Fields(s *serverv1.Server) map[string]string {
 	return out
 }
 
-func (p *planner) fields(s *serverv1.Server) map[string]string {
+func (p placing) fields(s *serverv1.Server) map[string]string {
 	var agents []string
 	for i := range p.reader.InstancesOf(s.GetId()) {
 		agents = append(agents, i.Agent)
@@ -174,7 +177,7 @@ func (p *planner) owed(s *serverv1.Server) bool {
 // owedServers returns the servers that are owed, also those on which the last change of an agent failed before this
 // one: what they do is no damage of the rollout. A rollout that would change no other server is for those that failed,
 // and tries them in its waves. An undo changes them as it does broken ones.
-func (p *planner) owedServers() map[string]bool {
+func (p placing) owedServers() map[string]bool {
 	owed, others := map[string]bool{}, false
 	var failed []string
 	for _, id := range p.serverIDs() {
@@ -195,7 +198,7 @@ func (p *planner) owedServers() map[string]bool {
 }
 
 // failed reports whether the last change failed of an agent that changes on a server, and not to be repaired.
-func (p *planner) failed(server string) bool {
+func (p placing) failed(server string) bool {
 	return slices.ContainsFunc(p.byServer[server].Changes, func(c *rolloutv1.Change) bool {
 		i, _ := p.reader.Instance(server, c.Agent)
 		return !c.Repair && i.GetState() == instancev1.State_STATE_FAILED

@@ -93,7 +93,7 @@ func Plan(r Reader, a intent.Ask) Planned {
 	p.Undoes, p.Strategy, p.StartAt = q.GetUndoOf(), q.GetStrategy(), q.GetStartAt()
 	refusal := cmp.Or(intent.Malformed(a), p.starts())
 	if refusal == nil && p.Undoes != "" {
-		refusal = p.undo(q)
+		refusal = wayBack{p}.undo(q)
 	} else if refusal == nil {
 		refusal = p.steps(q)
 	}
@@ -101,13 +101,13 @@ func Plan(r Reader, a intent.Ask) Planned {
 		refusal = p.overlaps()
 	}
 	if refusal == nil {
-		refusal = p.then(q)
+		refusal = ending{p}.then(q)
 	}
 	if refusal == nil {
-		refusal = p.place()
+		refusal = placing{p}.place()
 	}
 	if refusal == nil {
-		refusal = p.wide()
+		refusal = placing{p}.wide()
 	}
 	p.seal(refusal)
 	p.Values, p.More = p.values.List()

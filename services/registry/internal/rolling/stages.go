@@ -50,7 +50,7 @@ func selectorOf(g *rolloutv1.Group) *intentv1.Selector {
 
 // grouped returns the stages whose conditions a server meets. The stages of an undo that are those of the rollout that
 // it undoes may be about what has gone since: no server meets them.
-func (p *planner) grouped() (func(*serverv1.Server) []uint32, *apiv1.Refusal) {
+func (p placing) grouped() (func(*serverv1.Server) []uint32, *apiv1.Refusal) {
 	of, refusal := Stages(p.reader, p.Strategy)
 	if refusal != nil && p.inherited {
 		return func(*serverv1.Server) []uint32 { return nil }, nil
@@ -60,7 +60,7 @@ func (p *planner) grouped() (func(*serverv1.Server) []uint32, *apiv1.Refusal) {
 
 // empty refuses a stage with conditions that takes no server: what is behind it would begin untried. An undo with the
 // stages of the rollout that it undoes goes without it.
-func (p *planner) empty(l rollout.Layout) *apiv1.Refusal {
+func (p placing) empty(l rollout.Layout) *apiv1.Refusal {
 	if len(l.Empty) == 0 || p.inherited {
 		return nil
 	}

@@ -27,8 +27,11 @@ import (
 // mostThen bounds what a rollout records in the end.
 const mostThen = 8
 
+// ending plans what is recorded once every wave passed.
+type ending struct{ *planner }
+
 // then plans what is recorded once every wave passed.
-func (p *planner) then(q *intentv1.Rollout) *apiv1.Refusal {
+func (p ending) then(q *intentv1.Rollout) *apiv1.Refusal {
 	if n := len(q.Then); n > mostThen {
 		return malformed("a rollout ends with %d changes; %d are the most", n, mostThen)
 	}
@@ -68,7 +71,7 @@ func malformed(format string, args ...any) *apiv1.Refusal {
 }
 
 // thenDefault checks a default that the rollout ends with.
-func (p *planner) thenDefault(d *rolloutv1.StandingDefault) *apiv1.Refusal {
+func (p ending) thenDefault(d *rolloutv1.StandingDefault) *apiv1.Refusal {
 	e, ok := p.reader.Environment(d.Environment)
 	if !ok {
 		return selector.UnknownEnvironment(p.reader, d.Environment)
@@ -96,7 +99,7 @@ func (p *planner) thenDefault(d *rolloutv1.StandingDefault) *apiv1.Refusal {
 
 // beside returns how many servers a default reaches at once, because the rollout does not bring them the agent: it does
 // not select them, or its step passes them over. It refuses too many.
-func (p *planner) beside(d *rolloutv1.StandingDefault) (n int, why *apiv1.Refusal) {
+func (p ending) beside(d *rolloutv1.StandingDefault) (n int, why *apiv1.Refusal) {
 	for s := range p.reader.ServersWhere(d.Environment, nil) {
 		_, has := p.reader.Instance(s.Id, d.Agent)
 		brought := slices.ContainsFunc(p.byServer[s.Id].GetChanges(), func(c *rolloutv1.Change) bool {
@@ -116,7 +119,7 @@ func (p *planner) beside(d *rolloutv1.StandingDefault) (n int, why *apiv1.Refusa
 }
 
 // brings reports whether a step of the rollout brings an agent.
-func (p *planner) brings(agent string) bool {
+func (p ending) brings(agent string) bool {
 	return slices.ContainsFunc(p.ask.Intent.GetRollout().GetSteps(), func(s *intentv1.Step) bool {
 		in := Ask(s, nil)
 		return intent.AgentOf(in) == agent && (in.GetInstall() != nil || in.GetUpgrade() != nil)
@@ -124,7 +127,7 @@ func (p *planner) brings(agent string) bool {
 }
 
 // thenPromotion checks a promotion, and completes it with the images that the rollout brings.
-func (p *planner) thenPromotion(s *rolloutv1.StandingPromotion) *apiv1.Refusal {
+func (p ending) thenPromotion(s *rolloutv1.StandingPromotion) *apiv1.Refusal {
 	if len(s.ImageIds) > 0 {
 		return malformed("a promotion names images; it is for those that the rollout brings")
 	}

@@ -48,8 +48,11 @@ func AmbiguousRollout(prefix string, ids []string) *apiv1.Refusal {
 // mostMatches bounds the rollouts that a refusal names.
 const mostMatches = 5
 
+// wayBack plans the undo of a rollout or an intent.
+type wayBack struct{ *planner }
+
 // undo plans to take every server that a rollout touched back to what it had, unless another intent changed it since.
-func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
+func (p wayBack) undo(q *intentv1.Rollout) *apiv1.Refusal {
 	past, ok := p.reader.Rollout(q.UndoOf)
 	switch {
 	case len(q.Steps) > 0 || q.On != nil || len(q.Then) > 0 || q.StartAt != nil:
@@ -80,7 +83,7 @@ func (p *planner) undo(q *intentv1.Rollout) *apiv1.Refusal {
 
 // undoBefore returns the rollout that undoes another one already; nil when the view keeps no such rollout. It refuses a
 // second undo while the first one has not ended.
-func (p *planner) undoBefore(past *rolloutv1.Rollout) (*rolloutv1.Rollout, *apiv1.Refusal) {
+func (p wayBack) undoBefore(past *rolloutv1.Rollout) (*rolloutv1.Rollout, *apiv1.Refusal) {
 	before, ok := p.reader.Rollout(past.UndoneBy)
 	if past.State != rolloutv1.State_STATE_UNDONE || !ok {
 		return nil, nil
@@ -100,7 +103,7 @@ func stateWord(s rolloutv1.State) string {
 }
 
 // owedBy reports whether an undo that succeeded still reaches a server once that is back.
-func (p *planner) owedBy(before *rolloutv1.Rollout, server string) bool {
+func (p wayBack) owedBy(before *rolloutv1.Rollout, server string) bool {
 	t, _ := p.reader.Target(before.GetId(), server)
 	return before.GetState() == rolloutv1.State_STATE_SUCCEEDED &&
 		t.GetState() == rolloutv1.TargetState_TARGET_STATE_OWED
@@ -124,7 +127,7 @@ func nothingToUndo(past *rolloutv1.Rollout) *apiv1.Refusal {
 
 // inherit sets the strategy of an undo that has none of its own: that of the rollout that it undoes, with what is said
 // of windows and urgency. A way back waits for nothing that it is not asked to wait for.
-func (p *planner) inherit(past *rolloutv1.Rollout) {
+func (p wayBack) inherit(past *rolloutv1.Rollout) {
 	how := p.Strategy
 	if how != nil && !proto.Equal(how, &rolloutv1.Strategy{Override: how.Override, Emergency: how.Emergency}) {
 		return
@@ -154,7 +157,7 @@ func withoutWaits(s *rolloutv1.Strategy) *rolloutv1.Strategy {
 }
 
 // undoIntent plans to take every server that an intent changed back to what it had, as an undo of its own would.
-func (p *planner) undoIntent(past *intentv1.Record) *apiv1.Refusal {
+func (p wayBack) undoIntent(past *intentv1.Record) *apiv1.Refusal {
 	plan := intent.Plan(p.reader, intent.Ask{
 		Actor: p.ask.Actor, Intent: undoOf(past.Id, nil), Undone: past, At: p.ask.At, Walk: true, Back: true,
 	})
@@ -182,7 +185,7 @@ func (p *planner) undoIntent(past *intentv1.Record) *apiv1.Refusal {
 }
 
 // undoTarget plans the way back of one server. before is the undo that ended before it was done, or nil.
-func (p *planner) undoTarget(t *rolloutv1.Target, before *rolloutv1.Rollout, plan *intentv1.Plan) {
+func (p wayBack) undoTarget(t *rolloutv1.Target, before *rolloutv1.Rollout, plan *intentv1.Plan) {
 	s, ok := p.reader.Server(t.ServerId)
 	if !ok || s.Life != serverv1.Life_LIFE_ALIVE {
 		return
@@ -236,7 +239,7 @@ func fromFirstStep(t *rolloutv1.Target) {
 
 // askedBy returns the intent that asked for what is wanted of an instance. Where that is withdrawn, or about to be
 // since the undo before was aborted, it is the intent whose change is wanted again then.
-func (p *planner) askedBy(before *rolloutv1.Rollout, have *instancev1.Instance) string {
+func (p wayBack) askedBy(before *rolloutv1.Rollout, have *instancev1.Instance) string {
 	if have.GetReverts() || queuedBy(p.reader, before, have) {
 		return have.GetLastBegun().GetIntentId()
 	}
@@ -271,7 +274,7 @@ func backwards(t *rolloutv1.Target) (out []int) {
 }
 
 // goBack adds the way back of a change: by the undo of an intent, or without its id to the image before.
-func (p *planner) goBack(t *rolloutv1.Target, n int, id string) {
+func (p wayBack) goBack(t *rolloutv1.Target, n int, id string) {
 	c, last := t.Changes[n], uint32(0)
 	for _, m := range backwards(t) {
 		last = max(last, rollout.StepOf(t.Changes[m]))

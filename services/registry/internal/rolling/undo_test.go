@@ -22,7 +22,7 @@ func TestAnUndoInheritsNoWait(t *testing.T) {
 		Concurrency: 5, SuccessPercent: 90, Soak: hour, Approve: true, ApproveByOther: true, JoinFor: hour,
 		Keep: []*rolloutv1.Keep{{Field: "label.rack"}}, Override: true,
 	}}
-	p := &planner{}
+	p := wayBack{&planner{}}
 	p.inherit(past)
 	want := &rolloutv1.Strategy{
 		Stages: []*rolloutv1.Stage{

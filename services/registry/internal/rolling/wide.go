@@ -11,7 +11,7 @@ import (
 
 // oneWave returns how many servers a rollout changes before it sees what becomes of the first, or 0 when its intent
 // allows that, or there are few. Without stages it has one wave, and changes all of it unless its concurrency is lower.
-func (p *planner) oneWave(servers int) int {
+func (p placing) oneWave(servers int) int {
 	n := servers
 	if c := int(p.Strategy.GetConcurrency()); c > 0 {
 		n = min(n, c)
@@ -23,7 +23,7 @@ func (p *planner) oneWave(servers int) int {
 }
 
 // wide refuses a rollout that would change many servers at once, unless its intent says so.
-func (p *planner) wide() *apiv1.Refusal {
+func (p placing) wide() *apiv1.Refusal {
 	n := p.oneWave(len(p.Targets))
 	if n == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (p *planner) wide() *apiv1.Refusal {
 
 // stageUndo divides the undo of many servers into waves when neither its request nor what it undoes has any. A refusal
 // would cost time when time counts most.
-func (p *planner) stageUndo() {
+func (p placing) stageUndo() {
 	if p.Undoes == "" || p.oneWave(len(p.byServer)) == 0 {
 		return
 	}
