@@ -175,6 +175,9 @@ func TestAStartOnAFullDiskIsNoStandstillForGood(t *testing.T) {
 			t.Fatal("1,000 facts were recorded on a full disk")
 		}
 	}
+	if HasRoom(data) == nil {
+		t.Error("a full disk has room")
+	}
 	free()
 
 	halt := func() { stop(); <-ended }

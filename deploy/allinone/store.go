@@ -109,6 +109,16 @@ func (g *Garrison) checkRoom() error {
 	return err
 }
 
+// HasRoom returns why the bus of a data directory cannot store what is to come, or nil.
+func HasRoom(data string) error {
+	free, err := freeAt(data)
+	if err == nil && free < roomToGoOn {
+		return fmt.Errorf("%d MiB are free in %s, and the bus needs %d to store what is to come; make room there",
+			free>>20, data, roomToGoOn>>20)
+	}
+	return err
+}
+
 // freeAt returns how many bytes may still be written in a directory.
 func freeAt(dir string) (uint64, error) {
 	var s syscall.Statfs_t

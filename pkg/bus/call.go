@@ -97,8 +97,9 @@ func callError(service string, writes bool, err error) error {
 	switch {
 	case writes && unsent:
 		refusal.Message += "; nothing was changed"
-	case writes:
+	case writes: // the bus may be unable to store it
 		refusal.Message += "; whether the change was made is not known"
+		refusal.Try = "garrison bus"
 	}
 	return fault.Refuse(fault.KindOf(err), refusal)
 }

@@ -185,14 +185,17 @@ func whole(sequences []uint64) bool {
 	return true
 }
 
-// insist records the units as one batch and tries again while the outcome is open. doubt
+// insist records the units as one batch and tries again while the outcome is open and the bus has room. doubt
 // reports whether an earlier try than the last may have stored them.
 func (w *Writer) insist(ctx context.Context, units []*unit) (last uint64, doubt bool, err error) {
-	msgs := messages(units)
+	msgs, began := messages(units), time.Now()
 	for wait := firstTry; ; wait = min(2*wait, time.Second) {
 		last, err = w.stream.record(ctx, msgs)
 		if !fault.Is(err, fault.Unavailable) {
 			return last, doubt, err
+		}
+		if refused := full(err, began); refused != nil {
+			return 0, doubt, refused
 		}
 		if doubt = true; isCode(err, codeWrongLastSequenceConstant) || isCode(err, codeDuplicateInProcess) {
 			wait = firstTry // what is in the way is stored within a moment

@@ -3,7 +3,9 @@ package bus
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
@@ -37,5 +39,23 @@ func TestARefusedPublishHasTheKindOfItsCause(t *testing.T) {
 	}
 	if a, err := parseAck([]byte(`{"stream":"LEDGER","seq":7}`)); err != nil || a.Sequence != 7 {
 		t.Errorf("an ack: %v, %v", a, err)
+	}
+}
+
+// A bus that has no room says so in the end, and one that cannot store for another reason is asked on.
+func TestABusWithoutRoomIsARefusal(t *testing.T) {
+	t.Parallel()
+	long, now := time.Now().Add(-fullFor), time.Now()
+	for answer, is := range map[string]bool{
+		pubRefusal(503, 10077, "maximum bytes exceeded"):                     true,
+		pubRefusal(503, 10077, "write /data/1.blk: no space left on device"): true,
+		pubRefusal(500, 10047, "insufficient storage resources available"):   true,
+		pubRefusal(503, 10077, "maximum messages per subject exceeded"):      false,
+		pubRefusal(503, 10023, "insufficient resources"):                     false,
+	} {
+		_, err := parseAck([]byte(answer))
+		if got := full(err, long); (fault.RefusalOf(got).GetCode() == code.NoSpace) != is || full(err, now) != nil {
+			t.Errorf("%s: after %s %v, at once %v", answer, fullFor, got, full(err, now))
+		}
 	}
 }

@@ -151,12 +151,16 @@ func (c *Conn) publishOnce(ctx context.Context, m *nats.Msg) (pubAck, error) {
 // refusal may mean that an earlier try was stored. The last error is one of NotSent only when every try was.
 func (c *Conn) publishRetrying(ctx context.Context, m *nats.Msg) (ack pubAck, err error) {
 	var open error
+	began := time.Now()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		once, cancel := context.WithTimeout(ctx, 2*time.Second)
 		ack, err = c.publishOnce(once, m)
 		cancel()
 		if !fault.Is(err, fault.Unavailable) {
 			return ack, err
+		}
+		if refused := full(err, began); refused != nil {
+			return ack, refused
 		}
 		if !NotSent(err) {
 			open = err

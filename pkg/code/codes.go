@@ -1288,9 +1288,9 @@ var entries = []Entry{
 		"garrison server list",
 	},
 	{
-		NoSpace, []string{"registry", "executor"},
-		"The server's disk has too little free space for the image.",
-		"free space on the server; then garrison up AGENT --on SERVER",
+		NoSpace, []string{"registry", "executor", "garrison"},
+		"The server's disk has too little free space for the image; or the bus has none left, and stores nothing until it has. Nothing was changed.",
+		"free space on the server, then garrison up AGENT --on SERVER; for the bus: garrison bus",
 	},
 	{
 		NoSuchChunk, []string{"garrison", "image-catalog"},

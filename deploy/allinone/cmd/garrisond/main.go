@@ -33,6 +33,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -281,7 +282,7 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	switch command {
 	case "health":
 		if f.url == "" {
-			return allinone.HealthOf(ctx, f.data)
+			return cmp.Or(allinone.HealthOf(ctx, f.data), allinone.HasRoom(f.data))
 		}
 		return allinone.Health(ctx, f.url)
 	case "backup":
