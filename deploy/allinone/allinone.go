@@ -176,7 +176,7 @@ func (g *Garrison) provision(ctx context.Context) error {
 
 // provisionCopy declares the copy of the ledger, or deletes it.
 func (g *Garrison) provisionCopy(ctx context.Context, s *bus.Streams, replicas int) error {
-	to, err := g.dial(topology.UserProvisionAudit)
+	to, err := g.dial(topology.UserProvisionCopy)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ var parts = []part{
 		"trust/keys/" + topology.AccountAudit + "-*.seed", "trust/people/*.json",
 	}},
 	{"provision", []string{
-		credentialsOf(topology.UserProvision), credentialsOf(topology.UserProvisionAudit),
+		credentialsOf(topology.UserProvision), credentialsOf(topology.UserProvisionCopy),
 		credentialsOf(topology.UserSystem), busCA, authorityFile,
 	}},
 	{"operator", []string{"operator.json"}},

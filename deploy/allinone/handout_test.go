@@ -29,7 +29,7 @@ var ownKeys = map[string][]string{
 		"trust/keys/OPS-reporter.seed", "trust/keys/OPS-approver.seed", "trust/keys/AUDIT-auditor.seed",
 	},
 	"provision": {
-		"trust/services/provision.creds", "trust/services/provision-audit.creds", "trust/services/system.creds",
+		"trust/services/provision.creds", "trust/services/provision-copy.creds", "trust/services/system.creds",
 	},
 	"operator": {"operator.json"},
 }

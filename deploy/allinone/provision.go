@@ -70,7 +70,7 @@ func Provision(ctx context.Context, p Provisioning) error {
 		if err != nil {
 			return err
 		}
-		return p.as(ctx, topology.UserProvisionAudit, func(to *bus.Conn) error { return p.copy(ctx, s, to) })
+		return p.as(ctx, topology.UserProvisionCopy, func(to *bus.Conn) error { return p.copy(ctx, s, to) })
 	})
 }
 

@@ -29,8 +29,9 @@ func init() {
 		name: "write by what a consumer delivers", as: "auditor",
 		tried: "consumers and requests whose facts and refusals go to each imported subject, to the mirror, to calls of " +
 			"JetStream, to intents, documents and other inboxes",
-		stopped: "CORE exports no call that names a subject; the mirror takes messages of its own consumer only",
-		run:     deliverElsewhere,
+		stopped: "auditors have an account without streams; CORE exports no call that names a subject; the mirror takes " +
+			"messages of its own consumer only",
+		run: deliverElsewhere,
 	})
 }
 
@@ -38,24 +39,34 @@ func init() {
 func subjectsBeyond(other string) []string {
 	var all []string
 	for _, e := range topology.Exports {
-		all = append(all, written(e.Name()), written(e.Imported()))
+		if e.To != topology.AccountAudit {
+			all = append(all, written(e.Name()), written(e.Imported()))
+		}
 	}
+	for _, api := range []string{topology.CoreAPI, topology.AuditAPI} {
+		all = append(all, callsBeyond(api, other)...)
+	}
+	return append(all, "$JS.ACK."+topology.Copy+"."+other+".1.1.1.1.1", topology.SystemClaimsUpdate,
+		topology.SystemStreams, "$KV.any.key", "$O.any", "garrison.audit."+other+".x", topology.Inbox("operator")+".x",
+		ledger.FactSubject(ledger.Server, ident.New(), "online"), "garrison.copy")
+}
+
+// callsBeyond lists the calls of JetStream that an auditor may not make.
+func callsBeyond(api, other string) (all []string) {
 	for _, stream := range []string{topology.Copy, topology.Ledger, topology.Intents, topology.Desired, "NEW"} {
 		for _, call := range []string{
 			"STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE", "STREAM.MSG.DELETE", "STREAM.SNAPSHOT",
 			"STREAM.RESTORE", "STREAM.LEADER.STEPDOWN", "STREAM.PEER.REMOVE", "CONSUMER.CREATE", "CONSUMER.LIST",
 		} {
-			all = append(all, topology.CoreAPI+"."+call+"."+stream)
+			all = append(all, api+"."+call+"."+stream)
 		}
 		for _, call := range []string{"CREATE", "DURABLE.CREATE", "INFO", "DELETE", "RESET", "PAUSE", "MSG.NEXT"} {
 			for _, consumer := range []string{other, other + "-A", topology.Copy, "random"} {
-				all = append(all, topology.CoreAPI+".CONSUMER."+call+"."+stream+"."+consumer)
+				all = append(all, api+".CONSUMER."+call+"."+stream+"."+consumer)
 			}
 		}
 	}
-	return append(all, "$JS.ACK."+topology.Copy+"."+other+".1.1.1.1.1", topology.SystemClaimsUpdate,
-		topology.SystemStreams, "$KV.any.key", "$O.any", topology.Inbox(other)+".x", topology.Inbox("operator")+".x",
-		ledger.FactSubject(ledger.Server, ident.New(), "online"), "garrison.copy")
+	return all
 }
 
 // written is a pattern as a subject that it matches.
@@ -65,7 +76,7 @@ func written(pattern string) string {
 
 func leaveCopy(t *trial) string {
 	who, other := t.person(topology.Auditor), t.person(topology.Auditor)
-	c := t.connect(who)
+	c := t.connect(who, auditorInbox(who))
 	all := subjectsBeyond(other.name)
 	for _, subject := range all {
 		if t.denied(c, subject) == nil {
@@ -73,7 +84,7 @@ func leaveCopy(t *trial) string {
 		}
 	}
 	for _, subject := range []string{
-		">", topology.TailSubject, "garrison.copy", topology.Inbox(other.name) + ".>", "$JS.>", "_INBOX.>", "$SYS.>",
+		">", topology.TailSubject, "garrison.copy", "garrison.audit." + other.name + ".>", "$JS.>", "_INBOX.>", "$SYS.>",
 	} {
 		if _, err := c.SubscribeSync(subject); err != nil {
 			t.Fatal(err)
@@ -88,37 +99,47 @@ func leaveCopy(t *trial) string {
 	q, _ := json.Marshal(map[string]any{"stream_name": topology.Copy, "config": map[string]any{
 		"durable_name": other.name, "name": other.name, "ack_policy": "explicit",
 	}})
-	answer, err := c.Request(topology.CoreAPI+".CONSUMER.CREATE."+topology.Copy+"."+who.name, q, 5*time.Second)
+	answer, err := c.Request(topology.AuditAPI+".CONSUMER.CREATE."+topology.Copy+"."+who.name, q, 5*time.Second)
 	if err != nil || !bytes.Contains(answer.Data, []byte(`"error"`)) {
 		t.Errorf("a consumer with another's name in its configuration: %v", err)
 	}
 	return fmt.Sprintf("%d subjects refused by the bus", len(all))
 }
 
+// auditorInbox has an auditor's client receive answers where its user may.
+func auditorInbox(who login) nats.Option { return nats.CustomInboxPrefix("garrison.audit." + who.name) }
+
+// auditorStreams returns JetStream as auditors have it.
+func auditorStreams(c *nats.Conn) (jetstream.JetStream, error) {
+	return jetstream.NewWithAPIPrefix(c, topology.AuditAPI)
+}
+
 // targetsOfDeliveries lists where facts would do harm.
 func targetsOfDeliveries(other login) []string {
 	var all []string
 	for _, e := range topology.Exports {
-		if e.To == topology.AccountAudit {
+		if e.To == topology.AccountCopy {
 			all = append(all, written(e.Name()), written(e.Imported()))
 		}
 	}
 	return append(all,
-		topology.CoreAPI+".STREAM.PURGE."+topology.Copy, topology.CoreAPI+".STREAM.DELETE."+topology.Ledger,
+		topology.CoreAPI+".STREAM.DELETE."+topology.Copy, topology.CoreAPI+".STREAM.PURGE."+topology.Copy,
+		topology.CoreAPI+".CONSUMER.DELETE."+topology.Copy+"."+other.name,
+		topology.CoreAPI+".STREAM.DELETE."+topology.Ledger,
 		topology.CoreAPI+".STREAM.DELETE."+topology.Desired, topology.SystemStats,
 		topology.IntentSubject(topology.VerbRemove, other.name, ident.New()),
 		topology.DesiredSubject(topology.ServerAddress{Cell: "main", Server: ident.New()}),
-		ledger.FactSubject(ledger.Server, ident.New(), "online"), topology.Inbox(other.name)+".loot",
+		ledger.FactSubject(ledger.Server, ident.New(), "online"), "garrison.audit."+other.name+".loot",
 		topology.APISubject(topology.UserRegistry, "read", "about", other.name))
 }
 
 func deliverElsewhere(t *trial) string {
 	who, other := t.person(topology.Auditor), t.person(topology.Auditor)
-	js, err := jetstream.New(t.connect(who))
+	js, err := auditorStreams(t.connect(who, auditorInbox(who)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := jetstream.New(t.connect(other))
+	theirs, err := auditorStreams(t.connect(other, auditorInbox(other)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +190,13 @@ func (t *trial) deliver(js jetstream.JetStream, who login, target string, header
 		{get, `{"seq":1}`}, {get, `{"seq":1000000}`}, {get, `{}`}, {get, ``}, {get + ".none", ``},
 		{"STREAM.INFO." + topology.Copy, ``}, {"CONSUMER.INFO." + topology.Copy + "." + pull.Durable, ``},
 	} {
-		m := nats.NewMsg(topology.CoreAPI + "." + call[0])
+		m := nats.NewMsg(topology.AuditAPI + "." + call[0])
 		m.Reply, m.Data = target, []byte(call[1])
 		if err := js.Conn().PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := js.Conn().Request(topology.CoreAPI+".INFO", nil, 5*time.Second); err != nil {
+	if _, err := js.Conn().Request(topology.AuditAPI+".INFO", nil, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if err := js.DeleteConsumer(t.Context(), topology.Copy, pull.Durable); err != nil {
@@ -186,7 +207,7 @@ func (t *trial) deliver(js jetstream.JetStream, who login, target string, header
 // pushed waits until a consumer delivered something, or has nowhere to, and deletes it.
 func (t *trial) pushed(js jetstream.JetStream, name string) {
 	t.Helper()
-	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		c, err := js.PushConsumer(t.Context(), topology.Copy, name)
 		if err != nil || c.CachedInfo().Delivered.Stream > 0 {
 			break
@@ -224,7 +245,8 @@ func (t *trial) streamsOfCore() (all []string) {
 func (t *trial) copied() {
 	t.Helper()
 	core := t.provisioner(topology.UserProvision)
-	audit, err := jetstream.New(t.connect(t.person(topology.Auditor)))
+	who := t.person(topology.Auditor)
+	audit, err := auditorStreams(t.connect(who, auditorInbox(who)))
 	if err != nil {
 		t.Fatal(err)
 	}

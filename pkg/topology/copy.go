@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Copy is the stream with the copy of the ledger, in the account AUDIT: the same facts under the same subjects and
+// Copy is the stream with the copy of the ledger, in the account COPY: the same facts under the same subjects and
 // sequences. It is a mirror, so it is read-only, and it is fed by one consumer of the ledger that provisioning
 // declares. The mirror may restart that consumer and no more: it cannot choose where CORE delivers.
 const Copy = "AUDIT"
@@ -29,13 +29,6 @@ const (
 
 // CopyConsumers is how many consumers the copy has at most. Their state takes disk.
 const CopyConsumers = 256
-
-// copyExports is what the mirror needs of CORE.
-var copyExports = []Export{
-	call(AccountAudit, copyAPI, "CONSUMER.RESET."+Ledger+"."+copyConsumer),
-	{From: AccountCore, To: AccountAudit, Subject: "$JS.FC." + Ledger + "." + copyConsumer + ".>"},
-	{From: AccountCore, To: AccountAudit, Subject: copySubject, Stream: true},
-}
 
 // CopyBounds is how much of the ledger the copy keeps; the older facts go from the copy alone. Without bytes there is
 // no copy.
@@ -92,7 +85,7 @@ func (p CopyPlan) Apply(ctx context.Context) error {
 	return Plan{Changes: p.Changes}.apply(ctx, p.core)
 }
 
-// LookCopy compares the copy of the ledger with its bounds, over a connection to CORE and one to AUDIT. A copy of
+// LookCopy compares the copy of the ledger with its bounds, over a connection to CORE and one to COPY. A copy of
 // another ledger, as after a restore, is made anew, as is one whose consumer is missing: both have to begin together.
 // The bus of a newer program has no changes, and neither has one without a ledger.
 func LookCopy(ctx context.Context, core, audit jetstream.JetStream, b CopyBounds, replicas int) (CopyPlan, error) {
@@ -185,41 +178,4 @@ func unless(expected, err error) error {
 func sameCopy(have, want jetstream.StreamConfig) bool {
 	return have.Metadata[metadataCopied] == want.Metadata[metadataCopied] && have.Replicas == want.Replicas &&
 		have.Mirror != nil && have.Mirror.Consumer != nil && *have.Mirror.Consumer == *want.Mirror.Consumer
-}
-
-// auditorConsumers are the endings of the names of an auditor's consumers. No user's name has an upper-case letter, so
-// no auditor's consumer is another one's.
-var auditorConsumers = []string{"", "-A", "-B", "-C"}
-
-// auditor returns the template of the role Auditor: the stream with the copy, and consumers of its own. A list of all
-// consumers is left out, because it shows where those of other auditors deliver.
-func auditor() Permissions {
-	p := Permissions{
-		Publish: []string{
-			CoreAPI + ".INFO",
-			CoreAPI + ".STREAM.NAMES",
-			CoreAPI + ".STREAM.LIST",
-			CoreAPI + ".STREAM.INFO." + Copy,
-			CoreAPI + ".STREAM.MSG.GET." + Copy,
-			CoreAPI + ".DIRECT.GET." + Copy,
-			CoreAPI + ".DIRECT.GET." + Copy + ".>",
-			CoreAPI + ".CONSUMER.NAMES." + Copy,
-		},
-		Subscribe: []string{Inbox(ownName) + ".>"},
-		Payload:   GuestPayload,
-	}
-	for _, ending := range auditorConsumers {
-		name := ownName + ending
-		for _, verb := range []string{"CREATE", "INFO", "DELETE", "RESET", "PAUSE", "UNPIN"} {
-			p.Publish = append(p.Publish, CoreAPI+".CONSUMER."+verb+"."+Copy+"."+name)
-		}
-		p.Publish = append(p.Publish,
-			CoreAPI+".CONSUMER.CREATE."+Copy+"."+name+".>", // with a filter
-			CoreAPI+".CONSUMER.DURABLE.CREATE."+Copy+"."+name,
-			CoreAPI+".CONSUMER.MSG.NEXT."+Copy+"."+name,
-			"$JS.ACK."+Copy+"."+name+".>",
-			"$JS.ACK.*.*."+Copy+"."+name+".>",
-			"$JS.FC."+Copy+"."+name+".>")
-	}
-	return p
 }

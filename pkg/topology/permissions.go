@@ -125,7 +125,7 @@ func ServicePermissions(user string) Permissions {
 	case UserSystem:
 		p.Publish = []string{SystemSettings}
 		return p
-	case UserProvisionAudit:
+	case UserProvisionCopy:
 		p.Publish = []string{CoreAPI + ".STREAM.*." + Copy}
 		return p
 	case UserAccessSystem:

@@ -16,7 +16,7 @@ func (a *Authority) account(name string) (*jwt.AccountClaims, error) {
 	if name == topology.AccountCore {
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
 	}
-	if name == topology.AccountAudit {
+	if name == topology.AccountCopy {
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, Streams: 1, Consumer: topology.CopyConsumers}
 	}
 	if name == topology.AccountLobby {
