@@ -86,7 +86,8 @@ func (p CopyPlan) Apply(ctx context.Context) error {
 }
 
 // LookCopy compares the copy of the ledger with its bounds, over a connection to CORE and one to COPY. A copy of
-// another ledger, as after a restore, is made anew, as is one whose consumer is missing: both have to begin together.
+// another ledger, as after a restore, is made anew, as is one with facts that the ledger lost, and one whose consumer is
+// missing: both have to begin together.
 // The bus of a newer program has no changes, and neither has one without a ledger.
 func LookCopy(ctx context.Context, core, audit jetstream.JetStream, b CopyBounds, replicas int) (CopyPlan, error) {
 	p := CopyPlan{core: core}
@@ -101,15 +102,20 @@ func LookCopy(ctx context.Context, core, audit jetstream.JetStream, b CopyBounds
 	if NumbersOf(is.Config.Metadata).Newer() || IsFenced(is.Config) {
 		return p, nil
 	}
-	have, err := streamConfig(ctx, audit, Copy)
-	if err != nil {
+	var have copyState
+	copied, err := audit.Stream(ctx, Copy)
+	if err == nil {
+		have.stream = &copied.CachedInfo().Config
+		have.ahead = copied.CachedInfo().State.LastSeq > is.State.LastSeq
+	} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return p, fmt.Errorf("look at stream %s: %w", Copy, err)
 	}
 	_, err = ledger.PushConsumer(ctx, copyConsumer)
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return p, fmt.Errorf("look at consumer %s of %s: %w", copyConsumer, Ledger, err)
 	}
-	p.compare(audit, copyState{have, err == nil}, CopyStream(b, replicas, is.Created))
+	have.fed = err == nil
+	p.compare(audit, have, CopyStream(b, replicas, is.Created))
 	return p, nil
 }
 
@@ -117,6 +123,7 @@ func LookCopy(ctx context.Context, core, audit jetstream.JetStream, b CopyBounds
 type copyState struct {
 	stream *jetstream.StreamConfig // nil without one
 	fed    bool
+	ahead  bool // it has facts that the ledger lost
 }
 
 // compare notes what differs.
@@ -124,7 +131,7 @@ func (p *CopyPlan) compare(audit jetstream.JetStream, have copyState, want jetst
 	switch {
 	case want.MaxBytes == 0:
 		p.drop(audit, have, "is deleted")
-	case have.stream == nil || !have.fed || !sameCopy(*have.stream, want):
+	case have.stream == nil || !have.fed || have.ahead || !sameCopy(*have.stream, want):
 		p.drop(audit, have, "is deleted, to be made anew")
 		p.note("consumer "+copyConsumer+" of "+Ledger, "is created", func(ctx context.Context) error {
 			_, err := p.core.CreatePushConsumer(ctx, Ledger, copyFeed())
