@@ -134,6 +134,29 @@ func TestTheLedgerTakesFactsWhateverBecomesOfTheCopy(t *testing.T) {
 	}
 }
 
+// An auditor can move the feed with the help of a fact whose body reads as such a request.
+func TestACopyWhoseFeedWasMovedIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	c := startCopying(t)
+	bounds := topology.CopyBounds{Bytes: 1 << 20}
+	c.provision(bounds)
+	c.writes(10, 100)
+	c.copied()
+	_, err := c.core.Conn().Request(topology.CoreAPI+".CONSUMER.RESET.LEDGER.AUDIT", []byte(`{"seq":21}`), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // beyond the place to which it was moved
+		c.writes(5, 100)
+	}
+	if n := c.provision(bounds); n != 4 {
+		t.Errorf("%d changes, want both to be deleted and made", n)
+	}
+	if s := c.copied(); s.Msgs != 25 {
+		t.Errorf("the copy has %d facts, want 25", s.Msgs)
+	}
+}
+
 func TestACopyThatIsSwitchedOffLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := startCopying(t)

@@ -51,7 +51,6 @@ func CopyStream(b CopyBounds, replicas int, ledgerCreated time.Time) jetstream.S
 		DenyPurge:   true,
 		AllowDirect: true,
 		Replicas:    replicas,
-		PersistMode: persistMode(replicas),
 		Metadata:    map[string]string{metadataCopied: ledgerCreated.UTC().Format(time.RFC3339Nano)},
 		Mirror: &jetstream.StreamSource{
 			Name:     Ledger,
@@ -86,44 +85,58 @@ func (p CopyPlan) Apply(ctx context.Context) error {
 }
 
 // LookCopy compares the copy of the ledger with its bounds, over a connection to CORE and one to COPY. A copy of
-// another ledger, as after a restore, is made anew, as is one with facts that the ledger lost, and one whose consumer is
-// missing: both have to begin together.
-// The bus of a newer program has no changes, and neither has one without a ledger.
+// another ledger, as after a restore, is made anew, as is one that cannot follow its ledger: see copyState. The bus of a
+// newer program has no changes, and neither has one without a ledger.
 func LookCopy(ctx context.Context, core, audit jetstream.JetStream, b CopyBounds, replicas int) (CopyPlan, error) {
 	p := CopyPlan{core: core}
-	ledger, err := core.Stream(ctx, Ledger)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return p, nil
-	}
+	config, err := streamConfig(ctx, core, Ledger)
 	if err != nil {
 		return p, fmt.Errorf("look at stream %s: %w", Ledger, err)
 	}
-	is := ledger.CachedInfo()
-	if NumbersOf(is.Config.Metadata).Newer() || IsFenced(is.Config) {
+	if config == nil || NumbersOf(config.Metadata).Newer() || IsFenced(*config) {
 		return p, nil
 	}
 	var have copyState
-	copied, err := audit.Stream(ctx, Copy)
-	if err == nil {
-		have.stream = &copied.CachedInfo().Config
-		have.ahead = copied.CachedInfo().State.LastSeq > is.State.LastSeq
-	} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return p, fmt.Errorf("look at stream %s: %w", Copy, err)
+	if err := have.look(ctx, core, audit); err != nil {
+		return p, fmt.Errorf("look at the copy of the ledger: %w", err)
 	}
-	_, err = ledger.PushConsumer(ctx, copyConsumer)
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return p, fmt.Errorf("look at consumer %s of %s: %w", copyConsumer, Ledger, err)
-	}
-	have.fed = err == nil
-	p.compare(audit, have, CopyStream(b, replicas, is.Created))
+	p.compare(audit, have, CopyStream(b, replicas, have.ledger.Created))
 	return p, nil
 }
 
 // copyState is what there is of a copy.
 type copyState struct {
-	stream *jetstream.StreamConfig // nil without one
-	fed    bool
-	ahead  bool // it has facts that the ledger lost
+	feed   *jetstream.ConsumerInfo // nil without one, as the next
+	stream *jetstream.StreamInfo
+	ledger *jetstream.StreamInfo
+}
+
+// look reads the state. The order matters while facts are written: what is read first is never ahead of the rest.
+func (s *copyState) look(ctx context.Context, core, audit jetstream.JetStream) error {
+	feed, err := core.PushConsumer(ctx, Ledger, copyConsumer)
+	if err == nil {
+		s.feed = feed.CachedInfo()
+	} else if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return err
+	}
+	copied, err := audit.Stream(ctx, Copy)
+	if err == nil {
+		s.stream = copied.CachedInfo()
+	} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	ledger, err := core.Stream(ctx, Ledger)
+	if err == nil {
+		s.ledger = ledger.CachedInfo()
+	}
+	return err
+}
+
+// follows reports whether the copy has its feed, and what it must hold: no fact that the ledger lost at its end, all that
+// its feed takes for delivered, and no fewer in its middle than the ledger.
+func (s copyState) follows() bool {
+	return s.stream != nil && s.feed != nil && s.stream.State.NumDeleted <= s.ledger.State.NumDeleted &&
+		s.feed.AckFloor.Stream <= s.stream.State.LastSeq && s.stream.State.LastSeq <= s.ledger.State.LastSeq
 }
 
 // compare notes what differs.
@@ -131,7 +144,7 @@ func (p *CopyPlan) compare(audit jetstream.JetStream, have copyState, want jetst
 	switch {
 	case want.MaxBytes == 0:
 		p.drop(audit, have, "is deleted")
-	case have.stream == nil || !have.fed || have.ahead || !sameCopy(*have.stream, want):
+	case !have.follows() || !sameCopy(have.stream.Config, want):
 		p.drop(audit, have, "is deleted, to be made anew")
 		p.note("consumer "+copyConsumer+" of "+Ledger, "is created", func(ctx context.Context) error {
 			_, err := p.core.CreatePushConsumer(ctx, Ledger, copyFeed())
@@ -141,9 +154,9 @@ func (p *CopyPlan) compare(audit jetstream.JetStream, have copyState, want jetst
 			_, err := audit.CreateStream(ctx, want)
 			return err
 		})
-	case have.stream.MaxAge != want.MaxAge || have.stream.MaxBytes != want.MaxBytes:
-		how := fmt.Sprintf("keeps %v and %d bytes, want %v and %d", have.stream.MaxAge, have.stream.MaxBytes,
-			want.MaxAge, want.MaxBytes)
+	case have.stream.Config.MaxAge != want.MaxAge || have.stream.Config.MaxBytes != want.MaxBytes:
+		is := have.stream.Config
+		how := fmt.Sprintf("keeps %v and %d bytes, want %v and %d", is.MaxAge, is.MaxBytes, want.MaxAge, want.MaxBytes)
 		p.note("stream "+Copy, how, func(ctx context.Context) error {
 			_, err := audit.UpdateStream(ctx, want)
 			return err
@@ -158,7 +171,7 @@ func (p *CopyPlan) drop(audit jetstream.JetStream, have copyState, how string) {
 			return unless(jetstream.ErrStreamNotFound, audit.DeleteStream(ctx, Copy))
 		})
 	}
-	if have.fed {
+	if have.feed != nil {
 		p.note("consumer "+copyConsumer+" of "+Ledger, how, func(ctx context.Context) error {
 			return unless(jetstream.ErrConsumerNotFound, p.core.DeleteConsumer(ctx, Ledger, copyConsumer))
 		})

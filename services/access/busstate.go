@@ -36,6 +36,9 @@ func (a *Access) getBus(
 	if err != nil {
 		return nil, err
 	}
+	if copies, err = a.copies(ctx, states, copies); err != nil {
+		return nil, err
+	}
 	for i := range states {
 		states[i].Add(copies)
 	}
@@ -60,6 +63,29 @@ func (a *Access) streams(ctx context.Context, account string, n int) (out []buss
 		out = append(out, state)
 	}
 	return out, nil
+}
+
+// copies returns the copy of the ledger as it is kept. One that is behind is looked at again until it took something:
+// after stallsAfter it takes nothing of what it mirrors.
+func (a *Access) copies(ctx context.Context, core, first []busstate.ServerState) ([]busstate.ServerState, error) {
+	end, had := busstate.EndOf(core, topology.Ledger), busstate.EndOf(first, topology.Copy)
+	account := a.cfg.Issuer.AccountKey(topology.AccountCopy)
+	for until := time.Now().Add(stallsAfter); had > 0 && had < end; {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(stallsEvery):
+		}
+		next, err := a.streams(ctx, account, len(core))
+		if err != nil || busstate.EndOf(next, topology.Copy) > had {
+			return next, err
+		}
+		if time.Now().After(until) {
+			busstate.Unfed(next, topology.Copy)
+			return next, nil
+		}
+	}
+	return first, nil
 }
 
 // groups returns how far each group of replicas agrees.

@@ -50,7 +50,7 @@ func (f *finder) add(cause, of, cure, text string, args ...any) {
 // faults are what several answers together say of a stream.
 type faults struct {
 	stalled               bool     // its leader commits nothing
-	unfed                 bool     // it is a mirror and hears nothing
+	unfed                 bool     // it is a mirror and takes nothing
 	missing               uint64   // messages that are gone from its middle
 	stuck, failed, differ []string // servers with a replica that applies nothing, cannot write, or holds something else
 }
@@ -72,7 +72,7 @@ func alarms(r *accessv1.GetBusResponse, of func(stream string) faults) []*access
 
 // copied adds what is wrong with the copy of the ledger.
 func (f *finder) copied(s *accessv1.BusStream, all []*accessv1.BusStream, is faults) {
-	const anew = "start garrisond, or run garrisond provision, without --audit-size, and again with it; auditors create " +
+	const anew = "restart garrisond, or run garrisond provision as before: the copy is made anew, and auditors create " +
 		"their consumers again"
 	ledger := slices.IndexFunc(all, func(s *accessv1.BusStream) bool { return s.Name == topology.Ledger })
 	if ledger >= 0 && (is.unfed || s.LastSequence+behindBy < all[ledger].LastSequence) {

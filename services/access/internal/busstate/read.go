@@ -35,7 +35,7 @@ type StreamState struct {
 	Bytes        uint64
 	LastSequence uint64
 	Missing      uint64 // how many messages are gone from its middle
-	Unfed        bool   // it is a mirror, and hears nothing of what it mirrors; right in the answer of the leader
+	Unfed        bool   // it is a mirror, and takes nothing of what it mirrors; right in the answer of the leader
 	Leader       string // as the server knows it; empty without one
 	Group        string // of the replicas, as in Progress; empty on a bus with one server
 	Peers        []Peer // the replicas but the leader's; right in the answer of the leader
@@ -46,6 +46,27 @@ func (s *ServerState) Add(others []ServerState) {
 	for _, o := range others {
 		if o.Server == s.Server {
 			s.Streams = append(s.Streams, o.Streams...)
+		}
+	}
+}
+
+// EndOf returns the last sequence that a server has of a stream; 0 without one.
+func EndOf(all []ServerState, stream string) (end uint64) {
+	for _, s := range all {
+		for _, is := range s.Streams {
+			if is.Name == stream {
+				end = max(end, is.LastSequence)
+			}
+		}
+	}
+	return end
+}
+
+// Unfed notes that a mirror takes nothing, wherever it is kept.
+func Unfed(all []ServerState, stream string) {
+	for _, s := range all {
+		for n := range s.Streams {
+			s.Streams[n].Unfed = s.Streams[n].Unfed || s.Streams[n].Name == stream
 		}
 	}
 }
