@@ -59,7 +59,7 @@ type Config struct {
 	Lazy      bool     // do not sync each write to disk: for trying it out
 	// AcceptLedger accepts, for this start, a ledger that lost facts.
 	AcceptLedger bool
-	Audit        topology.CopyBounds // of the copy of the ledger; without bytes there is none
+	Audit        topology.CopyBounds // of the copy of the ledger; no bytes mean no copy
 	Lobby        bool                // take machines without a token, which an operator accepts or rejects
 	ImageKeys    seal.Keys           // one of them must have signed each image; without keys, images need no signature
 	Log          zerolog.Logger      // one line for each change
@@ -164,7 +164,7 @@ func (g *Garrison) provision(ctx context.Context) error {
 	}
 	err = s.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy})
 	if err == nil {
-		err = g.provisionCopy(ctx, s, 1)
+		err = provisionCopy(ctx, g, s, 1)
 	}
 	if r := fault.RefusalOf(err); r != nil && r.Code == code.BusMoved && len(g.config.Services) == 0 {
 		log := g.logger("bus")
@@ -175,7 +175,7 @@ func (g *Garrison) provision(ctx context.Context) error {
 }
 
 // provisionCopy declares the copy of the ledger, or deletes it.
-func (g *Garrison) provisionCopy(ctx context.Context, s *bus.Streams, replicas int) error {
+func provisionCopy(ctx context.Context, g *Garrison, s *bus.Streams, replicas int) error {
 	to, err := g.dial(topology.UserProvisionCopy)
 	if err != nil {
 		return err

@@ -202,7 +202,7 @@ func (g *Garrison) provisionCluster(ctx context.Context, s *bus.Streams) error {
 		once, cancel := context.WithTimeout(ctx, askedWithin)
 		err := s.Provision(once, topology.Bus{Replicas: clusterSize, SyncsAlways: !g.config.Lazy})
 		if err == nil {
-			err = g.provisionCopy(once, s, clusterSize)
+			err = provisionCopy(once, g, s, clusterSize)
 		}
 		cancel()
 		if err == nil || ctx.Err() != nil || !bus.NotReady(err) {

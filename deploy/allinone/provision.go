@@ -23,7 +23,7 @@ type Provisioning struct {
 	Replicas int                 // how many servers keep each stream, and are asked for their settings
 	Lazy     bool                // accept a bus that does not sync each write to disk
 	DryRun   bool                // change nothing
-	Audit    topology.CopyBounds // of the copy of the ledger; without bytes there is none
+	Audit    topology.CopyBounds // of the copy of the ledger; no bytes mean no copy
 	// AllowPlain allows a bus on another host without TLS.
 	AllowPlain bool
 	Log        io.Writer // what is changed, or would be

@@ -20,17 +20,17 @@ import (
 func init() {
 	add(attack{
 		name: "leave the copy of the ledger", as: "auditor",
-		tried: "every call of JetStream that writes, every subject that leaves or enters an account, services, and the " +
-			"consumers and inboxes of other auditors",
+		tried: "every call of JetStream that writes, every subject that leaves or enters an account, services, and " +
+			"the consumers and inboxes of other auditors",
 		stopped: "permissions: one stream, and consumers that have the auditor's name",
 		run:     leaveCopy,
 	})
 	add(attack{
 		name: "write by what a consumer delivers", as: "auditor",
-		tried: "consumers and requests whose facts and refusals go to each imported subject, to the mirror, to calls of " +
-			"JetStream, to intents, documents and other inboxes",
-		stopped: "auditors have an account without streams; CORE exports no call that names a subject; the mirror takes " +
-			"messages of its own consumer only",
+		tried: "consumers and requests whose facts and refusals go to each imported subject, to the mirror, to calls " +
+			"of JetStream, to intents, documents and other inboxes",
+		stopped: "auditors have an account without streams; CORE exports no call that names a subject; the mirror " +
+			"takes messages of its own consumer only",
 		run: deliverElsewhere,
 	})
 }
@@ -84,7 +84,8 @@ func leaveCopy(t *trial) string {
 		}
 	}
 	for _, subject := range []string{
-		">", topology.TailSubject, "garrison.copy", "garrison.audit." + other.name + ".>", "$JS.>", "_INBOX.>", "$SYS.>",
+		">", topology.TailSubject, "garrison.copy", "garrison.audit." + other.name + ".>", "$JS.>", "_INBOX.>",
+		"$SYS.>",
 	} {
 		if _, err := c.SubscribeSync(subject); err != nil {
 			t.Fatal(err)

@@ -29,8 +29,8 @@ func startCopying(t *testing.T) *copying {
 	t.Helper()
 	g := bustest.StartGuarded(t)
 	c := &copying{
-		T: t, streams: bus.NewStreams(g.Service(t, topology.UserProvision)), to: g.Service(t, topology.UserProvisionCopy),
-		registry: g.RawService(t, topology.UserRegistry),
+		T: t, streams: bus.NewStreams(g.Service(t, topology.UserProvision)),
+		to: g.Service(t, topology.UserProvisionCopy), registry: g.RawService(t, topology.UserRegistry),
 	}
 	var err error
 	if c.core, err = jetstream.New(g.RawService(t, topology.UserProvision)); err != nil {
@@ -105,7 +105,9 @@ func TestOldFactsGoFromTheCopyAlone(t *testing.T) {
 		t.Errorf("the copy has %d bytes from fact %d", s.Bytes, s.FirstSeq)
 	}
 	c.provision(topology.CopyBounds{Bytes: 1 << 20, Age: time.Second})
-	polltest.Eventually(t, "facts that are too old go", func() bool { return c.state(c.audit, topology.Copy).Msgs == 0 })
+	polltest.Eventually(t, "facts that are too old go", func() bool {
+		return c.state(c.audit, topology.Copy).Msgs == 0
+	})
 	c.writes(1, 100)
 	if s := c.copied(); s.Msgs > 1 {
 		t.Errorf("the copy has %d facts", s.Msgs)

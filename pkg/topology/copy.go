@@ -85,8 +85,8 @@ func (p CopyPlan) Apply(ctx context.Context) error {
 }
 
 // LookCopy compares the copy of the ledger with its bounds, over a connection to CORE and one to COPY. A copy of
-// another ledger, as after a restore, is made anew, as is one that cannot follow its ledger: see copyState. The bus of a
-// newer program has no changes, and neither has one without a ledger.
+// another ledger, as after a restore, is made anew, as is one that cannot follow its ledger: see copyState. The bus of
+// a newer program has no changes, and neither has one without a ledger.
 func LookCopy(ctx context.Context, core, audit jetstream.JetStream, b CopyBounds, replicas int) (CopyPlan, error) {
 	p := CopyPlan{core: core}
 	config, err := streamConfig(ctx, core, Ledger)
@@ -132,8 +132,8 @@ func (s *copyState) look(ctx context.Context, core, audit jetstream.JetStream) e
 	return err
 }
 
-// follows reports whether the copy has its feed, and what it must hold: no fact that the ledger lost at its end, all that
-// its feed takes for delivered, and no fewer in its middle than the ledger.
+// follows reports whether the copy has its feed, and what it must hold: no fact that the ledger lost at its end, all
+// that its feed takes for delivered, and no fewer in its middle than the ledger.
 func (s copyState) follows() bool {
 	return s.stream != nil && s.feed != nil && s.stream.State.NumDeleted <= s.ledger.State.NumDeleted &&
 		s.feed.AckFloor.Stream <= s.stream.State.LastSeq && s.stream.State.LastSeq <= s.ledger.State.LastSeq

@@ -31,7 +31,7 @@ const (
 )
 
 // watched are the accounts whose connections are counted.
-var watched = []string{topology.AccountNodes, topology.AccountGuests, topology.AccountLobby, topology.AccountOps, topology.AccountAudit}
+var watched = pushed
 
 // mostConnections returns how many connections a key of an account may have.
 func mostConnections(account string, uses func(key string) int) func(key string) int {

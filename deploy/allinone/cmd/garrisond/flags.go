@@ -91,8 +91,8 @@ type auditFlags struct {
 }
 
 func (a *auditFlags) define(fs *flag.FlagSet) {
-	config.Checked(fs, &a.mib, "audit-size", 0, "keep a copy of the ledger, of this many `MIB` at most, for users with "+
-		"the role auditor; 0 means none, and deletes one that there is", config.From(0))
+	config.Checked(fs, &a.mib, "audit-size", 0, "keep a copy of the ledger, of this many `MIB` at most, for users "+
+		"with the role auditor; 0 means none, and deletes one that there is", config.From(0))
 	config.Checked(fs, &a.age, "audit-age", 0, "how long a fact stays in that copy at most; default: as long as "+
 		"--audit-size has room for it", config.Lasting(time.Second))
 }

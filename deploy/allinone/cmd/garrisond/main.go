@@ -341,8 +341,8 @@ func runHere(ctx context.Context, f flags, stdout, stderr io.Writer) error {
 	c := allinone.Config{
 		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls, HTTP: f.http, Cluster: f.cluster,
 		Services: f.services, Lazy: f.lazy, AcceptLedger: f.acceptLedger,
-		Audit: f.audit.bounds(), Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning, Debug: &pkgdebug.State{},
-		Metrics: metrics.New(),
+		Audit: f.audit.bounds(), Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning,
+		Debug: &pkgdebug.State{}, Metrics: metrics.New(),
 	}
 	defer pkgdebug.Start(ctx, f.debugSocket, c.Debug, log)()
 	served, err := metrics.Start(f.metrics, c.Metrics, log)

@@ -72,8 +72,8 @@ func alarms(r *accessv1.GetBusResponse, of func(stream string) faults) []*access
 
 // copied adds what is wrong with the copy of the ledger.
 func (f *finder) copied(s *accessv1.BusStream, all []*accessv1.BusStream, is faults) {
-	const anew = "restart garrisond, or run garrisond provision as before: the copy is made anew, and auditors create " +
-		"their consumers again"
+	const anew = "restart garrisond, or run garrisond provision as before: the copy is made anew, and auditors " +
+		"create their consumers again"
 	ledger := slices.IndexFunc(all, func(s *accessv1.BusStream) bool { return s.Name == topology.Ledger })
 	if ledger >= 0 && (is.unfed || s.LastSequence+behindBy < all[ledger].LastSequence) {
 		f.add(CopyBehind, s.Name, "wait; when the lag does not shrink: "+anew,

@@ -62,7 +62,8 @@ func copied(audit busstate.StreamState) func([]busstate.ServerState) []busstate.
 	return func(s []busstate.ServerState) []busstate.ServerState {
 		audit.Name, audit.Replicas, audit.Leader, audit.Peers = "AUDIT", 3, "a", s[0].Streams[0].Peers
 		for n := range s {
-			s[n].Add([]busstate.ServerState{{Server: s[n].Server, Streams: []busstate.StreamState{audit}}, {Server: "z"}})
+			same := busstate.ServerState{Server: s[n].Server, Streams: []busstate.StreamState{audit}}
+			s[n].Add([]busstate.ServerState{same, {Server: "z"}})
 		}
 		return s
 	}
