@@ -59,9 +59,10 @@ type Config struct {
 	Lazy      bool     // do not sync each write to disk: for trying it out
 	// AcceptLedger accepts, for this start, a ledger that lost facts.
 	AcceptLedger bool
-	Lobby        bool           // take machines without a token, which an operator accepts or rejects
-	ImageKeys    seal.Keys      // one of them must have signed each image; without keys, images need no signature
-	Log          zerolog.Logger // one line for each change
+	Audit        topology.CopyBounds // of the copy of the ledger; no bytes mean no copy
+	Lobby        bool                // take machines without a token, which an operator accepts or rejects
+	ImageKeys    seal.Keys           // one of them must have signed each image; without keys, images need no signature
+	Log          zerolog.Logger      // one line for each change
 	Tuning       Tuning
 	Debug        *debug.State // takes what a debug socket shows; may be nil
 	Metrics      *metrics.Set // takes what is measured; may be nil
@@ -157,16 +158,30 @@ func (g *Garrison) provision(ctx context.Context) error {
 		return err
 	}
 	g.provisioner = c
+	s := bus.NewStreams(c)
 	if len(g.config.Cluster) > 0 {
-		return g.provisionCluster(ctx, bus.NewStreams(c))
+		return g.provisionCluster(ctx, s)
 	}
-	err = bus.NewStreams(c).Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy})
+	err = s.Provision(ctx, topology.Bus{Replicas: 1, SyncsAlways: !g.config.Lazy})
+	if err == nil {
+		err = provisionCopy(ctx, g, s, 1)
+	}
 	if r := fault.RefusalOf(err); r != nil && r.Code == code.BusMoved && len(g.config.Services) == 0 {
 		log := g.logger("bus")
 		log.Warn().Err(err).Msg("serving a bus that takes no writes, for garrisond grow")
 		return nil
 	}
 	return err
+}
+
+// provisionCopy declares the copy of the ledger, or deletes it.
+func provisionCopy(ctx context.Context, g *Garrison, s *bus.Streams, replicas int) error {
+	to, err := g.dial(topology.UserProvisionCopy)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return s.ProvisionCopy(ctx, bus.Copying{To: to, Bounds: g.config.Audit, Replicas: replicas})
 }
 
 // openData checks and locks the data directory, and opens the authority in it.

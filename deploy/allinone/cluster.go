@@ -201,6 +201,9 @@ func (g *Garrison) provisionCluster(ctx context.Context, s *bus.Streams) error {
 	for {
 		once, cancel := context.WithTimeout(ctx, askedWithin)
 		err := s.Provision(once, topology.Bus{Replicas: clusterSize, SyncsAlways: !g.config.Lazy})
+		if err == nil {
+			err = provisionCopy(once, g, s, clusterSize)
+		}
 		cancel()
 		if err == nil || ctx.Err() != nil || !bus.NotReady(err) {
 			return err

@@ -40,10 +40,11 @@ var parts = []part{
 	{topology.UserAccess, []string{
 		credentialsOf(topology.UserAccess), credentialsOf(topology.UserAccessSystem), busCA, authorityFile,
 		"trust/restored*.json", "trust/keys/operator.seed", "trust/keys/" + topology.AccountOps + "-*.seed",
-		"trust/people/*.json",
+		"trust/keys/" + topology.AccountAudit + "-*.seed", "trust/people/*.json",
 	}},
 	{"provision", []string{
-		credentialsOf(topology.UserProvision), credentialsOf(topology.UserSystem), busCA, authorityFile,
+		credentialsOf(topology.UserProvision), credentialsOf(topology.UserProvisionCopy),
+		credentialsOf(topology.UserSystem), busCA, authorityFile,
 	}},
 	{"operator", []string{"operator.json"}},
 }

@@ -26,10 +26,12 @@ var ownKeys = map[string][]string{
 	"access": {
 		"trust/services/access.creds", "trust/services/access-system.creds", "trust/keys/operator.seed",
 		"trust/keys/OPS-admin.seed", "trust/keys/OPS-operator.seed", "trust/keys/OPS-viewer.seed",
-		"trust/keys/OPS-reporter.seed", "trust/keys/OPS-approver.seed",
+		"trust/keys/OPS-reporter.seed", "trust/keys/OPS-approver.seed", "trust/keys/AUDIT-auditor.seed",
 	},
-	"provision": {"trust/services/provision.creds", "trust/services/system.creds"},
-	"operator":  {"operator.json"},
+	"provision": {
+		"trust/services/provision.creds", "trust/services/provision-copy.creds", "trust/services/system.creds",
+	},
+	"operator": {"operator.json"},
 }
 
 // secretText is what a secret looks like: a seed of NATS or a private key in PEM.

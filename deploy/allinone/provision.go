@@ -20,9 +20,10 @@ import (
 type Provisioning struct {
 	Data     string // the data directory with the keys
 	URL      string
-	Replicas int  // how many servers keep each stream, and are asked for their settings
-	Lazy     bool // accept a bus that does not sync each write to disk
-	DryRun   bool // change nothing
+	Replicas int                 // how many servers keep each stream, and are asked for their settings
+	Lazy     bool                // accept a bus that does not sync each write to disk
+	DryRun   bool                // change nothing
+	Audit    topology.CopyBounds // of the copy of the ledger; no bytes mean no copy
 	// AllowPlain allows a bus on another host without TLS.
 	AllowPlain bool
 	Log        io.Writer // what is changed, or would be
@@ -63,10 +64,32 @@ func Provision(ctx context.Context, p Provisioning) error {
 			return err
 		}
 		printPlan(p.Log, plan)
+		if !p.DryRun {
+			err = s.Provision(ctx, want)
+		}
+		if err != nil {
+			return err
+		}
+		return p.as(ctx, topology.UserProvisionCopy, func(to *bus.Conn) error { return p.copy(ctx, s, to) })
+	})
+}
+
+// copy declares the copy of the ledger, or deletes it, and prints what that takes.
+func (p Provisioning) copy(ctx context.Context, s *bus.Streams, to *bus.Conn) error {
+	return p.onceReady(ctx, func(ctx context.Context) error {
+		plan, err := s.Copy(ctx, bus.Copying{To: to, Bounds: p.Audit, Replicas: p.Replicas})
+		if err != nil {
+			return err
+		}
+		for _, c := range plan.Changes {
+			if p.Log != nil {
+				fmt.Fprintf(p.Log, "  %s\n", c)
+			}
+		}
 		if p.DryRun {
 			return nil
 		}
-		return s.Provision(ctx, want)
+		return plan.Apply(ctx)
 	})
 }
 

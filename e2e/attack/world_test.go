@@ -38,7 +38,7 @@ func newWorld(t *testing.T, apart bool) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := rig.New(rig.Options{Bin: bin, Dir: dir, Apart: apart, Lobby: true})
+	f, err := rig.New(rig.Options{Bin: bin, Dir: dir, Apart: apart, Lobby: true, Audit: true})
 	if err != nil {
 		t.Fatal(err)
 	}

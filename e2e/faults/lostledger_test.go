@@ -23,7 +23,7 @@ import (
 // stops and names them, until an operator continues without them.
 func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
 	t.Parallel()
-	w := &world{scenario.New(t, rig.Options{})}
+	w := &world{scenario.New(t, rig.Options{Audit: true})}
 	for i := range 30 {
 		w.OK("app", "create", fmt.Sprint("app-", i))
 	}
@@ -54,6 +54,7 @@ func TestALedgerThatLostItsEndIsNoticedAtTheNextStart(t *testing.T) {
 	scenario.Must(t, w.Start(t.Context()))
 	w.OK("app", "create", "goes-on")
 	w.EqualViews()
+	w.audits().hasAll() // the copy had what the ledger lost, and was made anew
 }
 
 // marked reports whether a service has recorded that it read the ledger up to a fact.

@@ -51,6 +51,7 @@ type Options struct {
 	Retry    bool          // what failed on several servers is not blocked
 	Lazy     bool          // do not sync each write to disk
 	Lobby    bool          // machines may ask to join without a token
+	Audit    bool          // the bus keeps a copy of the ledger for auditors
 	Metrics  bool          // processes serve metrics on the sockets that MetricsSocket names, and garrisond HTTP
 	Views    bool          // services that run apart keep snapshots of their views
 	Foreign  []string      // subjects of facts that the scenario stores by hand and no program knows
@@ -93,6 +94,9 @@ func New(o Options) (*Fleet, error) {
 	}
 	if o.Lobby {
 		args = append(args, "--lobby")
+	}
+	if o.Audit {
+		args = append(args, "--audit-size", "64")
 	}
 	if o.Metrics {
 		args = append(args, "--metrics", "unix:"+f.MetricsSocket("garrisond"), "--http", "127.0.0.1:0")

@@ -240,8 +240,17 @@ until_ok count 2
 gateway webhooks --webhooks webhooks.yaml --webhooks-state "$W/hooks" | grep 'own .* running '
 `
 
+// audited starts a garrisond with a copy of the ledger.
+const audited = `
+garrisond --data "$W/data" --audit-size 64 >"$W/garrisond.log" 2>&1 &
+echo $! >"$pids/garrisond"
+export GARRISON_CONTEXT=$W/data/operator.json
+until_ok command garrisond health --data "$W/data"
+`
+
 // sessions are the pages whose blocks are run. Each starts a Garrison of its own.
 var sessions = map[string]pages.Session{
+	"deploy/docs/audit.md": {Before: audited},
 	"deploy/docs/running.md": {
 		Before: "ln -s $BIN bin && ln -s $REPOSITORY/deploy deploy\n",
 		Enter: map[string]string{

@@ -44,6 +44,33 @@ func (s *Streams) Provision(ctx context.Context, b topology.Bus) error {
 	return err
 }
 
+// ProvisionCopy brings the copy of the ledger to its bounds, over a connection as the user who provisions it, and logs
+// what that takes; see topology.LookCopy.
+func (s *Streams) ProvisionCopy(ctx context.Context, c Copying) error {
+	p, err := s.Copy(ctx, c)
+	if err != nil {
+		return err
+	}
+	err = p.Apply(ctx)
+	for _, change := range p.Changes {
+		s.conn.log.Info().Str("what", change.What).Err(err).Msg(change.How)
+	}
+	return err
+}
+
+// Copying is a copy of the ledger.
+type Copying struct {
+	To       *Conn // of the user who provisions the copy
+	Bounds   topology.CopyBounds
+	Replicas int
+}
+
+// Copy compares the copy of the ledger with its bounds, and changes nothing.
+func (s *Streams) Copy(ctx context.Context, c Copying) (topology.CopyPlan, error) {
+	to, _ := jetstream.NewWithAPIPrefix(c.To.nc, c.To.api) // only a wrong prefix is an error
+	return topology.LookCopy(ctx, s.js, to, c.Bounds, c.Replicas)
+}
+
 // Topology compares the bus with what Provision would make of it, and changes nothing.
 func (s *Streams) Topology(ctx context.Context, b topology.Bus) (topology.Plan, error) {
 	return topology.Look(ctx, s.js, b)

@@ -23,31 +23,35 @@ const (
 	AccountLobby      = "LOBBY"
 	AccountOps        = "OPS"
 	AccountRehearsal  = "REHEARSAL" // of the version that does not run yet
+	AccountCopy       = "COPY"      // the copy of the ledger
+	AccountAudit      = "AUDIT"     // who reads the copy, with any NATS client
 )
 
 // Accounts lists the accounts.
 var Accounts = []string{
 	AccountSystem, AccountCore, AccountRegistry, AccountCatalog, AccountDispatcher, AccountAccess, AccountNodes,
-	AccountGuests, AccountLobby, AccountOps, AccountRehearsal,
+	AccountGuests, AccountLobby, AccountOps, AccountRehearsal, AccountCopy, AccountAudit,
 }
 
 // The user names of services, of provisioning and of the one that queries the bus.
 const (
-	UserRegistry     = ledger.Registry
-	UserCatalog      = ledger.Catalog
-	UserDispatcher   = ledger.Dispatcher
-	UserAccess       = ledger.Access
-	UserAccessSystem = "access-system" // the service access in SYS: changes accounts, watches and ends connections
-	UserProvision    = "provision"     // declares the streams, at start; in CORE
-	UserSystem       = "system"        // asks the bus how it is set up, at start; in SYS
-	UserRehearsal    = "rehearsal"     // reads the ledger for a version that does not run yet
+	UserRegistry      = ledger.Registry
+	UserCatalog       = ledger.Catalog
+	UserDispatcher    = ledger.Dispatcher
+	UserAccess        = ledger.Access
+	UserAccessSystem  = "access-system"  // the service access in SYS: changes accounts, watches and ends connections
+	UserProvision     = "provision"      // declares the streams, at start; in CORE
+	UserSystem        = "system"         // asks the bus how it is set up, at start; in SYS
+	UserRehearsal     = "rehearsal"      // reads the ledger for a version that does not run yet
+	UserProvisionCopy = "provision-copy" // declares the copy of the ledger, at start; in COPY
 )
 
 // Services lists the services. Each has an account of its own.
 var Services = []string{UserRegistry, UserCatalog, UserDispatcher, UserAccess}
 
 // Users lists every user that is not a server or a person.
-var Users = append(slices.Clone(Services), UserAccessSystem, UserProvision, UserSystem, UserRehearsal)
+var Users = append(slices.Clone(Services), UserAccessSystem, UserProvision, UserSystem, UserRehearsal,
+	UserProvisionCopy)
 
 // AccountOf returns the account of a service, or of another user of Users.
 func AccountOf(user string) string {
@@ -64,6 +68,8 @@ func AccountOf(user string) string {
 		return AccountCore
 	case UserRehearsal:
 		return AccountRehearsal
+	case UserProvisionCopy:
+		return AccountCopy
 	}
 	return AccountSystem
 }
@@ -75,6 +81,8 @@ const (
 	NodesAPI    = "GARRISON.NODES"
 
 	RehearsalAPI = "GARRISON.REHEARSAL"
+	copyAPI      = "GARRISON.COPY"
+	AuditAPI     = "$JS.audit.API" // what NATS clients call the domain audit
 )
 
 // APIOf returns the prefix under which a user of Users sees the JetStream API.
@@ -132,7 +140,7 @@ var Exports = slices.Concat(
 		{From: AccountNodes, To: AccountOps, Subject: LogReadSubjects},
 	},
 	exportsOf(UserRegistry), exportsOf(UserCatalog), exportsOf(UserDispatcher), exportsOf(UserAccess),
-	rehearsalExports(),
+	rehearsalExports(), copyExports(),
 )
 
 // rehearsalExports lists what a rehearsal may ask. In CORE, an answer could be sent to any subject there.

@@ -15,7 +15,7 @@ import (
 // Number is the number of the topology that this package describes: streams, consumers,
 // exports and permissions. It is raised with each change of them, and Steps names the
 // change. A bus from before there were numbers has number 0.
-const Number = 13
+const Number = 14
 
 // Floor is the oldest number whose programs may use a bus of this topology. It is raised when a step takes from older
 // programs what they use. A step that only adds does not raise it: a program decides nothing from facts that it cannot
@@ -53,6 +53,7 @@ var Steps = []Step{
 	{12, "close-logs-to-viewers", "only operators and admins send requests for the output of agents"},
 	{13, "rehearse-versions", "a user that may only read the ledger folds it with a version that does not run yet"},
 	{13, "record-the-contract", "the stream LEDGER carries the contract in force, the highest that facts may need"},
+	{14, "copy-the-ledger", "an account of auditors takes a copy of the ledger, which any NATS client may read"},
 }
 
 // The metadata of the stream LEDGER. It is written last, so a bus that has a number has

@@ -88,10 +88,12 @@ func Scopes(account string) []Scope {
 		return []Scope{{
 			Name: UserLobby, Permissions: LobbyPermissions, Subscriptions: LobbySubscriptions, Open: true,
 		}}
-	case AccountOps:
+	case AccountOps, AccountAudit:
 		var out []Scope
 		for _, r := range Roles {
-			out = append(out, scope(string(r), RolePermissions(r)))
+			if AccountOfRole(r) == account {
+				out = append(out, scope(string(r), RolePermissions(r)))
+			}
 		}
 		return out
 	}
@@ -122,6 +124,9 @@ func ServicePermissions(user string) Permissions {
 		return p
 	case UserSystem:
 		p.Publish = []string{SystemSettings}
+		return p
+	case UserProvisionCopy:
+		p.Publish = []string{CoreAPI + ".STREAM.*." + Copy}
 		return p
 	case UserAccessSystem:
 		return accessSystem
@@ -172,6 +177,7 @@ const (
 	Admin    Role = "admin"
 	Reporter Role = "reporter" // a program; it reports external instances, and can do nothing else
 	Approver Role = "approver" // sees rollouts and answers their gates, and can do nothing else
+	Auditor  Role = "auditor"  // a program; it reads the copy of the ledger, and can do nothing else
 )
 
 // RolePermissions returns the template of each role. The actor is a token of every
@@ -182,6 +188,8 @@ func RolePermissions(r Role) Permissions {
 		return reporter
 	case Approver:
 		return approver
+	case Auditor:
+		return auditor()
 	}
 	p := Permissions{
 		Publish: []string{
@@ -226,7 +234,18 @@ var approver = Permissions{
 }
 
 // Roles lists the roles. Each of the first three is allowed all that those before it are.
-var Roles = []Role{Viewer, Operator, Admin, Reporter, Approver}
+var Roles = []Role{Viewer, Operator, Admin, Reporter, Approver, Auditor}
+
+// PeopleAccounts are the accounts of people, and of programs that act for one.
+var PeopleAccounts = []string{AccountOps, AccountAudit}
+
+// AccountOfRole returns the account of the users with a role.
+func AccountOfRole(r Role) string {
+	if r == Auditor {
+		return AccountAudit
+	}
+	return AccountOps
+}
 
 // UserLobby is the name of the login that every machine without a token shares. It is no secret: its permissions and
 // LobbyConnections bound what can be done with it.

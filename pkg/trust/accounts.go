@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"slices"
+
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
@@ -13,6 +15,9 @@ func (a *Authority) account(name string) (*jwt.AccountClaims, error) {
 	c.Name = name
 	if name == topology.AccountCore {
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
+	}
+	if name == topology.AccountCopy {
+		c.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, Streams: 1, Consumer: topology.CopyConsumers}
 	}
 	if name == topology.AccountLobby {
 		c.Limits.Conn = topology.LobbyConnections
@@ -80,7 +85,7 @@ func (a *Authority) addScope(c *jwt.AccountClaims, of topology.Scope) error {
 		BearerToken: of.Open,
 	}
 	c.SigningKeys.AddScopedSigner(scope)
-	if c.Name == topology.AccountOps || of.Open {
+	if slices.Contains(topology.PeopleAccounts, c.Name) || of.Open {
 		return nil
 	}
 	seed, err := pair.Seed()

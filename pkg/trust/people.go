@@ -119,11 +119,12 @@ func (a *Authority) signPerson(p Person) (string, error) {
 	if !slices.Contains(topology.Roles, p.Role) {
 		return "", fault.New(fault.Invalid, "%q is not a role", p.Role)
 	}
-	seed, err := os.ReadFile(a.path("keys", topology.AccountOps+"-"+string(p.Role)+".seed"))
+	account := topology.AccountOfRole(p.Role)
+	seed, err := os.ReadFile(a.path("keys", account+"-"+string(p.Role)+".seed"))
 	if err != nil {
 		return "", fmt.Errorf("read the signing key of role %s: %w", p.Role, err)
 	}
-	key := signingKey{Account: a.Names[topology.AccountOps], Seed: string(seed)}
+	key := signingKey{Account: a.Names[account], Seed: string(seed)}
 	return key.user(p.Name, p.PublicKey, []string{roleTag + string(p.Role)}, p.Expires)
 }
 
@@ -165,7 +166,7 @@ func IssuerOf(userJWT string) string {
 	return claims.Issuer
 }
 
-// PeopleIssuers returns the public keys that sign people, one for each role.
+// PeopleIssuers returns the public keys that sign people who may use the services, one for each role.
 func (p Public) PeopleIssuers() []string {
 	claims, err := jwt.DecodeAccountClaims(p.Accounts[p.Names[topology.AccountOps]])
 	if err != nil {

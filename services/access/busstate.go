@@ -28,23 +28,64 @@ func (a *Access) getBus(
 		return nil, err
 	}
 	core := a.cfg.Issuer.AccountKey(topology.AccountCore)
-	answers, err := a.cfg.System.StreamsOfServers(ctx, core, len(servers))
+	states, err := a.streams(ctx, core, len(servers))
 	if err != nil {
 		return nil, err
 	}
-	var states []busstate.ServerState
-	for _, answer := range answers {
-		state, err := busstate.Read(answer.Server.Name, answer.Version, answer.Data)
-		if err != nil {
-			return nil, err
-		}
-		states = append(states, state)
+	copies, err := a.streams(ctx, a.cfg.Issuer.AccountKey(topology.AccountCopy), len(servers))
+	if err != nil {
+		return nil, err
+	}
+	if copies, err = a.copies(ctx, states, copies); err != nil {
+		return nil, err
+	}
+	for i := range states {
+		states[i].Add(copies)
 	}
 	suspects, err := a.suspects(ctx, core, len(servers))
 	if err != nil {
 		return nil, err
 	}
 	return busstate.Describe(states, suspects), nil
+}
+
+// streams returns what each server of the bus keeps of the streams of an account.
+func (a *Access) streams(ctx context.Context, account string, n int) (out []busstate.ServerState, err error) {
+	answers, err := a.cfg.System.StreamsOfServers(ctx, account, n)
+	if err != nil {
+		return nil, err
+	}
+	for _, answer := range answers {
+		state, err := busstate.Read(answer.Server.Name, answer.Version, answer.Data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, state)
+	}
+	return out, nil
+}
+
+// copies returns the copy of the ledger as it is kept. One that is behind is looked at again until it took something:
+// after stallsAfter it takes nothing of what it mirrors.
+func (a *Access) copies(ctx context.Context, core, first []busstate.ServerState) ([]busstate.ServerState, error) {
+	end, had := busstate.EndOf(core, topology.Ledger), busstate.EndOf(first, topology.Copy)
+	account := a.cfg.Issuer.AccountKey(topology.AccountCopy)
+	for until := time.Now().Add(stallsAfter); had > 0 && had < end; {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(stallsEvery):
+		}
+		next, err := a.streams(ctx, account, len(core))
+		if err != nil || busstate.EndOf(next, topology.Copy) > had {
+			return next, err
+		}
+		if time.Now().After(until) {
+			busstate.Unfed(next, topology.Copy)
+			return next, nil
+		}
+	}
+	return first, nil
 }
 
 // groups returns how far each group of replicas agrees.

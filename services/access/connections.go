@@ -31,13 +31,13 @@ const (
 )
 
 // watched are the accounts whose connections are counted.
-var watched = []string{topology.AccountNodes, topology.AccountGuests, topology.AccountLobby, topology.AccountOps}
+var watched = pushed
 
 // mostConnections returns how many connections a key of an account may have.
 func mostConnections(account string, uses func(key string) int) func(key string) int {
 	return func(key string) int {
 		switch account {
-		case topology.AccountOps:
+		case topology.AccountOps, topology.AccountAudit:
 			return sessions.MostOfPerson
 		case topology.AccountGuests:
 			return max(sessions.Most, min(uses(key), sessions.MostOfToken))

@@ -208,7 +208,7 @@ func (a amount) plus(b amount) amount {
 
 // tooMuch reports whether a key of an account may not send that much in a second.
 func tooMuch(account string, sent amount) bool {
-	if account == topology.AccountOps {
+	if slices.Contains(topology.PeopleAccounts, account) {
 		return sent.messages > mostOfPerson
 	}
 	return sent.messages > mostMessages || sent.bytes > mostBytes

@@ -34,7 +34,9 @@ const (
 )
 
 // pushed are the accounts that refuse keys.
-var pushed = []string{topology.AccountNodes, topology.AccountGuests, topology.AccountLobby, topology.AccountOps}
+var pushed = []string{
+	topology.AccountNodes, topology.AccountGuests, topology.AccountLobby, topology.AccountOps, topology.AccountAudit,
+}
 
 // pusher keeps the accounts on the bus such that they refuse every key that is shut out.
 type pusher struct {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/config"
 	"github.com/garrison-fleet/garrison/pkg/process"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/services/gateway"
 	"github.com/garrison-fleet/garrison/services/registry"
 )
@@ -80,6 +82,31 @@ func (f *flags) otherTLS(fs *flag.FlagSet, command string) {
 func (f *flags) tlsNames(fs *flag.FlagSet) {
 	fs.Func("tls-name", "a host `NAME` or address of the bus for its certificate, besides those it knows; repeatable",
 		func(name string) error { f.tls.Names = append(f.tls.Names, name); return nil })
+}
+
+// auditFlags bound the copy of the ledger.
+type auditFlags struct {
+	mib int
+	age time.Duration
+}
+
+func (a *auditFlags) define(fs *flag.FlagSet) {
+	config.Checked(fs, &a.mib, "audit-size", 0, "keep a copy of the ledger, of this many `MIB` at most, for users "+
+		"with the role auditor; 0 means none, and deletes one that there is", config.From(0))
+	config.Checked(fs, &a.age, "audit-age", 0, "how long a fact stays in that copy at most; default: as long as "+
+		"--audit-size has room for it", config.Lasting(time.Second))
+}
+
+// complete refuses an age without a copy.
+func (a *auditFlags) complete(fs *flag.FlagSet) error {
+	if a.age > 0 && a.mib == 0 {
+		return config.Missing(fs, "audit-size")
+	}
+	return nil
+}
+
+func (a *auditFlags) bounds() topology.CopyBounds {
+	return topology.CopyBounds{Age: a.age, Bytes: int64(a.mib) << 20}
 }
 
 // takesFile reports whether the first argument of a command is a file.

@@ -77,6 +77,7 @@ type flags struct {
 	services                 serviceList
 	cluster                  allinone.Members
 	replicas, memoryLimit    int
+	audit                    auditFlags
 	lazy, showVersion, lobby bool
 	dryRun, acceptLedger     bool
 	imageKeys                seal.Keys
@@ -179,6 +180,7 @@ func (f *flags) define(fs *flag.FlagSet, command string) {
 		f.otherTLS(fs, command)
 		if command == "provision" {
 			fs.BoolVar(&f.dryRun, "dry-run", false, "print what would change on the bus, and change nothing")
+			f.audit.define(fs)
 		}
 	}
 }
@@ -200,6 +202,7 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"do not sync each write to disk: a power cut may lose acknowledged facts; for trying it out")
 	config.Checked(fs, &f.memoryLimit, "memory-limit", 0, "how many `MIB` of memory to stay below; 0 means half "+
 		"of the memory of the machine or its container", config.From(0))
+	f.audit.define(fs)
 	fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join: each waits until an operator "+
 		"accepts it, see garrison lobby --help")
 	fs.StringVar(&f.debugSocket, "debug-socket", "", pkgdebug.Usage)
@@ -250,6 +253,9 @@ func (f *flags) complete(fs *flag.FlagSet, command string) (err error) {
 	}
 	if command == "grow" && f.to == "" {
 		return config.Missing(fs, "to")
+	}
+	if err := f.audit.complete(fs); err != nil {
+		return err
 	}
 	if err := f.completeTLS(fs); err != nil {
 		return err
@@ -314,7 +320,7 @@ func dispatch(ctx context.Context, command string, f flags, stdout, stderr io.Wr
 	case "provision":
 		return allinone.Provision(ctx, allinone.Provisioning{
 			Data: f.data, URL: f.url, Replicas: f.replicas, Lazy: f.lazy, DryRun: f.dryRun,
-			AllowPlain: f.tls.AllowPlain, Log: stdout,
+			Audit: f.audit.bounds(), AllowPlain: f.tls.AllowPlain, Log: stdout,
 		})
 	case "grow":
 		return allinone.Grow(ctx, allinone.Growing{
@@ -336,8 +342,8 @@ func runHere(ctx context.Context, f flags, stdout, stderr io.Writer) error {
 	c := allinone.Config{
 		Data: f.data, Listen: f.listen, Advertise: f.advertise, TLS: f.tls, HTTP: f.http, Cluster: f.cluster,
 		Services: f.services, Lazy: f.lazy, AcceptLedger: f.acceptLedger,
-		Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning, Debug: &pkgdebug.State{},
-		Metrics: metrics.New(),
+		Audit: f.audit.bounds(), Lobby: f.lobby, ImageKeys: f.imageKeys, Log: log, Tuning: f.tuning,
+		Debug: &pkgdebug.State{}, Metrics: metrics.New(),
 	}
 	defer pkgdebug.Start(ctx, f.debugSocket, c.Debug, log)()
 	served, err := metrics.Start(f.metrics, c.Metrics, log)

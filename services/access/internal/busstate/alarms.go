@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
+
+	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 // The causes of alarms.
@@ -25,6 +27,8 @@ const (
 	VersionsDiffer = "versions-differ"
 	VersionOld     = "version-old"
 	StorageFull    = "storage-nearly-full"
+	CopyBehind     = "copy-behind"
+	CopyIncomplete = "copy-incomplete"
 )
 
 const (
@@ -46,6 +50,8 @@ func (f *finder) add(cause, of, cure, text string, args ...any) {
 // faults are what several answers together say of a stream.
 type faults struct {
 	stalled               bool     // its leader commits nothing
+	unfed                 bool     // it is a mirror and takes nothing
+	missing               uint64   // messages that are gone from its middle
 	stuck, failed, differ []string // servers with a replica that applies nothing, cannot write, or holds something else
 }
 
@@ -57,8 +63,25 @@ func alarms(r *accessv1.GetBusResponse, of func(stream string) faults) []*access
 		is := of(s.Name)
 		f.stream(s, len(r.Servers), is.stalled)
 		f.replicas(s, is)
+		if s.Name == topology.Copy {
+			f.copied(s, r.Streams, is)
+		}
 	}
 	return f.found
+}
+
+// copied adds what is wrong with the copy of the ledger.
+func (f *finder) copied(s *accessv1.BusStream, all []*accessv1.BusStream, is faults) {
+	const anew = "restart garrisond, or run garrisond provision as before: the copy is made anew, and auditors " +
+		"create their consumers again"
+	ledger := slices.IndexFunc(all, func(s *accessv1.BusStream) bool { return s.Name == topology.Ledger })
+	if ledger >= 0 && (is.unfed || s.LastSequence+behindBy < all[ledger].LastSequence) {
+		f.add(CopyBehind, s.Name, "wait; when the lag does not shrink: "+anew,
+			"the copy of the ledger ends at %d, the ledger at %d", s.LastSequence, all[ledger].LastSequence)
+	}
+	if is.missing > 0 {
+		f.add(CopyIncomplete, s.Name, anew, "%d facts are missing between others in the copy of the ledger", is.missing)
+	}
 }
 
 // renew is how a replica that cannot be trusted is made again.

@@ -30,7 +30,7 @@ func Describe(answers []ServerState, suspects Suspects) *accessv1.GetBusResponse
 		group := groups[stream]
 		return faults{
 			stalled: suspects.Stalled[group], stuck: suspects.Stuck[group], failed: suspects.Failed[group],
-			differ: differ(of[stream]),
+			differ: differ(of[stream]), unfed: unfed(of[stream]), missing: missing(of[stream]),
 		}
 	})
 	return r
@@ -74,6 +74,19 @@ func servers(answers []ServerState) []*accessv1.BusServer {
 	}
 	slices.SortFunc(out, func(a, b *accessv1.BusServer) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// unfed reports whether the leader of a mirror hears nothing of what it mirrors.
+func unfed(all []kept) bool {
+	return slices.ContainsFunc(all, func(k kept) bool { return k.Unfed && (k.Leader == k.server || len(all) == 1) })
+}
+
+// missing returns how many messages are gone from the middle of a stream.
+func missing(all []kept) (n uint64) {
+	for _, k := range all {
+		n = max(n, k.Missing)
+	}
+	return n
 }
 
 // stream describes one stream. What the leader says of the others counts, and else what a replica says.

@@ -57,6 +57,18 @@ func suspects(t *testing.T, b string) busstate.Suspects {
 	return s
 }
 
+// copied adds the copy of the ledger to what three servers answer.
+func copied(audit busstate.StreamState) func([]busstate.ServerState) []busstate.ServerState {
+	return func(s []busstate.ServerState) []busstate.ServerState {
+		audit.Name, audit.Replicas, audit.Leader, audit.Peers = "AUDIT", 3, "a", s[0].Streams[0].Peers
+		for n := range s {
+			same := busstate.ServerState{Server: s[n].Server, Streams: []busstate.StreamState{audit}}
+			s[n].Add([]busstate.ServerState{same, {Server: "z"}})
+		}
+		return s
+	}
+}
+
 func TestASuspectThatMovesIsCleared(t *testing.T) {
 	look := func(committed, applied int) busstate.Groups {
 		all := busstate.Groups{}
@@ -206,6 +218,22 @@ var faults = map[string]struct {
 	"the storage is full": {
 		change: func(s []busstate.ServerState) []busstate.ServerState { s[1].Used, s[1].Limit = 101, 100; return s },
 		want:   []string{"storage-nearly-full b"},
+	},
+	"the copy of the ledger is complete": {change: copied(busstate.StreamState{LastSequence: 7, Messages: 3})},
+	"the copy of the ledger hears nothing": {
+		change: copied(busstate.StreamState{LastSequence: 7, Unfed: true}), want: []string{"copy-behind AUDIT"},
+	},
+	"the copy of the ledger is behind": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			for n := range s {
+				s[n].Streams[0].LastSequence, s[n].Streams[0].Messages = 2000, 2000
+			}
+			return copied(busstate.StreamState{LastSequence: 7})(s)
+		},
+		want: []string{"copy-behind AUDIT"},
+	},
+	"the copy of the ledger lacks facts": {
+		change: copied(busstate.StreamState{LastSequence: 7, Missing: 2}), want: []string{"copy-incomplete AUDIT"},
 	},
 	"a server alone": {change: func([]busstate.ServerState) []busstate.ServerState { return alone() }},
 }

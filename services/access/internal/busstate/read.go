@@ -3,6 +3,7 @@ package busstate
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
@@ -33,9 +34,41 @@ type StreamState struct {
 	Messages     uint64
 	Bytes        uint64
 	LastSequence uint64
+	Missing      uint64 // how many messages are gone from its middle
+	Unfed        bool   // it is a mirror, and takes nothing of what it mirrors; right in the answer of the leader
 	Leader       string // as the server knows it; empty without one
 	Group        string // of the replicas, as in Progress; empty on a bus with one server
 	Peers        []Peer // the replicas but the leader's; right in the answer of the leader
+}
+
+// Add adds the streams that the same server keeps of another account.
+func (s *ServerState) Add(others []ServerState) {
+	for _, o := range others {
+		if o.Server == s.Server {
+			s.Streams = append(s.Streams, o.Streams...)
+		}
+	}
+}
+
+// EndOf returns the last sequence that a server has of a stream; 0 without one.
+func EndOf(all []ServerState, stream string) (end uint64) {
+	for _, s := range all {
+		for _, is := range s.Streams {
+			if is.Name == stream {
+				end = max(end, is.LastSequence)
+			}
+		}
+	}
+	return end
+}
+
+// Unfed notes that a mirror takes nothing, wherever it is kept.
+func Unfed(all []ServerState, stream string) {
+	for _, s := range all {
+		for n := range s.Streams {
+			s.Streams[n].Unfed = s.Streams[n].Unfed || s.Streams[n].Name == stream
+		}
+	}
 }
 
 // Peer is another server as the leader sees it.
@@ -83,6 +116,9 @@ func Read(server, version string, data []byte) (ServerState, error) {
 	return s, nil
 }
 
+// unfedAfter is how long a mirror may hear nothing: what it mirrors speaks every second.
+const unfedAfter = 30 * time.Second
+
 // streamDetail is a stream in the answer of a server.
 type streamDetail struct {
 	Name   string `json:"name"`
@@ -91,12 +127,17 @@ type streamDetail struct {
 		Persist  string `json:"persist_mode"`
 		Keep     bool   `json:"deny_delete"`
 		MaxAge   int64  `json:"max_age"`
+		MaxBytes int64  `json:"max_bytes"`
 	} `json:"config"`
 	State struct {
 		Messages     uint64 `json:"messages"`
 		Bytes        uint64 `json:"bytes"`
 		LastSequence uint64 `json:"last_seq"`
+		Missing      uint64 `json:"num_deleted"`
 	} `json:"state"`
+	Mirror *struct {
+		Active time.Duration `json:"active"` // since it heard the last time; negative when it never did
+	} `json:"mirror"`
 	Cluster struct {
 		Group    string `json:"raft_group"`
 		Leader   string `json:"leader"`
@@ -107,8 +148,9 @@ type streamDetail struct {
 func (d streamDetail) state() StreamState {
 	return StreamState{
 		Name: d.Name, Replicas: d.Config.Replicas, Async: d.Config.Persist == "async",
-		Whole: d.Config.Keep && d.Config.MaxAge == 0, Messages: d.State.Messages,
+		Whole: d.Config.Keep && d.Config.MaxAge == 0 && d.Config.MaxBytes <= 0, Messages: d.State.Messages,
 		Bytes: d.State.Bytes, LastSequence: d.State.LastSequence, Leader: d.Cluster.Leader, Group: d.Cluster.Group,
+		Missing: d.State.Missing, Unfed: d.Mirror != nil && (d.Mirror.Active < 0 || d.Mirror.Active > unfedAfter),
 		Peers: d.Cluster.Replicas,
 	}
 }

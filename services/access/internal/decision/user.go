@@ -42,6 +42,7 @@ var roles = map[userv1.Role]topology.Role{
 	userv1.Role_ROLE_ADMIN:    topology.Admin,
 	userv1.Role_ROLE_REPORTER: topology.Reporter,
 	userv1.Role_ROLE_APPROVER: topology.Approver,
+	userv1.Role_ROLE_AUDITOR:  topology.Auditor,
 }
 
 // RoleOf returns the role that the contract names; "" for one that it does not.
@@ -60,7 +61,7 @@ func Create(
 		return p, nil, refuse(fault.Invalid, code.BadName, "%v", trust.CheckPerson(p.Name))
 	case !slices.Contains(topology.Roles, p.Role):
 		return p, nil, refuse(fault.Invalid, code.Invalid,
-			"a user needs a role: viewer, operator, admin, reporter or approver")
+			"a user needs a role: viewer, operator, admin, reporter, approver or auditor")
 	case lasting < ShortestValidity || lasting > LongestValidity:
 		return p, nil, refuse(fault.Invalid, code.Invalid,
 			"credentials for %v are refused; want from %v to %d days", lasting, ShortestValidity,
@@ -73,7 +74,7 @@ func Create(
 		return p, nil, refuse(fault.Conflict, code.Exists, "user %s exists, as %s", p.Name, RoleOf(u.Role)).
 			Try("garrison user list")
 	}
-	if owner := v.OwnerOf(topology.AccountOps, p.PublicKey); owner != "" {
+	if owner := v.OwnerOf(topology.AccountOfRole(p.Role), p.PublicKey); owner != "" {
 		return p, nil, refuse(fault.Conflict, code.BadKey, "the public key belongs to %s", owner)
 	}
 	return p, on(v, p.Name, created(p)), nil
@@ -82,7 +83,7 @@ func Create(
 // Adopt decides that credentials that were created without this service become a user's.
 func Adopt(v *view.View, p trust.Person, at time.Time) []ledger.Draft {
 	expired := !p.Expires.IsZero() && !at.Before(p.Expires)
-	if expired || v.OwnerOf(topology.AccountOps, p.PublicKey) != "" || trust.CheckPerson(p.Name) != nil {
+	if expired || v.OwnerOf(topology.AccountOfRole(p.Role), p.PublicKey) != "" || trust.CheckPerson(p.Name) != nil {
 		return nil
 	}
 	return on(v, p.Name, created(p))

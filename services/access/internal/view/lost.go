@@ -27,7 +27,7 @@ func (v *View) Lost(refused map[string][]string, at time.Time) (of []string) {
 
 // ownerText names the owner of a key of an account.
 func (v *View) ownerText(account, owner string) string {
-	if account == topology.AccountOps {
+	if slices.Contains(topology.PeopleAccounts, account) {
 		return "user " + owner
 	}
 	if s, ok := v.servers.Get(owner); ok {

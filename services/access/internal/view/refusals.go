@@ -44,7 +44,7 @@ func newRefusals() refusals {
 }
 
 // refusing are the accounts with keys of their own.
-var refusing = []string{topology.AccountNodes, topology.AccountGuests, topology.AccountOps}
+var refusing = []string{topology.AccountNodes, topology.AccountGuests, topology.AccountOps, topology.AccountAudit}
 
 // own notes that a key belongs to an owner.
 func (r *refusals) own(owner, key string) {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ func (v *View) Revocations(at time.Time, limit int) (of map[string]Revoked, unti
 // admits reports whether a key may connect: whether none of its owners is shut out.
 func (v *View) admits(public string, k *accessv1.KeyRecord, at time.Time) bool {
 	for _, owner := range ownersOf(k) {
-		if k.Account == topology.AccountOps {
+		if slices.Contains(topology.PeopleAccounts, k.Account) {
 			if u, _ := v.users.Get(owner); user.KeyOf(u, public) == nil {
 				return false
 			}

@@ -94,12 +94,20 @@ func (v *View) applyUser(f ledger.Fact) bool {
 	}
 	switch b := f.Body.(type) {
 	case *userv1.Created:
-		v.signed(b.PublicKey, topology.AccountOps, f, b.ExpiresAt)
+		v.signed(b.PublicKey, accountOf(b.Role), f, b.ExpiresAt)
 	case *userv1.Renewed:
-		v.signed(b.PublicKey, topology.AccountOps, f, b.ExpiresAt)
+		v.signed(b.PublicKey, accountOf(user.KeyOf(next, b.PublicKey).GetRole()), f, b.ExpiresAt)
 	}
 	v.users.Put(f.Key, next, f.Sequence)
 	return true
+}
+
+// accountOf returns the account of users with a role.
+func accountOf(r userv1.Role) string {
+	if r == userv1.Role_ROLE_AUDITOR {
+		return topology.AccountAudit
+	}
+	return topology.AccountOps
 }
 
 func (v *View) applyServer(f ledger.Fact) bool {

@@ -177,6 +177,7 @@ var rights = map[string]string{
 	"admin":    "read, change servers and records, admit servers and users",
 	"reporter": "report external instances",
 	"approver": "see rollouts, approve and reject their waves",
+	"auditor":  "read the copy of the ledger, with NATS clients",
 }
 
 func identityOf(name string, c trust.Context) identity {

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
@@ -116,14 +119,16 @@ func createCommand(env *cli.Env) *cobra.Command {
 		Short:      "Create a user and write the context with its credentials to a file.",
 		Long: `Create a user, a person or a program, and write the context with its credentials to a file of mode 0600.
 The private key is made here and is only in that file. Hand it over, and have it saved with garrison context add. Each
-command of the user renews the credentials in its file when a third of their life is left.`,
+command of the user renews the credentials in its file when a third of their life is left. The files of an auditor are
+for any NATS client: NAME.creds, and NAME-ca.pem with the CA of the bus. They are not renewed.`,
 		Example: "  garrison user create ann --role operator --file ann.json\n" +
-			"  garrison user create ci --role operator --valid 30d",
+			"  garrison user create ci --role operator --valid 30d\n" +
+			"  garrison user create siem --role auditor --valid 400d",
 		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, display.Users),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name, q.ValidFor = a[0], durationpb.New(valid)
 			if file == "" {
-				file = a[0] + ".json"
+				file = a[0] + ending(q.Role)
 			}
 			return create(c.Context(), env, q, file)
 		},
@@ -132,8 +137,30 @@ command of the user renews the credentials in its file when a third of their lif
 	cli.TimeVar(c.Flags(), &valid, "valid", trust.PersonValidFor, longest,
 		"validity of the credentials, a `DURATION` such as 90d or 12h; at most 400d")
 	cli.TextVar(c.Flags(), &file, "file", cli.NotEmpty("file"),
-		"write the context to this `FILE`, NAME.json by default")
+		"write the context to this `FILE`; default: NAME.json, of an auditor NAME.creds")
 	return c
+}
+
+// write writes the file of a user, and returns what it holds. That of an auditor is for NATS clients, which take the CA
+// of the bus from a file beside it.
+func write(who trust.Context, file string) (what string, err error) {
+	if topology.Role(who.Role) != topology.Auditor {
+		return "its context is in " + file, who.Write(file)
+	}
+	if err := trust.WriteCredentials(file, who.JWT, []byte(who.Seed)); err != nil || who.CA == "" {
+		return "its credentials are in " + file, err
+	}
+	ca := strings.TrimSuffix(file, ".creds") + "-ca.pem"
+	return fmt.Sprintf("its credentials are in %s, and the CA of the bus in %s", file, ca),
+		renameio.WriteFile(ca, []byte(who.CA), 0o600)
+}
+
+// ending returns the ending of the file of a user with a role.
+func ending(role userv1.Role) string {
+	if role == userv1.Role_ROLE_AUDITOR {
+		return ".creds"
+	}
+	return ".json"
 }
 
 // create makes the key here, so that the private half is in the file alone.
@@ -161,9 +188,10 @@ func create(ctx context.Context, env *cli.Env, q *accessv1.CreateUserRequest, fi
 		URL: own.URL, Actor: q.GetName(), Role: listing.Word(q.GetRole()), JWT: r.GetJwt(), Seed: string(seed),
 		CA: own.CA, AllowPlain: own.AllowPlain, HTTP: own.HTTP,
 	}
-	if err := who.Write(file); err != nil {
-		return fmt.Errorf("user %s was created, but its context cannot be written; revoke it and try again: %w",
+	files, err := write(who, file)
+	if err != nil {
+		return fmt.Errorf("user %s was created, but its credentials cannot be written; revoke it and try again: %w",
 			q.GetName(), err)
 	}
-	return cli.Changed(env, display.Users, r.GetUser(), "user %s created; its context is in %s", q.GetName(), file)
+	return cli.Changed(env, display.Users, r.GetUser(), "user %s created; %s", q.GetName(), files)
 }

@@ -41,6 +41,8 @@ const (
 	Role_ROLE_REPORTER Role = 4
 	// The user, a person or a program, sees rollouts and approves or rejects their waves, and can do nothing else.
 	Role_ROLE_APPROVER Role = 5
+	// The user, a program, reads the copy of the ledger with any NATS client, and can do nothing else.
+	Role_ROLE_AUDITOR Role = 6
 )
 
 // Enum value maps for Role.
@@ -52,6 +54,7 @@ var (
 		3: "ROLE_ADMIN",
 		4: "ROLE_REPORTER",
 		5: "ROLE_APPROVER",
+		6: "ROLE_AUDITOR",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
@@ -60,6 +63,7 @@ var (
 		"ROLE_ADMIN":       3,
 		"ROLE_REPORTER":    4,
 		"ROLE_APPROVER":    5,
+		"ROLE_AUDITOR":     6,
 	}
 )
 
@@ -564,7 +568,7 @@ const file_garrison_user_v1_user_proto_rawDesc = "" +
 	"\n" +
 	"revoked_by\x18\t \x01(\tR\trevokedBy\x12\x16\n" +
 	"\x06reason\x18\n" +
-	" \x01(\tR\x06reason*v\n" +
+	" \x01(\tR\x06reason*\x88\x01\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_VIEWER\x10\x01\x12\x11\n" +
@@ -572,7 +576,8 @@ const file_garrison_user_v1_user_proto_rawDesc = "" +
 	"\n" +
 	"ROLE_ADMIN\x10\x03\x12\x11\n" +
 	"\rROLE_REPORTER\x10\x04\x12\x11\n" +
-	"\rROLE_APPROVER\x10\x05*V\n" +
+	"\rROLE_APPROVER\x10\x05\x12\x10\n" +
+	"\fROLE_AUDITOR\x10\x06*V\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_ACTIVE\x10\x01\x12\x11\n" +
