@@ -30,9 +30,10 @@ func TestATaskOfAStoppedExecutorIsCancelledAlone(t *testing.T) {
 	for _, s := range w.Servers {
 		scenario.Must(t, s.Executor.Revive())
 	}
-	w.Eventually("the other one succeeds", func() error { return w.progressIs(id, "1 succeeded, 1 cancelled; finished") })
-	if have := w.OK("instance", "list", "beacon", "--columns", "server,found", "--no-headers", "--sort", "server"); strings.
-		Join(strings.Fields(have), " ") != "alpha 2.0.0 bravo 1.0.0" {
+	w.Eventually("the other one succeeds",
+		func() error { return w.progressIs(id, "1 succeeded, 1 cancelled; finished") })
+	have := w.OK("instance", "list", "beacon", "--columns", "server,found", "--no-headers", "--sort", "server")
+	if strings.Join(strings.Fields(have), " ") != "alpha 2.0.0 bravo 1.0.0" {
 		t.Errorf("the servers have\n%s", have)
 	}
 }

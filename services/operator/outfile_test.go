@@ -18,7 +18,7 @@ func TestAFileIsWrittenWhereOutOrAPathBehindOSays(t *testing.T) {
 			r, dir := startRunner(t), annsDirectory(t)
 			r.execute(t, dir, "image build testdata/tools --out "+dir+"/tools.gimg")
 			r.execute(t, dir, "image import "+dir+"/tools.gimg --activate") // which one of them exports
-			files := map[string]string{"--out": filepath.Join(dir, "by-out.json"), "-o": filepath.Join(dir, "by-o.json")}
+			files := map[string]string{"--out": filepath.Join(dir, "long.json"), "-o": filepath.Join(dir, "short.json")}
 			sizes := map[string]int{}
 			for flag, file := range files {
 				code, _, said := r.execute(t, dir, line+" "+flag+" "+file)
