@@ -98,8 +98,8 @@ until_ok prompted 'wave 2/2'
 keep rollout-live
 tmux -L "$socket" send-keys -t 0 C-c
 until_ok prompted 'garrison watch'
-rollout=$(garrison rollout list -o name | head -1)
-task=$(garrison task list --state undone -o name | head -1)
+rollout=$(garrison rollout list -o name | sed -n 1p)
+task=$(garrison task list --state undone -o name | sed -n 1p)
 shown status 'garrison status'
 shown server-list 'garrison server list --limit 20'
 shown instance-list 'garrison instance list --limit 20'
