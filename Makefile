@@ -78,7 +78,7 @@ sim: build ## install and upgrade an agent on SERVERS=100 simulated servers; FAU
 	  $(if $(WAVES),--waves $(WAVES)) $(if $(MAX_BROKEN),--max-broken $(MAX_BROKEN)) $(if $(DURATION),--duration $(DURATION)) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY))
 
 .PHONY: screens
-screens: build ## write what a person sees with 300 simulated servers and a rollout under way into e2e/screens, to be looked at
+screens: build ## compare what a person sees of 300 simulated servers and a rollout with e2e/screens; UPDATE=1 writes it
 	@GARRISON_BIN=$(BIN) e2e/screens.sh
 
 CASES ?= 100000

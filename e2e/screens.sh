@@ -1,6 +1,8 @@
 #!/bin/bash
-# Writes what a person sees at 80×24 while a rollout to 300 simulated servers is under way into e2e/screens, to be
-# looked at. Ids and times are masked. Usage: e2e/screens.sh; `make screens` builds the programs first.
+# Compares what a person sees at 80×24, while a rollout to 300 simulated servers is under way, with the screens that
+# e2e/screens keeps, and fails where the words of one differ. Numbers, ids, times and names of servers are not compared,
+# nor how many rows of one kind there are; five screens depend on the moment and are only kept. UPDATE=1 writes the
+# screens, to be looked at; `make screens` builds the programs first.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 bin=${GARRISON_BIN:-$here/../bin}
@@ -27,7 +29,28 @@ keep() {
   tmux -L "$socket" capture-pane -p -t 0 | sed -E \
     -e 's/\b[0-9a-f]{8}-[0-9a-f]{4}(-[0-9a-f]{4}){2}-[0-9a-f]{12}\b/01900000-0000-7000-8000-000000000000/g' \
     -e 's/\b[0-9a-f]{8}-[0-9a-f]{4}\b/01900000-0000/g' -e 's/\b[0-9a-f]{8}\b/01900000/g' \
-    -e 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z/2026-01-31T12:00:00Z/g' >"$here/screens/$1.txt"
+    -e 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z/2026-01-31T12:00:00Z/g' >"$screens/$1.txt"
+}
+
+# kinds prints the kinds of lines of a screen: without what differs between two runs.
+kinds() {
+  sed -E -e 's/web-[0-9…]+/web/g' -e 's/[0-9]+(\.[0-9]+)*(µs|ms|s|m|h|d|%)?/N/g' -e 's/(N ?)+/N/g' \
+    -e 's/[^[:alnum:]]+/ /g' -e 's/ +$//' "$1" | sort -u
+}
+
+moving=" check explain rollout-live rollout-show status " # how far the rollout is decides their words
+
+# compare fails when a screen has lines of other kinds than the kept one.
+compare() {
+  local file differs=0
+  for file in "$here"/screens/*.txt; do
+    case $moving in *" $(basename "$file" .txt) "*) continue ;; esac
+    diff <(kinds "$file") <(kinds "$screens/$(basename "$file")") >"$work/differs" && continue
+    echo "$(basename "$file") differs (UPDATE=1 make screens writes it):" >&2
+    cat "$work/differs" >&2
+    differs=1
+  done
+  return $differs
 }
 
 # terminal starts a shell in a terminal of 80×24.
@@ -45,6 +68,9 @@ shown() {
 # prompted TEXT reports whether the terminal shows a text.
 prompted() { tmux -L "$socket" capture-pane -p -t 0 | grep -q "$1"; }
 
+screens=$work/screens
+[ -z "${UPDATE:-}" ] || screens=$here/screens
+mkdir -p "$screens"
 cd "$work"
 garrisond --data data --listen 127.0.0.1:0 >garrisond.log 2>&1 &
 until_ok garrison status
@@ -72,8 +98,8 @@ until_ok prompted 'wave 2/2'
 keep rollout-live
 tmux -L "$socket" send-keys -t 0 C-c
 until_ok prompted 'garrison watch'
-rollout=$(garrison rollout list -o name | head -1)
-task=$(garrison task list --state undone -o name | head -1)
+rollout=$(garrison rollout list -o name | sed -n 1p)
+task=$(garrison task list --state undone -o name | sed -n 1p)
 shown status 'garrison status'
 shown server-list 'garrison server list --limit 20'
 shown instance-list 'garrison instance list --limit 20'
@@ -87,3 +113,4 @@ shown rollout-list 'garrison rollout list'
 shown rollout-show "garrison rollout show $rollout"
 shown task-show "garrison task show $task"
 shown logs 'garrison logs web-00001 beacon'
+compare

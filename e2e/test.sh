@@ -16,7 +16,8 @@ go build -o bin/testlane ./e2e/cmd/testlane || exit 1
 
 # The longest begin first.
 crowded="./e2e/servers ./e2e/faults ./services/executor/internal/engine ./e2e/attack ./e2e/changes ./services/executor
-  ./e2e/self ./e2e/sessions ./e2e/console"
+  ./e2e/self ./e2e/sessions ./e2e/examples
+  ./e2e/console"
 plain=$(git ls-files --cached --others --exclude-standard -- '*_test.go' | grep -v /testdata/ | xargs -n1 dirname |
   sort -u | sed 's:^:./:' | grep -vxF "$(tr -s ' \n' '\n' <<<"$crowded")")
 failed=

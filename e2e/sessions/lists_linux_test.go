@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -13,8 +12,6 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
@@ -105,7 +102,7 @@ func beginsWithOne(t *testing.T, f *rig.Fleet) {
 // onTerminal runs garrison on a terminal, and returns what it prints there.
 func onTerminal(t *testing.T, f *rig.Fleet, line string) string {
 	t.Helper()
-	master, slave := terminal(t)
+	master, slave := scenario.Terminal(t, terminalLines, terminalColumns)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(f.Bin, "garrison"), strings.Fields(line)...)
@@ -123,30 +120,4 @@ func onTerminal(t *testing.T, f *rig.Fleet, line string) string {
 		t.Fatalf("garrison %s: %v\n%s", line, err, &said)
 	}
 	return strings.ReplaceAll(<-read, "\r\n", "\n")
-}
-
-// terminal returns both ends of a terminal.
-func terminal(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("no terminal can be made here: %v", err)
-	}
-	t.Cleanup(func() { _ = master.Close() })
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := &unix.Winsize{Row: 24, Col: terminalColumns}
-	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, size); err != nil {
-		t.Fatal(err)
-	}
-	return master, slave
 }

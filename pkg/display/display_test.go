@@ -23,10 +23,11 @@ func TestAnIntentOfManyServersHasOneLine(t *testing.T) {
 	many := &intentv1.Intent{
 		Ask: &intentv1.Intent_Upgrade{Upgrade: &intentv1.Upgrade{
 			Agent: "beacon", On: &intentv1.Selector{Servers: make([]string, 209)},
+			Image: &intentv1.ImageChoice{By: &intentv1.ImageChoice_ImageId{ImageId: "01a21d00"}},
 		}},
-		Source: &intentv1.Source{RolloutId: "01a21d54-86bd-7000-8000-000000000001"},
+		Source: &intentv1.Source{RolloutId: "01a21d54-86bd-7000-8000-000000000001", Wave: 3, Version: "1.6.0"},
 	}
-	if got, want := BriefText(many), "rollout 01a21d54-86bd: up beacon on 209 servers"; got != want {
+	if got, want := BriefText(many), "wave 3: beacon@1.6.0 on 209 servers, rollout 01a21d54-86bd"; got != want {
 		t.Errorf("have %q, want %q", got, want)
 	}
 	if n := len(many.GetUpgrade().GetOn().GetServers()); n != 209 {

@@ -131,7 +131,7 @@ func recordReason(r Record) string {
 const mostNamed = 3
 
 // BriefText is IntentText with the number of the servers in place of many, and the handles of other intents. An intent
-// of a rollout begins with the rollout.
+// of a rollout begins with its wave and ends with the rollout, so that a narrow column shows what it brings.
 func BriefText(i *intentv1.Intent) string {
 	brief := proto.CloneOf(i)
 	if u := brief.GetUndo(); u != nil {
@@ -140,23 +140,43 @@ func BriefText(i *intentv1.Intent) string {
 	if r := brief.GetRollout(); r != nil {
 		r.UndoOf = ident.Handle(r.UndoOf)
 	}
-	rollout := brief.GetSource().GetRolloutId()
-	if rollout != "" { // it names servers and images by id, which say nothing to a person
+	source := brief.GetSource()
+	rolled := source.GetRolloutId() != ""
+	if rolled { // it names servers and images by id, which say nothing to a person
 		brief.Source = nil
-		if u := brief.GetUpgrade(); u.GetImage().GetImageId() != "" {
-			u.Image = nil
-		}
+		nameVersion(brief, source.GetVersion())
 	}
 	on := selectorOf(brief)
 	servers := len(on.GetServers())
-	if servers > 0 && (rollout != "" || servers > mostNamed) {
+	if servers > 0 && (rolled || servers > mostNamed) {
 		on.Servers = []string{"MANY"}
 	}
 	text := strings.Replace(IntentText(brief), "--on MANY", "on "+listing.Plural(servers, "server"), 1)
-	if rollout != "" {
-		return "rollout " + ident.Handle(rollout) + ": " + text
+	if !rolled {
+		return text
 	}
-	return text
+	text = strings.TrimPrefix(text, "up ") + ", rollout " + ident.Handle(source.GetRolloutId())
+	switch {
+	case source.GetWave() > 0:
+		return fmt.Sprintf("wave %d: %s", source.GetWave(), text)
+	case brief.GetRefresh() != nil:
+		return text
+	}
+	return "owed: " + text
+}
+
+// nameVersion puts a version in place of the id of the image that an intent brings.
+func nameVersion(i *intentv1.Intent, version string) {
+	var by *intentv1.ImageChoice
+	if version != "" {
+		by = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
+	}
+	if u := i.GetUpgrade(); u.GetImage().GetImageId() != "" {
+		u.Image = by
+	}
+	if q := i.GetInstall(); q.GetImage().GetImageId() != "" {
+		q.Image = by
+	}
 }
 
 // selectorOf returns the selector of an intent; nil without one.

@@ -11,7 +11,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
-// The parser accepts every example of every help: its command, its flags with their values, and its arguments.
+// The parser accepts every example of every help: its command, its flags with their values, and its arguments. Package
+// e2e/examples runs those that can run on one machine.
 func TestEveryExampleOfEveryHelpIsACommandLine(t *testing.T) {
 	t.Parallel()
 	seen := 0

@@ -119,7 +119,8 @@ func (f *fakes) listDefaults(q *registryv1.ListDefaultsRequest) (*registryv1.Lis
 	resp := &registryv1.ListDefaultsResponse{Members: 3}
 	for _, e := range f.envs {
 		for agent, d := range e.GetDefaults() {
-			if e.GetName() != q.GetEnvironment() {
+			if q.GetEnvironment() != "" && e.GetName() != q.GetEnvironment() ||
+				q.GetAgent() != "" && agent != q.GetAgent() {
 				continue
 			}
 			resp.Defaults = append(resp.Defaults, &registryv1.DefaultRow{

@@ -8,7 +8,7 @@
 //  2. The exit code tells the outcome; garrison help exit-codes lists the codes.
 //  3. A refusal by a service is printed as one line, as the service wrote it, and a line for each of several faults.
 //     A line that begins with "garrison: " is the command line's own. With -o json, faults are printed as data too.
-//  4. JSON keys are those of the protos, in lower camel case.
+//  4. JSON keys are the keys of the protos, in lower camel case.
 //  5. An intent is published under a new id that is its message id too, so that a retry stores it once.
 //  6. Leaving the view, by Ctrl-C or by a time-out, never stops the work.
 //  7. Every wait has a bound: a call 5 s, an intent's decision 30 s, a view its --timeout.
@@ -239,7 +239,7 @@ var reads = map[string]bool{
 // destroying are the last words of commands that destroy what they name.
 var destroying = []string{"delete", "unset", "remove", "revoke"}
 
-// addChanges adds the flags of changes to every command but those of reads.
+// addChanges adds the flags of changes to every command that is not in reads.
 func addChanges(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		addChanges(sub)

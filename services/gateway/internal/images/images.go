@@ -92,7 +92,7 @@ func get(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// checkWhole refuses an image of which the catalog lacks a part.
+// checkWhole refuses an image when the catalog lacks a part of it.
 func checkWhole(ctx context.Context, i *imagev1.Image) error {
 	if i.GetFilled() {
 		return nil

@@ -243,7 +243,7 @@ func (r *reader) formatOf(n *yaml.Node) string {
 	return formats[0]
 }
 
-// oneOf returns words, of which each must be known.
+// oneOf returns words; it refuses one that is not known.
 func (r *reader) oneOf(n *yaml.Node, what string, known []string) []string {
 	words := r.texts(n)
 	for _, word := range words {

@@ -44,7 +44,7 @@ func recipes(t *testing.T) *settings {
 	return s
 }
 
-// object is JSON of which each member must be looked at.
+// object is a JSON object whose every member a test must read.
 type object struct {
 	*testing.T
 	what string

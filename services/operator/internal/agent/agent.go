@@ -120,6 +120,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		Word:        "agent",
 		Unknown:     code.UnknownAgent,
 		Command:     "agent",
+		Example:     "beacon",
 		Short:       "Define agents: the programs that run on servers.",
 		Without:     "instances",
 		Whose:       "its instances",

@@ -105,7 +105,7 @@ func (i *Inventory) depths() (map[string]int, error) {
 	return depth, nil
 }
 
-// Host is a host with the groups that it is in, directly or not, and its variables with those of the groups.
+// Host is a host with the groups that it is in, directly or not, and its variables with the variables of the groups.
 type Host struct {
 	Name   string
 	Groups []string

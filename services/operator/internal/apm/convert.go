@@ -41,7 +41,7 @@ const UUIDTag = "triton.uuid"
 type Options struct {
 	Manifest, Archive string       // files
 	Kind              agentv1.Kind // unspecified: a daemon when the archive has a service, else files
-	Run               []string     // the program and its arguments, instead of those of the service
+	Run               []string     // the program and its arguments, in place of the service's
 	Recipe            string       // a garrison.yaml that is used instead of the derived one
 	Build             image.BuildOptions
 }
@@ -189,7 +189,7 @@ func (c *conversion) kind() agentv1.Kind {
 	return agentv1.Kind_KIND_FILES
 }
 
-// tags returns the image's tags: the texts among those of the manifest, and its UUID.
+// tags returns the image's tags: the manifest's tags that are texts, and its UUID.
 func (c *conversion) tags() map[string]string {
 	out := map[string]string{UUIDTag: strings.ToLower(c.manifest.UUID)}
 	for _, name := range slices.Sorted(maps.Keys(c.manifest.Tags)) {

@@ -32,6 +32,7 @@ func Commands(env *cli.Env) *cobra.Command {
 		Word:        "application",
 		Unknown:     code.NotFound,
 		Command:     "app",
+		Example:     "net",
 		Short:       "Group agents into applications.",
 		Without:     "agents",
 		Whose:       "its agents",

@@ -49,7 +49,7 @@ func Command(env *cli.Env) *cobra.Command {
 		Use:     "apply -f FILE|DIRECTORY|-",
 		Short:   "Bring applications, agents, environments, defaults and labels to what files declare.",
 		Long:    long,
-		Example: "  garrison apply -f fleet.yaml --dry-run\n  garrison export --out fleet.yaml",
+		Example: "  garrison apply -f fleet.yaml --dry-run",
 		Args:    cli.Exactly(),
 		PreRunE: cli.Prints(env, inventory.Listing), SuggestFor: []string{"diff"},
 		RunE: func(c *cobra.Command, _ []string) error {

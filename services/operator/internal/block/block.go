@@ -57,7 +57,7 @@ func addCommand(env *cli.Env) *cobra.Command {
 	q := &registryv1.AddBlocksRequest{}
 	c := &cobra.Command{
 		Use: "block AGENT@VERSION | AGENT --image IMAGE | AGENT --configuration DIGEST",
-		Example: "  garrison block beacon@1.4.0 -m \"it leaks memory\"\n" +
+		Example: "  garrison block beacon@1.1.0 -m \"it leaks memory\"\n" +
 			"  garrison block beacon --image 1a2b3c4d -m \"arm64 only\"",
 		Args: cli.Subject("AGENT"), PreRunE: cli.Prints(env, display.Blocks),
 		RunE: func(c *cobra.Command, a []string) error {

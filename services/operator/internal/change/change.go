@@ -59,7 +59,7 @@ never lowers a version; name it for that. One that failed on a server is tried t
 how; garrison rollout start has more gates.`,
 		Aliases: []string{"upgrade"}, SuggestFor: []string{"update", "downgrade"},
 		Example: "  garrison up node-exporter --on all --dry-run\n" +
-			"  garrison up node-exporter@1.9.1 --on all            to this version, also downwards\n" +
+			"  garrison up node-exporter@1.9.1 --on all   # to this version, also downwards\n" +
 			"  garrison up node-exporter --on all --batch 10% --stop-after 1\n" +
 			"  garrison up --all --exclude node-exporter --on env=prod",
 		RunE: func(c *cobra.Command, a []string) error {

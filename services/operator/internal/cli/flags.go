@@ -277,5 +277,5 @@ func NoteVar(f *pflag.FlagSet, to *string) {
 			return fmt.Errorf("want one line of printable text, %d bytes at most", longestNote)
 		}
 		return NotEmpty("message")(text)
-	}), "message", "m", "why, such as the number of a ticket: `TEXT` is kept in the ledger")
+	}), "message", "m", "why, such as a ticket: `TEXT` is kept in the ledger")
 }

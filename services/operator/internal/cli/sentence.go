@@ -75,7 +75,7 @@ func described(name string, request proto.Message) (string, proto.Message) {
 	return cmp.Or(called[name], spaced(name)), request
 }
 
-// called are the words for methods whose names are not those of commands.
+// called are the words for methods whose names are no commands.
 var called = map[string]string{
 	"AcceptLobby": "accept machine", "RejectLobby": "reject machine", "AddBlocks": "block",
 	"DemoteImage": "remove from its channel image", "InviteServer": "enroll server", "SetDefault": "set default",

@@ -96,7 +96,7 @@ func (v *Values) Change(ctx context.Context, env *Env) (metadata.Change, error) 
 	return c, nil
 }
 
-// read returns the values that are not secret: those of the file, and then the others, each over those before it.
+// read returns the values that are not secret: the values of the file, and then the others, each over the ones before.
 func (v *Values) read(env *Env) (map[string]string, error) {
 	out := map[string]string{}
 	var err error

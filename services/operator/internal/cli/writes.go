@@ -29,8 +29,8 @@ const (
 	carries  = "carries"
 )
 
-// Changes adds to a command that changes something those of the flags --yes, --dry-run and --message that it has not by
-// itself. A dry run ends with the first call that would change something: the service checks it as any other.
+// Changes adds to a command that changes something the flags --yes, --dry-run and --message where it has none of
+// its own. A dry run ends with the first call that would change something: the service checks it as any other.
 func Changes(c *cobra.Command, destroying bool) {
 	c.Annotations = map[string]string{}
 	if c.Flags().Lookup(noteFlag) == nil {

@@ -243,7 +243,7 @@ func (k *Kind) Differences(a, b proto.Message) []Field {
 	return out
 }
 
-// paths returns the path of a field, or those of the values that it has in either record.
+// paths returns the path of a field, or the paths of the values that it has in either record.
 func paths(f protoreflect.FieldDescriptor, records ...proto.Message) []string {
 	if !f.IsMap() {
 		return []string{f.JSONName()}

@@ -91,6 +91,7 @@ func noun(env *cli.Env) record.Noun[environment] {
 		Word:        "environment",
 		Unknown:     code.UnknownEnvironment,
 		Command:     "env",
+		Example:     "prod",
 		Short:       "Group servers into environments.",
 		Without:     "servers",
 		Whose:       "every agent on its servers",

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
-	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/display"
@@ -40,8 +39,10 @@ func explainAgent(ctx context.Context, env *cli.Env, agent *agentv1.Agent) error
 		counts = r.GetCounts()
 		return err
 	})
-	g.Go(func() (err error) {
-		defaults, err = defaultsFor(asked, env, agent.GetName())
+	g.Go(func() error {
+		r, err := cli.Call[*registryv1.ListDefaultsResponse](asked, env,
+			&registryv1.ListDefaultsRequest{Agent: agent.GetName()})
+		defaults = r.GetDefaults()
 		return err
 	})
 	g.Go(func() (err error) {
@@ -79,27 +80,6 @@ func recordsOf[T proto.Message](ctx context.Context, env *cli.Env, noun ledger.N
 	q := record.List(noun)
 	q.Agent = agent
 	return cli.Records[T](ctx, env, q)
-}
-
-// defaultsFor returns the defaults of all environments that install an agent.
-func defaultsFor(ctx context.Context, env *cli.Env, agent string) (found []display.Default, err error) {
-	all, err := cli.Records[*environmentv1.Environment](ctx, env, record.List(ledger.Environment))
-	for _, e := range all {
-		if e.GetDefaults()[agent] == nil {
-			continue
-		}
-		r, err := cli.Call[*registryv1.ListDefaultsResponse](ctx, env,
-			&registryv1.ListDefaultsRequest{Environment: e.GetName()})
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range r.GetDefaults() {
-			if d.GetAgent() == agent {
-				found = append(found, d)
-			}
-		}
-	}
-	return found, err
 }
 
 // versionsExplained is how many versions of an agent have a row.

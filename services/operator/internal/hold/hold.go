@@ -53,8 +53,7 @@ func Command(env *cli.Env) *cobra.Command {
 		Example: "  garrison hold beacon --on db-1 --until 2d -m \"incident 4711\"\n" +
 			"  garrison hold beacon --on env=prod --until 2026-12-27\n" +
 			"  garrison hold --env prod --from 2026-12-20 --until 2027-01-04 -m \"end of the year\"\n" +
-			"  garrison hold --all --until 8h -m \"move of the data centre\"\n" +
-			"  garrison hold list",
+			"  garrison hold --all --until 8h -m \"move of the data centre\"",
 		Args: cli.AtMost("AGENT"), PreRunE: cli.Prints(env, display.Holds),
 		SuggestFor: []string{"pin", "freeze", "lock", "pause"},
 		RunE: func(c *cobra.Command, a []string) (err error) {

@@ -43,7 +43,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 	return c
 }
 
-// list lists holds, and behind the last of them those of environments, which are about every agent there.
+// list lists holds, and behind the last of them the holds of environments, which cover every agent there.
 func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.ListRecordsRequest) error {
 	whole, err := cli.Collect(ctx, page, cli.Ask[*registryv1.ListRecordsResponse](env, q))
 	if err != nil {

@@ -227,7 +227,7 @@ func (i *installs) configureOnce(p triton.Placed, name string, before bool) {
 	}
 }
 
-// chunks divides servers that get an agent into those of one intent each: not too many, and not with too large values.
+// chunks divides servers that get an agent into parts of one intent each: not too many, nor with too large values.
 func (i installs) chunks(agent string, servers []string) (out [][]string) {
 	size := 0
 	for _, server := range servers {

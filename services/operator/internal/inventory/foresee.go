@@ -23,7 +23,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
 
-// Foresee adds to the changes of label rules how many servers meet them, and to those of defaults how many servers
+// Foresee adds to changes of label rules how many servers meet them, and to changes of defaults how many servers
 // would get their agents now. What needs an environment or an agent that the same plan creates has no servers yet. A
 // plan that is one default sets it only as long as it installs what was shown. Unless atOnce is set, a plan that would
 // install an agent on many servers at once, by a default or by moves of servers, is refused as a whole.

@@ -30,7 +30,7 @@ var queryFormats = []string{"jsonpath", "jsonpath-as-json", "jsonpath-file", "go
 func (p *Printer) flat() bool { return p.Filter != nil && p.Format != FormatJSON }
 
 // flatRow returns a row as an object with a key for each column: the title in lower case, with _ for spaces and dashes.
-// Its values are those of the wide table, numbers in the columns that have numbers, and lists and objects where columns
+// Its values are the wide table's, numbers in the columns that have numbers, and lists and objects where columns
 // have them.
 func flatRow[T any](v listing.View, columns []listing.Column[T], row T) map[string]any {
 	v.Wide = true

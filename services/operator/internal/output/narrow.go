@@ -28,8 +28,8 @@ var names = []string{"NAME", "SERVER"}
 // The titles of columns that are of no use in part: those with commands that come next, which are left out at last, and
 // others.
 var (
-	commands = []string{"NEXT", "TRY"}
-	whole    = append([]string{"ID", "TIME", "SINCE", "CAUSE", "CURE"}, commands...)
+	commands = []string{"NEXT", "TRY", "CURE"}
+	whole    = append([]string{"ID", "TIME", "SINCE", "CAUSE"}, commands...)
 )
 
 // cutTo returns the columns of a list as they fit into a width with one line for a row. Columns that say nothing in all

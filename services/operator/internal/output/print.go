@@ -4,7 +4,7 @@
 // ShowOne print it in the format that a Printer holds.
 //
 //  1. Data goes to the Printer's writer only.
-//  2. JSON keys are those of the protos, in lower camel case; enums are words, digests hex. An empty list is printed
+//  2. JSON keys are the keys of the protos, in lower camel case; enums are words, digests hex. An empty list is printed
 //     as one.
 //  3. Control characters in a value never reach a terminal: values come from servers.
 //  4. A cell of a table is one line. An empty cell is a dash.

@@ -43,7 +43,7 @@ type Options struct {
 	Agent  string
 	Unit   string // the systemd unit that says how a package is run
 	Kind   agentv1.Kind
-	Run    []string // the program and its arguments, instead of those of the unit
+	Run    []string // the program and its arguments, in place of the unit's
 	Recipe string   // a garrison.yaml that is used instead of a derived one
 	Show   bool     // return the derived recipe instead of an image
 	Build  image.BuildOptions

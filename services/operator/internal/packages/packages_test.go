@@ -111,7 +111,7 @@ func TestADebianPackageBecomesAnImageWithWhatItsUnitSays(t *testing.T) {
 func first(controls, _ files) files { return controls }
 func second(_, all files) files     { return all }
 
-// values are those of the header of shipper as an RPM package.
+// values are the values in the header of shipper as an RPM package.
 func values() []value {
 	return []value{
 		{1000, "Shipper"}, {1001, "2.0~rc1"}, {1002, "1.el9"}, {1004, "ships logs"}, {1022, "aarch64"},

@@ -39,6 +39,7 @@ type Record interface {
 type Noun[T Record] struct {
 	Env                  *cli.Env
 	Word, Command, Short string
+	Example              string // the name of one, in examples
 	Without              string // its dependents, which prevent its deletion
 	Whose                string // the agents that its metadata configures
 	Unknown              string // the code where no record has a name
@@ -94,7 +95,7 @@ func (k Noun[T]) createCommand(env *cli.Env) *cobra.Command {
 	var f cli.Values
 	c := &cobra.Command{
 		Use:     "create NAME",
-		Example: "  garrison " + k.Command + " create NAME",
+		Example: "  garrison " + k.Command + " create " + k.Example,
 		Short:   "Create an " + k.Word + ".",
 		Args:    cli.Exactly("NAME"),
 		PreRunE: cli.Prints(env, k.Listing),
@@ -147,7 +148,7 @@ func (k Noun[T]) updateCommand(env *cli.Env) *cobra.Command {
 	var revision uint64
 	c := &cobra.Command{
 		Use:     "update NAME",
-		Example: "  garrison " + k.Command + " update NAME --description TEXT",
+		Example: "  garrison " + k.Command + " update " + k.Example + " --description 'see the wiki'",
 		Short:   "Change an " + k.Word + "; fields without a flag stay as they are.",
 		Long:    "Change an " + k.Word + "; fields without a flag stay as they are." + k.Help,
 		Args:    cli.Exactly("NAME"),
@@ -198,7 +199,7 @@ func (k Noun[T]) listCommand(env *cli.Env) *cobra.Command {
 func (k Noun[T]) showCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show NAME",
-		Example: "  garrison " + k.Command + " show NAME",
+		Example: "  garrison " + k.Command + " show " + k.Example,
 		Short:   "Show all fields of an " + k.Word + ".", Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, a []string) error {
 			found, err := k.Find(c.Context(), a[0])
@@ -220,7 +221,7 @@ func (k Noun[T]) deleteCommand(env *cli.Env) *cobra.Command {
 	var revision uint64
 	c := &cobra.Command{
 		Use:     "delete NAME",
-		Example: "  garrison " + k.Command + " delete NAME",
+		Example: "  garrison " + k.Command + " delete " + k.Example,
 		Short:   "Delete an " + k.Word + " that has no " + k.Without + ".", Args: cli.Exactly("NAME"),
 		RunE: func(c *cobra.Command, a []string) error {
 			_, err := cli.Call[*registryv1.DeleteRecordResponse](c.Context(), env,

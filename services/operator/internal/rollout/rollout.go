@@ -103,7 +103,7 @@ func (t *targets) add(c *cobra.Command) {
 	t.page.Add(c, 100)
 	cli.WordsVar(c.Flags(), &t.q.States, "state", "with --servers: only those in these `STATES`; reached are those "+
 		"whose change is queued, assigned, running, deferred or observing")
-	countVar(c.Flags(), &t.wave, "wave", "with --servers: only those of this `WAVE`; 0 is those that are owed from "+
+	countVar(c.Flags(), &t.wave, "wave", "with --servers: only servers of this `WAVE`; 0: servers that are owed from "+
 		"the start")
 }
 

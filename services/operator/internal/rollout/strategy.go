@@ -122,7 +122,7 @@ func strategyText(s *rolloutv1.Strategy) string {
 		}
 	}
 	add(s.GetSuccessPercent() > 0, "%d %% of a wave succeed", s.GetSuccessPercent())
-	waits := !s.GetEmergency() // an undo in an emergency may have those of what it undoes
+	waits := !s.GetEmergency() // an undo in an emergency may have the waits of what it undoes
 	add(waits && durationOf(s.GetSoak()) > 0, "soak %s", durationOf(s.GetSoak()))
 	add(s.GetConcurrency() > 0, "%d at once", s.GetConcurrency())
 	add(waits && s.GetApprove() && !s.GetApproveByOther(), "each later wave is approved")

@@ -86,7 +86,7 @@ func readSizes(part string) (out []*rolloutv1.Stage, err error) {
 	return out, nil
 }
 
-// readGroup reads conditions, which are written as those of --on.
+// readGroup reads conditions, which are written as in --on.
 func readGroup(text string) (*rolloutv1.Group, error) {
 	if !strings.ContainsAny(text, "=<>(") {
 		return nil, fmt.Errorf("%q is not a number of servers, a percentage such as 10%%, conditions such as "+

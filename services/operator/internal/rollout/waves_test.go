@@ -71,7 +71,7 @@ func TestStagesThatMeanNothingAreRefused(t *testing.T) {
 	}
 }
 
-// A stage has conditions like those of a selector, without being one.
+// A stage has conditions as a selector has them, without being one.
 func TestTheRelationsOfAStageAreTheOperatorsOfASelector(t *testing.T) {
 	operators := intentv1.Operator_name
 	if len(operators) != len(rolloutv1.Relation_name) {

@@ -50,7 +50,7 @@ the signed proof that this server is dead, which is sent along, must be valid; o
 root on the machine, or --sudo. The outcome is recorded, also after a failure; an interrupted run can be repeated. ssh
 checks the host's key.
 
-Several servers, and those of --on, are cleaned four at a time: those of them that are leaked, whose machine may still
+Several servers, and the servers of --on, are cleaned four at a time: the leaked ones, whose machine may still
 have something of Garrison. In --ssh, {name}, {hostname} and {address} then stand for each server's own. ssh must not
 ask for a password.`
 

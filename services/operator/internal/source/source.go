@@ -89,7 +89,7 @@ func addCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	cli.NamesVar(c.Flags(), &q.Keys, "key", seal.CheckKey,
-		"the public `KEYS` that sign its index, of which one must have; repeatable")
+		"public `KEYS`; one of them must have signed its index; repeatable")
 	return c
 }
 

@@ -94,7 +94,7 @@ func (w *webRoot) own(index *sourcev1.Index) error {
 	return nil
 }
 
-// notOwn refuses a directory with files that are not those of the key.
+// notOwn refuses a directory with files that the key did not sign.
 func notOwn(self source, err error) error {
 	return fault.Refusef(fault.Conflict, code.BadSource,
 		"directory %s has files, and no index that this key signed, so nothing in it is touched: %v", self.Name, err).

@@ -28,7 +28,7 @@ type Flags struct {
 	AtOnce   bool // change more than 100 servers without waves
 }
 
-// Add adds the flags; those of a selector only if the verb takes one.
+// Add adds the flags; the flags of a selector only if the verb takes one.
 func (w *Flags) Add(c *cobra.Command, selector bool) {
 	if selector {
 		w.Servers.Add(c)

@@ -44,6 +44,7 @@ type group struct {
 	change  int // by position
 	servers []string
 	kept    *apiv1.Refusal // why the servers are left as they are; nil when the change is made
+	version string         // which the change brings; empty when it brings none
 }
 
 // Release returns the drafts that a decision releases, and the servers that they change: as many as fit in one atomic
@@ -72,7 +73,7 @@ func Release(r Reader, run Run, d rollout.Decision) (drafts []ledger.Draft, take
 		taken = append(taken, id)
 		for key, n := range keys {
 			if groups[key] == nil {
-				groups[key] = &group{change: n, kept: kept[key]}
+				groups[key] = &group{change: n, kept: kept[key], version: t.Changes[n].To.GetVersion()}
 			}
 			groups[key].servers = append(groups[key].servers, id)
 		}
@@ -214,7 +215,7 @@ func undoOf(id string, on *intentv1.Selector) *intentv1.Intent {
 // derive decides a derived intent about a group of servers. Its id follows from what it is about, so that two
 // registries derive one.
 func (run Run) derive(r Reader, in *intentv1.Intent, wave uint32, g *group) []ledger.Draft {
-	in.Source = &intentv1.Source{RolloutId: run.Rollout.Id, Wave: wave}
+	in.Source = &intentv1.Source{RolloutId: run.Rollout.Id, Wave: wave, Version: g.version}
 	ask := intent.Ask{
 		Actor: run.Rollout.Actor, Intent: in, At: run.At, Due: slices.Sorted(slices.Values(g.servers)),
 		Back: run.Rollout.Undoes != "", Under: run.Under,

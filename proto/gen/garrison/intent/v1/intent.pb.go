@@ -1999,7 +1999,9 @@ type Source struct {
 	// The rollout; empty for a default.
 	RolloutId string `protobuf:"bytes,30,opt,name=rollout_id,json=rolloutId,proto3" json:"rollout_id,omitempty"`
 	// The rollout's wave; 0 for a server that it owed.
-	Wave          uint32 `protobuf:"varint,31,opt,name=wave,proto3" json:"wave,omitempty"`
+	Wave uint32 `protobuf:"varint,31,opt,name=wave,proto3" json:"wave,omitempty"`
+	// The version that the rollout brings there, whose image the intent names by id; empty when it brings none.
+	Version       string `protobuf:"bytes,32,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2060,6 +2062,13 @@ func (x *Source) GetWave() uint32 {
 		return x.Wave
 	}
 	return 0
+}
+
+func (x *Source) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 // Target is one server of a plan.
@@ -2930,13 +2939,14 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\x04note\x18\xaa\x01 \x01(\tR\x04note\x12\x1b\n" +
 	"\boverride\x18\xb4\x01 \x01(\bR\boverride\x12\x18\n" +
 	"\aat_once\x18\x84\x02 \x01(\bR\x06atOnceB\x05\n" +
-	"\x03ask\"y\n" +
+	"\x03ask\"\x93\x01\n" +
 	"\x06Source\x12 \n" +
 	"\venvironment\x18\x01 \x01(\tR\venvironment\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x1d\n" +
 	"\n" +
 	"rollout_id\x18\x1e \x01(\tR\trolloutId\x12\x12\n" +
-	"\x04wave\x18\x1f \x01(\rR\x04wave\"\xb3\x03\n" +
+	"\x04wave\x18\x1f \x01(\rR\x04wave\x12\x18\n" +
+	"\aversion\x18  \x01(\tR\aversion\"\xb3\x03\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +

@@ -794,7 +794,9 @@ type ListDefaultsRequest struct {
 	// The environment; empty when a server is named.
 	Environment string `protobuf:"bytes,1,opt,name=environment,proto3" json:"environment,omitempty"`
 	// The server, by id, unique prefix or name; empty when an environment is named.
-	Server        string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
+	Server string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
+	// Only the defaults of this agent: of all environments when neither an environment nor a server is named.
+	Agent         string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -843,12 +845,19 @@ func (x *ListDefaultsRequest) GetServer() string {
 	return ""
 }
 
+func (x *ListDefaultsRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
 // ListDefaultsResponse is the defaults.
 type ListDefaultsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The defaults, by agent.
 	Defaults []*DefaultRow `protobuf:"bytes,1,rep,name=defaults,proto3" json:"defaults,omitempty"`
-	// How many living servers the environment has.
+	// How many living servers the environments have.
 	Members       uint32 `protobuf:"varint,2,opt,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -962,10 +971,11 @@ const file_garrison_registry_v1_defaults_proto_rawDesc = "" +
 	"\areasons\x18\x05 \x03(\v2\x1a.garrison.intent.v1.ReasonR\areasons\x1a:\n" +
 	"\fServersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"O\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"e\n" +
 	"\x13ListDefaultsRequest\x12 \n" +
 	"\venvironment\x18\x01 \x01(\tR\venvironment\x12\x16\n" +
-	"\x06server\x18\x02 \x01(\tR\x06server\"n\n" +
+	"\x06server\x18\x02 \x01(\tR\x06server\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\"n\n" +
 	"\x14ListDefaultsResponse\x12<\n" +
 	"\bdefaults\x18\x01 \x03(\v2 .garrison.registry.v1.DefaultRowR\bdefaults\x12\x18\n" +
 	"\amembers\x18\x02 \x01(\rR\amembers*\xaf\x01\n" +

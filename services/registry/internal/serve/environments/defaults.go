@@ -247,48 +247,82 @@ func unknownDefault(environment, agent string, e *environmentv1.Environment) err
 	})
 }
 
-// List lists the defaults of an environment or of a server, with what became of them.
+// listed are defaults of one environment, and the servers on which what became of them is counted.
+type listed struct {
+	rows    []*registryv1.DefaultRow
+	servers []string
+}
+
+// List lists the defaults of an environment, of a server, or of an agent in all environments, with what became of them.
 func (a *Defaults) List(
 	ctx context.Context, _ bus.Caller, q *registryv1.ListDefaultsRequest,
 ) (*registryv1.ListDefaultsResponse, error) {
-	if (q.Environment == "") == (q.Server == "") {
-		return nil, request.Invalid(code.Malformed, "an environment or a server must be named, and not both")
+	everywhere := q.Environment == "" && q.Server == ""
+	if everywhere && q.Agent == "" || q.Environment != "" && q.Server != "" {
+		return nil, request.Invalid(code.Malformed, "an environment, a server or an agent must be named, and not the "+
+			"first two")
 	}
-	resp := &registryv1.ListDefaultsResponse{}
-	var servers []string
+	var found []listed
 	err := a.records.Decider.Query(ctx, func() (err error) {
-		name := q.Environment
-		if q.Server != "" {
-			s, err := a.records.Find(q.Server)
-			if err != nil {
-				return err
+		if !everywhere {
+			found, err = a.listedIn(q)
+			return err
+		}
+		for name, e := range a.records.View.Environments("") {
+			if e.Defaults[q.Agent] != nil {
+				found = append(found, listed{a.rows(e, q.Agent), a.living(name)})
 			}
-			name, servers = s.Environment, []string{s.Id}
-		}
-		e, ok := a.records.View.Environment(name)
-		if !ok && q.Server == "" {
-			return request.NotFound(selector.UnknownEnvironment(a.records.View, name))
-		}
-		resp.Defaults = defaults.Rows(a.records.View, e)
-		if q.Server == "" {
-			servers = a.living(name)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	resp.Members = uint32(len(servers))
-	for part := range slices.Chunk(servers, defaults.Batch) { // the view stands still for one part at a time
+	resp := &registryv1.ListDefaultsResponse{}
+	for _, l := range found {
+		a.count(l)
+		resp.Defaults, resp.Members = append(resp.Defaults, l.rows...), resp.Members+uint32(len(l.servers))
+	}
+	slices.SortStableFunc(resp.Defaults, func(x, y *registryv1.DefaultRow) int {
+		return strings.Compare(x.Agent, y.Agent)
+	})
+	return resp, nil
+}
+
+// listedIn returns the defaults of the environment or the server that a request names. It must run inside Query.
+func (a *Defaults) listedIn(q *registryv1.ListDefaultsRequest) ([]listed, error) {
+	if q.Server != "" {
+		s, err := a.records.Find(q.Server)
+		if err != nil {
+			return nil, err
+		}
+		e, _ := a.records.View.Environment(s.Environment)
+		return []listed{{a.rows(e, q.Agent), []string{s.Id}}}, nil
+	}
+	e, ok := a.records.View.Environment(q.Environment)
+	if !ok {
+		return nil, request.NotFound(selector.UnknownEnvironment(a.records.View, q.Environment))
+	}
+	return []listed{{a.rows(e, q.Agent), a.living(q.Environment)}}, nil
+}
+
+// rows returns the defaults of an environment, or those of one agent.
+func (a *Defaults) rows(e *environmentv1.Environment, agent string) []*registryv1.DefaultRow {
+	return slices.DeleteFunc(defaults.Rows(a.records.View, e), func(row *registryv1.DefaultRow) bool {
+		return agent != "" && row.Agent != agent
+	})
+}
+
+// count adds to rows what became of them. The view stands still for one part of the servers at a time.
+func (a *Defaults) count(l listed) {
+	for part := range slices.Chunk(l.servers, defaults.Batch) {
 		a.records.Follower.Read(func() {
-			for _, row := range resp.Defaults {
+			for _, row := range l.rows {
 				defaults.Count(a.records.View, row, part, a.records.Now())
 			}
 		})
 	}
-	a.addHeld(resp.Defaults, servers)
-	slices.SortFunc(resp.Defaults, func(x, y *registryv1.DefaultRow) int { return strings.Compare(x.Agent, y.Agent) })
-	return resp, nil
+	a.addHeld(l.rows, l.servers)
 }
 
 // addHeld adds to rows the servers on which a default is held.
