@@ -69,6 +69,12 @@ func (s *System) GroupsOfServers(ctx context.Context, accountKey string, n int) 
 	return s.askWithin(ctx, topology.SystemGroups, map[string]any{"account": accountKey}, n)
 }
 
+// HealthOfServers returns what each of n servers of the bus says of its own health, as nats-server's HEALTHZ. It ends as
+// StreamsOfServers does.
+func (s *System) HealthOfServers(ctx context.Context, n int) ([]ServerAnswer, error) {
+	return s.askWithin(ctx, topology.SystemHealth, map[string]any{"details": true}, n)
+}
+
 // askWithin sends a request to all servers of the bus and returns the answers of n of them, as far as they come within
 // serversWithin.
 func (s *System) askWithin(

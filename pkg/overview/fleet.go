@@ -165,6 +165,11 @@ const certificateSoon = 14 * 24 * time.Hour
 // attention lists what needs a person, the most urgent first.
 func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
+	alarms := a.bus.GetAlarms()
+	if len(alarms) > 0 {
+		add(len(alarms), "alarm of the bus: "+alarms[0].GetCause(), "alarms of the bus, the first: "+alarms[0].GetCause(),
+			"garrison bus")
+	}
 	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
 		"servers are silent at once, so presence is held", "garrison server list --presence late")
 	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",

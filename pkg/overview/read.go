@@ -39,6 +39,7 @@ type answers struct {
 	presence               *registryv1.ListServersResponse
 	writers                *registryv1.ListWritersResponse // users over their budget of the ledger
 	restored               *accessv1.GetRestoredResponse
+	bus                    *accessv1.GetBusResponse
 	versions, states       *registryv1.CountInstancesResponse
 	tasks, slow            *dispatcherv1.CountTasksResponse
 	holds                  *registryv1.ListRecordsResponse
@@ -110,6 +111,7 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, c *client
 	ask(ctx, g, c, &a.slow, &dispatcherv1.CountTasksRequest{Filter: &dispatcherv1.ListTasksRequest{Slow: true}})
 	collect(ctx, g, c, &a.writers, &registryv1.ListWritersRequest{Over: true})
 	ask(ctx, g, c, &a.restored, &accessv1.GetRestoredRequest{})
+	ask(ctx, g, c, &a.bus, &accessv1.GetBusRequest{})
 	ask(ctx, g, c, &a.unknown, &registryv1.ListUnknownServersRequest{})
 	collect(ctx, g, c, &a.lobby, &registryv1.ListLobbyRequest{})
 	collect(ctx, g, c, &a.environments, record.List(ledger.Environment))

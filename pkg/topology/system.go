@@ -8,6 +8,7 @@ const (
 	SystemAccountStats = "$SYS.REQ.ACCOUNT.PING.STATZ" // among others, how many connections an account has
 	SystemStreams      = "$SYS.REQ.SERVER.PING.JSZ"    // what each server keeps of the streams
 	SystemGroups       = "$SYS.REQ.SERVER.PING.RAFTZ"  // how far the replicas of each stream agree
+	SystemHealth       = "$SYS.REQ.SERVER.PING.HEALTHZ"
 )
 
 // SystemClaimsLookup returns the subject on which every server answers with an account's JWT.
@@ -32,7 +33,7 @@ func SystemDisconnect(accountKey string) string { return "$SYS.ACCOUNT." + accou
 var accessSystem = Permissions{
 	Publish: []string{
 		SystemClaimsUpdate, SystemClaimsLookup(anyToken), SystemStats, SystemAccountStats,
-		SystemStreams, SystemGroups, SystemConnections(anyToken), SystemKick(anyToken),
+		SystemStreams, SystemGroups, SystemHealth, SystemConnections(anyToken), SystemKick(anyToken),
 	},
 	Subscribe: []string{Inbox(UserAccessSystem) + ".>", SystemConnect(anyToken), SystemDisconnect(anyToken)},
 	Payload:   DefaultPayload,

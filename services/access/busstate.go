@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -41,6 +42,20 @@ func (a *Access) getBus(
 	}
 	for i := range states {
 		states[i].Add(copies)
+	}
+	health, err := a.cfg.System.HealthOfServers(ctx, len(servers))
+	if err != nil {
+		return nil, err
+	}
+	for _, answer := range health {
+		for i := range states {
+			if states[i].Server == answer.Server.Name {
+				err = errors.Join(err, states[i].ReadHealth(answer.Data))
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	suspects, err := a.suspects(ctx, core, len(servers))
 	if err != nil {

@@ -27,6 +27,7 @@ const (
 	VersionsDiffer = "versions-differ"
 	VersionOld     = "version-old"
 	StorageFull    = "storage-nearly-full"
+	CannotWrite    = "cannot-write"
 	CopyBehind     = "copy-behind"
 	CopyIncomplete = "copy-incomplete"
 )
@@ -55,9 +56,20 @@ type faults struct {
 	stuck, failed, differ []string // servers with a replica that applies nothing, cannot write, or holds something else
 }
 
+// cannotWrite adds the servers that store nothing. What they say names files.
+func (f *finder) cannotWrite(answers []ServerState) {
+	for _, a := range answers {
+		if a.WriteError != "" {
+			f.add(CannotWrite, a.Server, "make room on its disk, or mend it; a nats-server of your own is restarted then",
+				"the server stores nothing, so nothing is decided: %s", a.WriteError)
+		}
+	}
+}
+
 // alarms lists what is wrong with the bus.
-func alarms(r *accessv1.GetBusResponse, of func(stream string) faults) []*accessv1.BusAlarm {
+func alarms(answers []ServerState, r *accessv1.GetBusResponse, of func(stream string) faults) []*accessv1.BusAlarm {
 	var f finder
+	f.cannotWrite(answers)
 	f.servers(r.Servers)
 	for _, s := range r.Streams {
 		is := of(s.Name)

@@ -26,7 +26,7 @@ func Describe(answers []ServerState, suspects Suspects) *accessv1.GetBusResponse
 		}
 	}
 	slices.SortFunc(r.Streams, func(a, b *accessv1.BusStream) int { return cmp.Compare(a.Name, b.Name) })
-	r.Alarms = alarms(r, func(stream string) faults {
+	r.Alarms = alarms(answers, r, func(stream string) faults {
 		group := groups[stream]
 		return faults{
 			stalled: suspects.Stalled[group], stuck: suspects.Stuck[group], failed: suspects.Failed[group],

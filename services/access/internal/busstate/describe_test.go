@@ -219,6 +219,18 @@ var faults = map[string]struct {
 		change: func(s []busstate.ServerState) []busstate.ServerState { s[1].Used, s[1].Limit = 101, 100; return s },
 		want:   []string{"storage-nearly-full b"},
 	},
+	"a disk is full": {
+		change: func(s []busstate.ServerState) []busstate.ServerState {
+			const said = "JetStream stream 'C > LEDGER' write error: write 1.blk: no space left on device"
+			for n, errors := range []string{`[]`, `[{"type": "STREAM", "error": "` + said + `"}]`} {
+				if err := s[n].ReadHealth([]byte(`{"errors": ` + errors + `}`)); err != nil {
+					panic(err)
+				}
+			}
+			return s
+		},
+		want: []string{"cannot-write b"},
+	},
 	"the copy of the ledger is complete": {change: copied(busstate.StreamState{LastSequence: 7, Messages: 3})},
 	"the copy of the ledger hears nothing": {
 		change: copied(busstate.StreamState{LastSequence: 7, Unfed: true}), want: []string{"copy-behind AUDIT"},

@@ -3,6 +3,7 @@ package busstate
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -15,6 +16,7 @@ type ServerState struct {
 	SyncAlways bool   // each write is on the disk before it is acknowledged
 	Used       uint64 // bytes of the streams' files
 	Limit      uint64 // bytes that they may have; 0 when only the disk limits them
+	WriteError string // why it stores nothing; empty while it does
 	Cluster    *ClusterState
 	Streams    []StreamState
 }
@@ -153,4 +155,25 @@ func (d streamDetail) state() StreamState {
 		Missing: d.State.Missing, Unfed: d.Mirror != nil && (d.Mirror.Active < 0 || d.Mirror.Active > unfedAfter),
 		Peers: d.Cluster.Replicas,
 	}
+}
+
+// writeError is in what nats-server says of a stream that failed to write, and refuses every later write.
+const writeError = "write error: "
+
+// ReadHealth reads what the server answers about its own health.
+func (s *ServerState) ReadHealth(data []byte) error {
+	var a struct {
+		Errors []struct {
+			Error string `json:"error"`
+		} `json:"errors"`
+	}
+	if err := json.Unmarshal(data, &a); err != nil {
+		return fault.New(fault.Unavailable, "read the health of server %s of the bus: %w", s.Server, err)
+	}
+	for _, e := range a.Errors {
+		if _, why, found := strings.Cut(e.Error, writeError); found {
+			s.WriteError = why
+		}
+	}
+	return nil
 }
