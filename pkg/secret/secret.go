@@ -11,6 +11,7 @@
 package secret
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
@@ -123,6 +124,21 @@ func Text(value string) string {
 
 // leastScrubbed is the shortest value that Scrub replaces; a shorter one is part of too many other words.
 const leastScrubbed = 4
+
+// Cover writes asterisks over values in a text, such as a part of the output of a program, whose length stays.
+func Cover(text []byte, values map[string]string) {
+	for _, value := range values {
+		if len(value) < leastScrubbed {
+			continue
+		}
+		for at, next := 0, 0; next >= 0; at += next + len(value) {
+			if next = bytes.Index(text[at:], []byte(value)); next < 0 {
+				break
+			}
+			copy(text[at+next:], strings.Repeat("*", len(value)))
+		}
+	}
+}
 
 // Scrub replaces values in a text, such as the output of a program that printed them.
 func Scrub(text string, values map[string]string) string {

@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"strings"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -46,6 +48,24 @@ func (b *backend) Acknowledge(sequence uint64) error {
 
 // News returns a channel that receives when a report was added.
 func (b *backend) News() <-chan struct{} { return b.journal.Outbox() }
+
+// secrets returns the secrets of an agent in clear, by name: those that it has, or that a change gives it.
+func (b *backend) secrets(agent string) (map[string]string, error) {
+	all := map[string]string{}
+	return all, b.journal.Read(func(tx *journal.Tx) error {
+		i, err := tx.Instance(agent)
+		if err == nil && i != nil {
+			maps.Copy(all, i.Secrets)
+		}
+		changes, e := tx.Changes()
+		for _, c := range changes {
+			if c.Agent == agent {
+				maps.Copy(all, c.Secrets)
+			}
+		}
+		return errors.Join(err, e)
+	})
+}
 
 // Beat returns the content of a beat.
 func (b *backend) Beat() (p link.Pulse, err error) {

@@ -250,7 +250,7 @@ func (x *Executor) runParts(ctx context.Context, who identity.Identity, j *journ
 		{Name: "status", Run: s.Run},
 	}
 	parts = append(parts, rungroup.Part{Name: "logs", Run: logview.New(logview.Config{
-		Conn: conn, Address: who.Address(), Root: x.root, Log: log,
+		Conn: conn, Address: who.Address(), Root: x.root, Secrets: d.secrets, Log: log,
 	}).Run})
 	if x.cfg.Anonymous == nil {
 		renewed := &renewal.Renewal{Root: x.root, Conn: conn, Log: log}

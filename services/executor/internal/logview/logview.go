@@ -10,6 +10,8 @@
 //     requests readsASecond are looked at, whatever session they name. A part has PartBytes at most, a session
 //     partsASecond, and all sessions together bytesASecond.
 //  4. It reads the output files of agents, also of first installs that were undone, and no other file.
+//  5. It covers the secrets that an agent has now. One that the agent had before, and one of which a part was sent
+//     before the rest was written, stay.
 package logview
 
 import (
@@ -26,6 +28,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/logs"
+	"github.com/garrison-fleet/garrison/pkg/secret"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	logv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/log/v1"
 
@@ -54,6 +57,7 @@ type Config struct {
 	Conn    *bus.Conn
 	Address topology.ServerAddress
 	Root    layout.Root
+	Secrets func(agent string) (map[string]string, error) // in clear, by name
 	Log     zerolog.Logger
 	Now     func() time.Time // nil means time.Now
 }
@@ -70,6 +74,7 @@ type View struct {
 // session is a person who reads the output of an agent.
 type session struct {
 	actor  string
+	agent  string
 	output supervise.Output
 	opened time.Time
 	pace   *rate.Limiter
@@ -183,7 +188,7 @@ func (v *View) add(q *logv1.OpenRequest, output supervise.Output) error {
 			"output of agents is read in %d sessions, which is the most", MostSessions)
 	}
 	s := &session{
-		actor: q.GetActor(), output: output, opened: now, asked: now,
+		actor: q.GetActor(), agent: q.GetAgent(), output: output, opened: now, asked: now,
 		pace: rate.NewLimiter(partsASecond, 1), turn: make(chan struct{}, 1),
 	}
 	s.turn <- struct{}{}
@@ -268,10 +273,32 @@ func (v *View) read(ctx context.Context, subject string, q *logv1.ReadRequest) (
 		marks, next = s.marks(from, next, v.cfg.Now())
 		data = data[:next-from]
 	}
+	if err := v.cover(s, from, data); err != nil {
+		return nil, err
+	}
 	if err := v.bytes.WaitN(ctx, len(data)); err != nil {
 		return nil, fault.New(fault.Unavailable, "read output: %w", err)
 	}
 	return &logv1.ReadResponse{Data: data, Position: uint64(next), Cut: cut, Version: version, Marks: marks}, nil
+}
+
+// cover hides secrets in a part of an output, also one that begins before the part or ends behind it.
+func (v *View) cover(s *session, from int64, data []byte) error {
+	values, err := v.cfg.Secrets(s.agent)
+	if err != nil || len(values) == 0 || len(data) == 0 {
+		return err
+	}
+	longest := 0
+	for _, value := range values {
+		longest = max(longest, len(value))
+	}
+	secret.Cover(data, values)
+	around, end, _, err := s.output.Read(max(0, from-int64(longest)), len(data)+2*longest)
+	if begin := end - int64(len(around)); err == nil && begin < from && end > from {
+		secret.Cover(around, values)
+		copy(data, around[from-begin:])
+	}
+	return err
 }
 
 // marks returns by when the bytes between two positions were written, and where the last mark ends.

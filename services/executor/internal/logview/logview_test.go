@@ -37,16 +37,18 @@ type desk struct {
 	registry *bus.Conn
 	ann      *bus.Conn
 	now      atomic.Int64 // nanoseconds that the clock of the server is ahead
+	secrets  map[string]string
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	g := bustest.StartGuarded(t)
-	d := &desk{t: t, bus: g, root: layout.Root(t.TempDir())}
+	d := &desk{t: t, bus: g, root: layout.Root(t.TempDir()), secrets: map[string]string{"pw": "hunter2"}}
 	d.registry, d.ann = g.Service(t, topology.UserRegistry), g.Person(t, "ann", topology.Operator)
 	v := logview.New(logview.Config{
 		Conn: g.Server(t, here.Server, here.Cell), Address: here, Root: d.root, Log: zerolog.Nop(),
-		Now: func() time.Time { return time.Now().Add(time.Duration(d.now.Load())) },
+		Secrets: func(string) (map[string]string, error) { return d.secrets, nil },
+		Now:     func() time.Time { return time.Now().Add(time.Duration(d.now.Load())) },
 	})
 	bustest.Go(t, v.Run)
 	polltest.Eventually(t, "the server answers", func() bool {
@@ -116,6 +118,21 @@ func TestAReaderSeesWhatAnAgentWroteAndThenWhatItWrites(t *testing.T) {
 	d.write("beacon", "three\n")
 	if got := <-done; got != "three\n<nil>" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestSecretsAreCoveredAlsoBetweenTwoParts(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const text = "pw=hunter2\nagain hunter2 hunter2\n"
+	d.write("beacon", text)
+	want := strings.ReplaceAll(text, "hunter2", "*******")
+	r := d.mustOpen("beacon")
+	for from := range len(text) {
+		got, err := d.read(d.ann, r, &logv1.ReadRequest{Position: uint64(from)})
+		if err != nil || string(got.GetData()) != want[from:] || got.GetPosition() != uint64(len(text)) {
+			t.Fatalf("from %d on: %q, %v", from, got.GetData(), err)
+		}
 	}
 }
 
