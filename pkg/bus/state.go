@@ -69,8 +69,8 @@ func (s *System) GroupsOfServers(ctx context.Context, accountKey string, n int) 
 	return s.askWithin(ctx, topology.SystemGroups, map[string]any{"account": accountKey}, n)
 }
 
-// HealthOfServers returns what each of n servers of the bus says of its own health, as nats-server's HEALTHZ. It ends as
-// StreamsOfServers does.
+// HealthOfServers returns what each of n servers of the bus says of its own health, as nats-server's HEALTHZ. It ends
+// as StreamsOfServers does.
 func (s *System) HealthOfServers(ctx context.Context, n int) ([]ServerAnswer, error) {
 	return s.askWithin(ctx, topology.SystemHealth, map[string]any{"details": true}, n)
 }

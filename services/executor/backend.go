@@ -49,7 +49,7 @@ func (b *backend) Acknowledge(sequence uint64) error {
 // News returns a channel that receives when a report was added.
 func (b *backend) News() <-chan struct{} { return b.journal.Outbox() }
 
-// secrets returns the secrets of an agent in clear, by name: those that it has, or that a change gives it.
+// secrets returns the secrets of an agent in clear, by name: those that it has, or gets by a change.
 func (b *backend) secrets(agent string) (map[string]string, error) {
 	all := map[string]string{}
 	return all, b.journal.Read(func(tx *journal.Tx) error {

@@ -60,7 +60,7 @@ type faults struct {
 func (f *finder) cannotWrite(answers []ServerState) {
 	for _, a := range answers {
 		if a.WriteError != "" {
-			f.add(CannotWrite, a.Server, "make room on its disk, or mend it; a nats-server of your own is restarted then",
+			f.add(CannotWrite, a.Server, "make room on its disk, or mend it; then restart a nats-server of your own",
 				"the server stores nothing, so nothing is decided: %s", a.WriteError)
 		}
 	}
