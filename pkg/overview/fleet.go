@@ -128,6 +128,7 @@ func fleetOf(a answers) Fleet {
 		slow = 0 // of servers that are silent it is not known how far they are
 	}
 	f.waiting(int(a.busy.GetCounts().GetTotal()), slow)
+	f.owed(a.owing.GetRollouts())
 	f.closed(a.environments.GetEnvironments(), a.at)
 	return f
 }
@@ -342,4 +343,17 @@ func (f *Fleet) waiting(busy, slow int) {
 	add(busy, "server is in a critical section, so changes wait",
 		"servers are in a critical section, so changes wait", "garrison server list --condition busy")
 	add(slow, "task takes much longer than usual", "tasks take much longer than usual", "garrison task list --slow")
+}
+
+// owed counts the changes that rollouts which succeeded owe to servers: each comes by itself once its server is back.
+func (f *Fleet) owed(rollouts []*rolloutv1.Rollout) {
+	n, next := 0, "garrison rollout list --owing"
+	for _, r := range rollouts {
+		n += int(display.Owed(r))
+	}
+	if len(rollouts) == 1 {
+		next = "garrison rollout show " + ident.Handle(rollouts[0].GetId()) + " --servers --state owed"
+	}
+	f.Waiting = appendPoint(f.Waiting, n, "server is owed the change of a rollout, and gets it when it is back",
+		"servers are owed the change of a rollout, and get it when they are back", next)
 }

@@ -50,6 +50,7 @@ type answers struct {
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListInstancesResponse // external instances that no report listed in time
 	rollouts               *registryv1.ListRolloutsResponse  // those that are halted, paused or running
+	owing                  *registryv1.ListRolloutsResponse  // those that succeeded and owe servers their change
 	immovable              []string                          // environments whose keep budget lets no server change
 }
 
@@ -121,6 +122,9 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, c *client
 	collect(ctx, g, c, &a.rollouts, &registryv1.ListRolloutsRequest{States: []rolloutv1.State{
 		rolloutv1.State_STATE_HALTED, rolloutv1.State_STATE_PAUSED, rolloutv1.State_STATE_RUNNING,
 	}})
+	collect(ctx, g, c, &a.owing, &registryv1.ListRolloutsRequest{
+		States: []rolloutv1.State{rolloutv1.State_STATE_SUCCEEDED}, Owing: true,
+	})
 }
 
 // findImmovable finds the environments in which a keep budget lets no server change.

@@ -1223,7 +1223,9 @@ type ListRolloutsRequest struct {
 	// An agent that they change.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Which part.
-	Page          *v11.Page `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v11.Page `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
+	// True: only those that have servers which are owed the change, and get it when they are back.
+	Owing         bool `protobuf:"varint,4,opt,name=owing,proto3" json:"owing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1277,6 +1279,13 @@ func (x *ListRolloutsRequest) GetPage() *v11.Page {
 		return x.Page
 	}
 	return nil
+}
+
+func (x *ListRolloutsRequest) GetOwing() bool {
+	if x != nil {
+		return x.Owing
+	}
+	return false
 }
 
 // ListRolloutsResponse is part of the list, the newest first.
@@ -2407,11 +2416,12 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x12\x14\n" +
 	"\x05first\x18\x05 \x01(\tR\x05first\x12!\n" +
 	"\fserver_names\x18\x06 \x03(\tR\vserverNames\x12\x12\n" +
-	"\x04step\x18< \x01(\tR\x04step\"\x8a\x01\n" +
+	"\x04step\x18< \x01(\tR\x04step\"\xa0\x01\n" +
 	"\x13ListRolloutsRequest\x122\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x1a.garrison.rollout.v1.StateR\x06states\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12)\n" +
-	"\x04page\x18\x03 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x9b\x02\n" +
+	"\x04page\x18\x03 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
+	"\x05owing\x18\x04 \x01(\bR\x05owing\"\x9b\x02\n" +
 	"\x14ListRolloutsResponse\x128\n" +
 	"\brollouts\x18\x01 \x03(\v2\x1c.garrison.rollout.v1.RolloutR\brollouts\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

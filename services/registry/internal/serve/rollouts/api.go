@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -296,7 +297,8 @@ func (a *API) List(
 		after := q.Page.GetCursor() == ""
 		for _, r := range a.records.View.Rollouts() {
 			match := (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
-				(q.Agent == "" || slices.Contains(r.Agents, q.Agent))
+				(q.Agent == "" || slices.Contains(r.Agents, q.Agent)) &&
+				(!q.Owing || rollouts.InState(r, rolloutv1.TargetState_TARGET_STATE_OWED) > 0)
 			if after && match {
 				if len(resp.Rollouts) == limit {
 					resp.NextCursor = resp.Rollouts[limit-1].Id
