@@ -276,7 +276,11 @@ func RolloutPairs(v listing.View, r *registryv1.GetRolloutResponse, undo Rollout
 	add("SLOW", strings.Join(slow, "\n"))
 	var reasons []string
 	for _, reason := range r.GetReasons() {
-		reasons = append(reasons, listing.Word(reason.GetState())+": "+RolloutReason(reason))
+		state := listing.Word(reason.GetState())
+		if reason.GetBack() {
+			state += ", and back at what it had"
+		}
+		reasons = append(reasons, state+": "+RolloutReason(reason))
 	}
 	add("SERVERS THAT DIFFER", strings.Join(reasons, "\n"))
 	add("STEERED BY", ro.GetSteeredBy())

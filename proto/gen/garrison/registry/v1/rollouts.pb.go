@@ -1131,7 +1131,9 @@ type RolloutReason struct {
 	// The names of the first ten servers.
 	ServerNames []string `protobuf:"bytes,6,rep,name=server_names,json=serverNames,proto3" json:"server_names,omitempty"`
 	// The step of the executor that failed; empty when none did.
-	Step          string `protobuf:"bytes,60,opt,name=step,proto3" json:"step,omitempty"`
+	Step string `protobuf:"bytes,60,opt,name=step,proto3" json:"step,omitempty"`
+	// True: these broken servers run in good health what they had before the rollout.
+	Back          bool `protobuf:"varint,61,opt,name=back,proto3" json:"back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1213,6 +1215,13 @@ func (x *RolloutReason) GetStep() string {
 		return x.Step
 	}
 	return ""
+}
+
+func (x *RolloutReason) GetBack() bool {
+	if x != nil {
+		return x.Back
+	}
+	return false
 }
 
 // ListRolloutsRequest filters rollouts. All fields that are set must match.
@@ -2408,7 +2417,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04step\x18\x04 \x01(\tR\x04step\x12-\n" +
 	"\x04took\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04took\x121\n" +
-	"\x06median\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06median\"\xdc\x01\n" +
+	"\x06median\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06median\"\xf0\x01\n" +
 	"\rRolloutReason\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .garrison.rollout.v1.TargetStateR\x05state\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x1c\n" +
@@ -2416,7 +2425,8 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x12\x14\n" +
 	"\x05first\x18\x05 \x01(\tR\x05first\x12!\n" +
 	"\fserver_names\x18\x06 \x03(\tR\vserverNames\x12\x12\n" +
-	"\x04step\x18< \x01(\tR\x04step\"\xa0\x01\n" +
+	"\x04step\x18< \x01(\tR\x04step\x12\x12\n" +
+	"\x04back\x18= \x01(\bR\x04back\"\xa0\x01\n" +
 	"\x13ListRolloutsRequest\x122\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x1a.garrison.rollout.v1.StateR\x06states\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12)\n" +

@@ -252,12 +252,13 @@ func (a *API) reasons(id string) (out []*registryv1.RolloutReason) {
 	} {
 		byCode := map[string]*registryv1.RolloutReason{}
 		for t := range a.records.View.TargetsOf(id, state) {
-			key := t.GetReason().GetComponent() + " " + t.GetReason().GetCode() + " " + t.FailedStep
+			back := state == rolloutv1.TargetState_TARGET_STATE_BROKEN && rolling.IsBack(a.records.View, t)
+			key := fmt.Sprint(t.GetReason().GetComponent(), " ", t.GetReason().GetCode(), " ", t.FailedStep, back)
 			r := byCode[key]
 			if r == nil {
 				r = &registryv1.RolloutReason{
 					State: state, Code: t.GetReason().GetCode(), Component: t.GetReason().GetComponent(),
-					First: t.GetReason().GetMessage(), Step: t.FailedStep,
+					First: t.GetReason().GetMessage(), Step: t.FailedStep, Back: back,
 				}
 				if r.First == "" {
 					r.First = unserved(t)
