@@ -2,6 +2,7 @@ package overview
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,7 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -40,6 +42,7 @@ type answers struct {
 	writers                *registryv1.ListWritersResponse // users over their budget of the ledger
 	restored               *accessv1.GetRestoredResponse
 	versions, states       *registryv1.CountInstancesResponse
+	healed                 *registryv1.CountInstancesResponse // those that drifted, by whether their executors repair them
 	tasks, slow            *dispatcherv1.CountTasksResponse
 	holds                  *registryv1.ListRecordsResponse
 	ahead                  *registryv1.GetRestoreStatusResponse
@@ -73,7 +76,23 @@ func read(ctx context.Context, c *client.Client, on *intentv1.Selector, at time.
 	if err := g.Wait(); err != nil {
 		return a, err
 	}
+	if err := a.findHealed(ctx, c, on); err != nil {
+		return a, err
+	}
 	return a, a.findImmovable(ctx, c)
+}
+
+// findHealed counts, where instances drifted, those that their executors repair by themselves.
+func (a *answers) findHealed(ctx context.Context, c *client.Client, on *intentv1.Selector) (err error) {
+	drifted := func(g *registryv1.CountGroup) bool { return g.GetValues()[0] == "drifted" }
+	if !slices.ContainsFunc(a.states.GetCounts().GetGroups(), drifted) {
+		return nil
+	}
+	a.healed, err = client.Call[*registryv1.CountInstancesResponse](ctx, c, &registryv1.CountInstancesRequest{
+		Filter: &registryv1.ListInstancesRequest{On: on, State: instancev1.State_STATE_DRIFTED},
+		By:     []string{"drift", "health"}, Top: 10,
+	})
+	return err
 }
 
 // askAboutServers asks what a selector narrows.
