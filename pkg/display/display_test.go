@@ -189,7 +189,8 @@ func TestAPlanThatDoesNotEndSaysSo(t *testing.T) {
 		"no forecast: it would rest on 3 tasks of the last 7 days, 66.6 % of which failed, which is little": {
 			Runs: 20, Halted: 20, Tasks: 3, FailedPermille: 666,
 		},
-		"halts in 5 of 20 runs, or takes 0s once it has begun; from 57 tasks of the last 7 days, 3.0 % of which failed": {
+		"halts in 5 of 20 runs, or takes 0s once it has begun; from 57 tasks of the last 7 days, " +
+			"3.0 % of which failed": {
 			Runs: 20, Succeeded: 15, Halted: 5, Tasks: 57, FailedPermille: 30,
 		},
 		"takes 0s once it has begun; from 9 tasks of the last 7 days, which is little": {

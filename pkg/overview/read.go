@@ -42,7 +42,7 @@ type answers struct {
 	writers                *registryv1.ListWritersResponse // users over their budget of the ledger
 	restored               *accessv1.GetRestoredResponse
 	versions, states       *registryv1.CountInstancesResponse
-	healed                 *registryv1.CountInstancesResponse // those that drifted, by whether their executors repair them
+	healed                 *registryv1.CountInstancesResponse // those that drifted, by who repairs them
 	tasks, slow            *dispatcherv1.CountTasksResponse
 	holds                  *registryv1.ListRecordsResponse
 	ahead                  *registryv1.GetRestoreStatusResponse

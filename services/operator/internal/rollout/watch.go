@@ -349,7 +349,8 @@ func exitOf(r *rolloutv1.Rollout) int {
 	switch {
 	case r.GetState() == rolloutv1.State_STATE_HALTED:
 		return cli.ExitHalted
-	case r.GetState() == rolloutv1.State_STATE_SUCCEEDED && display.Broken(r)+display.LeftOut(r)+display.Owed(r) == 0:
+	case r.GetState() == rolloutv1.State_STATE_SUCCEEDED &&
+		display.Broken(r)+display.LeftOut(r)+display.Owed(r) == 0:
 		return cli.ExitOK
 	}
 	return cli.ExitPartly

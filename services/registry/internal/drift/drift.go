@@ -156,7 +156,7 @@ func remedy(d *registryv1.Difference) string {
 			known["LABEL"] = needed[2]
 		}
 	}
-	if needed := keyNeeded.FindStringSubmatch(d.Reason); d.Cause == code.BadTemplate && needed != nil {
+	if needed := keyNeeded.FindStringSubmatch(d.Reason); code.RendersNot(d.Cause) && needed != nil {
 		if needed[1] == "labels" {
 			return "garrison server set " + d.ServerName + " " + needed[2] + "=VALUE, then " + again(d)
 		}

@@ -140,7 +140,8 @@ func TestAFirstInstallationThatLackedAValueComesOnceItIsSet(t *testing.T) {
 		w.task(w.on(0), &taskv1.Undone{Outcome: &taskv1.Outcome{
 			Code: code.BadTemplate, FailedStep: taskv1.Step_STEP_REHEARSE,
 		}})
-		if d := w.decide(intent.Verb(ask), ask); d.Refusal != nil || d.Changed != 1 || w.on(0).Wanted.GetVersion() != "1.0.0" {
+		d := w.decide(intent.Verb(ask), ask)
+		if d.Refusal != nil || d.Changed != 1 || w.on(0).Wanted.GetVersion() != "1.0.0" {
 			t.Errorf("%s: %v, %d changed, %v wanted; want 1.0.0 to be tried again", name, d.Refusal, d.Changed,
 				w.on(0).Wanted)
 		}

@@ -121,7 +121,9 @@ func TestTheBlockOfAnImageEndsWithTheImage(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work.most = 0 // the registry blocks nothing by itself
-	r := recordstest.Call(s.World, s.api.Add, &registryv1.AddBlocksRequest{Agent: "web", Version: "1.1.0", Reason: "no"})
+	r := recordstest.Call(s.World, s.api.Add, &registryv1.AddBlocksRequest{
+		Agent: "web", Version: "1.1.0", Reason: "no",
+	})
 	left := func(change proto.Message) int {
 		s.Fact(ledger.Image, r.Blocks[0].Build.Image.Id, change)
 		if err := s.work.Decide(t.Context()); err != nil {
