@@ -307,8 +307,9 @@ func (w *watcher) conclude(ctx context.Context) error {
 		}
 	}
 	if n := display.Owed(r); n > 0 && r.GetState() == rolloutv1.State_STATE_SUCCEEDED {
+		id := ident.Handle(r.GetId())
 		w.env.Say("owed: %s did not change, and each does by itself once it is back: "+
-			"garrison rollout show %s --servers --state owed", listing.Plural(int(n), "server"), ident.Handle(r.GetId()))
+			"garrison rollout show %s --servers --state owed", listing.Plural(int(n), "server"), id)
 	}
 	return cli.Ended(exitOf(r))
 }

@@ -2151,8 +2151,8 @@ type ForecastRolloutResponse struct {
 	Broken_50 uint32 `protobuf:"varint,12,opt,name=broken_50,json=broken50,proto3" json:"broken_50,omitempty"`
 	// In nine of ten of them at most.
 	Broken_90 uint32 `protobuf:"varint,13,opt,name=broken_90,json=broken90,proto3" json:"broken_90,omitempty"`
-	// How many recorded tasks the durations and failures were taken from: those that did the same with the same images, or
-	// else with others that are not known to be bad; 0 means that 20 seconds were assumed.
+	// How many recorded tasks the durations and failures were taken from: those that did the same with the same images,
+	// or else with others that are not known to be bad; 0 means that 20 seconds were assumed.
 	Tasks uint32 `protobuf:"varint,14,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	// How many of those tasks failed, in permille.
 	FailedPermille uint32 `protobuf:"varint,15,opt,name=failed_permille,json=failedPermille,proto3" json:"failed_permille,omitempty"`
