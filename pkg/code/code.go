@@ -167,5 +167,8 @@ func Healed(code string) bool { return healed[code] }
 // Restarted reports whether what comes next, for a difference with this cause, is a start of the agent's process.
 func Restarted(code string) bool { return code == CrashLoop || code == NotRunning }
 
+// RendersNot reports whether a difference with this cause ends when a template finds the value that its reason names.
+func RendersNot(code string) bool { return code == BadTemplate }
+
 // LacksVariable reports whether a difference with this cause ends when the server gets a value that its reason names.
 func LacksVariable(code string) bool { return code == UnknownVariable }

@@ -485,7 +485,7 @@ var entries = []Entry{
 	{
 		BadTemplate, []string{"executor", "garrison"},
 		"A template of the image cannot be rendered: it is wrong, or missing in the directory, or uses metadata or a label that the server lacks. Nothing was changed.",
-		"garrison configure AGENT --set NAME=VALUE --on SERVER",
+		"garrison configure AGENT --set NAME=VALUE --bring-wanted --on SERVER",
 	},
 	{
 		BadTombstone, []string{"executor"},
@@ -1134,7 +1134,7 @@ var entries = []Entry{
 	},
 	{
 		NotPlaced, []string{"registry"},
-		"The wanted version never reached the server and no other version runs there. There is nothing to configure. Where it lacks a value, set that first: garrison agent update AGENT --set NAME=VALUE.",
+		"The wanted version never ran on the server, or failed there, and no other version runs there. There is nothing to start or to configure. Where it lacks a value, set that first: garrison agent update AGENT --set NAME=VALUE.",
 		"garrison up AGENT@VERSION --on SELECTOR -m WHY",
 	},
 	{

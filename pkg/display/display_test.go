@@ -184,10 +184,18 @@ func TestAPlanThatDoesNotEndSaysSo(t *testing.T) {
 	for want, f := range map[string]*registryv1.ForecastRolloutResponse{
 		"": {},
 		"does not end in any of 20 runs: look at the budgets and gates": {Runs: 20},
-		"succeeds in none of 20 runs, and halts in 8 of them: " +
-			"garrison rollout plan --runs 100 has why": {Runs: 20, Halted: 8},
-		"takes 0s once it has begun; from 9 tasks of the last 7 days": {
-			Runs: 20, Succeeded: 1, Tasks: 9,
+		"halts in 8 of 20 runs; from 57 tasks of the last 7 days, 3.0 % of which failed": {
+			Runs: 20, Halted: 8, Tasks: 57, FailedPermille: 30,
+		},
+		"no forecast: it would rest on 3 tasks of the last 7 days, 66.6 % of which failed, which is little": {
+			Runs: 20, Halted: 20, Tasks: 3, FailedPermille: 666,
+		},
+		"halts in 5 of 20 runs, or takes 0s once it has begun; from 57 tasks of the last 7 days, " +
+			"3.0 % of which failed": {
+			Runs: 20, Succeeded: 15, Halted: 5, Tasks: 57, FailedPermille: 30,
+		},
+		"takes 0s once it has begun; from 9 tasks of the last 7 days, which is little": {
+			Runs: 20, Succeeded: 20, Tasks: 9,
 		},
 	} {
 		if have := TakesText(f); have != want {

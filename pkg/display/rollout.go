@@ -128,6 +128,9 @@ func Broken(r Rollout) uint32 { return count(r, rolloutv1.TargetState_TARGET_STA
 // LeftOut returns how many servers of its plan a rollout left out.
 func LeftOut(r Rollout) uint32 { return count(r, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT) }
 
+// Owed returns how many servers a rollout owes its change: it reaches each by itself once that server is back.
+func Owed(r Rollout) uint32 { return count(r, rolloutv1.TargetState_TARGET_STATE_OWED) }
+
 func count(r Rollout, s rolloutv1.TargetState) uint32 { return rollout.InState(r, s) }
 
 // WaveText returns a wave as a bar with its counts.
@@ -273,7 +276,11 @@ func RolloutPairs(v listing.View, r *registryv1.GetRolloutResponse, undo Rollout
 	add("SLOW", strings.Join(slow, "\n"))
 	var reasons []string
 	for _, reason := range r.GetReasons() {
-		reasons = append(reasons, listing.Word(reason.GetState())+": "+RolloutReason(reason))
+		state := listing.Word(reason.GetState())
+		if reason.GetBack() {
+			state += ", and back at what it had"
+		}
+		reasons = append(reasons, state+": "+RolloutReason(reason))
 	}
 	add("SERVERS THAT DIFFER", strings.Join(reasons, "\n"))
 	add("STEERED BY", ro.GetSteeredBy())

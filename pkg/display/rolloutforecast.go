@@ -67,10 +67,9 @@ func ForecastPairs(f *registryv1.ForecastRolloutResponse) (pairs [][2]string) {
 	add("CHANGES", "%s (50 %%), %d (90 %%)", listing.Plural(int(f.GetTouched_50()), "server"), f.GetTouched_90())
 	add("BREAKS", "%s (50 %%), %d (90 %%)", listing.Plural(int(f.GetBroken_50()), "server"), f.GetBroken_90())
 	if f.GetTasks() == 0 {
-		add("RESTS ON", "no task of the last 7 days; 20 s for each were assumed")
+		add("RESTS ON", "no task like these of the last 7 days; 20 s for each were assumed")
 	} else {
-		add("RESTS ON", "%s; %.1f %% of them failed",
-			listing.Plural(int(f.GetTasks()), "task"), float64(f.GetFailedPermille())/10)
+		add("RESTS ON", "%s", restsOn(f))
 	}
 	return pairs
 }
@@ -93,16 +92,36 @@ func TakesText(f *registryv1.ForecastRolloutResponse) string {
 		return ""
 	case f.GetSucceeded() == 0 && f.GetHalted() == 0:
 		return "does not end in any of " + runs + ": look at the budgets and gates"
+	case f.GetSucceeded() == 0 && f.GetTasks() < fewTasks:
+		return "no forecast: it would rest on " + restsOn(f)
 	case f.GetSucceeded() == 0:
-		return fmt.Sprintf("succeeds in none of %s, and halts in %d of them: garrison rollout plan --runs 100 has why",
-			runs, f.GetHalted())
+		return fmt.Sprintf("halts in %d of %s; from %s", f.GetHalted(), runs, restsOn(f))
 	}
-	rests := fmt.Sprintf("from %s of the last 7 days", listing.Plural(int(f.GetTasks()), "task"))
+	halts := ""
+	if f.GetHalted() > 0 {
+		halts = fmt.Sprintf("halts in %d of %s, or ", f.GetHalted(), runs)
+	}
+	rests := "from " + restsOn(f)
 	if f.GetTasks() == 0 {
-		rests = "no task was recorded in the last 7 days, so 20 s for each server were assumed"
+		rests = "no task like these was recorded in the last 7 days, so 20 s for each server were assumed"
 	}
-	return fmt.Sprintf("takes %s once it has begun%s; %s",
+	return fmt.Sprintf("%stakes %s once it has begun%s; %s", halts,
 		span(f.GetTook_50().AsDuration(), f.GetTook_90().AsDuration(), ", "), atOnce(f), rests)
+}
+
+// fewTasks is how many tasks are too few to foretell from that a rollout never succeeds.
+const fewTasks = 20
+
+// restsOn returns from which tasks a forecast was made.
+func restsOn(f *registryv1.ForecastRolloutResponse) string {
+	text := listing.Plural(int(f.GetTasks()), "task") + " of the last 7 days"
+	if f.GetFailedPermille() > 0 {
+		text += fmt.Sprintf(", %.1f %% of which failed", float64(f.GetFailedPermille())/10)
+	}
+	if f.GetTasks() < fewTasks {
+		text += ", which is little"
+	}
+	return text
 }
 
 // atOnce returns how many servers a forecast changes at once; empty from a registry that does not count them.

@@ -128,6 +128,10 @@ func fleetOf(a answers) Fleet {
 		slow = 0 // of servers that are silent it is not known how far they are
 	}
 	f.waiting(int(a.busy.GetCounts().GetTotal()), slow)
+	f.owed(a.owing.GetRollouts())
+	healed, _ := a.repaired()
+	f.Waiting = appendPoint(f.Waiting, healed, "instance drifted, and its executor repairs it",
+		"instances drifted, and their executors repair them", "garrison check")
 	f.closed(a.environments.GetEnvironments(), a.at)
 	return f
 }
@@ -186,9 +190,10 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 		"garrison server list --presence offline")
 	add(f.Instances.State["failed"], "instance failed to change", "instances failed to change",
 		"garrison instance list --state failed")
-	add(f.Instances.Health["bad"], "instance is not healthy", "instances are not healthy",
+	healed, ill := a.repaired()
+	add(f.Instances.Health["bad"]-ill, "instance is not healthy", "instances are not healthy",
 		"garrison instance list --health bad")
-	add(f.Instances.State["drifted"], "instance drifted", "instances drifted", "garrison check")
+	add(f.Instances.State["drifted"]-healed, "instance drifted", "instances drifted", "garrison check")
 	add(int(a.defaults.GetCounts().GetTotal()), "server waits for a default", "servers wait for a default",
 		"garrison env default")
 	add(len(a.stale.GetInstances()), "external instance has no recent report",
@@ -237,10 +242,31 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 		"garrison server list --found")
 }
 
+// repaired returns how many instances drifted that their executors repair by themselves, and how many of them are not
+// healthy.
+func (a answers) repaired() (all, ill int) {
+	for _, g := range a.healed.GetCounts().GetGroups() {
+		if g.GetValues()[0] != "heals" {
+			continue
+		}
+		if all += int(g.GetCount()); g.GetValues()[1] == "bad" {
+			ill += int(g.GetCount())
+		}
+	}
+	return all, ill
+}
+
 // builds lists the builds that need a person.
 func (f *Fleet) builds(a answers) {
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
-	add(len(a.blocks.GetBlocks()), "build is blocked", "builds are blocked", "garrison block list")
+	n := 0
+	for _, b := range a.blocks.GetBlocks() {
+		if b.GetFailed() > 0 { // what a person blocked is decided
+			n++
+		}
+	}
+	add(n, "build failed and is blocked until garrison unblock or image delete",
+		"builds failed and are blocked until garrison unblock or image delete", "garrison block list")
 	if suspected := a.suspected.GetBlocks(); len(suspected) > 0 {
 		add(len(suspected), "build failed and is not blocked: "+display.BuildText(suspected[0].GetBuild())+", "+
 			suspected[0].GetReason(), "builds failed and are not blocked", "garrison block list --suspected")
@@ -347,4 +373,17 @@ func (f *Fleet) waiting(busy, slow int) {
 	add(busy, "server is in a critical section, so changes wait",
 		"servers are in a critical section, so changes wait", "garrison server list --condition busy")
 	add(slow, "task takes much longer than usual", "tasks take much longer than usual", "garrison task list --slow")
+}
+
+// owed counts the changes that rollouts which succeeded owe to servers: each comes by itself once its server is back.
+func (f *Fleet) owed(rollouts []*rolloutv1.Rollout) {
+	n, next := 0, "garrison rollout list --owing"
+	for _, r := range rollouts {
+		n += int(display.Owed(r))
+	}
+	if len(rollouts) == 1 {
+		next = "garrison rollout show " + ident.Handle(rollouts[0].GetId()) + " --servers --state owed"
+	}
+	f.Waiting = appendPoint(f.Waiting, n, "server is owed the change of a rollout, and gets it when it is back",
+		"servers are owed the change of a rollout, and get it when they are back", next)
 }

@@ -143,6 +143,36 @@ func TestABuildThatFailedOnOneServerIsNamed(t *testing.T) {
 	}
 }
 
+// What a person blocked on purpose, and what ends by itself, stood under what needs a person for good.
+func TestWhatIsDecidedOrEndsByItselfNeedsNoPerson(t *testing.T) {
+	owing := &rolloutv1.Rollout{Id: "r-1", Owed: &rolloutv1.Wave{
+		Servers: 19, Counts: map[uint32]uint32{uint32(rolloutv1.TargetState_TARGET_STATE_OWED): 19},
+	}}
+	f := fleetOf(answers{
+		blocks: &registryv1.ListRecordsResponse{Blocks: []*blockv1.Block{{SetBy: "ann"}, {Failed: 3}}},
+		owing:  &registryv1.ListRolloutsResponse{Rollouts: []*rolloutv1.Rollout{owing}},
+		states: &registryv1.CountInstancesResponse{Counts: counted(
+			group(2, "drifted", "bad", "online"), group(3, "drifted", "good", "online"),
+		)},
+		healed: &registryv1.CountInstancesResponse{Counts: counted(
+			group(1, "heals", "bad"), group(3, "heals", "good"), group(1, "", "bad"),
+		)},
+	})
+	attention := []AttentionPoint{
+		{1, "instance is not healthy", "garrison instance list --health bad"},
+		{1, "instance drifted", "garrison check"},
+		{1, "build failed and is blocked until garrison unblock or image delete", "garrison block list"},
+	}
+	waiting := []AttentionPoint{
+		{19, "servers are owed the change of a rollout, and get it when they are back",
+			"garrison rollout show r-1 --servers --state owed"},
+		{4, "instances drifted, and their executors repair them", "garrison check"},
+	}
+	if d := cmp.Diff(attention, f.Attention) + cmp.Diff(waiting, f.Waiting); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
 func TestARolloutThatWaitsForAPersonIsNamed(t *testing.T) {
 	passed := &rolloutv1.Wave{
 		OpenedAt: &timestamppb.Timestamp{}, PassedAt: &timestamppb.Timestamp{},

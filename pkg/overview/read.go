@@ -2,6 +2,7 @@ package overview
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,7 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
+	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
@@ -41,6 +43,7 @@ type answers struct {
 	restored               *accessv1.GetRestoredResponse
 	bus                    *accessv1.GetBusResponse
 	versions, states       *registryv1.CountInstancesResponse
+	healed                 *registryv1.CountInstancesResponse // those that drifted, by who repairs them
 	tasks, slow            *dispatcherv1.CountTasksResponse
 	holds                  *registryv1.ListRecordsResponse
 	ahead                  *registryv1.GetRestoreStatusResponse
@@ -51,6 +54,7 @@ type answers struct {
 	untrusted              *catalogv1.ListImagesResponse     // active images that no key of the catalog signed
 	stale                  *registryv1.ListInstancesResponse // external instances that no report listed in time
 	rollouts               *registryv1.ListRolloutsResponse  // those that are halted, paused or running
+	owing                  *registryv1.ListRolloutsResponse  // those that succeeded and owe servers their change
 	immovable              []string                          // environments whose keep budget lets no server change
 }
 
@@ -73,7 +77,23 @@ func read(ctx context.Context, c *client.Client, on *intentv1.Selector, at time.
 	if err := g.Wait(); err != nil {
 		return a, err
 	}
+	if err := a.findHealed(ctx, c, on); err != nil {
+		return a, err
+	}
 	return a, a.findImmovable(ctx, c)
+}
+
+// findHealed counts, where instances drifted, those that their executors repair by themselves.
+func (a *answers) findHealed(ctx context.Context, c *client.Client, on *intentv1.Selector) (err error) {
+	drifted := func(g *registryv1.CountGroup) bool { return g.GetValues()[0] == "drifted" }
+	if !slices.ContainsFunc(a.states.GetCounts().GetGroups(), drifted) {
+		return nil
+	}
+	a.healed, err = client.Call[*registryv1.CountInstancesResponse](ctx, c, &registryv1.CountInstancesRequest{
+		Filter: &registryv1.ListInstancesRequest{On: on, State: instancev1.State_STATE_DRIFTED},
+		By:     []string{"drift", "health"}, Top: 10,
+	})
+	return err
 }
 
 // askAboutServers asks what a selector narrows.
@@ -123,6 +143,9 @@ func (a *answers) askAboutSite(ctx context.Context, g *errgroup.Group, c *client
 	collect(ctx, g, c, &a.rollouts, &registryv1.ListRolloutsRequest{States: []rolloutv1.State{
 		rolloutv1.State_STATE_HALTED, rolloutv1.State_STATE_PAUSED, rolloutv1.State_STATE_RUNNING,
 	}})
+	collect(ctx, g, c, &a.owing, &registryv1.ListRolloutsRequest{
+		States: []rolloutv1.State{rolloutv1.State_STATE_SUCCEEDED}, Owing: true,
+	})
 }
 
 // findImmovable finds the environments in which a keep budget lets no server change.

@@ -202,14 +202,21 @@ func TestTwoRegistriesRunARolloutOnceAndOfflineServersAreServedLater(t *testing.
 	s.append(fact(ledger.Server, away, &serverv1.Offline{}))
 	id := s.accepted(topology.VerbRollout, waves(&rolloutv1.Strategy{Concurrency: 2})).Id
 	s.eventually("the rollout succeeds", nil, s.is(id, rolloutv1.State_STATE_SUCCEEDED))
-	if r := s.rollout(id); r.Owed.Servers != 1 || s.versions()["1.1.0"] != 11 {
-		t.Errorf("owed %v, versions %v", r.Owed, s.versions())
+	owing := func() int {
+		q := &registryv1.ListRolloutsRequest{Owing: true}
+		return len(must[*registryv1.ListRolloutsResponse](s, "ListRollouts", q).Rollouts)
+	}
+	if r := s.rollout(id); r.Owed.Servers != 1 || s.versions()["1.1.0"] != 11 || owing() != 1 {
+		t.Errorf("owed %v, versions %v, %d rollouts owe", r.Owed, s.versions(), owing())
 	}
 	s.append(fact(ledger.Server, away, &serverv1.Online{}))
 	s.eventually("the one that was away is served", nil, func() bool {
 		target, _ := s.r.records.View.Target(id, away)
 		return target.GetState() == rolloutv1.TargetState_TARGET_STATE_SUCCEEDED
 	})
+	if n := owing(); n != 0 {
+		t.Errorf("%d rollouts owe a change when all have it", n)
+	}
 	q := &registryv1.ListRolloutTargetsRequest{RolloutId: id}
 	for _, row := range must[*registryv1.ListRolloutTargetsResponse](s, "ListRolloutTargets", q).Targets {
 		wanted := 0

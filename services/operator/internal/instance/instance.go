@@ -148,7 +148,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 	}
 	page.Add(c, 0)
 	f.add(c)
-	counts.Add(c, "agent, version, image, wanted-version, wanted-image, way-back, kind, app, state, health, server, "+
-		"or a field of the server: env, presence, platform, label.NAME, and the others of --on")
+	counts.Add(c, "agent, version, image, wanted-version, wanted-image, way-back, drift, kind, app, state, "+
+		"health, server, or a field of the server: env, presence, platform, label.NAME, and the others of --on")
 	return c
 }

@@ -47,6 +47,8 @@ func listCommand(env *cli.Env) *cobra.Command {
 	page.Add(c, 50)
 	cli.WordsVar(c.Flags(), &q.States, "state", "only rollouts in one of these `STATES`, separated by commas")
 	cli.TextVar(c.Flags(), &q.Agent, "agent", cli.Name("agent"), "only rollouts that change this `AGENT`")
+	c.Flags().BoolVar(&q.Owing, "owing", false, "only rollouts that owe servers their change: those get it when "+
+		"they are back")
 	return c
 }
 

@@ -12,10 +12,12 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	blockv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/block/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
@@ -300,11 +302,29 @@ func (w *watcher) conclude(ctx context.Context) error {
 	case rolloutv1.State_STATE_HALTED:
 		w.halted(ctx, r)
 	case rolloutv1.State_STATE_SUCCEEDED:
-		if rollout.Changed(r) > 0 {
+		if w.undoable(ctx) {
 			w.env.Say("to undo: garrison undo %s", ident.Handle(r.GetId()))
 		}
 	}
+	if n := display.Owed(r); n > 0 && r.GetState() == rolloutv1.State_STATE_SUCCEEDED {
+		id := ident.Handle(r.GetId())
+		w.env.Say("owed: %s did not change, and each does by itself once it is back: "+
+			"garrison rollout show %s --servers --state owed", listing.Plural(int(n), "server"), id)
+	}
 	return cli.Ended(exitOf(r))
+}
+
+// undoable reports whether an undo would change a server, as the registry plans it: what only started again leaves
+// nothing to go back to. Without its answer, what the rollout changed decides.
+func (w *watcher) undoable(ctx context.Context) bool {
+	if rollout.Changed(w.last.GetRollout()) == 0 {
+		return false
+	}
+	p, err := cli.Call[*registryv1.PlanRolloutResponse](ctx, w.env, &registryv1.PlanRolloutRequest{
+		Intent: &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: w.id}}},
+		Page:   &apiv1.Page{Limit: 1},
+	})
+	return err != nil || p.GetRefusal().GetCode() != code.NothingLeft
 }
 
 // halted prints why a rollout halted, and what can be done now.
@@ -316,7 +336,7 @@ func (w *watcher) halted(ctx context.Context, r *rolloutv1.Rollout) {
 		rest, goesOn = "the others", "accept the damage and go on"
 	}
 	w.env.Say("to end it: garrison rollout abort %s", id)
-	if rollout.Changed(r) > 0 {
+	if w.undoable(ctx) {
 		w.env.Say("to take back %s: garrison undo %s", rest, id)
 	}
 	if block := w.blocked(ctx); block != "" {
@@ -325,12 +345,13 @@ func (w *watcher) halted(ctx context.Context, r *rolloutv1.Rollout) {
 	w.env.Say("to %s: garrison rollout resume %s", goesOn, id)
 }
 
-// exitOf returns the exit code of a rollout that ended or halted. Servers that are owed the change get it later.
+// exitOf returns the exit code of a rollout that ended or halted: partly done also while servers are owed the change.
 func exitOf(r *rolloutv1.Rollout) int {
 	switch {
 	case r.GetState() == rolloutv1.State_STATE_HALTED:
 		return cli.ExitHalted
-	case r.GetState() == rolloutv1.State_STATE_SUCCEEDED && display.Broken(r) == 0 && display.LeftOut(r) == 0:
+	case r.GetState() == rolloutv1.State_STATE_SUCCEEDED &&
+		display.Broken(r)+display.LeftOut(r)+display.Owed(r) == 0:
 		return cli.ExitOK
 	}
 	return cli.ExitPartly

@@ -91,7 +91,7 @@ func TestTheExitCodeOfARolloutSaysWhetherEachServerHasIt(t *testing.T) {
 		want    int
 	}{
 		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_GONE, 0},
-		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_OWED, 0},
+		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_OWED, 5},
 		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_LEFT_OUT, 5},
 		{rolloutv1.State_STATE_SUCCEEDED, rolloutv1.TargetState_TARGET_STATE_BROKEN, 5},
 		{rolloutv1.State_STATE_ABORTED, rolloutv1.TargetState_TARGET_STATE_PENDING, 5},

@@ -25,7 +25,11 @@ func TestTheCureOfWhatARetryDoesNotHelpNamesWhatIsKnown(t *testing.T) {
 		{code.UnknownVariable, "the image's run uses ${metadata.level}; known here: port",
 			"garrison agent update web --set level=VALUE, then garrison up web@1.0.0 --on one"},
 		{code.UnknownVariable, "the image's run uses ${hostname}; known here: port", "a version without it"},
-		{code.BadTemplate, "label.rack is missing", "garrison configure web --set NAME=VALUE --on one"},
+		{code.BadTemplate, "template is wrong", "garrison configure web --set NAME=VALUE --bring-wanted --on one"},
+		{code.BadTemplate, `web.conf: template: web.conf:1:9: executing "web.conf" at <.metadata.level>: map has no ` +
+			`entry for key "level"`, "garrison configure web --set level=VALUE --bring-wanted --on one"},
+		{code.BadTemplate, `web.conf: template: web.conf:1:9: executing "web.conf" at <.labels.tier>: map has no ` +
+			`entry for key "tier"`, "garrison server set one tier=VALUE, then garrison up web@1.0.0 --on one"},
 	} {
 		d := &registryv1.Difference{
 			Agent: "web", ServerName: "one", Cause: c.cause, Reason: c.reason, Remedy: up,

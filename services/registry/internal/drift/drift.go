@@ -136,8 +136,9 @@ func (s Situation) block(d *registryv1.Difference, i *instancev1.Instance) {
 }
 
 var (
-	placeholders = regexp.MustCompile(`\b(SERVER|AGENT|VERSION|LABEL)\b`)
+	placeholders = regexp.MustCompile(`\b(SERVER|AGENT|VERSION|LABEL|NAME)\b`)
 	nameNeeded   = regexp.MustCompile(`\$\{(label|metadata)\.([^}]+)\}`)
+	keyNeeded    = regexp.MustCompile(`\.(labels|metadata)\.([^.> ]+)>: map has no entry for key`)
 )
 
 // remedy returns the remedy of a difference's cause, with what is known of the difference filled in.
@@ -154,6 +155,12 @@ func remedy(d *registryv1.Difference) string {
 		default:
 			known["LABEL"] = needed[2]
 		}
+	}
+	if needed := keyNeeded.FindStringSubmatch(d.Reason); code.RendersNot(d.Cause) && needed != nil {
+		if needed[1] == "labels" {
+			return "garrison server set " + d.ServerName + " " + needed[2] + "=VALUE, then " + again(d)
+		}
+		known["NAME"] = needed[2]
 	}
 	return placeholders.ReplaceAllStringFunc(e.Remedy, func(name string) string { return cmp.Or(known[name], name) })
 }

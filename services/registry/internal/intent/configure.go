@@ -35,9 +35,9 @@ func configure(o *outcome, q *intentv1.Configure) *apiv1.Refusal {
 			o.passOver(s, agent.Name, have, lacks) // the server lacks the agent, or the agent is being removed
 			return
 		}
-		kept := have.Wanted
-		if !q.BringWanted {
-			kept = instance.Placed(have)
+		kept := instance.Placed(have)
+		if q.BringWanted || kept == nil && !instance.WantedFailed(have) { // what never ran may lack only a value
+			kept = have.Wanted
 		}
 		if kept == nil {
 			o.leaveOut(s, agent.Name, have, notPlaced(have))

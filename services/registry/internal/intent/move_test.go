@@ -130,6 +130,24 @@ func TestConfigureDoesNotRetryAFailedInstall(t *testing.T) {
 	}
 }
 
+// A value or a label that a first installation lacked ends it before anything runs. What is set then brings it.
+func TestAFirstInstallationThatLackedAValueComesOnceItIsSet(t *testing.T) {
+	for name, ask := range map[string]*intentv1.Intent{
+		"a value": configure(values{"a": "b"}), "a label": upTo("1.0.0"), "a label, by install": installAll().Intent,
+	} {
+		w := fleet(1)
+		w.decide("install", installAll().Intent)
+		w.task(w.on(0), &taskv1.Undone{Outcome: &taskv1.Outcome{
+			Code: code.BadTemplate, FailedStep: taskv1.Step_STEP_REHEARSE,
+		}})
+		d := w.decide(intent.Verb(ask), ask)
+		if d.Refusal != nil || d.Changed != 1 || w.on(0).Wanted.GetVersion() != "1.0.0" {
+			t.Errorf("%s: %v, %d changed, %v wanted; want 1.0.0 to be tried again", name, d.Refusal, d.Changed,
+				w.on(0).Wanted)
+		}
+	}
+}
+
 // because returns an intent with the reason of an operator.
 func because(in *intentv1.Intent) *intentv1.Intent {
 	in.Note = "its port is free now"

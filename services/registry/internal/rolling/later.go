@@ -106,3 +106,16 @@ func asPlanned(i *instancev1.Instance, c *rolloutv1.Change) bool {
 	}
 	return instance.SameImage(i.Wanted, c.From) && digest(i.Configuration) == c.FromConfiguration
 }
+
+// IsBack reports whether a server runs, in good health, what each change of a rollout was planned to replace. Where an
+// agent came anew, it is gone.
+func IsBack(r Reader, t *rolloutv1.Target) bool {
+	return !slices.ContainsFunc(t.Changes, func(c *rolloutv1.Change) bool {
+		i, _ := r.Instance(t.ServerId, c.Agent)
+		if c.From == nil {
+			return i.GetObserved() != nil
+		}
+		return !asPlanned(i, c) || !instance.SameImage(i.Observed, c.From) || instance.Changing(i) ||
+			i.Health != instancev1.Health_HEALTH_GOOD
+	})
+}

@@ -143,7 +143,7 @@ func (v *counting) tallyInstances(q InstanceFilter, by []string) *tally {
 // of each instance and the group of its server, and no record of an instance; ok is false when a field is of neither,
 // or has too many values.
 func (v *counting) countInstances(q InstanceFilter, servers []term[*serverv1.Server], t *tally) (ok bool) {
-	if slices.Contains(t.by, byServer) || slices.Contains(t.by, byWayBack) {
+	if slices.ContainsFunc(t.by, func(f string) bool { return f == byServer || f == byWayBack || f == byDrift }) {
 		return false
 	}
 	ofShape, ofServer := v.divided(t.by)

@@ -7,12 +7,15 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	agentnoun "github.com/garrison-fleet/garrison/pkg/noun/agent"
+	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	instancenoun "github.com/garrison-fleet/garrison/pkg/noun/instance"
 	servernoun "github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/services/registry/internal/drift"
 	"github.com/garrison-fleet/garrison/services/registry/internal/selector"
 )
 
@@ -100,7 +103,7 @@ func FieldNames(ofInstances bool) iter.Seq[string] {
 			for name := range instanceValues {
 				names = append(names, name)
 			}
-			names = append(names, byKind, byApplication)
+			names = append(names, byKind, byApplication, byDrift)
 		}
 		slices.Sort(names)
 		for _, name := range names {
@@ -126,10 +129,26 @@ func (v *filters) instanceValue(i *instancev1.Instance, s *serverv1.Server, fiel
 		return value(i)
 	case field == byApplication:
 		return row(v.agents, i.GetAgent()).GetApplication()
+	case field == byDrift:
+		return v.driftOf(i, s)
 	case field == byKind:
 		return agentKindWord(v.kindOf(i.GetAgent(), ByHand(i)))
 	}
 	return serverValue(s, field)
+}
+
+// driftOf returns "heals" for an instance that drifted and that its executor repairs by itself; empty for any other.
+func (v *filters) driftOf(i *instancev1.Instance, s *serverv1.Server) string {
+	if drift.Drifted(i) == "" || s.GetPresence() == serverv1.Presence_PRESENCE_OFFLINE || !v.Heals(s) {
+		return ""
+	}
+	return "heals"
+}
+
+// Heals reports whether executors may heal drift in a server's environment.
+func (v *filters) Heals(s *serverv1.Server) bool {
+	e := row(v.environments, s.GetEnvironment())
+	return environment.DriftPolicy(e) == environmentv1.DriftPolicy_DRIFT_POLICY_HEAL && e.GetBraked() == nil
 }
 
 // The words of enums, as the CLI prints them.

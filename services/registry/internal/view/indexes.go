@@ -51,6 +51,7 @@ const (
 	byImage       = "image"
 	byVersion     = "version"
 	byWayBack     = "way-back"
+	byDrift       = "drift"
 	byState       = "state"
 	byHealth      = "health"
 	byKind        = "kind"

@@ -1131,7 +1131,9 @@ type RolloutReason struct {
 	// The names of the first ten servers.
 	ServerNames []string `protobuf:"bytes,6,rep,name=server_names,json=serverNames,proto3" json:"server_names,omitempty"`
 	// The step of the executor that failed; empty when none did.
-	Step          string `protobuf:"bytes,60,opt,name=step,proto3" json:"step,omitempty"`
+	Step string `protobuf:"bytes,60,opt,name=step,proto3" json:"step,omitempty"`
+	// True: these broken servers run in good health what they had before the rollout.
+	Back          bool `protobuf:"varint,61,opt,name=back,proto3" json:"back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1215,6 +1217,13 @@ func (x *RolloutReason) GetStep() string {
 	return ""
 }
 
+func (x *RolloutReason) GetBack() bool {
+	if x != nil {
+		return x.Back
+	}
+	return false
+}
+
 // ListRolloutsRequest filters rollouts. All fields that are set must match.
 type ListRolloutsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1223,7 +1232,9 @@ type ListRolloutsRequest struct {
 	// An agent that they change.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Which part.
-	Page          *v11.Page `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v11.Page `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
+	// True: only those that have servers which are owed the change, and get it when they are back.
+	Owing         bool `protobuf:"varint,4,opt,name=owing,proto3" json:"owing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1277,6 +1288,13 @@ func (x *ListRolloutsRequest) GetPage() *v11.Page {
 		return x.Page
 	}
 	return nil
+}
+
+func (x *ListRolloutsRequest) GetOwing() bool {
+	if x != nil {
+		return x.Owing
+	}
+	return false
 }
 
 // ListRolloutsResponse is part of the list, the newest first.
@@ -2133,7 +2151,8 @@ type ForecastRolloutResponse struct {
 	Broken_50 uint32 `protobuf:"varint,12,opt,name=broken_50,json=broken50,proto3" json:"broken_50,omitempty"`
 	// In nine of ten of them at most.
 	Broken_90 uint32 `protobuf:"varint,13,opt,name=broken_90,json=broken90,proto3" json:"broken_90,omitempty"`
-	// How many recorded tasks the durations and failures were taken from; 0 means that 20 seconds were assumed.
+	// How many recorded tasks the durations and failures were taken from: those that did the same with the same images,
+	// or else with others that are not known to be bad; 0 means that 20 seconds were assumed.
 	Tasks uint32 `protobuf:"varint,14,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	// How many of those tasks failed, in permille.
 	FailedPermille uint32 `protobuf:"varint,15,opt,name=failed_permille,json=failedPermille,proto3" json:"failed_permille,omitempty"`
@@ -2399,7 +2418,7 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04step\x18\x04 \x01(\tR\x04step\x12-\n" +
 	"\x04took\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04took\x121\n" +
-	"\x06median\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06median\"\xdc\x01\n" +
+	"\x06median\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06median\"\xf0\x01\n" +
 	"\rRolloutReason\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .garrison.rollout.v1.TargetStateR\x05state\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x1c\n" +
@@ -2407,11 +2426,13 @@ const file_garrison_registry_v1_rollouts_proto_rawDesc = "" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x12\x14\n" +
 	"\x05first\x18\x05 \x01(\tR\x05first\x12!\n" +
 	"\fserver_names\x18\x06 \x03(\tR\vserverNames\x12\x12\n" +
-	"\x04step\x18< \x01(\tR\x04step\"\x8a\x01\n" +
+	"\x04step\x18< \x01(\tR\x04step\x12\x12\n" +
+	"\x04back\x18= \x01(\bR\x04back\"\xa0\x01\n" +
 	"\x13ListRolloutsRequest\x122\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x1a.garrison.rollout.v1.StateR\x06states\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12)\n" +
-	"\x04page\x18\x03 \x01(\v2\x15.garrison.api.v1.PageR\x04page\"\x9b\x02\n" +
+	"\x04page\x18\x03 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
+	"\x05owing\x18\x04 \x01(\bR\x05owing\"\x9b\x02\n" +
 	"\x14ListRolloutsResponse\x128\n" +
 	"\brollouts\x18\x01 \x03(\v2\x1c.garrison.rollout.v1.RolloutR\brollouts\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

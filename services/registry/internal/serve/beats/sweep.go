@@ -59,7 +59,7 @@ func (p *Watch) sweep(ctx context.Context) (looked time.Duration) {
 		p.confirmed.Expect(part...)
 	})
 	p.forget(managed)
-	p.unknown.prune(p.records.Now())
+	p.unknown.prune(p.records.Now(), p.Interval)
 	looked = time.Since(began)
 	p.record(ctx, due)
 	p.mu.Lock()

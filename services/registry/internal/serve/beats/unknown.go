@@ -31,8 +31,9 @@ import (
 const (
 	// maxUnknown is how many unknown senders are remembered.
 	maxUnknown = 1000
-	// UnknownKept is how long one of them is remembered after its last beat.
-	UnknownKept = 2 * time.Minute
+	// UnknownKept is how long one of them is remembered after its last beat, and unknownBeats for how many beats at
+	// least.
+	UnknownKept, unknownBeats = 20 * time.Second, 4
 )
 
 // Unknown are the senders of beats that are not under management, or shut out. They are in memory and not
@@ -76,13 +77,14 @@ func (u *Unknown) add(from topology.ServerAddress, beat *reportv1.Beat, now time
 	return row.Since.AsTime()
 }
 
-// prune drops the senders that fell silent or are under management by now.
-func (u *Unknown) prune(now time.Time) {
+// prune drops the senders that fell silent, although they would beat at an interval, or are under management by now.
+func (u *Unknown) prune(now time.Time, interval time.Duration) {
+	kept := max(UnknownKept, unknownBeats*interval)
 	u.records.Follower.Read(func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		for from, row := range u.by {
-			if now.Sub(row.HeardAt.AsTime()) > UnknownKept || u.managed(from) {
+			if now.Sub(row.HeardAt.AsTime()) > kept || u.managed(from) {
 				delete(u.by, from)
 			}
 		}

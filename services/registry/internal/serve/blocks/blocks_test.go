@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -113,6 +114,28 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 	}
 	if have := s.upgrade(); have != "" {
 		t.Errorf("after that: %q", have)
+	}
+}
+
+func TestTheBlockOfAnImageEndsWithTheImage(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work.most = 0 // the registry blocks nothing by itself
+	r := recordstest.Call(s.World, s.api.Add, &registryv1.AddBlocksRequest{
+		Agent: "web", Version: "1.1.0", Reason: "no",
+	})
+	left := func(change proto.Message) int {
+		s.Fact(ledger.Image, r.Blocks[0].Build.Image.Id, change)
+		if err := s.work.Decide(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return len(s.blocks())
+	}
+	if n := left(&imagev1.Disabled{}); n != 1 {
+		t.Errorf("%d blocks while the image is disabled; want 1", n)
+	}
+	if n := left(&imagev1.Deleted{}); n != 0 {
+		t.Errorf("%d blocks once the image is deleted; want none", n)
 	}
 }
 

@@ -60,19 +60,15 @@ func NewWork(r *records.Records, most int, log zerolog.Logger) *Work {
 func (w *Work) NoteFacts(facts []ledger.Fact) {
 	for _, f := range facts {
 		switch f.Noun {
-		case ledger.Task, ledger.Instance, ledger.Rollout, ledger.Block:
+		case ledger.Task, ledger.Instance, ledger.Rollout, ledger.Block, ledger.Image:
 			w.queue.Add(reconcile.Once{})
 			return
 		}
 	}
 }
 
-// Run blocks builds until ctx is done.
+// Run blocks builds, and lifts the blocks of deleted images, until ctx is done.
 func (w *Work) Run(ctx context.Context) error {
-	if w.most == 0 {
-		<-ctx.Done()
-		return nil
-	}
 	return reconcile.Loop[reconcile.Once]{
 		Name: "blocks", Queue: w.queue, Pause: blocksPause, Retry: blocksRetry, Log: w.log,
 		Pass: func(ctx context.Context, _ []reconcile.Once) error { return w.Decide(ctx) },
@@ -84,13 +80,14 @@ func (w *Work) Decide(ctx context.Context) error {
 	due := map[string]*blockv1.Block{}
 	_, err := w.records.Decider.Do(ctx, func() (drafts []ledger.Draft, err error) {
 		clear(due) // it is taken again when another registry recorded first
+		drafts = w.lifts()
 		for id, s := range w.records.View.Suspects() {
-			if len(drafts) == mostBlocked {
+			if len(drafts) >= mostBlocked {
 				w.queue.Add(reconcile.Once{})
 				break
 			}
 			body := w.Due(s)
-			if body == nil || !w.room(len(due)) {
+			if w.most == 0 || body == nil || !w.room(len(due)) {
 				continue
 			}
 			due[id] = body
@@ -108,6 +105,24 @@ func (w *Work) Decide(ctx context.Context) error {
 			Msg("build blocked")
 	}
 	return nil
+}
+
+// lifts returns the facts that lift the blocks of images that were deleted: no server can get them again. It must run
+// inside Read.
+func (w *Work) lifts() (drafts []ledger.Draft) {
+	for id, b := range w.records.View.Blocks("") {
+		ref := b.GetBuild().GetImage()
+		if _, ok := w.records.View.Image(ref.GetId()); ref == nil || ok {
+			continue
+		}
+		f := w.records.Own(ledger.Block, id, &blockv1.Lifted{}, "")
+		f.ID = ident.From("block", id, strconv.FormatUint(w.records.View.Sequence(ledger.Block, id), 10))
+		if drafts = append(drafts, w.records.Guard(f)); len(drafts) == mostBlocked {
+			w.queue.Add(reconcile.Once{})
+			break
+		}
+	}
+	return drafts
 }
 
 // room reports whether one more build may be blocked beside so many.

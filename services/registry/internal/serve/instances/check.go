@@ -17,7 +17,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
-	environmentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/environment/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -211,7 +210,7 @@ func (c *checking) situation(s *serverv1.Server) drift.Situation {
 		Server: s, Instances: instances, Image: view.Image, Now: c.api.Records.Now(),
 		Externals:   c.api.Externals.on(s.Id),
 		ConfirmedAt: c.api.Presence.SettledAt(s.Id), Listening: c.hearing, Beat: c.api.Presence.Interval,
-		Heals: healsNow(view, s), Merged: c.merged, Blocked: intent.BlockedOn(view, s),
+		Heals: view.Heals(s), Merged: c.merged, Blocked: intent.BlockedOn(view, s),
 		Signed: c.api.Records.Signed,
 	}
 	for _, w := range c.waiting[s.Id] {
@@ -221,12 +220,6 @@ func (c *checking) situation(s *serverv1.Server) drift.Situation {
 		at.Duties = c.api.Duties.Left(s)
 	}
 	return at
-}
-
-// healsNow reports whether executors may heal drift in a server's environment. It must run inside Read.
-func healsNow(v *view.View, s *serverv1.Server) bool {
-	e, _ := v.Environment(s.Environment)
-	return environment.DriftPolicy(e) == environmentv1.DriftPolicy_DRIFT_POLICY_HEAL && e.GetBraked() == nil
 }
 
 // addDrift adds what is done about drift in the environments of the servers that differ.

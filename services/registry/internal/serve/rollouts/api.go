@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	rollouts "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -251,12 +252,13 @@ func (a *API) reasons(id string) (out []*registryv1.RolloutReason) {
 	} {
 		byCode := map[string]*registryv1.RolloutReason{}
 		for t := range a.records.View.TargetsOf(id, state) {
-			key := t.GetReason().GetComponent() + " " + t.GetReason().GetCode() + " " + t.FailedStep
+			back := state == rolloutv1.TargetState_TARGET_STATE_BROKEN && rolling.IsBack(a.records.View, t)
+			key := fmt.Sprint(t.GetReason().GetComponent(), " ", t.GetReason().GetCode(), " ", t.FailedStep, back)
 			r := byCode[key]
 			if r == nil {
 				r = &registryv1.RolloutReason{
 					State: state, Code: t.GetReason().GetCode(), Component: t.GetReason().GetComponent(),
-					First: t.GetReason().GetMessage(), Step: t.FailedStep,
+					First: t.GetReason().GetMessage(), Step: t.FailedStep, Back: back,
 				}
 				if r.First == "" {
 					r.First = unserved(t)
@@ -296,7 +298,8 @@ func (a *API) List(
 		after := q.Page.GetCursor() == ""
 		for _, r := range a.records.View.Rollouts() {
 			match := (len(q.States) == 0 || slices.Contains(q.States, r.State)) &&
-				(q.Agent == "" || slices.Contains(r.Agents, q.Agent))
+				(q.Agent == "" || slices.Contains(r.Agents, q.Agent)) &&
+				(!q.Owing || rollouts.InState(r, rolloutv1.TargetState_TARGET_STATE_OWED) > 0)
 			if after && match {
 				if len(resp.Rollouts) == limit {
 					resp.NextCursor = resp.Rollouts[limit-1].Id

@@ -55,7 +55,7 @@ func (p *Past) foretell(
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.world(c, q, past)
+	w, plan, err := p.world(c, q, past)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (p *Past) foretell(
 	if runs == 0 {
 		runs = usualRuns
 	}
-	return outlook(ctx, w, learnt, max(1, min(runs, mostSimulated/max(1, len(w.Servers)))))
+	return outlook(ctx, w, learnt.like(plan.changes, plan.bad), max(1, min(runs, mostSimulated/max(1, len(w.Servers)))))
 }
 
 // outlook runs a world with what was learnt.
@@ -99,10 +99,35 @@ func outlook(
 	return resp, nil
 }
 
+// foretold is what the failures of a rollout are foretold from.
+type foretold struct {
+	changes map[like]bool   // of which kinds its changes are
+	bad     map[string]bool // the images of builds that are blocked, or that failed and work on no server, by id
+}
+
+// foretold returns what the failures of a plan are foretold from. It must run inside Read.
+func (p *Past) foretold(plan rolling.Planned) foretold {
+	f := foretold{map[like]bool{}, map[string]bool{}}
+	for _, t := range plan.Targets {
+		for _, c := range t.Changes {
+			f.changes[likeOf(c.From, c.To, !c.Repair && c.FromConfiguration != c.ToConfiguration)] = true
+		}
+	}
+	for _, b := range p.records.View.Blocks("") {
+		f.bad[b.GetBuild().GetImage().GetId()] = true
+	}
+	for _, s := range p.records.View.Suspects() {
+		if s.Working == 0 {
+			f.bad[s.GetBuild().GetImage().GetId()] = true
+		}
+	}
+	return f
+}
+
 // world returns the servers that a rollout would change now, as a world. It returns the refusal of the plan.
 func (p *Past) world(
 	c bus.Caller, q *registryv1.ForecastRolloutRequest, undone *intentv1.Record,
-) (w forecast.World, err error) {
+) (w forecast.World, of foretold, err error) {
 	in := proto.CloneOf(q.Intent)
 	w = forecast.World{
 		ID: "forecast", Seed: max(q.Seed, 1), Slots: p.slots,
@@ -132,8 +157,8 @@ func (p *Past) world(
 				Dead: t.Wave == 0, Steps: forecast.StepsOf(t),
 			})
 		}
-		w.Begin = plan.Begins(p.records.Now())
+		w.Begin, of = plan.Begins(p.records.Now()), p.foretold(plan)
 		p.takeOthers(&w, in.GetRollout().GetUndoOf())
 	})
-	return w, err
+	return w, of, err
 }

@@ -5,8 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/instance"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
 
@@ -34,23 +37,29 @@ type lessons struct {
 // median returns the median of the durations.
 func (l lessons) median() time.Duration { return l.durations[len(l.durations)/2] }
 
-// learning keeps lessons for a while. It is safe for concurrent use.
+// history is the ends of tasks that the ledger recorded lately.
+type history struct {
+	ends []end
+	all  lessons // of all of them
+}
+
+// learning keeps a history for a while. It is safe for concurrent use.
 type learning struct {
 	turn chan struct{} // holds an element while the fields are in use
 	at   time.Time
-	last lessons
+	last history
 }
 
-// learnt returns the lessons, which are at most a little old.
-func (p *Past) learnt(ctx context.Context) (lessons, error) {
+// learnt returns the history, which is at most a little old.
+func (p *Past) learnt(ctx context.Context) (history, error) {
 	select {
 	case p.lessons.turn <- struct{}{}:
 		defer func() { <-p.lessons.turn }()
 	case <-ctx.Done():
-		return lessons{}, fault.New(fault.Unavailable, "the durations of tasks are being read: %w", ctx.Err())
+		return history{}, fault.New(fault.Unavailable, "the durations of tasks are being read: %w", ctx.Err())
 	}
 	now := p.records.Now()
-	if p.lessons.last.durations != nil && now.Sub(p.lessons.at) < learntFor {
+	if p.lessons.last.all.durations != nil && now.Sub(p.lessons.at) < learntFor {
 		return p.lessons.last, nil
 	}
 	next, err := p.learn(ctx, now)
@@ -61,13 +70,14 @@ func (p *Past) learnt(ctx context.Context) (lessons, error) {
 }
 
 // learn learns from the shortest of the times back in which enough tasks ended, or from all of the last one.
-func (p *Past) learn(ctx context.Context, now time.Time) (l lessons, err error) {
+func (p *Past) learn(ctx context.Context, now time.Time) (h history, err error) {
 	for _, back := range learnFrom {
-		if l, err = p.learnSince(ctx, now.Add(-back)); err != nil || l.tasks >= enoughLearnt {
+		if h.ends, err = p.endsSince(ctx, now.Add(-back)); err != nil || len(h.ends) >= enoughLearnt {
 			break
 		}
 	}
-	return l, err
+	h.all = lessonsOf(h.ends)
+	return h, err
 }
 
 // end is the end of a task.
@@ -75,13 +85,44 @@ type end struct {
 	at        time.Time
 	took      time.Duration // 0 when it is not known
 	succeeded bool
+	refused   bool // it ended before anything ran
+	like      like // of which kind it was; empty when that is not known
 }
 
-// learnSince reads the ends of tasks since a time.
-func (p *Past) learnSince(ctx context.Context, since time.Time) (_ lessons, err error) {
-	var ends []end
-	var until time.Time // zero once all are read
-	for _, name := range []string{"succeeded", "failed", "undone"} {
+// like is what changes have in common that fail alike: what is done with which image.
+type like struct {
+	verb  taskv1.Verb
+	image string
+}
+
+// likeOf returns of which kind a change is. What brings an image is alike, wherever there was another one; so is what
+// begins the same again.
+func likeOf(from, to *imagev1.Ref, configures bool) like {
+	switch {
+	case to == nil:
+		return like{taskv1.Verb_VERB_REMOVE, from.GetId()}
+	case !instance.SameImage(from, to):
+		return like{taskv1.Verb_VERB_UPGRADE, to.GetId()}
+	case configures:
+		return like{taskv1.Verb_VERB_CONFIGURE, to.GetId()}
+	}
+	return like{taskv1.Verb_VERB_RESTART, to.GetId()}
+}
+
+// likeTask returns of which kind a task is; empty for one that no rollout asks for.
+func likeTask(q *taskv1.Queued) like {
+	switch q.GetVerb() {
+	case taskv1.Verb_VERB_UNSPECIFIED, taskv1.Verb_VERB_REFRESH, taskv1.Verb_VERB_ADOPT, taskv1.Verb_VERB_RELEASE:
+		return like{}
+	}
+	return likeOf(q.From, q.To, q.Verb == taskv1.Verb_VERB_CONFIGURE)
+}
+
+// endsSince reads the ends of tasks since a time, as far as every one of them is read.
+func (p *Past) endsSince(ctx context.Context, since time.Time) (ends []end, err error) {
+	var until time.Time // from there on some were not read, which would make an outcome rarer than it is; zero for none
+	tasks, kinds := map[string]end{}, map[string]like{}
+	for _, name := range []string{"queued", "assigned", "succeeded", "failed", "undone"} {
 		n := 0
 		for f := range p.facts(ctx, ledger.FactSubject(ledger.Task, "*", name), since, &err) {
 			if n++; n > mostLearnt {
@@ -90,30 +131,70 @@ func (p *Past) learnSince(ctx context.Context, since time.Time) (_ lessons, err 
 				}
 				break
 			}
-			e := end{at: f.At}
-			if b, ok := f.Body.(*taskv1.Succeeded); ok {
-				e.succeeded = true
-				for _, step := range b.GetOutcome().GetSteps() {
-					e.took += step.GetTook().AsDuration()
+			switch b := f.Body.(type) {
+			case *taskv1.Queued:
+				kinds[f.Key] = likeTask(b)
+			case *taskv1.Assigned:
+				if b.Opened != nil {
+					kinds[f.Key] = likeTask(b.Opened)
 				}
+			case interface{ GetOutcome() *taskv1.Outcome }:
+				tasks[f.Key] = endOf(f, b.GetOutcome())
 			}
-			ends = append(ends, e)
 		}
 		if err != nil {
-			return lessons{}, err
+			return nil, err
 		}
 	}
-	return lessonsOf(ends, until), nil
+	return endsBefore(until, tasks, kinds), nil
 }
 
-// lessonsOf returns what the ends of tasks show. Those that are not before a time do not count, unless it is zero: from
-// there on some were not read, which would make an outcome rarer than it is.
-func lessonsOf(ends []end, until time.Time) (l lessons) {
+// endsBefore returns the ends of tasks before a time, or all of them, with their kinds.
+func endsBefore(until time.Time, tasks map[string]end, kinds map[string]like) (ends []end) {
+	for id, e := range tasks {
+		if until.IsZero() || e.at.Before(until) {
+			e.like = kinds[id]
+			ends = append(ends, e)
+		}
+	}
+	return ends
+}
+
+// endOf returns the end of a task that a fact recorded.
+func endOf(f ledger.Fact, o *taskv1.Outcome) end {
+	e := end{at: f.At}
+	if _, e.succeeded = f.Body.(*taskv1.Succeeded); e.succeeded {
+		for _, step := range o.GetSteps() {
+			e.took += step.GetTook().AsDuration()
+		}
+		return e
+	}
+	switch o.GetFailedStep() {
+	case taskv1.Step_STEP_CHECK, taskv1.Step_STEP_VERIFY, taskv1.Step_STEP_REHEARSE:
+		e.refused = !code.EndsByBuild(o.GetCode())
+	}
+	return e
+}
+
+// like returns what the ends of tasks show that are like changes: with the same images, or else with any image that is
+// not bad. What was refused before anything ran shows nothing of what a change does.
+func (h history) like(changes map[like]bool, bad map[string]bool) lessons {
+	same, verbs := map[bool][]end{}, map[taskv1.Verb]bool{}
+	for c := range changes {
+		verbs[c.verb] = true
+	}
+	for _, e := range h.ends {
+		if named := changes[e.like]; !e.refused && (named || verbs[e.like.verb] && !bad[e.like.image]) {
+			same[named] = append(same[named], e)
+		}
+	}
+	return lessonsOf(same[len(same[true]) > 0])
+}
+
+// lessonsOf returns what the ends of tasks show.
+func lessonsOf(ends []end) (l lessons) {
 	failed := 0
 	for _, e := range ends {
-		if !until.IsZero() && !e.at.Before(until) {
-			continue
-		}
 		if l.tasks++; !e.succeeded {
 			failed++
 		}

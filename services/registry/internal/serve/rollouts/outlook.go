@@ -107,11 +107,11 @@ func (p *Past) GetAhead(
 		return resp, nil
 	}
 	id := resp.Rollout.Id
-	p.records.Follower.Read(func() { p.slow(resp, id, learnt) })
+	p.records.Follower.Read(func() { p.slow(resp, id, learnt.all) })
 	if !q.Forecast || resp.Rollout.State != rolloutv1.State_STATE_RUNNING {
 		return resp, nil
 	}
-	if r := p.rest(once, id, learnt); r.isComputed {
+	if r := p.rest(once, id, learnt.all); r.isComputed {
 		resp.Left_50, resp.Left_90 = durationpb.New(r.left50), durationpb.New(r.left90)
 	}
 	return resp, nil
