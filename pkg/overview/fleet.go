@@ -168,24 +168,8 @@ const certificateSoon = 14 * 24 * time.Hour
 
 // attention lists what needs a person, the most urgent first.
 func (f *Fleet) attention(a answers, troubles map[string]int) {
+	f.controlPlane(a)
 	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
-	alarms := a.bus.GetAlarms()
-	if len(alarms) > 0 {
-		add(len(alarms), "alarm of the bus: "+alarms[0].GetCause(), "alarms of the bus, the first: "+alarms[0].GetCause(),
-			"garrison bus")
-	}
-	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
-		"servers are silent at once, so presence is held", "garrison server list --presence late")
-	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
-		"garrison restore")
-	if a.restored.GetRestored() != nil {
-		add(1, "restore of a backup may have lost revocations", "", "garrison restore")
-	}
-	add(a.endsSoon(), "certificate of the bus is valid until "+a.certificateUntil.UTC().Format(time.DateOnly), "",
-		"garrisond keys, or the files of garrisond --tls-cert")
-	over := overBudget(a.writers.GetWriters())
-	add(len(over), "user is over the budget of the ledger: "+strings.Join(over, ", "),
-		"users are over the budget of the ledger: "+strings.Join(over, ", "), "garrison explain USER_BUDGET")
 	add(f.Servers.Presence["offline"], "server is offline", "servers are offline",
 		"garrison server list --presence offline")
 	add(f.Instances.State["failed"], "instance failed to change", "instances failed to change",
@@ -254,6 +238,27 @@ func (a answers) repaired() (all, ill int) {
 		}
 	}
 	return all, ill
+}
+
+// controlPlane lists what of the control plane needs a person.
+func (f *Fleet) controlPlane(a answers) {
+	add := func(n int, one, many, next string) { f.Attention = appendPoint(f.Attention, n, one, many, next) }
+	if alarms := a.bus.GetAlarms(); len(alarms) > 0 {
+		first := alarms[0].GetCause()
+		add(len(alarms), "alarm of the bus: "+first, "alarms of the bus, the first: "+first, "garrison bus")
+	}
+	add(int(a.presence.GetPresenceHeld().GetSilent()), "server is silent, so presence is held",
+		"servers are silent at once, so presence is held", "garrison server list --presence late")
+	add(len(a.ahead.GetLosses()), "server is ahead of the ledger", "servers are ahead of the ledger",
+		"garrison restore")
+	if a.restored.GetRestored() != nil {
+		add(1, "restore of a backup may have lost revocations", "", "garrison restore")
+	}
+	add(a.endsSoon(), "certificate of the bus is valid until "+a.certificateUntil.UTC().Format(time.DateOnly), "",
+		"garrisond keys, or the files of garrisond --tls-cert")
+	over := overBudget(a.writers.GetWriters())
+	add(len(over), "user is over the budget of the ledger: "+strings.Join(over, ", "),
+		"users are over the budget of the ledger: "+strings.Join(over, ", "), "garrison explain USER_BUDGET")
 }
 
 // builds lists the builds that need a person.
