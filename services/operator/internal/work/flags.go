@@ -72,6 +72,11 @@ func (w *Flags) AddAtOnce(c *cobra.Command) {
 // Selector parses the flags that select servers.
 func (w *Flags) Selector() (*intentv1.Selector, error) { return w.Servers.Selector() }
 
+// Set sets what the flags say of an intent itself.
+func (w *Flags) Set(i *intentv1.Intent) {
+	i.Strict, i.Note, i.Override, i.AtOnce = w.Strict, w.Note, w.Override, w.AtOnce
+}
+
 // AddYes adds --yes.
 func (w *Flags) AddYes(c *cobra.Command) {
 	c.Flags().BoolVarP(&w.Yes, "yes", "y", false, "do not ask for confirmation")
