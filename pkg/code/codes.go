@@ -95,6 +95,7 @@ const (
 	SchemaMismatch     = "SCHEMA_MISMATCH"
 	RevisionChanged    = "REVISION_CHANGED"
 	InUse              = "IN_USE"
+	LastAdmin          = "LAST_ADMIN"
 	NotDead            = "NOT_DEAD"
 	DependencyCycle    = "DEPENDENCY_CYCLE"
 	BadName            = "BAD_NAME"
@@ -891,6 +892,11 @@ var entries = []Entry{
 		LabelByRule, []string{"registry"},
 		"The server has the label by a rule, so it cannot be removed from the server alone. A value of its own wins over that of the rule.",
 		"garrison server set SERVER LABEL=VALUE",
+	},
+	{
+		LastAdmin, []string{"garrison"},
+		"No other active user is an admin, so that no user could create another one after it. A new admin is then made by garrisond: delete operator.json in its directory, and restart it.",
+		"garrison user create NAME --role admin, and the revocation again; garrison user revoke NAME --force",
 	},
 	{
 		Leaked, []string{"registry"},
