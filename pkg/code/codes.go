@@ -516,7 +516,7 @@ var entries = []Entry{
 	{
 		BusAway, []string{"garrison", "executor"},
 		"The bus cannot be reached at the address of the context, or of the server's join. Nothing was requested. Check that the bus runs and that the address is right. Agents of a server keep running, and its executor retries.",
-		"garrison context list; for a server: executor status there",
+		"garrisond health, on the host of garrisond; garrison context list; for a server: executor status there",
 	},
 	{
 		BusLost, []string{"executor"},
@@ -565,7 +565,7 @@ var entries = []Entry{
 	},
 	{
 		ChangeCancelled, []string{"registry"},
-		"The last task was cancelled before it began, so what is wanted is not there.",
+		"The last task was cancelled before it began, so what is wanted is not there. It stays wanted: ask for it again, or want what is there, with the command that the reason names.",
 		"garrison up AGENT@VERSION --on SERVER",
 	},
 	{

@@ -119,6 +119,9 @@ command of the user renews the credentials in its file when a third of their lif
 			"  garrison user create ci --role operator --valid 30d",
 		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, display.Users),
 		RunE: func(c *cobra.Command, a []string) error {
+			if err := cli.Name("user")(a[0]); err != nil { // before a file is named after it
+				return cli.Exit{Code: cli.ExitUsage, Err: err}
+			}
 			q.Name, q.ValidFor = a[0], durationpb.New(valid)
 			if file == "" {
 				file = a[0] + ".json"

@@ -65,7 +65,7 @@ func CheckWidth(verb string, servers int, atOnce bool) error {
 
 // AddAtOnce adds --at-once.
 func (w *Flags) AddAtOnce(c *cobra.Command) {
-	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "change more than 100 servers at once, without waves; see garrison "+
+	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "change all servers at the same time, also more than 100; see garrison "+
 		"rollout start")
 }
 
