@@ -56,8 +56,8 @@ func TestADigestTellsMapsApart(t *testing.T) {
 
 func TestAValueIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 	for value, want := range map[string]string{
-		"a\x1b[2J":                                "it has the control character U+001B at byte 1",
-		"a\xff":                                   "it has bytes that are not UTF-8",
+		"a\x1b[2J":                               "it has the control character U+001B at byte 1",
+		"a\xff":                                  "it has bytes that are not UTF-8",
 		strings.Repeat("x", metadata.MaxValue+1): "at most 4096 bytes; it has more",
 	} {
 		err := metadata.Check(map[string]string{"k": value})

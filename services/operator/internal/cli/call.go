@@ -66,7 +66,7 @@ func (env *Env) Client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, Exit{Code: ExitUsage, Err: err}
 	}
-	env.sayReadable(who)
+	sayReadable(env, who)
 	c, err := client.Connect(ctx, client.Options{
 		Context: who, Timeout: env.Patience, Dial: env.Dial, OnWait: env.sayWaits,
 	})
@@ -79,7 +79,7 @@ func (env *Env) Client(ctx context.Context) (*client.Client, error) {
 }
 
 // sayReadable warns of a context file whose private key other users can read.
-func (env *Env) sayReadable(who trust.Context) {
+func sayReadable(env *Env, who trust.Context) {
 	info, err := os.Stat(who.File)
 	if err == nil && who.Seed != "" && info.Mode().Perm()&0o077 != 0 {
 		env.Say("warning: context %s holds a private key and has mode %04o: other users can read it. Try: %s",

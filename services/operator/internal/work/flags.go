@@ -65,8 +65,8 @@ func CheckWidth(verb string, servers int, atOnce bool) error {
 
 // AddAtOnce adds --at-once.
 func (w *Flags) AddAtOnce(c *cobra.Command) {
-	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "change all servers at the same time, also more than 100; see garrison "+
-		"rollout start")
+	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "change all servers at the same time, also more than 100; see "+
+		"garrison rollout start")
 }
 
 // Selector parses the flags that select servers.

@@ -125,8 +125,8 @@ func seen(i *instancev1.Instance) *registryv1.Difference {
 }
 
 // withNext adds when the server's executor does something by itself about what its list shows, where that is still to
-// come: a first repair, another one after a rest, or the start of a process that keeps ending. A server that is ahead of
-// the ledger follows a document that the ledger lacks: whether that lets it repair anything is unknown.
+// come: a first repair, another one after a rest, or the start of a process that keeps ending. A server that is ahead
+// of the ledger follows a document that the ledger lacks: whether that lets it repair anything is unknown.
 func (s Situation) withNext(d *registryv1.Difference, i *instancev1.Instance) *registryv1.Difference {
 	at, what := i.ObservedNextAt, "; it was repaired before and rests, and is repaired again at "
 	switch {

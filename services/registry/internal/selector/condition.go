@@ -201,8 +201,8 @@ func unknownPresences(text string, values []string) *apiv1.Refusal {
 	}
 	for _, v := range values {
 		if !slices.Contains(presences, v) {
-			refusal := badSelector(fmt.Sprintf("%s: no presence %q (known: %s)", text, v, strings.Join(presences, ", ")),
-				"garrison server list --presence online")
+			why := fmt.Sprintf("%s: no presence %q (known: %s)", text, v, strings.Join(presences, ", "))
+			refusal := badSelector(why, "garrison server list --presence online")
 			refusal.Nearest = nearest.Name(v, slices.Values(presences))
 			return refusal
 		}
