@@ -27,8 +27,8 @@ platform or a configuration of an agent, is blocked by the registry when it fail
 --block-after of the registry) and on at least one in five of those that got it, or when it failed on two servers of a
 rollout that halted because of it, and by an operator with this command. No install, upgrade, configuration, default or
 rollout brings it to a server on which it does not run already: plans leave these servers out with the code BLOCKED, and
-a rollout of it halts. An undo may go
-back to it. All images of the version are blocked, one image, or one configuration. To lift a block: garrison unblock.`
+a rollout of it halts. An undo may go back to it. All images of the version are blocked, one image, or one
+configuration. To lift a block: garrison unblock.`
 	c.AddCommand(listCommand(env))
 	c.SuggestFor = []string{"blocklist", "ban", "deny", "blacklist"}
 	return c

@@ -85,7 +85,7 @@ func shutOutSelf(ctx context.Context, env *cli.Env, name string, err error) erro
 
 // refuseLast refuses the last admin: no user could create another one.
 func refuseLast(name string) error {
-	return fault.Refusef(fault.Invalid, code.LastAdmin, 
+	return fault.Refusef(fault.Invalid, code.LastAdmin,
 		"%s is the last admin. With --force it is revoked, and another one then takes the host of garrisond: delete "+
 			"operator.json in its directory, and restart garrisond (deploy/docs/garrisond.md)", name).
 		Try("garrison user create NAME --role admin")
