@@ -215,7 +215,7 @@ func noBus(who trust.Context, err error) error {
 	return fault.Refuse(fault.Unavailable, &apiv1.Refusal{
 		Code: code.BusAway, Component: "bus",
 		Message: fmt.Sprintf("cannot connect to the bus at %s as %s: %s", who.URL, who.Actor, cause(who, err)),
-		Try:     "garrison context list",
+		Try:     "garrisond health, on the host of garrisond; garrison context list",
 	})
 }
 

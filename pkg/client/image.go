@@ -121,7 +121,8 @@ func (c *Client) Export(ctx context.Context, m *imagev1.Manifest, path string, r
 	})
 }
 
-// Activate lets an image be installed, as the newest of a channel; "" means the default one. The catalog reads the
+// Activate lets an image be installed, as the newest of a channel; "" means those that it is in, and the default one of
+// an image that is in none. The catalog reads the
 // whole content first: Activate asks again until that is done or ctx ends.
 func (c *Client) Activate(ctx context.Context, name, channel string) (*imagev1.Image, error) {
 	q := &catalogv1.ActivateImageRequest{Image: name, Channel: channel}

@@ -95,6 +95,7 @@ const (
 	SchemaMismatch     = "SCHEMA_MISMATCH"
 	RevisionChanged    = "REVISION_CHANGED"
 	InUse              = "IN_USE"
+	LastAdmin          = "LAST_ADMIN"
 	NotDead            = "NOT_DEAD"
 	DependencyCycle    = "DEPENDENCY_CYCLE"
 	BadName            = "BAD_NAME"
@@ -515,7 +516,7 @@ var entries = []Entry{
 	{
 		BusAway, []string{"garrison", "executor"},
 		"The bus cannot be reached at the address of the context, or of the server's join. Nothing was requested. Check that the bus runs and that the address is right. Agents of a server keep running, and its executor retries.",
-		"garrison context list; for a server: executor status there",
+		"garrisond health, on the host of garrisond; garrison context list; for a server: executor status there",
 	},
 	{
 		BusLost, []string{"executor"},
@@ -564,7 +565,7 @@ var entries = []Entry{
 	},
 	{
 		ChangeCancelled, []string{"registry"},
-		"The last task was cancelled before it began, so what is wanted is not there.",
+		"The last task was cancelled before it began, so what is wanted is not there. It stays wanted: ask for it again, or want what is there, with the command that the reason names.",
 		"garrison up AGENT@VERSION --on SERVER",
 	},
 	{
@@ -891,6 +892,11 @@ var entries = []Entry{
 		LabelByRule, []string{"registry"},
 		"The server has the label by a rule, so it cannot be removed from the server alone. A value of its own wins over that of the rule.",
 		"garrison server set SERVER LABEL=VALUE",
+	},
+	{
+		LastAdmin, []string{"garrison"},
+		"No other active user is an admin, so that no user could create another one after it. A new admin is then made by garrisond: delete operator.json in its directory, and restart it.",
+		"garrison user create NAME --role admin, and the revocation again; garrison user revoke NAME --force",
 	},
 	{
 		Leaked, []string{"registry"},

@@ -13,6 +13,7 @@ import (
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 )
@@ -143,6 +144,12 @@ func TestAnIntentIsShownAsItsCommandLine(t *testing.T) {
 			},
 		}}},
 		"undo 42": {Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{UndoOf: "42"}}},
+		"undo 43 --override": {
+			Override: true, Ask: &intentv1.Intent_Undo{Undo: &intentv1.Undo{IntentId: "43"}},
+		},
+		"undo 44 --override": {Ask: &intentv1.Intent_Rollout{Rollout: &intentv1.Rollout{
+			UndoOf: "44", Strategy: &rolloutv1.Strategy{Override: true},
+		}}},
 		"server decommission web-1 --lost": {Ask: &intentv1.Intent_Decommission{
 			Decommission: &intentv1.Decommission{Server: "web-1", Lost: true},
 		}},

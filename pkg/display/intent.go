@@ -200,6 +200,9 @@ func IntentText(i *intentv1.Intent) string {
 	if i.GetStrict() {
 		words = append(words, "--strict")
 	}
+	if i.GetOverride() || i.GetRollout().GetStrategy().GetOverride() {
+		words = append(words, "--override")
+	}
 	if i.GetNote() != "" {
 		words = append(words, "-m "+listing.Quote(i.GetNote()))
 	}
@@ -319,6 +322,19 @@ func stepWords(s *intentv1.Step) (words, flag string) {
 
 // Restarts reports whether an upgrade starts an agent again and brings nothing.
 func Restarts(u *intentv1.Upgrade) bool { return u.GetAgain() && u.GetImage() == nil }
+
+// UndoCommand returns the command that undoes an intent or a rollout. What passed a closed environment goes back
+// through it as well.
+func UndoCommand(id string, override bool) string {
+	command := "garrison undo " + ident.Handle(id)
+	if override {
+		command += " --override"
+	}
+	return command
+}
+
+// UndoRollout returns the command that undoes a rollout.
+func UndoRollout(r Rollout) string { return UndoCommand(r.GetId(), r.GetStrategy().GetOverride()) }
 
 // purgeVerb is the command that deletes the versions which servers keep for a way back.
 const purgeVerb = "undo --purge"

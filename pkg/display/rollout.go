@@ -222,7 +222,7 @@ func undoneBy(r, undo Rollout) string {
 		}
 		return text
 	case rolloutv1.State_STATE_ABORTED:
-		return text + ", which was aborted; to take back what is left: garrison undo " + ident.Handle(r.GetId())
+		return text + ", which was aborted; to take back what is left: " + UndoRollout(r)
 	case rolloutv1.State_STATE_UNDONE:
 		return text + ", which was undone"
 	}

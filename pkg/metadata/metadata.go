@@ -87,8 +87,11 @@ func checkValue(k, v string) error {
 	case secret.IsSealed(v):
 		most = secret.SealedBytes(MaxValue)
 	}
-	if len(v) > most || !text(v) {
-		return refuse("value %q: want text of at most %d bytes; it has %d", k, most, len(v))
+	if len(v) > most {
+		return refuse("value %q: want text of at most %d bytes; it has more", k, most)
+	}
+	if bad := notText(v); bad != "" {
+		return refuse("value %q: want text; it has %s", k, bad)
 	}
 	return nil
 }
@@ -154,13 +157,19 @@ func Open(key *secret.Key, m map[string]string) (map[string]string, error) {
 }
 
 // text reports whether a value is text; a certificate has lines.
-func text(v string) bool {
-	for _, c := range v {
+func text(v string) bool { return notText(v) == "" }
+
+// notText returns what of a value is not text; "" when it is.
+func notText(v string) string {
+	if !utf8.ValidString(v) {
+		return "bytes that are not UTF-8"
+	}
+	for n, c := range v {
 		if !unicode.IsPrint(c) && c != '\n' && c != '\t' {
-			return false
+			return fmt.Sprintf("the control character %U at byte %d", c, n)
 		}
 	}
-	return utf8.ValidString(v)
+	return ""
 }
 
 func refuse(format string, args ...any) error {

@@ -54,6 +54,19 @@ func TestADigestTellsMapsApart(t *testing.T) {
 	}
 }
 
+func TestAValueIsRefusedForWhatIsWrongWithIt(t *testing.T) {
+	for value, want := range map[string]string{
+		"a\x1b[2J":                               "it has the control character U+001B at byte 1",
+		"a\xff":                                  "it has bytes that are not UTF-8",
+		strings.Repeat("x", metadata.MaxValue+1): "at most 4096 bytes; it has more",
+	} {
+		err := metadata.Check(map[string]string{"k": value})
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%.10q: %v; want %s", value, err, want)
+		}
+	}
+}
+
 func TestWhatCannotBeWrittenIntoATemplateIsRefused(t *testing.T) {
 	many := map[string]string{}
 	for n := range metadata.MaxValues + 1 {

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
@@ -71,9 +70,10 @@ func (c *Catalog) activateImage(
 	caller bus.Caller,
 	q *catalogv1.ActivateImageRequest,
 ) (*catalogv1.ActivateImageResponse, error) {
-	channel := cmp.Or(q.Channel, decision.DefaultChannel)
-	if _, err := c.channel(ctx, channel); err != nil {
-		return nil, err
+	if q.Channel != "" {
+		if _, err := c.channel(ctx, q.Channel); err != nil {
+			return nil, err
+		}
 	}
 	i, err := c.find(ctx, q.Image)
 	if err != nil {
@@ -89,9 +89,9 @@ func (c *Catalog) activateImage(
 		}
 	}
 	i, err = c.change(ctx, caller, i.Manifest.Id,
-		func(id string) ([]ledger.Draft, error) { return decision.Activate(c.view, id, channel, inactive) })
+		func(id string) ([]ledger.Draft, error) { return decision.Activate(c.view, id, q.Channel, inactive) })
 	if err == nil {
-		err = checkOffered(i, channel)
+		err = checkOffered(i, q.Channel)
 	}
 	if err == nil && inactive {
 		err = c.recheckContent(ctx, caller, i)

@@ -148,10 +148,11 @@ func (c *Catalog) demoteImage(
 	return &catalogv1.DemoteImageResponse{Image: i, Absent: absent}, err
 }
 
-// checkOffered refuses an image that is not active in a channel after all: the guard of a fact about
+// checkOffered refuses an image that is not active in a channel, "" is any, after all: the guard of a fact about
 // a channel does not span the image, which may have been disabled meanwhile.
 func checkOffered(i *imagev1.Image, channel string) error {
-	if i.State == imagev1.State_STATE_ACTIVE && slices.Contains(i.Channels, channel) {
+	offered := slices.Contains(i.Channels, channel) || channel == "" && len(i.Channels) > 0
+	if i.State == imagev1.State_STATE_ACTIVE && offered {
 		return nil
 	}
 	return refuse(fault.Conflict, code.Conflict, "image %s or channel %q was changed meanwhile",

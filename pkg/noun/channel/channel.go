@@ -21,6 +21,9 @@ import (
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
 )
 
+// Default is the channel that exists from the first start and cannot be deleted.
+const Default = "release"
+
 // State is a state in a channel's life.
 type State string
 

@@ -204,7 +204,7 @@ func (f *flags) defineRun(fs *flag.FlagSet) {
 		"of the memory of the machine or its container", config.From(0))
 	f.audit.define(fs)
 	fs.BoolVar(&f.lobby, "lobby", false, "let machines without a token ask to join: each waits until an operator "+
-		"accepts it, see garrison lobby --help")
+		"accepts it, see garrison server accept --help")
 	fs.StringVar(&f.debugSocket, "debug-socket", "", pkgdebug.Usage)
 	config.Checked(fs, &f.metrics, "metrics", "", metrics.Usage, metrics.Address)
 	fs.BoolVar(&f.acceptLedger, "accept-ledger", false, process.AcceptLedgerUsage)

@@ -10,12 +10,13 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/noun/channel"
 
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
 )
 
-// DefaultChannel is the channel that exists from the first start and cannot be deleted.
-const DefaultChannel = "release"
+// DefaultChannel is the channel that requests mean which name none.
+const DefaultChannel = channel.Default
 
 const maxDescription = 1024
 

@@ -208,6 +208,20 @@ func (w *world) inState(t *testing.T, state string) string {
 	return m.Id
 }
 
+func TestAnImageThatIsActivatedAgainJoinsNoOtherChannel(t *testing.T) {
+	w := newWorld()
+	do := w.do(t)
+	id := w.inState(t, "active")
+	do(decision.CreateChannel(w.View, "beta", ""))
+	do(decision.Promote(w.View, id, "beta"))
+	do(decision.Demote(w.View, id, decision.DefaultChannel))
+	do(decision.Disable(w.View, id, ""))
+	do(decision.Activate(w.View, id, "", true))
+	if i, _ := w.Image(id); i.State != imagev1.State_STATE_ACTIVE || !slices.Equal(i.Channels, []string{"beta"}) {
+		t.Fatalf("it is %s in %v, want it active in beta alone", i.State, i.Channels)
+	}
+}
+
 func TestADisabledImageIsNotEnabledWithoutACheckOfItsContent(t *testing.T) {
 	w := newWorld()
 	id := w.inState(t, "disabled")

@@ -30,12 +30,16 @@ import (
 	"github.com/garrison-fleet/garrison/services/image-catalog/internal/view"
 )
 
-// Activate decides that an image may be installed, from a channel. whole reports that the caller
-// has verified its content; without it only an active image joins a channel.
+// Activate decides that an image may be installed, from a channel. Without one it stays in those that it is in, and one
+// that is in none joins the default channel. whole reports that the caller has verified its content; without it only an
+// active image joins a channel.
 func Activate(v *view.View, id, channel string, whole bool) ([]ledger.Draft, error) {
 	i, err := v.ImageByID(id)
 	if err != nil {
 		return nil, err
+	}
+	if channel == "" {
+		channel = append(slices.Clone(i.Channels), DefaultChannel)[0]
 	}
 	if _, err := v.Channel(channel); err != nil {
 		return nil, err

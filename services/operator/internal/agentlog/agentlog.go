@@ -149,7 +149,7 @@ func (p *printer) print(env *cli.Env, part client.LogPart) error {
 			return err
 		}
 	}
-	if part.Version != p.version && part.Version != "" {
+	if part.Version != p.version && part.Version != "" && len(part.Data) > 0 {
 		if err := p.say(env, "output of version "+visible.Line(part.Version)+":"); err != nil {
 			return err
 		}

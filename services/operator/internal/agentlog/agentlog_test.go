@@ -20,6 +20,7 @@ func TestLinesAreSaidToBeOfAVersion(t *testing.T) {
 	env := cli.NewEnv(strings.NewReader(""), &to, &to, func(string) string { return "" })
 	p := newPrinter(env, logFlags{})
 	for _, part := range []client.LogPart{
+		{Version: "0.9.0"}, // it wrote nothing
 		{Data: []byte("one\n"), Version: "1.0.0"},
 		{Data: []byte("end"), Version: "1.0.0"},
 		{Data: []byte("two\n"), Version: "2.0.0\x1b[2J"},

@@ -24,10 +24,11 @@ func Command(env *cli.Env) *cobra.Command {
 	c.Short = "Keep a bad image or configuration from further servers."
 	c.Long = `Keep a bad image or configuration from further servers. A build, which is the content of an image on a
 platform or a configuration of an agent, is blocked by the registry when it failed on several servers (flag
---block-after of the registry) and on at least one in five of those that got it, or when it halted a rollout, and by an
-operator with this command. No install, upgrade, configuration, default or rollout brings it to a server on which it
-does not run already: plans leave these servers out with the code BLOCKED, and a rollout of it halts. An undo may go
-back to it. All images of the version are blocked, one image, or one configuration. To lift a block: garrison unblock.`
+--block-after of the registry) and on at least one in five of those that got it, or when it failed on two servers of a
+rollout that halted because of it, and by an operator with this command. No install, upgrade, configuration, default or
+rollout brings it to a server on which it does not run already: plans leave these servers out with the code BLOCKED, and
+a rollout of it halts. An undo may go back to it. All images of the version are blocked, one image, or one
+configuration. To lift a block: garrison unblock.`
 	c.AddCommand(listCommand(env))
 	c.SuggestFor = []string{"blocklist", "ban", "deny", "blacklist"}
 	return c

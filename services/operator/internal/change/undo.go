@@ -49,7 +49,7 @@ any flag of waves or gates but --emergency and --override, the way back has only
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			var past display.Record
 			if len(a) == 0 {
-				past, err = lastChange(c.Context(), env)
+				past, err = lastChange(c.Context(), env, w)
 			} else {
 				past, err = fleet.Intent(c.Context(), env, a[0], 0)
 			}
@@ -98,7 +98,7 @@ const mostLooked = 20
 
 // lastChange returns the last change of the caller, and says which it is. It refuses a change that left nothing to
 // undo: the caller does not mean the one before it.
-func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
+func lastChange(ctx context.Context, env *cli.Env, w work.Flags) (display.Record, error) {
 	c, err := env.Client(ctx)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func lastChange(ctx context.Context, env *cli.Env) (display.Record, error) {
 	past := r.GetIntents()[n]
 	why := whyNoUndo(past)
 	if why == "" {
-		if why, err = nothingLeft(ctx, env, past); err != nil {
+		if why, err = nothingLeft(ctx, env, w, past); err != nil {
 			return nil, err
 		}
 	}
@@ -159,22 +159,26 @@ func whyNoUndo(past display.Record) string {
 	return ""
 }
 
-// nothingLeft returns why an undo of an intent would change no server; "" when it would.
-func nothingLeft(ctx context.Context, env *cli.Env, past display.Record) (string, error) {
+// nothingLeft returns why an undo of an intent would change no server; "" when it would, or when it is refused for
+// another reason, which the undo itself says.
+func nothingLeft(ctx context.Context, env *cli.Env, w work.Flags, past display.Record) (string, error) {
 	if past.GetIntent().GetRollout() != nil {
 		return nothingLeftOf(ctx, env, past)
 	}
+	in := undoOf(past.GetId())
+	w.Set(in)
 	r, err := cli.Call[*registryv1.PlanIntentResponse](ctx, env, &registryv1.PlanIntentRequest{
-		Intent: undoOf(past.GetId()), Page: &apiv1.Page{Limit: 1},
+		Intent: in, Page: &apiv1.Page{Limit: 1},
 	})
 	if err != nil {
 		return "", err
 	}
 	for _, plan := range r.GetPlans() {
-		if why := plan.GetRefusal(); why != nil && why.GetCode() != code.TooWide {
-			return fault.Line(why), nil
+		switch why := plan.GetRefusal(); why.GetCode() {
+		case code.NotUndoable, code.ChangedSince:
+			return display.Reason(why), nil
 		}
-		if plan.GetChanged() > 0 {
+		if plan.GetRefusal() != nil || plan.GetChanged() > 0 {
 			return "", nil
 		}
 	}

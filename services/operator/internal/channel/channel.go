@@ -2,6 +2,7 @@
 package channel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	noun "github.com/garrison-fleet/garrison/pkg/noun/channel"
 	"github.com/garrison-fleet/garrison/pkg/record"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	channelv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/channel/v1"
@@ -124,16 +126,13 @@ func removeCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			m := r.GetImage().GetManifest()
-			name, channel, flag := m.GetAgent()+"@"+m.GetVersion(), "the default channel", ""
-			if q.Channel != "" {
-				channel, flag = "channel "+q.Channel, " --channel "+q.Channel
-			}
+			name, from := m.GetAgent()+"@"+m.GetVersion(), cmp.Or(q.Channel, noun.Default)
 			if r.GetAbsent() {
-				env.Say("image %s is not in %s; nothing to do", name, channel)
+				env.Say("image %s is not in channel %s; nothing to do", name, from)
 				return nil
 			}
-			env.Say("image %s removed from %s", name, channel)
-			env.Say("to undo: garrison image activate %s%s", m.GetId(), flag)
+			env.Say("image %s removed from channel %s", name, from)
+			env.Say("to undo: garrison image activate %s --channel %s", m.GetId(), from)
 			return nil
 		},
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/strict"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -64,6 +66,7 @@ func (env *Env) Client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, Exit{Code: ExitUsage, Err: err}
 	}
+	sayReadable(env, who)
 	c, err := client.Connect(ctx, client.Options{
 		Context: who, Timeout: env.Patience, Dial: env.Dial, OnWait: env.sayWaits,
 	})
@@ -73,6 +76,15 @@ func (env *Env) Client(ctx context.Context) (*client.Client, error) {
 	env.client = c
 	env.renew(ctx, who)
 	return env.guarded(c), nil
+}
+
+// sayReadable warns of a context file whose private key other users can read.
+func sayReadable(env *Env, who trust.Context) {
+	info, err := os.Stat(who.File)
+	if err == nil && who.Seed != "" && info.Mode().Perm()&0o077 != 0 {
+		env.Say("warning: context %s holds a private key and has mode %04o: other users can read it. Try: %s",
+			listing.Quote(who.File), info.Mode().Perm(), fault.Hintf("chmod go-rwx %s", who.File))
+	}
 }
 
 // sayWaits prints what is waited for.

@@ -12,6 +12,7 @@ import (
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/metadata"
 	"github.com/garrison-fleet/garrison/pkg/version"
@@ -100,7 +101,7 @@ func compare(a, b side) []difference {
 	}
 	for _, f := range declare.Environments.Differences(a.environment, b.environment) {
 		if f.Path != "description" {
-			add(f.Path, metadata.Text(f.Before), metadata.Text(f.After))
+			add(f.Path, fieldText(a.environment, f.Path, f.Before), fieldText(b.environment, f.Path, f.After))
 		}
 	}
 	for _, agent := range union(a.environment.GetDefaults(), b.environment.GetDefaults()) {
@@ -117,6 +118,19 @@ func compare(a, b side) []difference {
 		}
 	}
 	return out
+}
+
+// fieldText returns the text of a field as the page of the environment has it; value is that of declarations.
+func fieldText(e environment, path, value string) string {
+	switch path {
+	case "windows":
+		return windowsText(e.GetWindows())
+	case "fetchWindows":
+		return windowsText(e.GetFetchWindows())
+	case "keep":
+		return display.KeepText(e.GetKeep())
+	}
+	return metadata.Text(value)
 }
 
 func presence(is bool) string {

@@ -98,7 +98,7 @@ var days = []string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
 // parseWindow parses "Mon-Fri 22:00-04:00 Europe/Berlin".
 func parseWindow(text string) (*environmentv1.Window, error) {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%q is not a window: %s. Try: \"Mon-Fri 22:00-04:00 Europe/Berlin\"", text,
+		return fmt.Errorf("%q is not a window such as \"Mon-Fri 22:00-04:00 Europe/Berlin\", or none: %s", text,
 			fmt.Sprintf(format, args...))
 	}
 	w, words := &environmentv1.Window{}, strings.Fields(text)

@@ -205,7 +205,10 @@ func (p *eventPrinter) flush() error {
 // end prints the rest, or an empty listing when no fact matched.
 func (p *eventPrinter) end() error {
 	if p.printed == 0 && len(p.waiting) == 0 {
-		return output.Show(p.env.Output, table, eventList{[]event{}}, nil)
+		p.env.Empty = "no facts match"
+		err := output.Show(p.env.Output, table, eventList{[]event{}}, nil)
+		cli.SayEmpty(p.env, 0)
+		return err
 	}
 	return p.flush()
 }

@@ -34,8 +34,8 @@ func activateCommand(env *cli.Env) *cobra.Command {
 			return cli.Changed(env, display.Images, i, "image %s %s", imageName(i), cli.Outcome(same, "activated"))
 		},
 	}
-	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "add it to this `CHANNEL` (default: the "+
-		"default channel)")
+	cli.TextVar(c.Flags(), &q.Channel, "channel", cli.Name("channel"), "add it to this `CHANNEL` (default: those that "+
+		"it is in; of one in none, the default channel)")
 	return c
 }
 

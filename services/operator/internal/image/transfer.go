@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
+	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/image"
@@ -45,7 +46,9 @@ func importCommand(env *cli.Env) *cobra.Command {
 			}
 			sayUnfit(c.Context(), env, i)
 			if !atOnce && into == "" {
-				env.Say("to make it installable: garrison image activate %s", i.GetManifest().GetId())
+				if i.GetState() != imagev1.State_STATE_ACTIVE {
+					env.Say("to make it installable: garrison image activate %s", i.GetManifest().GetId())
+				}
 				return cli.Changed(env, display.Images, i, "image %s imported", imageName(i))
 			}
 			i, err = activate(c.Context(), env,
@@ -57,8 +60,8 @@ func importCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&atOnce, "activate", false, "activate it after the upload")
-	cli.TextVar(c.Flags(), &into, "channel", cli.Name("channel"), "activate it in this `CHANNEL` (default: the "+
-		"default channel)")
+	cli.TextVar(c.Flags(), &into, "channel", cli.Name("channel"), "activate it in this `CHANNEL` (default: those "+
+		"that it is in; of one in none, the default channel)")
 	return c
 }
 

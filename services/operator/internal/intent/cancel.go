@@ -50,8 +50,8 @@ func Cancel(ctx context.Context, env *cli.Env, f CancelFlags, r display.Record) 
 	case r.GetState() == intentv1.State_STATE_ACCEPTED && waiting+int(c.GetExpired()) == 0:
 		env.Say("nothing to withdraw: every change has begun or ended")
 		if n := int(c.GetAssigned()); n > 0 {
-			env.Say("%s assigned, to be made as soon as the server is online; to restore what was there: "+
-				"garrison undo %s", listing.Plural(n, "change"), ident.Handle(id))
+			env.Say("%s assigned, to be made as soon as the server is online; to restore what was there: %s",
+				listing.Plural(n, "change"), display.UndoCommand(id, r.GetIntent().GetOverride()))
 		}
 		return nil
 	case f.Work.DryRun:

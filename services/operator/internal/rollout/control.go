@@ -64,7 +64,7 @@ func nextOf(r display.Rollout, at time.Time) string {
 	case r.GetState() != rolloutv1.State_STATE_ABORTED:
 		return "to follow: garrison watch " + id
 	case rollout.Changed(r) > 0:
-		return "to take it back: garrison undo " + id
+		return "to take it back: " + display.UndoRollout(r)
 	}
 	return "to see it: garrison rollout show " + id
 }

@@ -160,7 +160,7 @@ func planCommand(env *cli.Env) *cobra.Command {
 		Short: "Show in which waves a rollout would change which servers; change nothing.",
 		Long: `Show in which waves a rollout would change which servers, and why others stay as they are.
 
-Nothing is written. With --save FILE, the plan is kept: garrison rollout start --plan FILE does exactly what it shows,
+Nothing is written. With --out FILE, the plan is kept: garrison rollout start --plan FILE does exactly what it shows,
 or nothing, with the exit code 8, when the fleet changed in between. With --at, the file has the time: started later
 than that it is refused, unless start has a time of its own.
 

@@ -303,7 +303,7 @@ func (w *watcher) conclude(ctx context.Context) error {
 		w.halted(ctx, r)
 	case rolloutv1.State_STATE_SUCCEEDED:
 		if w.undoable(ctx) {
-			w.env.Say("to undo: garrison undo %s", ident.Handle(r.GetId()))
+			w.env.Say("to undo: %s", display.UndoRollout(r))
 		}
 	}
 	if n := display.Owed(r); n > 0 && r.GetState() == rolloutv1.State_STATE_SUCCEEDED {
@@ -337,7 +337,7 @@ func (w *watcher) halted(ctx context.Context, r *rolloutv1.Rollout) {
 	}
 	w.env.Say("to end it: garrison rollout abort %s", id)
 	if w.undoable(ctx) {
-		w.env.Say("to take back %s: garrison undo %s", rest, id)
+		w.env.Say("to take back %s: %s", rest, display.UndoRollout(r))
 	}
 	if block := w.blocked(ctx); block != "" {
 		w.env.Say("what it brings was blocked; before it can go on: garrison unblock %s -m WHY", block)

@@ -19,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/fleet"
+	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 	"github.com/garrison-fleet/garrison/services/operator/internal/work"
 )
@@ -76,7 +77,7 @@ func (e *edits) read(c *cobra.Command, args []string) (servers, labels []string,
 		if strings.Contains(word, "=") || strings.HasSuffix(word, "-") {
 			labels = append(labels, word)
 		} else {
-			servers = append(servers, word)
+			servers = append(servers, strings.Split(word, ",")...)
 		}
 	}
 	changes := 0
@@ -123,13 +124,22 @@ func (e *edits) label(ctx context.Context, env *cli.Env, servers, words []string
 	if err != nil {
 		return err
 	}
-	for _, s := range found {
-		q.Server = s.GetId()
-		if err = label(ctx, env, s, q); err != nil && !errors.Is(err, client.ErrDryRun) {
-			return err
+	var now []display.Server
+	changed := 0
+	for _, before := range found {
+		q.Server = before.GetId()
+		after, failed := label(ctx, env, before, q)
+		if failed != nil && !errors.Is(failed, client.ErrDryRun) {
+			return cli.FirstError(failed, showLabels(env, now, changed))
+		}
+		if now, err = append(now, after), failed; !maps.Equal(before.GetLabels(), after.GetLabels()) {
+			changed++
 		}
 	}
-	if err != nil && len(found) > 1 {
+	if err == nil {
+		return showLabels(env, now, changed)
+	}
+	if len(found) > 1 {
 		cli.Foresee(env, fmt.Sprintf("set labels of %s: %s", listing.Plural(len(found), "server"),
 			strings.Join(words, " ")))
 	}
@@ -172,11 +182,13 @@ func thereText(n uint32) string {
 	return fmt.Sprintf(" (%d there already)", n)
 }
 
-// label changes the labels of a server, and reports whether anything changed.
-func label(ctx context.Context, env *cli.Env, before display.Server, q *registryv1.ChangeServerRequest) error {
+// label changes the labels of a server.
+func label(ctx context.Context, env *cli.Env, before display.Server, q *registryv1.ChangeServerRequest) (
+	display.Server, error,
+) {
 	r, err := cli.Call[*registryv1.ChangeServerResponse](ctx, env, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now := r.GetServer()
 	for _, label := range q.GetUnsetLabels() {
@@ -184,11 +196,29 @@ func label(ctx context.Context, env *cli.Env, before display.Server, q *registry
 			env.Say("note: %s- has no effect: server %s has no label of that name", label, now.GetName())
 		}
 	}
-	if maps.Equal(before.GetLabels(), now.GetLabels()) {
-		return cli.Changed(env, display.Servers, now, "server %s unchanged", now.GetName())
+	return now, nil
+}
+
+// showLabels prints the servers whose labels were set, and how many of them changed.
+func showLabels(env *cli.Env, now []display.Server, changed int) error {
+	if len(now) == 0 {
+		return nil
 	}
-	env.Say("its agents see other labels once they are configured: garrison configure AGENT --on %s", now.GetName())
-	return cli.Changed(env, display.Servers, now, "server %s changed", now.GetName())
+	one, on := now[0], now[0].GetName()
+	if len(now) > 1 {
+		on = "SELECTOR"
+	}
+	if changed > 0 {
+		env.Say("their agents see other labels once they are configured: garrison configure AGENT --on %s", on)
+	}
+	switch {
+	case len(now) > 1:
+		env.Say("%s changed, %d unchanged", listing.Plural(changed, "server"), len(now)-changed)
+		return output.Show(env.Output, display.Servers, &registryv1.ListServersResponse{Servers: now}, now)
+	case changed == 0:
+		return cli.Changed(env, display.Servers, one, "server %s unchanged", one.GetName())
+	}
+	return cli.Changed(env, display.Servers, one, "server %s changed", one.GetName())
 }
 
 // changeOf parses LABEL=VALUE and LABEL- arguments.

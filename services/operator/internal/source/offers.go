@@ -53,7 +53,7 @@ func imageColumns[T any](of func(T) listed) []listing.Column[T] {
 		listing.Col("VERSION", func(t T) string { return of(t).GetVersion() }),
 		listing.Col("PLATFORM", func(t T) string { return display.Platform(of(t).GetPlatform()) }),
 		listing.Col("CHANNELS", func(t T) string { return strings.Join(of(t).GetChannels(), ",") }),
-		listing.Col("SIZE", func(t T) string { return listing.Size(of(t).GetSizeBytes()) }),
+		listing.Col("FILE SIZE", func(t T) string { return listing.Size(of(t).GetSizeBytes()) }),
 	}
 }
 

@@ -40,6 +40,7 @@ func Commands(env *cli.Env) *cobra.Command {
 }
 
 func revokeCommand(env *cli.Env) *cobra.Command {
+	var force bool
 	q := &accessv1.RevokeUserRequest{}
 	c := &cobra.Command{
 		SuggestFor: []string{"delete", "remove", "disable", "lock"},
@@ -49,13 +50,12 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		Args:       cli.Exactly("NAME"), PreRunE: cli.Prints(env, display.Users),
 		RunE: func(c *cobra.Command, a []string) error {
 			q.Name = a[0]
-			yes, _ := c.Flags().GetBool("yes")
 			all, err := cli.All[*accessv1.ListUsersResponse](c.Context(), env, &accessv1.ListUsersRequest{})
 			if err != nil {
 				return err
 			}
-			if err := confirmLast(c.Context(), env, yes, all.GetUsers(), a[0]); err != nil {
-				return err
+			if !force && lastAdmin(all.GetUsers(), a[0]) {
+				return refuseLast(a[0])
 			}
 			r, err := cli.Call[*accessv1.RevokeUserResponse](c.Context(), env, q)
 			if err != nil {
@@ -71,6 +71,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
+	c.Flags().BoolVar(&force, "force", false, "also the last admin, after whom only garrisond makes another one")
 	return c
 }
 
@@ -85,14 +86,12 @@ func shutOutSelf(ctx context.Context, env *cli.Env, name string, err error) erro
 	return nil
 }
 
-// confirmLast asks before the last admin is revoked: no user could make another one.
-func confirmLast(ctx context.Context, env *cli.Env, yes bool, all []user, name string) error {
-	if !lastAdmin(all, name) {
-		return nil
-	}
-	env.Say("%s is the last admin. For another one after it: delete operator.json in the directory of garrisond, and "+
-		"restart garrisond (deploy/docs/garrisond.md)", name)
-	return env.Confirm(ctx, yes, "Revoke the last admin?")
+// refuseLast refuses the last admin: no user could create another one.
+func refuseLast(name string) error {
+	return fault.Refusef(fault.Invalid, code.LastAdmin,
+		"%s is the last admin. With --force it is revoked, and another one then takes the host of garrisond: delete "+
+			"operator.json in its directory, and restart garrisond (deploy/docs/garrisond.md)", name).
+		Try("garrison user create NAME --role admin")
 }
 
 // lastAdmin reports whether a user is the only admin who may connect.
@@ -126,6 +125,9 @@ for any NATS client: NAME.creds, and NAME-ca.pem with the CA of the bus. They ar
 			"  garrison user create siem --role auditor --valid 400d",
 		Args: cli.Exactly("NAME"), PreRunE: cli.Prints(env, display.Users),
 		RunE: func(c *cobra.Command, a []string) error {
+			if err := cli.Name("user")(a[0]); err != nil { // before a file is named after it
+				return cli.Exit{Code: cli.ExitUsage, Err: err}
+			}
 			q.Name, q.ValidFor = a[0], durationpb.New(valid)
 			if file == "" {
 				file = a[0] + ending(q.Role)

@@ -148,6 +148,6 @@ func sayUndo(env *cli.Env, o Order, what string) {
 		return
 	}
 	if o.Record.GetChanged() > 0 && !display.Restarts(o.Intent.GetUpgrade()) {
-		env.Say("%s: garrison undo %s", what, ident.Handle(o.Id))
+		env.Say("%s: %s", what, display.UndoCommand(o.Id, o.Intent.GetOverride()))
 	}
 }

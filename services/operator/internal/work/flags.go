@@ -65,12 +65,17 @@ func CheckWidth(verb string, servers int, atOnce bool) error {
 
 // AddAtOnce adds --at-once.
 func (w *Flags) AddAtOnce(c *cobra.Command) {
-	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "change more than 100 servers at once, without waves; see garrison "+
-		"rollout start")
+	c.Flags().BoolVar(&w.AtOnce, "at-once", false, "change all servers at the same time, also more than 100; see "+
+		"garrison rollout start")
 }
 
 // Selector parses the flags that select servers.
 func (w *Flags) Selector() (*intentv1.Selector, error) { return w.Servers.Selector() }
+
+// Set sets what the flags say of an intent itself.
+func (w *Flags) Set(i *intentv1.Intent) {
+	i.Strict, i.Note, i.Override, i.AtOnce = w.Strict, w.Note, w.Override, w.AtOnce
+}
 
 // AddYes adds --yes.
 func (w *Flags) AddYes(c *cobra.Command) {

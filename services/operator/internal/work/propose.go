@@ -31,8 +31,7 @@ const Handful = 5
 // Propose shows the registry's plan, asks for confirmation, publishes exactly that plan, and watches.
 func Propose(ctx context.Context, env *cli.Env, w Flags, p Proposal) error {
 	for _, q := range p.Asks {
-		q.Intent.Strict, q.Intent.Note, q.Intent.Override = w.Strict, w.Note, w.Override
-		q.Intent.AtOnce = w.AtOnce
+		w.Set(q.Intent)
 	}
 	if w.DryRun {
 		return p.preview(ctx, env, w)

@@ -100,8 +100,10 @@ func (s Summary) Say(env *cli.Env) {
 			env.Say("  %s%d %s: %s", s.whose(one), r.GetCount(), listing.Word(r.GetEffect()),
 				display.Reason(r.GetFirst()))
 		}
-		if text := offlineText(one); text != "" {
-			env.Say("  %s", text)
+		for _, text := range append(outsideTexts(one), offlineText(one)) {
+			if text != "" {
+				env.Say("  %s", text)
+			}
 		}
 	}
 	for _, v := range s.Values {
@@ -131,6 +133,20 @@ func (s Summary) whose(p *intentv1.Plan) string {
 		return ""
 	}
 	return p.GetAgent() + ": "
+}
+
+// outsideTexts names the images of a plan that were named and that the channel of their servers has not.
+func outsideTexts(p *intentv1.Plan) (all []string) {
+	if p.GetRefusal() != nil {
+		return nil
+	}
+	for _, c := range p.GetChosen() {
+		if channel := c.GetOutsideChannel(); channel != "" {
+			all = append(all, fmt.Sprintf("note: %s@%s for %s is not in channel %s, from which its servers install",
+				p.GetAgent(), c.GetImage().GetVersion(), display.Platform(c.GetPlatform()), channel))
+		}
+	}
+	return all
 }
 
 // offlineText names the servers of a plan that are offline, and says when they change; empty without any.

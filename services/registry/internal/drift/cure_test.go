@@ -90,6 +90,26 @@ func TestTheCureOfADefaultThatWaitsIsThatOfItsRefusalForTheServer(t *testing.T) 
 	}
 }
 
+func TestACancelledChangeNamesTheWayToWantWhatIsThere(t *testing.T) {
+	one, two := &imagev1.Ref{Id: "1", Version: "1.0.0"}, &imagev1.Ref{Id: "2", Version: "2.0.0"}
+	for want, i := range map[string]*instancev1.Instance{
+		"garrison up web@1.0.0 --on one":      {Wanted: two, Observed: one},
+		"garrison remove web --on one":        {Wanted: two},
+		"garrison install web@1.0.0 --on one": {Observed: one},
+		"garrison undo 42": {Wanted: one, Observed: one, Health: instancev1.Health_HEALTH_GOOD, IntentId: "42",
+			ObservedConfigurationDigest: []byte("other")},
+	} {
+		i.Agent, i.State, i.TaskState = "web", instancev1.State_STATE_FAILED, taskv1.State_STATE_CANCELLED
+		s := Situation{Server: &serverv1.Server{Name: "one", Life: serverv1.Life_LIFE_ALIVE}}
+		s.Instances = func(yield func(*instancev1.Instance) bool) { yield(i) }
+		rows, _ := Of(s, Scope{Agents: true})
+		if len(rows) != 1 || rows[0].Cause != code.ChangeCancelled || rows[0].Cure == want ||
+			rows[0].Reason != "its task was cancelled; to want what is there instead: "+want {
+			t.Errorf("the differences are %v; want %s", rows, want)
+		}
+	}
+}
+
 // No intent changes the agents of a dying server: garrison remove is refused there with NOT_ALIVE.
 func TestARemovalThatFailedOnADyingServerIsCuredByItsDecommission(t *testing.T) {
 	s := Situation{Server: &serverv1.Server{Name: "one", Life: serverv1.Life_LIFE_DYING}}
@@ -120,6 +140,21 @@ func TestDamageThatRestsSaysWhenItIsRepairedAgain(t *testing.T) {
 	s.Now = at
 	if d := s.ofInstance(i); d.GetNextAt() != nil || d.Reason != "a file differs" {
 		t.Errorf("after the rest: %v", d)
+	}
+}
+
+func TestNoRepairIsPromisedOfAServerThatIsAhead(t *testing.T) {
+	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	image := &imagev1.Ref{Id: "one", Version: "1.0.0"}
+	s := Situation{Now: at, Heals: true, Server: &serverv1.Server{
+		Life: serverv1.Life_LIFE_ALIVE, Ahead: &serverv1.ServerAhead{},
+	}}
+	d := s.ofInstance(&instancev1.Instance{
+		Agent: "web", Wanted: image, Observed: image, Health: instancev1.Health_HEALTH_BAD, ObservedCode: code.Damaged,
+		State: instancev1.State_STATE_FAILED, ObservedReason: "why", ObservedAt: timestamppb.New(at),
+	})
+	if d.GetReason() != "why" || d.NextAt != nil {
+		t.Errorf("the difference is %v", d)
 	}
 }
 

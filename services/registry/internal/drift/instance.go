@@ -37,7 +37,7 @@ func (s Situation) ofInstance(i *instancev1.Instance) *registryv1.Difference {
 		return s.pending(i)
 	}
 	if i.Wanted == nil { // its removal ended badly
-		d := ended(i)
+		d := s.ended(i)
 		d.Remedy = registryv1.Remedy_REMEDY_REMOVE
 		if s.Server.Life == serverv1.Life_LIFE_DYING { // no intent changes its agents
 			d.Remedy, d.Cure = person, "garrison server decommission "+s.Server.Name
@@ -47,7 +47,7 @@ func (s Situation) ofInstance(i *instancev1.Instance) *registryv1.Difference {
 	if d := seen(i); d != nil {
 		return s.withNext(d, i)
 	}
-	return ended(i)
+	return s.ended(i)
 }
 
 // inCatalog returns why the image of an instance that converged could not be brought again, or nil.
@@ -125,13 +125,14 @@ func seen(i *instancev1.Instance) *registryv1.Difference {
 }
 
 // withNext adds when the server's executor does something by itself about what its list shows, where that is still to
-// come: a first repair, another one after a rest, or the start of a process that keeps ending.
+// come: a first repair, another one after a rest, or the start of a process that keeps ending. A server that is ahead
+// of the ledger follows a document that the ledger lacks: whether that lets it repair anything is unknown.
 func (s Situation) withNext(d *registryv1.Difference, i *instancev1.Instance) *registryv1.Difference {
 	at, what := i.ObservedNextAt, "; it was repaired before and rests, and is repaired again at "
 	switch {
 	case code.Restarted(i.ObservedCode):
 		what = "; it is started again at "
-	case at == nil && s.Heals && code.Healed(d.Cause) && i.ObservedAt != nil:
+	case at == nil && s.Heals && s.Server.Ahead == nil && code.Healed(d.Cause) && i.ObservedAt != nil:
 		at, what = timestamppb.New(i.ObservedAt.AsTime().Add(topology.HealAfter)), "; it is repaired by "
 	}
 	if at != nil && at.AsTime().After(s.Now) {
@@ -142,19 +143,34 @@ func (s Situation) withNext(d *registryv1.Difference, i *instancev1.Instance) *r
 }
 
 // ended returns the difference that follows from how the last task ended.
-func ended(i *instancev1.Instance) *registryv1.Difference {
+func (s Situation) ended(i *instancev1.Instance) *registryv1.Difference {
 	d := &registryv1.Difference{Reason: i.Reason, Since: i.Since, Remedy: up}
 	switch i.TaskState {
 	case taskv1.State_STATE_EXPIRED:
 		d.Cause = known(i.TaskCode, code.ChangeExpired)
 	case taskv1.State_STATE_CANCELLED:
 		d.Cause = known(i.TaskCode, code.ChangeCancelled)
+		d.Reason = cmp.Or(d.Reason, "its task was cancelled") + "; to want what is there instead: " + s.asItIs(i)
 	case taskv1.State_STATE_FAILED, taskv1.State_STATE_UNDONE:
 		d.Cause = known(i.TaskCode, code.ChangeFailed)
 	default:
 		d.Cause, d.Reason = code.NeverInstalled, cmp.Or(d.Reason, "the server never listed it")
 	}
 	return d
+}
+
+// asItIs returns the command after which an instance is wanted as it is observed.
+func (s Situation) asItIs(i *instancev1.Instance) string {
+	switch on := " --on " + s.Server.Name; {
+	case i.Observed == nil:
+		return "garrison remove " + i.Agent + on
+	case i.Wanted == nil:
+		return "garrison install " + i.Agent + "@" + i.Observed.Version + on
+	case i.Observed.Id != i.Wanted.Id:
+		return "garrison up " + i.Agent + "@" + i.Observed.Version + on
+	default:
+		return "garrison undo " + i.IntentId
+	}
 }
 
 // metadata returns the difference of an instance that runs as it was last wanted, and whose metadata has changed since;

@@ -161,6 +161,15 @@ func channelOf(r Reader, w Want) (*channelv1.Channel, *apiv1.Refusal) {
 	return nil, refuse(code.NoMatch, "no channel is named, and no channel is the default", "garrison channel list")
 }
 
+// Outside returns the channel of an environment, "" is the default one, when an image is not in it, and else "".
+func Outside(r Reader, channel string, i *imagev1.Image) string {
+	c, refusal := channelOf(r, Want{Channel: channel})
+	if refusal != nil || slices.Contains(c.ImageIds, i.Manifest.Id) {
+		return ""
+	}
+	return c.Name
+}
+
 // Withdrawn returns why an image of an agent that was chosen before must no longer be installed, or nil: it was
 // deleted or disabled.
 func Withdrawn(r Reader, agent string, ref *imagev1.Ref) *apiv1.Refusal {

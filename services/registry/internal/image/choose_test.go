@@ -142,6 +142,18 @@ func TestAnImageIsChosenByVersionIDOrChannel(t *testing.T) {
 	}
 }
 
+func TestAnImageOutsideTheChannelOfAnEnvironmentIsFound(t *testing.T) {
+	r := stock()
+	for _, c := range []struct{ id, channel, want string }{
+		{"w1", "dev", "dev"}, {"w1", "", ""}, {"w4", "dev", ""}, {"w4", "", "release"}, {"w4", "relaese", ""},
+	} {
+		i, ok := r.Image(c.id)
+		if have := Outside(r, c.channel, i); !ok || have != c.want {
+			t.Errorf("image %s is outside of channel %q, asked for %q; want %q", c.id, have, c.channel, c.want)
+		}
+	}
+}
+
 func TestAVersionThatIsImportedAndNotActivatedIsNamedWithTheCommandThatActivatesIt(t *testing.T) {
 	s := stock()
 	for _, version := range []string{"5.0.0", "6.0.0"} {

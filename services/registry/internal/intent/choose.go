@@ -50,7 +50,11 @@ func (o *outcome) chooser(
 		r := result{refusal: refusal}
 		if refusal == nil {
 			r.chosen = chosen{found.Manifest, image.Ref(found.Manifest)}
-			o.chosen = append(o.chosen, &intentv1.Chosen{Platform: platform, Channel: k.channel, Image: r.chosen.ref})
+			c := &intentv1.Chosen{Platform: platform, Channel: k.channel, Image: r.chosen.ref}
+			if image.Named(choice) {
+				c.OutsideChannel = image.Outside(o.reader, k.channel, found)
+			}
+			o.chosen = append(o.chosen, c)
 		}
 		made[k] = r
 		return r.chosen, r.refusal

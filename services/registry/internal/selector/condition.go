@@ -168,6 +168,12 @@ func checkCondition(r Reader, c *intentv1.Condition) *apiv1.Refusal {
 	case c.Field == "presence" && slices.Contains(c.Values, "late"): // each registry must decide an intent the same
 		return badSelector(text+": a selector compares the recorded presence, and a late server is recorded as "+
 			"online until it is offline", "garrison server list --presence late; presence=online")
+	case c.Field == "presence":
+		if why := unknownPresences(text, c.Values); why != nil {
+			return why
+		}
+	}
+	switch {
 	case c.Operator == intentv1.Operator_OPERATOR_IN, c.Operator == intentv1.Operator_OPERATOR_NOT_IN:
 		return unknownEnvironments(r, c)
 	case c.Operator == intentv1.Operator_OPERATOR_UNSPECIFIED:
@@ -183,6 +189,23 @@ func checkCondition(r Reader, c *intentv1.Condition) *apiv1.Refusal {
 	if _, ok := order(c.Values[0], c.Values[0]); !ok {
 		return badSelector(fmt.Sprintf("%s: %q cannot be compared with %s", text, c.Values[0], c.Field),
 			"cpus>=8, memory>=16GiB or executor<1.4.0")
+	}
+	return nil
+}
+
+// unknownPresences refuses a value that the presence of no server has.
+func unknownPresences(text string, values []string) *apiv1.Refusal {
+	presences := []string{
+		presence(&serverv1.Server{Presence: serverv1.Presence_PRESENCE_ONLINE}),
+		presence(&serverv1.Server{Presence: serverv1.Presence_PRESENCE_OFFLINE}),
+	}
+	for _, v := range values {
+		if !slices.Contains(presences, v) {
+			why := fmt.Sprintf("%s: no presence %q (known: %s)", text, v, strings.Join(presences, ", "))
+			refusal := badSelector(why, "garrison server list --presence online")
+			refusal.Nearest = nearest.Name(v, slices.Values(presences))
+			return refusal
+		}
 	}
 	return nil
 }

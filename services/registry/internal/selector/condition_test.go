@@ -121,6 +121,10 @@ func TestASelectorThatMatchesNothingCountsAndNamesTheNearest(t *testing.T) {
 			"no server that is alive matches env=prod and rak=a (3 searched; env=prod matches 2; rak=a matches 0)"},
 		{&intentv1.Selector{Labels: map[string]string{"evn": "prod"}}, "env",
 			"no server that is alive matches evn=prod (3 searched; evn=prod matches 0)"},
+		{&intentv1.Selector{Where: []*intentv1.Condition{is("presence", intentv1.Operator_OPERATOR_IN, "ofline")}},
+			"offline", "presence=ofline: no presence \"ofline\" (known: online, offline)"},
+		{&intentv1.Selector{Where: []*intentv1.Condition{is("presence", intentv1.Operator_OPERATOR_NOT_IN, "on")}},
+			"", "presence!=on: no presence \"on\" (known: online, offline)"},
 	} {
 		_, refusal := selector.Resolve(hall(), c.on)
 		if refusal.GetMessage() != c.message || refusal.GetNearest() != c.nearest {

@@ -666,7 +666,7 @@ type ActivateImageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, a prefix that only one has, or agent@version.
 	Image string `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`
-	// The channel it joins; empty means the default channel.
+	// The channel it joins; empty means none, or the default channel of an image that is in none.
 	Channel       string `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1561,9 +1561,11 @@ type Chosen struct {
 	// The channel of the servers' environment; empty means the default channel.
 	Channel string `protobuf:"bytes,2,opt,name=channel,proto3" json:"channel,omitempty"`
 	// The image.
-	Image         *v11.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Image *v11.Ref `protobuf:"bytes,3,opt,name=image,proto3" json:"image,omitempty"`
+	// The channel of the servers' environment, or the default channel, when the image was named and is not in it.
+	OutsideChannel string `protobuf:"bytes,4,opt,name=outside_channel,json=outsideChannel,proto3" json:"outside_channel,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Chosen) Reset() {
@@ -1615,6 +1617,13 @@ func (x *Chosen) GetImage() *v11.Ref {
 		return x.Image
 	}
 	return nil
+}
+
+func (x *Chosen) GetOutsideChannel() string {
+	if x != nil {
+		return x.OutsideChannel
+	}
+	return ""
 }
 
 // Guard says what a plan showed. The intent is decided with the plan's images, and refused with PLAN_STALE when it
@@ -2910,11 +2919,12 @@ const file_garrison_intent_v1_intent_proto_rawDesc = "" +
 	"\aupgrade\x18\x02 \x01(\v2\x1b.garrison.intent.v1.UpgradeH\x00R\aupgrade\x12=\n" +
 	"\tconfigure\x18\x03 \x01(\v2\x1d.garrison.intent.v1.ConfigureH\x00R\tconfigure\x124\n" +
 	"\x06remove\x18\x04 \x01(\v2\x1a.garrison.intent.v1.RemoveH\x00R\x06removeB\b\n" +
-	"\x06change\"\x8a\x01\n" +
+	"\x06change\"\xb3\x01\n" +
 	"\x06Chosen\x128\n" +
 	"\bplatform\x18\x01 \x01(\v2\x1c.garrison.server.v1.PlatformR\bplatform\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12,\n" +
-	"\x05image\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x05image\"|\n" +
+	"\x05image\x18\x03 \x01(\v2\x16.garrison.image.v1.RefR\x05image\x12'\n" +
+	"\x0foutside_channel\x18\x04 \x01(\tR\x0eoutsideChannel\"|\n" +
 	"\x05Guard\x12%\n" +
 	"\x0etargets_sha256\x18\x01 \x01(\fR\rtargetsSha256\x12\x18\n" +
 	"\achanged\x18\x02 \x01(\rR\achanged\x122\n" +
