@@ -36,7 +36,7 @@ func init() {
 }
 
 // subjectsBeyond lists what an auditor may not publish on.
-func subjectsBeyond(other string) []string {
+func subjectsBeyond(own, other string) []string {
 	var all []string
 	for _, e := range topology.Exports {
 		if e.To != topology.AccountAudit {
@@ -46,7 +46,8 @@ func subjectsBeyond(other string) []string {
 	for _, api := range []string{topology.CoreAPI, topology.AuditAPI} {
 		all = append(all, callsBeyond(api, other)...)
 	}
-	return append(all, "$JS.ACK."+topology.Copy+"."+other+".1.1.1.1.1", topology.SystemClaimsUpdate,
+	return append(all, "$JS.ACK."+topology.Copy+"."+other+".1.1.1.1.1",
+		"$JS.ACK."+topology.Copy+"."+other+"."+topology.Copy+"."+own+".1.1.1", topology.SystemClaimsUpdate,
 		topology.SystemStreams, "$KV.any.key", "$O.any", "garrison.audit."+other+".x", topology.Inbox("operator")+".x",
 		ledger.FactSubject(ledger.Server, ident.New(), "online"), "garrison.copy")
 }
@@ -77,7 +78,7 @@ func written(pattern string) string {
 func leaveCopy(t *trial) string {
 	who, other := t.person(topology.Auditor), t.person(topology.Auditor)
 	c := t.connect(who, auditorInbox(who))
-	all := subjectsBeyond(other.name)
+	all := subjectsBeyond(who.name, other.name)
 	for _, subject := range all {
 		if t.denied(c, subject) == nil {
 			t.Errorf("the bus let %s pass", subject)

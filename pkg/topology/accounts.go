@@ -117,6 +117,11 @@ func (e Export) Imported() string { return cmp.Or(e.Part, e.Subject) }
 // Name returns the subject as To names it.
 func (e Export) Name() string { return cmp.Or(e.Local, e.Imported()) }
 
+// longAck begins the long form of where a client acknowledges what a consumer delivered, which names the domain, "_" for
+// none, and the account. The domain is no wildcard: "$JS.ACK.*.*.A.B.>" means consumer A.B in the long form, and any
+// consumer in the short one, in which the stream and the consumer come first.
+const longAck = "$JS.ACK._.*."
+
 // Exports lists everything that leaves or enters an account.
 var Exports = slices.Concat(
 	[]Export{
@@ -200,7 +205,7 @@ func exportsOf(user string) []Export {
 				call(to, ServicesAPI, "CONSUMER.INFO."+c.Stream+"."+c.Durable),
 				call(to, ServicesAPI, "CONSUMER.MSG.NEXT."+c.Stream+"."+c.Durable),
 				from("$JS.ACK."+c.Stream+"."+c.Durable+".>"),
-				from("$JS.ACK.*.*."+c.Stream+"."+c.Durable+".>"))
+				from(longAck+c.Stream+"."+c.Durable+".>"))
 		}
 	}
 	for _, stream := range streamsOf(user) {

@@ -56,7 +56,7 @@ func consumerCalls(name string) []apiCall {
 // consumerAnswers are where a client acknowledges what a consumer of the copy delivered.
 func consumerAnswers(name string) []string {
 	of := Copy + "." + name + ".>"
-	return []string{"$JS.ACK." + of, "$JS.ACK.*.*." + of, "$JS.FC." + of}
+	return []string{"$JS.ACK." + of, longAck + of, "$JS.FC." + of}
 }
 
 // auditorConsumers are the endings of the names of an auditor's consumers. No user's name has an upper-case letter, so

@@ -21,6 +21,8 @@ const (
 	copySubject = "garrison.copy"
 	// copyPending is how many facts are on their way to the copy.
 	copyPending = 1000
+	// copyAckPending is how many facts a consumer of the copy may have delivered that are not acknowledged.
+	copyAckPending = 10_000
 	// copyHeartbeat is the only one that nats-server takes for such a consumer.
 	copyHeartbeat = time.Second
 	// metadataCopied is when the ledger was created whose copy the stream is.
@@ -40,18 +42,19 @@ type CopyBounds struct {
 // CopyStream returns the stream of the copy of a ledger that was created at a time.
 func CopyStream(b CopyBounds, replicas int, ledgerCreated time.Time) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:        Copy,
-		Description: "A copy of the ledger, for any NATS client. Old facts go from the copy alone.",
-		Retention:   jetstream.LimitsPolicy,
-		Storage:     jetstream.FileStorage,
-		Discard:     jetstream.DiscardOld,
-		MaxAge:      b.Age,
-		MaxBytes:    b.Bytes,
-		DenyDelete:  true,
-		DenyPurge:   true,
-		AllowDirect: true,
-		Replicas:    replicas,
-		Metadata:    map[string]string{metadataCopied: ledgerCreated.UTC().Format(time.RFC3339Nano)},
+		Name:           Copy,
+		Description:    "A copy of the ledger, for any NATS client. Old facts go from the copy alone.",
+		Retention:      jetstream.LimitsPolicy,
+		Storage:        jetstream.FileStorage,
+		Discard:        jetstream.DiscardOld,
+		MaxAge:         b.Age,
+		MaxBytes:       b.Bytes,
+		DenyDelete:     true,
+		DenyPurge:      true,
+		AllowDirect:    true,
+		Replicas:       replicas,
+		ConsumerLimits: jetstream.StreamConsumerLimits{MaxAckPending: copyAckPending},
+		Metadata:       map[string]string{metadataCopied: ledgerCreated.UTC().Format(time.RFC3339Nano)},
 		Mirror: &jetstream.StreamSource{
 			Name:     Ledger,
 			External: &jetstream.ExternalStream{APIPrefix: copyAPI},
@@ -143,9 +146,9 @@ func (s copyState) follows() bool {
 func (p *CopyPlan) compare(audit jetstream.JetStream, have copyState, want jetstream.StreamConfig) {
 	switch {
 	case want.MaxBytes == 0:
-		p.drop(audit, have, "is deleted")
+		p.drop(audit, have, "is deleted, with the positions of all that read it")
 	case !have.follows() || !sameCopy(have.stream.Config, want):
-		p.drop(audit, have, "is deleted, to be made anew")
+		p.drop(audit, have, "is deleted, with the positions of all that read it, to be made anew")
 		p.note("consumer "+copyConsumer+" of "+Ledger, "is created", func(ctx context.Context) error {
 			_, err := p.core.CreatePushConsumer(ctx, Ledger, copyFeed())
 			return err

@@ -88,3 +88,30 @@ func meet(a, b string) bool {
 	}
 	return len(as) == len(bs)
 }
+
+// In the short form the stream and the consumer come first: a wildcard there reaches those of everybody.
+func TestNoAcknowledgementReachesAnotherConsumer(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for _, e := range Exports {
+		all = append(all, e.Subject)
+	}
+	for _, user := range Services {
+		all = append(all, ServicePermissions(user).Publish...)
+	}
+	for _, role := range Roles {
+		all = append(all, RolePermissions(role).Publish...)
+	}
+	seen := 0
+	for _, subject := range all {
+		if !strings.HasPrefix(subject, "$JS.ACK.") {
+			continue
+		}
+		if seen++; strings.HasPrefix(subject, "$JS.ACK.*") || strings.HasPrefix(subject, "$JS.ACK.>") {
+			t.Errorf("%s reaches the consumers of every stream", subject)
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d subjects of acknowledgements were found", seen)
+	}
+}

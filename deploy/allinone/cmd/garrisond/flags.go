@@ -92,9 +92,21 @@ type auditFlags struct {
 
 func (a *auditFlags) define(fs *flag.FlagSet) {
 	config.Checked(fs, &a.mib, "audit-size", 0, "keep a copy of the ledger, of this many `MIB` at most, for users "+
-		"with the role auditor; 0 means none, and deletes one that there is", config.From(0))
+		"with the role auditor; 0 means none, and deletes one that there is", auditSize)
 	config.Checked(fs, &a.age, "audit-age", 0, "how long a fact stays in that copy at most; default: as long as "+
 		"--audit-size has room for it", config.Lasting(time.Second))
+}
+
+// mostAudit is 16 TiB, in MiB.
+const mostAudit = 16 << 20
+
+// auditSize takes the size of the copy.
+func auditSize(s string) (int, error) {
+	n, err := config.From(0)(s)
+	if err == nil && n > mostAudit {
+		err = fmt.Errorf("want at most %d MiB", mostAudit)
+	}
+	return n, err
 }
 
 // complete refuses an age without a copy.
