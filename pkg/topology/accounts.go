@@ -117,8 +117,8 @@ func (e Export) Imported() string { return cmp.Or(e.Part, e.Subject) }
 // Name returns the subject as To names it.
 func (e Export) Name() string { return cmp.Or(e.Local, e.Imported()) }
 
-// longAck begins the long form of where a client acknowledges what a consumer delivered, which names the domain, "_" for
-// none, and the account. The domain is no wildcard: "$JS.ACK.*.*.A.B.>" means consumer A.B in the long form, and any
+// longAck begins the long form of where a client acknowledges what a consumer delivered: with the domain, "_" for none,
+// and the account. The domain is no wildcard: "$JS.ACK.*.*.A.B.>" means consumer A.B in the long form, and any
 // consumer in the short one, in which the stream and the consumer come first.
 const longAck = "$JS.ACK._.*."
 

@@ -13,7 +13,7 @@ import (
 // commands lists the commands. The first runs without a name.
 var commands = []struct{ name, usage string }{
 	{"run", "run a whole Garrison with its data in one directory: garrisond --data DIR; the default"},
-	{"health", "exit with 0 when the garrisond of --data DIR serves clients and its disk has room, or a bus at --url URL"},
+	{"health", "exit with 0 when the garrisond of --data DIR, or a bus at --url URL, serves clients and has room"},
 	{"rehearse", "show whether this version can take over: garrisond rehearse --data DIR, with the flags of run"},
 	{"upgrade", "restart the unit with the program that is installed, and go back unless it serves; as root"},
 	{"webhooks", "check a file of webhooks and list its routes: garrisond webhooks --data DIR --webhooks FILE"},
