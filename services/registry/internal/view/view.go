@@ -50,7 +50,7 @@ import (
 )
 
 // Layout is the version of the tables below.
-const Layout = 49
+const Layout = 50
 
 // Nouns is the nouns whose facts the view folds.
 var Nouns = []ledger.Noun{
