@@ -155,7 +155,10 @@ func BriefText(i *intentv1.Intent) string {
 	if !rolled {
 		return text
 	}
-	text = strings.TrimPrefix(text, "up ") + ", rollout " + ident.Handle(source.GetRolloutId())
+	for _, verb := range []string{"up ", "rollout start --"} { // the second of a repair, which has no other command
+		text = strings.TrimPrefix(text, verb)
+	}
+	text += ", rollout " + ident.Handle(source.GetRolloutId())
 	switch {
 	case source.GetWave() > 0:
 		return fmt.Sprintf("wave %d: %s", source.GetWave(), text)
