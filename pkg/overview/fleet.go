@@ -175,9 +175,9 @@ func (f *Fleet) attention(a answers, troubles map[string]int) {
 	add(f.Instances.State["failed"], "instance failed to change", "instances failed to change",
 		"garrison instance list --state failed")
 	healed, ill := a.repaired()
-	add(f.Instances.Health["bad"]-ill, "instance is not healthy", "instances are not healthy",
+	add(max(0, f.Instances.Health["bad"]-ill), "instance is not healthy", "instances are not healthy",
 		"garrison instance list --health bad")
-	add(f.Instances.State["drifted"]-healed, "instance drifted", "instances drifted", "garrison check")
+	add(max(0, f.Instances.State["drifted"]-healed), "instance drifted", "instances drifted", "garrison check")
 	add(int(a.defaults.GetCounts().GetTotal()), "server waits for a default", "servers wait for a default",
 		"garrison env default")
 	add(len(a.stale.GetInstances()), "external instance has no recent report",

@@ -117,25 +117,42 @@ func TestABuildThatFailsOnThreeServersIsRefusedEverywhereElseUntilItIsLifted(t *
 	}
 }
 
-func TestTheBlockOfAnImageEndsWithTheImage(t *testing.T) {
+func TestTheBlockOfAFailedImageEndsWithTheImageAndAPersonsStays(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	s.work.most = 0 // the registry blocks nothing by itself
-	r := recordstest.Call(s.World, s.api.Add, &registryv1.AddBlocksRequest{
-		Agent: "web", Version: "1.1.0", Reason: "no",
-	})
-	left := func(change proto.Message) int {
-		s.Fact(ledger.Image, r.Blocks[0].Build.Image.Id, change)
-		if err := s.work.Decide(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return len(s.blocks())
-	}
-	if n := left(&imagev1.Disabled{}); n != 1 {
-		t.Errorf("%d blocks while the image is disabled; want 1", n)
-	}
-	if n := left(&imagev1.Deleted{}); n != 0 {
-		t.Errorf("%d blocks once the image is deleted; want none", n)
+	for name, test := range map[string]struct {
+		block func(*site)
+		left  int
+	}{
+		"failed": {func(s *site) {
+			s.fail(2)
+			s.fail(3)
+		}, 0},
+		"by a person": {func(s *site) {
+			recordstest.Call(s.World, s.api.Add, &registryv1.AddBlocksRequest{
+				Agent: "web", Version: "1.1.0", Reason: "no",
+			})
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			test.block(s)
+			id := s.blocks()[0].Build.Image.Id
+			s.work.most = 0 // the registry blocks nothing more by itself
+			left := func(change proto.Message) int {
+				s.Fact(ledger.Image, id, change)
+				if err := s.work.Decide(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return len(s.blocks())
+			}
+			if n := left(&imagev1.Disabled{}); n != 1 {
+				t.Errorf("%d blocks while the image is disabled; want 1", n)
+			}
+			if n := left(&imagev1.Deleted{}); n != test.left {
+				t.Errorf("%d blocks once the image is deleted; want %d", n, test.left)
+			}
+		})
 	}
 }
 

@@ -67,7 +67,7 @@ func (w *Work) NoteFacts(facts []ledger.Fact) {
 	}
 }
 
-// Run blocks builds, and lifts the blocks of deleted images, until ctx is done.
+// Run blocks builds that fail, and lifts these blocks once their images are deleted, until ctx is done.
 func (w *Work) Run(ctx context.Context) error {
 	return reconcile.Loop[reconcile.Once]{
 		Name: "blocks", Queue: w.queue, Pause: blocksPause, Retry: blocksRetry, Log: w.log,
@@ -107,12 +107,12 @@ func (w *Work) Decide(ctx context.Context) error {
 	return nil
 }
 
-// lifts returns the facts that lift the blocks of images that were deleted: no server can get them again. It must run
-// inside Read.
+// lifts returns the facts that lift the blocks of deleted images that failed. What a person blocked stays: the same
+// image may be imported again. It must run inside Read.
 func (w *Work) lifts() (drafts []ledger.Draft) {
 	for id, b := range w.records.View.Blocks("") {
 		ref := b.GetBuild().GetImage()
-		if _, ok := w.records.View.Image(ref.GetId()); ref == nil || ok {
+		if _, ok := w.records.View.Image(ref.GetId()); ref == nil || ok || b.GetFailed() == 0 {
 			continue
 		}
 		f := w.records.Own(ledger.Block, id, &blockv1.Lifted{}, "")

@@ -101,7 +101,7 @@ func outlook(
 
 // foretold is what the failures of a rollout are foretold from.
 type foretold struct {
-	changes map[like]bool   // of which kinds its changes are
+	changes map[like]bool   // the kinds of its changes
 	bad     map[string]bool // the images of builds that are blocked, or that failed and work on no server, by id
 }
 
