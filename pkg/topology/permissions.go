@@ -50,7 +50,7 @@ var NodePermissions = Permissions{
 	Subscribe: []string{
 		Inbox(ownName) + ".>",
 		BellSubject(itself),
-		RefusedSubject(itself),
+		AnswerSubject(itself),
 		chunkAnswersTo(itself),
 		LogOpenSubject(itself),
 		LogReadsOf(itself),

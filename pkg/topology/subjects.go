@@ -16,7 +16,8 @@ const (
 	bell       = "garrison.bell."
 	report     = "garrison.report."
 	beat       = "garrison.beat."
-	refused    = "garrison.refused."
+	answer     = "garrison.answer."
+	gone       = "garrison.gone."
 	live       = "garrison.live."
 	enrol      = "garrison.enrol."
 	lobby      = "garrison.lobby."
@@ -133,11 +134,27 @@ const BeatSubjects = beat + "*.*"
 // ParseBeatSubject reads a beat's subject.
 func ParseBeatSubject(subject string) (ServerAddress, error) { return parseServer(beat, subject) }
 
-// RefusedSubject returns the subject on which the registry refuses a server's beats: garrison.refused.CELL.SERVER.
-func RefusedSubject(a ServerAddress) string { return refused + a.String() }
+// AnswerSubject returns the subject on which the registry answers a server's beats: garrison.answer.CELL.SERVER.
+func AnswerSubject(a ServerAddress) string { return answer + a.String() }
 
-// RefusedSubjects matches the refusals to all servers.
-const RefusedSubjects = refused + "*.*"
+// AnswerSubjects matches the answers to all servers.
+const AnswerSubjects = answer + "*.*"
+
+// GoneSubject returns the subject on which the service access says that the bus has no connection of a server any more:
+// garrison.gone.SERVER.
+func GoneSubject(server string) string { return gone + server }
+
+// GoneSubjects matches what is said of all servers.
+const GoneSubjects = gone + "*"
+
+// ParseGoneSubject returns the server that such a subject names.
+func ParseGoneSubject(subject string) (server string, err error) {
+	t, err := tokens(subject, gone, 1)
+	if err != nil {
+		return "", err
+	}
+	return t[0], nil
+}
 
 // LiveTask is the kind of live message about the progress of a task.
 const LiveTask = "task"

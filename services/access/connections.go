@@ -71,13 +71,13 @@ type change struct {
 	ended bool
 }
 
-// apply applies an announcement, and returns the connections that are one too many now.
-func (c *connections) apply(e change) []sessions.Session {
+// apply applies an announcement. It returns the connections that are one too many now, and whether the key has none any
+// more.
+func (c *connections) apply(e change) (tooMany []sessions.Session, gone bool) {
 	if e.ended {
-		c.books[e.account].Close(e.Session)
-		return nil
+		return nil, c.books[e.account].Close(e.Session)
 	}
-	return c.books[e.account].Open(e.Session)
+	return c.books[e.account].Open(e.Session), false
 }
 
 func newConnections(cfg Config, v *view.View, f *fold.Follower) *connections {
@@ -195,9 +195,33 @@ func (c *connections) announced(e change) {
 	if c.counts {
 		c.since = append(c.since, e)
 	}
-	tooMany := c.apply(e)
+	tooMany, gone := c.apply(e)
 	c.mu.Unlock()
 	c.end(tooMany)
+	if gone {
+		c.sayGone(e.account, e.User)
+	}
+}
+
+// sayGone tells the registry which servers have no connection any more. What is lost of that, the silence of the server
+// shows later.
+func (c *connections) sayGone(account string, keys ...string) {
+	if account != topology.AccountNodes {
+		return
+	}
+	var servers []string
+	c.follower.Read(func() {
+		for _, key := range keys {
+			if id := c.view.OwnerOf(account, key); id != "" && c.view.KeyOfServer(id) == key {
+				servers = append(servers, id)
+			}
+		}
+	})
+	for _, id := range servers {
+		if err := c.cfg.Conn.Publish(topology.GoneSubject(id), nil); err != nil {
+			c.cfg.Log.Debug().Err(err).Str(logs.Server, id).Msg("the end of a connection not announced")
+		}
+	}
 }
 
 // count asks every server of the bus for its connections. What is announced meanwhile is applied to
@@ -217,14 +241,22 @@ func (c *connections) count(ctx context.Context) error {
 		return err
 	}
 	var tooMany []sessions.Session
+	gone := map[string][]string{}
 	for account, open := range all {
-		tooMany = append(tooMany, c.books[account].Replace(open)...)
+		surplus, ended := c.books[account].Replace(open)
+		tooMany, gone[account] = append(tooMany, surplus...), ended
 	}
 	for _, e := range since {
-		tooMany = append(tooMany, c.apply(e)...)
+		surplus, ended := c.apply(e)
+		if tooMany = append(tooMany, surplus...); ended {
+			gone[e.account] = append(gone[e.account], e.User)
+		}
 	}
 	c.mu.Unlock()
 	c.end(tooMany)
+	for account, keys := range gone {
+		c.sayGone(account, keys...)
+	}
 	return nil
 }
 

@@ -22,7 +22,7 @@ import (
 // refusal returns what the registry says of a server's beats.
 func (h *host) refusal(server, code string) []byte {
 	h.t.Helper()
-	data, err := proto.Marshal(&reportv1.BeatRefused{
+	data, err := proto.Marshal(&reportv1.BeatAnswer{
 		ServerId: server, Refusal: &apiv1.Refusal{Code: code, Message: "the particulars"},
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func (h *host) refusal(server, code string) []byte {
 // refuse publishes a refusal of a server's beats, to this one.
 func (h *host) refuse(by *bus.Conn, server, code string) {
 	h.t.Helper()
-	if err := by.Publish(topology.RefusedSubject(h.who.Address()), h.refusal(server, code)); err != nil {
+	if err := by.Publish(topology.AnswerSubject(h.who.Address()), h.refusal(server, code)); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -105,7 +105,7 @@ func TestNoOtherServerRefusesBeats(t *testing.T) {
 	h.applies(1)
 	other := h.g.Raw(t, here.Server, here.Cell)
 	data := h.refusal(h.who.ServerID, "SERVER_REMOVED")
-	if err := errors.Join(other.Publish(topology.RefusedSubject(h.who.Address()), data), other.Flush()); err != nil {
+	if err := errors.Join(other.Publish(topology.AnswerSubject(h.who.Address()), data), other.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	h.refusing(h.g.Service(t, topology.UserRegistry), "UNKNOWN_SERVER", status.Suspended, "UNKNOWN_SERVER")

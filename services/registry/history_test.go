@@ -193,8 +193,8 @@ func TestTheBeatsOfAServerThatIsNotManagedAreRefused(t *testing.T) {
 	s.append(fact(ledger.Server, dead, &serverv1.Dead{Lost: true}))
 	var mu sync.Mutex
 	refused := map[string][]string{} // beats that were on their way when a server was forgotten are refused after that
-	stop, err := s.ops.Subscribe(topology.RefusedSubjects, func(m bus.Message) {
-		r := &reportv1.BeatRefused{}
+	stop, err := s.ops.Subscribe(topology.AnswerSubjects, func(m bus.Message) {
+		r := &reportv1.BeatAnswer{}
 		if bus.Unmarshal(m, r) == nil {
 			mu.Lock()
 			defer mu.Unlock()

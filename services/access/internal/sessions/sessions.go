@@ -65,25 +65,34 @@ func (b *Book) Open(s Session) []Session {
 	return b.surplus(s.User, of)
 }
 
-// Close removes a connection.
-func (b *Book) Close(s Session) {
+// Close removes a connection, and reports whether it was the last one of its key.
+func (b *Book) Close(s Session) (last bool) {
 	of := b.keys[s.User]
 	if of[place{s.Server, s.ID}] == nil {
-		return
+		return false
 	}
 	delete(b.users, place{s.Server, s.ID})
 	if delete(of, place{s.Server, s.ID}); len(of) == 0 {
 		delete(b.keys, s.User)
+		return true
 	}
+	return false
 }
 
-// Replace sets the connections to those that are open, and returns the ones that are too many.
-func (b *Book) Replace(all []Session) (tooMany []Session) {
+// Replace sets the connections to those that are open. It returns the ones that are too many, and the keys of which no
+// connection is open any more.
+func (b *Book) Replace(all []Session) (tooMany []Session, gone []string) {
+	before := b.keys
 	*b = *NewBook(b.most)
 	for _, s := range all {
 		tooMany = append(tooMany, b.Open(s)...)
 	}
-	return tooMany
+	for key := range before {
+		if b.keys[key] == nil {
+			gone = append(gone, key)
+		}
+	}
+	return tooMany, gone
 }
 
 // Count returns how many connections are open, of how many keys.

@@ -22,8 +22,11 @@ func TestTheNewestConnectionsAreTooMany(t *testing.T) {
 	if tooMany := b.Open(at("L", 10)); len(tooMany) != 0 {
 		t.Errorf("of another key, %v are too many", tooMany)
 	}
-	b.Close(at("K", 9))
-	b.Close(at("K", 9))
+	for range 2 {
+		if b.Close(at("K", 9)) {
+			t.Error("a connection that is one too many was the last one of its key")
+		}
+	}
 	if open, keys := b.Count(); open != Most+1 || keys != 2 {
 		t.Errorf("%d connections of %d keys", open, keys)
 	}
@@ -35,9 +38,15 @@ func TestTheNewestConnectionsAreTooMany(t *testing.T) {
 func TestACountReplacesWhatWasAnnounced(t *testing.T) {
 	b := NewBook(func(string) int { return Most })
 	b.Open(at("gone", 1))
-	tooMany := b.Replace([]Session{at("K", 5), at("K", 4), at("K", 3), at("K", 2)})
+	tooMany, gone := b.Replace([]Session{at("K", 5), at("K", 4), at("K", 3), at("K", 2)})
 	if len(tooMany) != 1 || tooMany[0].ID != 5 {
 		t.Errorf("too many: %v, want 5", tooMany)
+	}
+	if len(gone) != 1 || gone[0] != "gone" {
+		t.Errorf("without a connection: %v", gone)
+	}
+	if b.Open(at("L", 9)); !b.Close(at("L", 9)) || b.Close(at("L", 9)) {
+		t.Error("the last connection of a key is closed once")
 	}
 	if of := b.Of("K"); len(of) != 4 || of[0].ID != 2 || len(b.Of("gone")) != 0 {
 		t.Errorf("connections: %v", of)

@@ -8,7 +8,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 )
 
 const (
@@ -83,22 +82,4 @@ func (r *rung) take() (newest uint64, document bus.Message) {
 	newest, document = r.newest, r.document
 	r.newest, r.document = 0, bus.Message{}
 	return newest, document
-}
-
-// hearRefusals passes on the registry's refusals of this server's beats, until ctx is done. Another server can have
-// an answer to its own request delivered here; none of those names this server first.
-func (l *Link) hearRefusals(ctx context.Context) error {
-	stop, err := l.cfg.Conn.Subscribe(topology.RefusedSubject(l.cfg.Address), func(m bus.Message) {
-		r := &reportv1.BeatRefused{}
-		if bus.Unmarshal(m, r) != nil || r.GetServerId() != l.cfg.Address.Server || l.cfg.Refused == nil {
-			return
-		}
-		l.cfg.Refused(r.GetRefusal())
-	})
-	if err != nil {
-		return err
-	}
-	defer stop()
-	<-ctx.Done()
-	return ctx.Err()
 }

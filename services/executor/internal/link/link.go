@@ -18,14 +18,12 @@ package link
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
@@ -33,11 +31,9 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	"github.com/garrison-fleet/garrison/pkg/rungroup"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	"github.com/garrison-fleet/garrison/pkg/visible"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	desiredv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/desired/v1"
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 	taskv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 
@@ -92,7 +88,7 @@ type Config struct {
 	Root         layout.Root
 	Backend      Backend
 	PollInterval time.Duration
-	BeatInterval time.Duration
+	BeatInterval time.Duration        // at least; the registry of a large fleet asks for fewer beats
 	Read         func(error)          // takes the result of each reading of the document; may be nil
 	Refused      func(*apiv1.Refusal) // takes each refusal of this server's beats; may be nil
 	Log          zerolog.Logger
@@ -100,13 +96,14 @@ type Config struct {
 
 // Link is the half of the executor that talks to the bus.
 type Link struct {
-	cfg  Config
-	bell wakeup.Signal // the document may have changed
-	deaf atomic.Bool   // bells are ignored; see listen
-	rung rung          // what bells announced since the last reading began
-	back wakeup.Signal // the bus is connected again
-	new  atomic.Bool   // the subscription to bells is new: one may still be missed, see read
-	sent sent
+	cfg     Config
+	bell    wakeup.Signal // the document may have changed
+	deaf    atomic.Bool   // bells are ignored; see listen
+	rung    rung          // what bells announced since the last reading began
+	back    wakeup.Signal // the bus is connected again
+	new     atomic.Bool   // the subscription to bells is new: one may still be missed, see read
+	sent    sent
+	spacing spacing
 
 	mu   sync.Mutex
 	live map[string]time.Time // the last progress report, by task and step
@@ -114,7 +111,8 @@ type Link struct {
 
 // New returns a link.
 func New(cfg Config) *Link {
-	return &Link{cfg: cfg, bell: wakeup.New(), back: wakeup.New(), live: map[string]time.Time{}}
+	return &Link{cfg: cfg, bell: wakeup.New(), back: wakeup.New(), live: map[string]time.Time{},
+		spacing: newSpacing()}
 }
 
 // Run works until ctx is done.
@@ -125,7 +123,7 @@ func (l *Link) Run(ctx context.Context) error {
 		rungroup.Part{Name: "documents", Run: l.read},
 		rungroup.Part{Name: "reports", Run: l.publish},
 		rungroup.Part{Name: "beats", Run: l.beat},
-		rungroup.Part{Name: "refusals", Run: l.hearRefusals})
+		rungroup.Part{Name: "answers to beats", Run: l.hearAnswers})
 }
 
 // ReadAgain has the document read soon, as a bell does.
@@ -140,6 +138,7 @@ func (l *Link) reconnected() {
 		l.sent.doubt()
 	}
 	l.back.Wake()
+	l.spacing.now.Wake()
 }
 
 // publish publishes the reports, in order, each until it is acknowledged.
@@ -209,49 +208,6 @@ func (l *Link) publishOne(ctx context.Context, r Report) error {
 
 // Flush publishes the waiting reports once more.
 func (l *Link) Flush(ctx context.Context) error { return l.publishWaiting(ctx) }
-
-// beat sends a beat at the interval.
-func (l *Link) beat(ctx context.Context) error {
-	tick := time.NewTicker(l.cfg.BeatInterval)
-	defer tick.Stop()
-	for {
-		if err := l.beatOnce(); err != nil {
-			l.cfg.Log.Debug().Err(err).Msg("beat lost")
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
-
-// reasonBytes is how much of a reason a beat carries.
-const reasonBytes = 256
-
-func (l *Link) beatOnce() error {
-	if !l.cfg.Conn.Connected() {
-		return nil
-	}
-	l.sent.connected(time.Now())
-	p, err := l.cfg.Backend.Beat()
-	if err != nil {
-		return err
-	}
-	data, err := proto.Marshal(&reportv1.Beat{
-		ServerId: l.cfg.Address.Server, BootId: l.cfg.BootID, SessionId: l.cfg.SessionID, Hostname: l.cfg.Hostname,
-		DocumentEpoch: max(p.Place.Epoch, 1), DocumentGeneration: p.Place.Generation, DocumentMark: p.Place.Mark,
-		ExecutorVersion: l.cfg.Version, OutboxLength: uint32(p.Outbox),
-		AgentsSum: uint64(p.Agents), AgentsAgeMs: p.age(time.Now()), ResetId: p.Reset,
-		SentAt: timestamppb.Now(),
-		State:  p.State, Code: p.Code,
-		Reason: visible.Line(strings.ToValidUTF8(p.Reason[:min(len(p.Reason), reasonBytes)], "")),
-	})
-	if err != nil {
-		return err
-	}
-	return l.cfg.Conn.Publish(topology.BeatSubject(l.cfg.Address), data)
-}
 
 const (
 	liveEvery = time.Second // between two progress reports of one step

@@ -32,6 +32,7 @@ type room struct {
 	offered []*desiredv1.Document
 	waiting []link.Report
 	news    chan struct{}
+	code    string // of the beats
 }
 
 func (r *room) Offer(d *desiredv1.Document) {
@@ -68,7 +69,16 @@ func (r *room) say(report link.Report) {
 func (r *room) News() <-chan struct{} { return r.news }
 
 func (r *room) Beat() (link.Pulse, error) {
-	return link.Pulse{Place: lineage.Position{Generation: 7}, Outbox: 1}, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return link.Pulse{Place: lineage.Position{Generation: 7}, Outbox: 1, Code: r.code}, nil
+}
+
+// fail sets the code that beats say.
+func (r *room) fail(code string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.code = code
 }
 
 // count returns how often a document was offered.

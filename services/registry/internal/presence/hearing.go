@@ -21,6 +21,7 @@ func HoldLimit(interval time.Duration) time.Duration { return holdIntervals * in
 // the registry could receive a beat counts as silence. The zero value is not usable; see NewHearing.
 type Hearing struct {
 	interval time.Duration
+	spacing  time.Duration // how often servers beat at present
 	returns  time.Duration // within which every server is connected that can be
 	since    time.Time     // after the last interruption
 	grace    time.Time     // no server is called offline before
@@ -31,15 +32,18 @@ type Hearing struct {
 // NewHearing returns the hearing of a process that receives beats from now on. Every server is given the time returns
 // to connect again, after each interruption: how long the bus was unreachable does not bound a server's wait, since it
 // may also fail to log in afterwards.
-func NewHearing(now time.Time, interval, returns time.Duration) Hearing {
+func NewHearing(now time.Time, interval, spacing, returns time.Duration) Hearing {
 	return Hearing{
-		interval: interval, returns: returns, since: now, looked: now, heard: now,
-		grace: now.Add(Silence(interval) + returns),
+		interval: interval, spacing: spacing, returns: returns, since: now, looked: now, heard: now,
+		grace: now.Add(Silence(spacing) + returns),
 	}
 }
 
+// Space sets how often servers beat from now on.
+func (h *Hearing) Space(spacing time.Duration) { h.spacing = spacing }
+
 // Interrupted begins anew: beats may have been lost until now.
-func (h *Hearing) Interrupted(now time.Time) { *h = NewHearing(now, h.interval, h.returns) }
+func (h *Hearing) Interrupted(now time.Time) { *h = NewHearing(now, h.interval, h.spacing, h.returns) }
 
 // Look notes that this process runs. It must be called more often than once in a beat interval: a longer gap means that
 // the process, or its machine, stood still, so that it received nothing, and servers may have given up the connection.
@@ -63,7 +67,7 @@ func (h *Hearing) Until() time.Time { return h.heard }
 // Returned notes a beat of an online server that was not received since the last interruption. While servers still come
 // back, the others are given the time too, within HoldLimit.
 func (h *Hearing) Returned(now time.Time) {
-	grace := now.Add(Silence(h.interval))
+	grace := now.Add(Silence(h.spacing))
 	if limit := h.since.Add(HoldLimit(h.interval)); grace.After(limit) {
 		grace = limit
 	}
@@ -81,17 +85,30 @@ func (h *Hearing) Grace() time.Time { return h.grace }
 // lateBy returns how long a server may be silent before it counts as late: one beat is missing by then.
 func lateBy(interval time.Duration) time.Duration { return interval + interval/2 }
 
-// LateSince returns since when a server that is recorded as online misses a beat; zero while it does not. Silence
-// counts from the last beat, but not from before this process could receive one.
-func LateSince(s *serverv1.Server, last Beat, hearing, now time.Time, interval time.Duration) time.Time {
-	from := last.At
-	if hearing.After(from) {
-		from = hearing
-	}
-	if !server.Believed(s) || s.Presence != serverv1.Presence_PRESENCE_ONLINE || now.Sub(from) < lateBy(interval) {
+// LateSince returns since when a server that is recorded as online misses a beat, or has no connection; zero while it
+// does not. Silence counts from the last beat, but not from before this process could receive one; a server without a
+// beat is expected as often as any.
+func LateSince(s *serverv1.Server, last Beat, hearing, now time.Time, interval, spacing time.Duration) time.Time {
+	if !server.Believed(s) || s.Presence != serverv1.Presence_PRESENCE_ONLINE {
 		return time.Time{}
 	}
-	return from.Add(interval)
+	if !last.Gone.IsZero() && last.Gone.After(hearing) && now.Sub(last.Gone) >= askedFor {
+		return last.Gone
+	}
+	from, every := last.At, max(interval, last.Every)
+	if hearing.After(from) {
+		from, every = hearing, max(every, spacing)
+	}
+	if now.Sub(from) < lateBy(every) {
+		return time.Time{}
+	}
+	return from.Add(every)
+}
+
+// Silent reports whether a server that is late since a time misses a beat: one whose connection ended a moment ago may
+// only have started again.
+func Silent(since, now time.Time, interval time.Duration) bool {
+	return !since.IsZero() && now.Sub(since) >= lateBy(interval)-interval
 }
 
 // Servers is what is known of the servers of the bus. When one of them goes away, the beats of the fleet's servers that

@@ -33,7 +33,7 @@ func TestOnlyTimeInWhichBeatsCouldArriveCountsAsSilence(t *testing.T) {
 		"servers that come back for ever":      {func(h *Hearing) { h.Returned(at(4000)) }, 300 - 15 - returns},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := NewHearing(at(0), every, time.Duration(returns)*time.Second)
+			h := NewHearing(at(0), every, every, time.Duration(returns)*time.Second)
 			c.play(&h)
 			if got := h.Grace(); !got.Equal(at(c.want + returns + 15)) {
 				t.Errorf("the grace ends %v after the start, want %d s", got.Sub(at(0)), c.want+returns+15)
@@ -71,7 +71,7 @@ func TestAServerIsLateOnceABeatIsMissing(t *testing.T) {
 			if c.want > 0 {
 				want = at(c.want)
 			}
-			if got := LateSince(s, Beat{At: at(c.last)}, at(c.hear), at(c.now), every); !got.Equal(want) {
+			if got := LateSince(s, Beat{At: at(c.last)}, at(c.hear), at(c.now), every, every); !got.Equal(want) {
 				t.Errorf("late since %v, want %v", got, want)
 			}
 		})

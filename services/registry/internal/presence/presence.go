@@ -5,11 +5,12 @@
 // Guarantees:
 //
 //  1. Decide is the only function that decides presence.
-//  2. A server is called offline only after three beat intervals without a beat, in which this process could receive
-//     one. What reached the bus and waits for this process counts as received. After the start of this process, after
-//     the bus was unreachable and after this process stood still, each server is also given the time to connect again.
+//  2. A server is called offline only after three of its beats did not come, or three intervals after its last
+//     connection ended, in which this process could receive one. What reached the bus and waits for this process counts
+//     as received. After the start of this process, after the bus was unreachable and after this process stood still,
+//     each server is also given the time to connect again.
 //  3. While more than ten servers and a fifth of all are silent, none is called offline, for sixty intervals at most.
-//  4. A late server, which missed a beat, is derived and never a fact.
+//  4. A late server, which missed a beat or has no connection, is derived and never a fact.
 //  5. How often one server can cause these facts is bounded. Package bounds cut its beats before.
 package presence
 
@@ -35,6 +36,8 @@ const missedBeats = 3
 // received none.
 type Beat struct {
 	At       time.Time
+	Every    time.Duration // the longest time until the next one; 0 when it does not say
+	Gone     time.Time     // when its last connection had ended; zero unless that was since this beat
 	BootID   string
 	Place    *serverv1.DocumentPlace // the document that the server applied last
 	State    serverv1.ExecutorState
@@ -45,16 +48,32 @@ type Beat struct {
 	Clock    Clock    // what the last beats show of the server's clock
 	// When a beat last said that no report is waiting in the server's outbox.
 	SettledAt time.Time
+	Asked     time.Time // when it was last answered with another interval
 }
 
 // Silence returns how long an online server may go without a beat before it is called offline.
 func Silence(interval time.Duration) time.Duration { return missedBeats * interval }
 
+// silentAfter returns when the server is silent unless another beat comes.
+func (b Beat) silentAfter(interval time.Duration) time.Time {
+	by := b.At.Add(Silence(max(interval, b.Every)))
+	if gone := b.Gone.Add(Silence(interval)); !b.Gone.IsZero() && gone.Before(by) {
+		return gone
+	}
+	return by
+}
+
+// Fresh reports whether the server is not silent at a time.
+func (b Beat) Fresh(now time.Time, interval time.Duration) bool {
+	return !b.At.IsZero() && now.Before(b.silentAfter(interval))
+}
+
 // Timing is what presence is decided with.
 type Timing struct {
 	Now      time.Time
 	Heard    time.Time     // each beat was looked at that reached the bus before
-	Interval time.Duration // how often servers beat
+	Interval time.Duration // how often servers beat, unless their beats say that they beat less often
+	Spacing  time.Duration // how often they shall beat at present
 	Grace    time.Time     // no server is called offline before, because this process may have missed beats
 	Held     bool          // no server that is believed is called offline, because too many are silent at once
 }
@@ -67,13 +86,13 @@ func Decide(s *serverv1.Server, last Beat, t Timing) proto.Message {
 		return nil
 	}
 	online := s.Presence == serverv1.Presence_PRESENCE_ONLINE
-	if !last.At.IsZero() && t.Now.Sub(last.At) < Silence(t.Interval) {
+	if last.Fresh(t.Now, t.Interval) {
 		if !online || rebooted(s, last) && intake.BootMayChange(s, t.Now, t.Interval) {
 			return &serverv1.Online{BootId: last.BootID}
 		}
 		return nil
 	}
-	unheard := t.Heard.Before(t.Grace) || t.Heard.Sub(last.At) < Silence(t.Interval)
+	unheard := t.Heard.Before(t.Grace) || t.Heard.Before(last.silentAfter(t.Interval))
 	if !online || unheard || t.Held && server.Believed(s) {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/garrison-fleet/garrison/proto/gen/garrison/task/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -954,7 +955,9 @@ type Beat struct {
 	// The document's reset_id for which the executor last deleted what it kept of agents; empty before the first.
 	ResetId string `protobuf:"bytes,100,opt,name=reset_id,json=resetId,proto3" json:"reset_id,omitempty"`
 	// When the beat was sent, by the server's clock; unset by an executor of before there was this field.
-	SentAt        *timestamppb.Timestamp `protobuf:"bytes,110,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	SentAt *timestamppb.Timestamp `protobuf:"bytes,110,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	// The longest time until the next beat; unset counts as the registry's own interval.
+	Every         *durationpb.Duration `protobuf:"bytes,111,opt,name=every,proto3" json:"every,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1101,32 +1104,42 @@ func (x *Beat) GetSentAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// BeatRefused tells a server that the registry refuses its beats and reports, on garrison.refused.CELL.SERVER. It is
-// never stored; each further beat brings another one.
-type BeatRefused struct {
+func (x *Beat) GetEvery() *durationpb.Duration {
+	if x != nil {
+		return x.Every
+	}
+	return nil
+}
+
+// BeatAnswer is the registry's answer to a beat, on garrison.answer.CELL.SERVER: it refuses the server's beats and
+// reports, or asks for a beat at once and then at another interval. It is never stored; each further beat brings
+// another one.
+type BeatAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The server. One that names another server is ignored.
 	ServerId string `protobuf:"bytes,1,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
-	// Why, and what to do.
-	Refusal       *v14.Refusal `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Why beats and reports are refused, and what to do; unset when they count.
+	Refusal *v14.Refusal `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// How often the server shall beat; unset in a refusal.
+	Every         *durationpb.Duration `protobuf:"bytes,3,opt,name=every,proto3" json:"every,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *BeatRefused) Reset() {
-	*x = BeatRefused{}
+func (x *BeatAnswer) Reset() {
+	*x = BeatAnswer{}
 	mi := &file_garrison_report_v1_report_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *BeatRefused) String() string {
+func (x *BeatAnswer) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*BeatRefused) ProtoMessage() {}
+func (*BeatAnswer) ProtoMessage() {}
 
-func (x *BeatRefused) ProtoReflect() protoreflect.Message {
+func (x *BeatAnswer) ProtoReflect() protoreflect.Message {
 	mi := &file_garrison_report_v1_report_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1138,21 +1151,28 @@ func (x *BeatRefused) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use BeatRefused.ProtoReflect.Descriptor instead.
-func (*BeatRefused) Descriptor() ([]byte, []int) {
+// Deprecated: Use BeatAnswer.ProtoReflect.Descriptor instead.
+func (*BeatAnswer) Descriptor() ([]byte, []int) {
 	return file_garrison_report_v1_report_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *BeatRefused) GetServerId() string {
+func (x *BeatAnswer) GetServerId() string {
 	if x != nil {
 		return x.ServerId
 	}
 	return ""
 }
 
-func (x *BeatRefused) GetRefusal() *v14.Refusal {
+func (x *BeatAnswer) GetRefusal() *v14.Refusal {
 	if x != nil {
 		return x.Refusal
+	}
+	return nil
+}
+
+func (x *BeatAnswer) GetEvery() *durationpb.Duration {
+	if x != nil {
+		return x.Every
 	}
 	return nil
 }
@@ -1161,7 +1181,7 @@ var File_garrison_report_v1_report_proto protoreflect.FileDescriptor
 
 const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/candidate.proto\x1a\"garrison/server/v1/condition.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x01\n" +
+	"\x1fgarrison/report/v1/report.proto\x12\x12garrison.report.v1\x1a\x19garrison/api/v1/api.proto\x1a\x1dgarrison/image/v1/image.proto\x1a#garrison/instance/v1/instance.proto\x1a\"garrison/server/v1/candidate.proto\x1a\"garrison/server/v1/condition.proto\x1a\x1fgarrison/server/v1/server.proto\x1a\x1bgarrison/task/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x01\n" +
 	"\n" +
 	"TaskReport\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
@@ -1241,7 +1261,7 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"candidates\x12\x1d\n" +
 	"\n" +
 	"journal_id\x18\f \x01(\tR\tjournalIdB\x06\n" +
-	"\x04body\"\xbc\x04\n" +
+	"\x04body\"\xed\x04\n" +
 	"\x04Beat\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12/\n" +
@@ -1261,10 +1281,13 @@ const file_garrison_report_v1_report_proto_rawDesc = "" +
 	"agents_sum\x18\x1e \x01(\x06R\tagentsSum\x12\"\n" +
 	"\ragents_age_ms\x18\x1f \x01(\x04R\vagentsAgeMs\x12\x19\n" +
 	"\breset_id\x18d \x01(\tR\aresetId\x123\n" +
-	"\asent_at\x18n \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\"^\n" +
-	"\vBeatRefused\x12\x1b\n" +
+	"\asent_at\x18n \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12/\n" +
+	"\x05every\x18o \x01(\v2\x19.google.protobuf.DurationR\x05every\"\x8e\x01\n" +
+	"\n" +
+	"BeatAnswer\x12\x1b\n" +
 	"\tserver_id\x18\x01 \x01(\tR\bserverId\x122\n" +
-	"\arefusal\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusalBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
+	"\arefusal\x18\x02 \x01(\v2\x18.garrison.api.v1.RefusalR\arefusal\x12/\n" +
+	"\x05every\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05everyBJZHgithub.com/garrison-fleet/garrison/proto/gen/garrison/report/v1;reportv1b\x06proto3"
 
 var (
 	file_garrison_report_v1_report_proto_rawDescOnce sync.Once
@@ -1290,7 +1313,7 @@ var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*CleanUpOutcome)(nil),        // 7: garrison.report.v1.CleanUpOutcome
 	(*Report)(nil),                // 8: garrison.report.v1.Report
 	(*Beat)(nil),                  // 9: garrison.report.v1.Beat
-	(*BeatRefused)(nil),           // 10: garrison.report.v1.BeatRefused
+	(*BeatAnswer)(nil),            // 10: garrison.report.v1.BeatAnswer
 	(v1.State)(0),                 // 11: garrison.task.v1.State
 	(*v1.Outcome)(nil),            // 12: garrison.task.v1.Outcome
 	(*v1.Deferral)(nil),           // 13: garrison.task.v1.Deferral
@@ -1305,6 +1328,7 @@ var file_garrison_report_v1_report_proto_goTypes = []any{
 	(*v13.Detection)(nil),         // 22: garrison.server.v1.Detection
 	(*v14.Refusal)(nil),           // 23: garrison.api.v1.Refusal
 	(v13.ExecutorState)(0),        // 24: garrison.server.v1.ExecutorState
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
 }
 var file_garrison_report_v1_report_proto_depIdxs = []int32{
 	11, // 0: garrison.report.v1.TaskReport.state:type_name -> garrison.task.v1.State
@@ -1333,12 +1357,14 @@ var file_garrison_report_v1_report_proto_depIdxs = []int32{
 	4,  // 23: garrison.report.v1.Report.candidates:type_name -> garrison.report.v1.CandidatesReport
 	24, // 24: garrison.report.v1.Beat.state:type_name -> garrison.server.v1.ExecutorState
 	16, // 25: garrison.report.v1.Beat.sent_at:type_name -> google.protobuf.Timestamp
-	23, // 26: garrison.report.v1.BeatRefused.refusal:type_name -> garrison.api.v1.Refusal
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	25, // 26: garrison.report.v1.Beat.every:type_name -> google.protobuf.Duration
+	23, // 27: garrison.report.v1.BeatAnswer.refusal:type_name -> garrison.api.v1.Refusal
+	25, // 28: garrison.report.v1.BeatAnswer.every:type_name -> google.protobuf.Duration
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_garrison_report_v1_report_proto_init() }

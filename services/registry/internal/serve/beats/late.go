@@ -26,14 +26,14 @@ func (p *Watch) holdBack() {
 			if s.Presence != serverv1.Presence_PRESENCE_ONLINE {
 				continue
 			}
-			is := !p.lateSince(s, now).IsZero()
-			if is {
+			since := p.lateSince(s, now)
+			if !since.IsZero() {
 				late = append(late, s.Id)
 			}
 			if !server.Believed(s) {
 				continue
 			}
-			if online++; is {
+			if online++; presence.Silent(since, now, p.Interval) {
 				silent++
 			}
 		}
@@ -64,7 +64,7 @@ func (p *Watch) lateSince(s *serverv1.Server, now time.Time) time.Time {
 	if p.listening.IsZero() {
 		return time.Time{} // no beat is received yet
 	}
-	return presence.LateSince(s, p.last[s.Id], p.hearing.Began(), now, p.Interval)
+	return presence.LateSince(s, p.last[s.Id], p.hearing.Began(), now, p.Interval, p.spacing)
 }
 
 // PresenceOf returns the presence that is shown of a server, and since when it is late. It must run inside Read.
@@ -118,6 +118,9 @@ func (p *Watch) Show(row *serverv1.Server) {
 		return
 	}
 	row.Presence, row.Since, row.Reason = presence, timestamppb.New(since), "a beat is missing"
+	if p.isGone(row.Id) {
+		row.Reason = "it has no connection to the bus"
+	}
 	if held := p.Held(); held != nil {
 		row.Reason += fmt.Sprintf("; presence is held: %d of %d servers are silent", held.Silent, held.Of)
 	}

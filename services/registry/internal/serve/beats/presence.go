@@ -56,6 +56,7 @@ type Watch struct {
 
 	mu      sync.Mutex               // taken inside Read, never around it
 	last    map[string]presence.Beat // of each managed server, by id
+	spacing time.Duration            // how often servers shall beat at present
 	hearing presence.Hearing         // set before beats are received
 	hold    presence.Hold
 	late    []string        // the servers that were late at the last sweep, by id
@@ -104,7 +105,11 @@ func (p *Watch) Sweeps() int {
 // Run watches presence until ctx is done.
 func (p *Watch) Run(ctx context.Context) error {
 	p.listening = p.records.Now()
-	p.hearing = presence.NewHearing(p.listening, p.Interval, p.Returns)
+	p.hearing = presence.NewHearing(p.listening, p.Interval, p.Interval, p.Returns)
+	managed := p.countManaged()
+	p.mu.Lock()
+	p.setSpacing(managed)
+	p.mu.Unlock()
 	p.interrupted()
 	beats, err := p.conn.Another() // so that no flood of beats delays an answer or a fact
 	if err != nil {
@@ -116,6 +121,11 @@ func (p *Watch) Run(ctx context.Context) error {
 		return err
 	}
 	defer received.Stop()
+	ended, err := beats.Follow(topology.GoneSubjects, p.gone)
+	if err != nil {
+		return err
+	}
+	defer ended.Stop()
 	beats.OnBack(p.interrupted) // the bus may be lost and back between two ticks, or during a sweep
 	go p.listenUp(ctx, received)
 	go p.watchServers(ctx)
@@ -205,9 +215,9 @@ func (p *Watch) Receive(m bus.Message) {
 		p.refused.Warn(p.log, from.Server).Err(err).Str(logs.Server, from.Server).Msg("beat ignored")
 		return
 	}
-	beat := beatOf(body, p.records.Now())
-	timeout := presence.SessionTimeout(p.Interval)
+	beat := p.beatOf(body, p.records.Now())
 	p.mu.Lock()
+	timeout := presence.SessionTimeout(p.spacing)
 	last := p.last[from.Server]
 	beat.Sessions = last.Sessions.Add(presence.SightingOf(body), beat.At, timeout)
 	beat.Clock = last.Clock.Add(body.SentAt, beat.At)
@@ -225,6 +235,8 @@ func (p *Watch) Receive(m bus.Message) {
 	if beat.SettledAt = beat.At; body.OutboxLength > 0 {
 		beat.SettledAt = before.SettledAt
 	}
+	beat.Asked = before.Asked
+	every := p.askSpacing(&beat)
 	if before.At.Before(p.hearing.Began()) {
 		p.hearing.Returned(beat.At)
 	}
@@ -233,6 +245,9 @@ func (p *Watch) Receive(m bus.Message) {
 		p.changed[from.Server] = true
 	}
 	p.mu.Unlock()
+	if every > 0 {
+		p.askFor(from, every)
+	}
 	p.confirm(from.Server, body, beat.At)
 	if changes {
 		p.wake.Wake()
@@ -258,7 +273,9 @@ func readBeat(m bus.Message, from topology.ServerAddress) (*reportv1.Beat, error
 func (p *Watch) assess(from topology.ServerAddress, beat presence.Beat) (managed, changes bool) {
 	end := p.records.Follower.Position()
 	checked := p.epochs.checkedRecently(from.Server)
-	t := presence.Timing{Now: beat.At, Heard: beat.At, Interval: p.Interval, Grace: beat.At}
+	p.mu.Lock()
+	t := presence.Timing{Now: beat.At, Heard: beat.At, Interval: p.Interval, Spacing: p.spacing, Grace: beat.At}
+	p.mu.Unlock()
 	p.records.Follower.Read(func() {
 		s, _ := p.records.View.Server(from.Server)
 		managed = server.Believed(s) && s.Cell == from.Cell
@@ -269,9 +286,9 @@ func (p *Watch) assess(from topology.ServerAddress, beat presence.Beat) (managed
 }
 
 // beatOf returns the content of a beat.
-func beatOf(b *reportv1.Beat, now time.Time) presence.Beat {
+func (p *Watch) beatOf(b *reportv1.Beat, now time.Time) presence.Beat {
 	return presence.Beat{
-		At: now, BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason, Reset: b.ResetId,
+		At: now, Every: presence.Bounded(b.GetEvery().AsDuration(), p.Interval), BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason, Reset: b.ResetId,
 		Place: &serverv1.DocumentPlace{
 			Epoch: server.Epoch(b.DocumentEpoch), Generation: b.DocumentGeneration, Mark: b.DocumentMark,
 		},
@@ -291,7 +308,7 @@ func (p *Watch) factFor(s *serverv1.Server, last presence.Beat, t presence.Timin
 	if body != nil || !server.Believed(s) {
 		return body
 	}
-	timeout := presence.SessionTimeout(t.Interval)
+	timeout := presence.SessionTimeout(t.Spacing)
 	if body := presence.DecideDuplicate(s, last, t.Now, p.listening, timeout); body != nil {
 		return body
 	}

@@ -59,7 +59,11 @@ func (p *Watch) sweep(ctx context.Context) (looked time.Duration) {
 		p.confirmed.Expect(part...)
 	})
 	p.forget(managed)
-	p.unknown.prune(p.records.Now(), p.Interval)
+	p.mu.Lock()
+	p.setSpacing(managed)
+	spacing := p.spacing
+	p.mu.Unlock()
+	p.unknown.prune(p.records.Now(), spacing)
 	looked = time.Since(began)
 	p.record(ctx, due)
 	p.mu.Lock()
@@ -120,7 +124,7 @@ func (p *Watch) decideChanged(ctx context.Context) {
 		t := p.timing(now)
 		for id := range p.changed {
 			// Silence is for the sweep, which counts the silent servers first.
-			if s, ok := p.records.View.Server(id); ok && now.Sub(p.last[id].At) < presence.Silence(p.Interval) {
+			if s, ok := p.records.View.Server(id); ok && p.last[id].Fresh(now, p.Interval) {
 				p.decide(s, t, end, &due)
 			}
 		}
@@ -132,7 +136,8 @@ func (p *Watch) decideChanged(ctx context.Context) {
 // timing returns what presence is decided with now. It must run with mu held.
 func (p *Watch) timing(now time.Time) presence.Timing {
 	return presence.Timing{
-		Now: now, Heard: p.hearing.Until(), Interval: p.Interval, Grace: p.hearing.Grace(), Held: p.hold.Holds(now),
+		Now: now, Heard: p.hearing.Until(), Interval: p.Interval, Spacing: p.spacing, Grace: p.hearing.Grace(),
+		Held: p.hold.Holds(now),
 	}
 }
 

@@ -165,11 +165,17 @@ func (p *Watch) Removed(at topology.ServerAddress) {
 // refuse sends a refusal to a server. It may be lost; the next beat brings another one.
 func (p *Watch) refuse(to topology.ServerAddress, r *apiv1.Refusal) {
 	r.Component = ledger.Registry
-	data, err := proto.Marshal(&reportv1.BeatRefused{ServerId: to.Server, Refusal: r})
+	p.answer(to, &reportv1.BeatAnswer{Refusal: r})
+}
+
+// answer sends an answer to a server's beat. It may be lost.
+func (p *Watch) answer(to topology.ServerAddress, a *reportv1.BeatAnswer) {
+	a.ServerId = to.Server
+	data, err := proto.Marshal(a)
 	if err == nil {
-		err = p.conn.Publish(topology.RefusedSubject(to), data)
+		err = p.conn.Publish(topology.AnswerSubject(to), data)
 	}
 	if err != nil {
-		p.log.Debug().Err(err).Str(logs.Server, to.Server).Msg("refusal not sent")
+		p.log.Debug().Err(err).Str(logs.Server, to.Server).Msg("answer to a beat not sent")
 	}
 }
