@@ -16,6 +16,7 @@ import (
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // rowsShown is how many rows of a list a page has.
@@ -43,9 +44,23 @@ func commandCell(text string) cell {
 	return cell{Text: text, Command: strings.HasPrefix(text, "garrison "), Link: pageOf(text)}
 }
 
-// tableOf returns rows as a listing describes them, without wide columns and those that are empty in every row. Link
-// returns where the cell below a title leads; "" means nowhere.
-func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title string, row T) string) *table {
+// links are where the cells of a row lead, by the titles of their columns.
+type links[T any] map[string]func(row T) string
+
+// list returns the part of a list that a request asks for.
+func list[R interface {
+	proto.Message
+	GetNextCursor() string
+}, T any](v *visit, q proto.Message, l listing.Listing[T], rows func(R) []T, to links[T]) (*table, error) {
+	r, err := client.Call[R](v.Context(), v.client, q)
+	if err != nil {
+		return nil, err
+	}
+	return tableOf(v, l, rows(r), to).next(v, r.GetNextCursor()), nil
+}
+
+// tableOf returns rows as a listing describes them, without wide columns and those that are empty in every row.
+func tableOf[T any](v *visit, l listing.Listing[T], rows []T, to links[T]) *table {
 	view := listing.View{At: v.at, Names: v.names}
 	columns, _ := listing.Chosen(nil, v.URL.Query().Get("as") != "", l.Columns) // no name is asked for
 	rows = slices.Clone(rows)
@@ -63,8 +78,8 @@ func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title st
 		var cells []cell
 		for _, c := range columns {
 			is := cellOf(c.Title, c.Value(view, row))
-			if to := link(c.Title, row); to != "" {
-				is.Link = to
+			if link := to[c.Title]; link != nil {
+				is.Link = link(row)
 			}
 			cells = append(cells, is)
 		}
@@ -115,9 +130,6 @@ func (t *table) next(v *visit, cursor string) *table {
 	}
 	return t
 }
-
-// nowhere leads no cell anywhere.
-func nowhere[T any](string, T) string { return "" }
 
 // sendTable sends a table of a page in a form for programs: ID.csv or ID.json.
 func sendTable(v *visit, p *page, as string) {
