@@ -3,13 +3,17 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/record"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -329,4 +333,32 @@ func Records[T proto.Message](ctx context.Context, env *Env, q *registryv1.ListR
 		return nil, err
 	}
 	return output.RowsOf[T](r), nil
+}
+
+// Differences is everything in which two objects of a kind differ.
+type Differences[T any] struct {
+	First       string `json:"first"`
+	Second      string `json:"second"`
+	Differences []T    `json:"differences"`
+}
+
+// Show prints the differences, or same when there are none. It returns the exit that says that there are some.
+func (d Differences[T]) Show(env *Env, l listing.Listing[T], same string) error {
+	if len(d.Differences) == 0 {
+		env.Say(same, d.First, d.Second)
+		if env.Output.IsTable() {
+			return nil
+		}
+		d.Differences = []T{}
+	}
+	if err := output.Show(env.Output, l, d, d.Differences); err != nil || len(d.Differences) == 0 {
+		return err
+	}
+	return Ended(ExitDifferent)
+}
+
+// Unknown refuses a name that none of some objects has, with the nearest one of theirs. have says what was searched.
+func Unknown(code, have, name string, names iter.Seq[string], try string) error {
+	return fault.Refusef(fault.NotFound, code, "%s %.80q (%d searched)", have, name, len(slices.Collect(names))).
+		Near(nearest.Name(name, names)).Try(try)
 }

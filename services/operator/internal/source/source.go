@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
-	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -115,20 +115,14 @@ func find(ctx context.Context, env *cli.Env, name string) (source, error) {
 	if err != nil {
 		return nil, err
 	}
+	var names []string
 	for _, s := range all.GetSources() {
 		if s.GetName() == name {
 			return s, nil
 		}
+		names = append(names, s.GetName())
 	}
-	names := func(yield func(string) bool) {
-		for _, s := range all.GetSources() {
-			if !yield(s.GetName()) {
-				return
-			}
-		}
-	}
-	return nil, fault.Refusef(fault.NotFound, code.NotFound, "no source %.80q (%d searched)", name,
-		len(all.GetSources())).Near(nearest.Name(name, names)).Try("garrison source list")
+	return nil, cli.Unknown(code.NotFound, "no source", name, slices.Values(names), "garrison source list")
 }
 
 // offer is an image of a source, and the one of the catalog; nil where it lacks the image or a part of it.
