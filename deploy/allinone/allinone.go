@@ -217,9 +217,6 @@ func (g *Garrison) openData() error {
 // URL returns the address for clients on this host; of a cluster, those of its members.
 func (g *Garrison) URL() string { return g.url }
 
-// JoinURL returns the address for servers on other hosts.
-func (g *Garrison) JoinURL() string { return g.joinURL }
-
 // ReloadCertificates looks at once at the files and the CA that Run looks at every minute.
 func (g *Garrison) ReloadCertificates() error { return g.certs.load() }
 

@@ -83,35 +83,41 @@ func WriteBackup(ctx context.Context, b Backup) (err error) {
 	if _, err := trust.OpenAuthority(filepath.Join(b.Data, "trust")); err != nil {
 		return err
 	}
-	out, err := renameio.NewPendingFile(b.File, renameio.WithPermissions(0o600))
+	size, err := writeArchive(b.File, func(archive *tar.Writer) error {
+		p := Provisioning{Data: b.Data, URL: b.URL, AllowPlain: b.AllowPlain}
+		return p.as(ctx, topology.UserProvision, func(c *bus.Conn) error {
+			return b.write(ctx, bus.NewStreams(c), archive)
+		})
+	})
+	if err == nil {
+		fmt.Fprintln(b.Log, listing.Written(b.File, size))
+	}
+	return err
+}
+
+// writeArchive writes an archive with its sha256 behind it, as openArchive reads it, and returns the size of the file,
+// which appears when it is complete.
+func writeArchive(file string, fill func(*tar.Writer) error) (size int64, err error) {
+	out, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o600))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = out.Cleanup() }()
 	digest := sha256.New()
 	archive := tar.NewWriter(io.MultiWriter(out, digest))
-	p := Provisioning{Data: b.Data, URL: b.URL, AllowPlain: b.AllowPlain}
-	err = p.as(ctx, topology.UserProvision, func(c *bus.Conn) error {
-		return b.write(ctx, bus.NewStreams(c), archive)
-	})
-	if err != nil {
-		return err
+	if err := fill(archive); err != nil {
+		return 0, err
 	}
 	if err := archive.Close(); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := out.Write(digest.Sum(nil)); err != nil {
-		return err
+		return 0, err
 	}
-	size, err := out.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return err
+	if size, err = out.Seek(0, io.SeekCurrent); err != nil {
+		return 0, err
 	}
-	if err := out.CloseAtomicallyReplace(); err != nil {
-		return err
-	}
-	fmt.Fprintln(b.Log, listing.Written(b.File, size))
-	return nil
+	return size, out.CloseAtomicallyReplace()
 }
 
 // ownsKeys refuses a directory without keys, and one of another user: to open either would make files there.

@@ -127,8 +127,7 @@ func (k Keys) context(a *trust.Authority, ca []byte) error {
 // accountsConf writes operator and accounts in nats-server's configuration language.
 func accountsConf(p trust.Public) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "operator: %s\nsystem_account: %s\nresolver_preload: {\n", p.OperatorJWT,
-		p.SystemAccount)
+	fmt.Fprintf(&b, "operator: %s\nsystem_account: %s\nresolver_preload: {\n", p.OperatorJWT, p.SystemAccount)
 	keys := make([]string, 0, len(p.Accounts))
 	for k := range p.Accounts {
 		keys = append(keys, k)

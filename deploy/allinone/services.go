@@ -24,15 +24,15 @@ func (g *Garrison) addService(name string) error {
 	if err != nil {
 		return err
 	}
-	part := rungroup.Part{Name: name}
+	var service interface{ Run(context.Context) error }
 	store := filepath.Join(g.config.Data, "views")
 	switch name {
 	case topology.UserRegistry:
-		signer, err := trust.OpenSigner(g.authority.SignerDir())
-		if err != nil {
-			return err
+		signer, e := trust.OpenSigner(g.authority.SignerDir()) // err is of New
+		if e != nil {
+			return e
 		}
-		s, err := registry.New(registry.Config{
+		service, err = registry.New(registry.Config{
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Signer: signer,
 			JoinURL: g.joinURL, Lobby: g.config.Lobby, CA: g.certs.Bundle, ImageKeys: g.config.ImageKeys,
 			BeatInterval: g.config.Tuning.BeatInterval, ServerBudget: g.config.Tuning.ServerBudget,
@@ -42,42 +42,29 @@ func (g *Garrison) addService(name string) error {
 			Metrics: g.config.Metrics.Under(name),
 			Debug:   g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
-		if err != nil {
-			return err
-		}
-		part.Run = s.Run
 	case topology.UserCatalog:
-		s, err := catalog.New(catalog.Config{
+		service, err = catalog.New(catalog.Config{
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Keys: g.config.ImageKeys,
 			Limits: g.config.Tuning.UserBudgets, Metrics: g.config.Metrics.Under(name),
 			Debug: g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
-		if err != nil {
-			return err
-		}
-		part.Run = s.Run
 	case topology.UserDispatcher:
-		s, err := dispatcher.New(dispatcher.Config{
+		service, err = dispatcher.New(dispatcher.Config{
 			Conn: conn, Store: store, AcceptLedger: g.config.AcceptLedger, Secrets: g.secrets,
 			Concurrency: g.config.Tuning.Concurrency, TaskDeadline: g.config.Tuning.TaskDeadline,
 			LeastDeadline: g.config.Tuning.LeastDeadline, MostDeadline: g.config.Tuning.MostDeadline,
 			Metrics: g.config.Metrics.Under(name),
 			Debug:   g.config.Debug.Under(name), Log: g.logger(name), Now: time.Now, NewID: ident.New,
 		})
-		if err != nil {
-			return err
-		}
-		part.Run = s.Run
 	case topology.UserAccess:
-		run, err := g.makeAccess(conn, store)
-		if err != nil {
-			return err
-		}
-		part.Run = run
+		service, err = g.makeAccess(conn, store)
 	default:
 		return fmt.Errorf("unknown service %q", name)
 	}
-	g.parts = append(g.parts, part)
+	if err != nil {
+		return err
+	}
+	g.parts = append(g.parts, rungroup.Part{Name: name, Run: service.Run})
 	return nil
 }
 
@@ -91,7 +78,7 @@ func readSecretKey(a *trust.Authority) (*secret.Key, error) {
 }
 
 // makeAccess creates the service access, with a second connection in the system account.
-func (g *Garrison) makeAccess(conn *bus.Conn, store string) (func(context.Context) error, error) {
+func (g *Garrison) makeAccess(conn *bus.Conn, store string) (*access.Access, error) {
 	system, err := g.dial(topology.UserAccessSystem)
 	if err != nil {
 		return nil, err
@@ -100,15 +87,11 @@ func (g *Garrison) makeAccess(conn *bus.Conn, store string) (func(context.Contex
 	if err != nil {
 		return nil, err
 	}
-	s, err := access.New(access.Config{
+	return access.New(access.Config{
 		Conn: conn, System: bus.NewSystem(system), Issuer: issuer, CA: g.certs.Bundle, Store: store,
 		AcceptLedger: g.config.AcceptLedger,
 		Metrics:      g.config.Metrics.Under(topology.UserAccess),
 		Debug:        g.config.Debug.Under(topology.UserAccess), Log: g.logger(topology.UserAccess),
 		Now: time.Now, NewID: ident.New,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return s.Run, nil
 }

@@ -3,7 +3,6 @@ package allinone
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -67,32 +66,16 @@ func ExportKeys(s Sharing) error {
 	if err := adoptData(s.Data, have); err != nil {
 		return fmt.Errorf("write the format of the data directory: %w", err)
 	}
-	out, err := renameio.NewPendingFile(s.File, renameio.WithPermissions(0o600))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = out.Cleanup() }()
-	digest := sha256.New()
-	archive := tar.NewWriter(io.MultiWriter(out, digest))
-	if err := addJSON(archive, keysHead, keysInfo{keysFormat.Stamp(), time.Now().UTC()}); err != nil {
-		return err
-	}
-	for _, name := range sharedFiles {
-		if err := addFiles(archive, s.Data, name); err != nil {
-			return err
+	size, err := writeArchive(s.File, func(archive *tar.Writer) error {
+		err := addJSON(archive, keysHead, keysInfo{keysFormat.Stamp(), time.Now().UTC()})
+		for _, name := range sharedFiles {
+			if err == nil {
+				err = addFiles(archive, s.Data, name)
+			}
 		}
-	}
-	if err := archive.Close(); err != nil {
 		return err
-	}
-	if _, err := out.Write(digest.Sum(nil)); err != nil {
-		return err
-	}
-	size, err := out.Seek(0, io.SeekCurrent)
+	})
 	if err != nil {
-		return err
-	}
-	if err := out.CloseAtomicallyReplace(); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Log, "%s\nIt holds every key of this site. Copy it to the other members over a safe way, "+

@@ -14,7 +14,7 @@ const mostMethods = 25
 // tooMany are the types that have more, with their numbers. The list only shrinks: a type that lost methods gets its
 // new number, and leaves the list at mostMethods.
 var tooMany = map[string]int{
-	"deploy/allinone.Garrison": 38,
+	"deploy/allinone.Garrison": 37,
 	"e2e/chaos.World":          51,
 	"e2e/rig.Fleet":            49,
 

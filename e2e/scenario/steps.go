@@ -104,17 +104,6 @@ func (w *World) Answers(version string) {
 	}
 }
 
-// Operator connects as the first operator.
-func (w *World) Operator() *client.Client {
-	w.T.Helper()
-	c, err := w.Client(w.T.Context(), 0)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	w.T.Cleanup(c.Close)
-	return c
-}
-
 // Facts reads the whole ledger.
 func (w *World) Facts() (facts []ledger.Fact) {
 	w.T.Helper()

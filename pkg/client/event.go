@@ -2,13 +2,14 @@ package client
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
 // idHeader is where a fact has its id, see package ledger.
@@ -86,4 +87,33 @@ func (e *ResetError) Error() string {
 	}
 	return fmt.Sprintf("the ledger no longer has fact %d that was read before; it was set back, "+
 		"as by a restored backup", e.Last.Sequence)
+}
+
+// Filter selects facts in the words of garrison events. The zero Filter selects all; of a list, one must match.
+type Filter struct {
+	Nouns []string // what the facts are about
+	Facts []string // their names, such as failed
+	Actor string   // a user or a service
+	IDs   []string // ids, or the start or the end of one, or names, in their keys or as their request
+}
+
+// Fits reports whether the filter selects a fact.
+func (f Filter) Fits(e Event) bool {
+	return (len(f.Nouns) == 0 || slices.Contains(f.Nouns, string(e.Noun))) &&
+		(len(f.Facts) == 0 || slices.Contains(f.Facts, e.Name())) && (f.Actor == "" || f.Actor == e.Actor) &&
+		(len(f.IDs) == 0 || slices.ContainsFunc(f.IDs, e.has))
+}
+
+// has reports whether an id or a name is part of the fact's key or is its request. The start or the end of an id
+// suffices.
+func (e Event) has(id string) bool {
+	if e.Key == id {
+		return true
+	}
+	if first, rest, ok := strings.Cut(id, "."); ok && ident.CanBePart(first) { // 01900000-0000.beacon
+		own, ofKey, _ := strings.Cut(e.Key, ".")
+		return ofKey == rest && ident.IsPart(first, own)
+	}
+	return ident.IsPart(id, e.Request) ||
+		slices.ContainsFunc(strings.Split(e.Key, "."), func(part string) bool { return ident.IsPart(id, part) })
 }

@@ -41,9 +41,7 @@ func (c *Client) ReportExternal(
 
 // externalParts cuts a list into requests whose ranges cover all names without a gap. Rows of one name stay together,
 // so that the registry sees a name that is listed twice.
-func externalParts(
-	agent string, found []*externalv1.Found, complete bool,
-) iter.Seq[*registryv1.ReportExternalRequest] {
+func externalParts(agent string, found []*externalv1.Found, complete bool) iter.Seq[*registryv1.ReportExternalRequest] {
 	rows := slices.Clone(found)
 	slices.SortStableFunc(rows, func(a, b *externalv1.Found) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return func(yield func(*registryv1.ReportExternalRequest) bool) {

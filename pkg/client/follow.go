@@ -132,9 +132,7 @@ func (c *Client) LastEvents(ctx context.Context, n int, q Query, keep func(Event
 }
 
 // readFacts reads a part of the ledger.
-func (c *Client) readFacts(
-	ctx context.Context, q *registryv1.ReadFactsRequest,
-) (*registryv1.ReadFactsResponse, error) {
+func (c *Client) readFacts(ctx context.Context, q *registryv1.ReadFactsRequest) (*registryv1.ReadFactsResponse, error) {
 	return Call[*registryv1.ReadFactsResponse](ctx, c, q)
 }
 

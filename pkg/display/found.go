@@ -151,8 +151,7 @@ var UnknownServers = listing.Listing[unknownServer]{
 		listing.Col("NEXT", unknownNext),
 		listing.Col("REASON", unknownServer.GetReason),
 		{Title: "HEARD", Wide: true, Value: func(v listing.View, u unknownServer) string {
-			return listing.Age(v,
-				u.GetHeardAt())
+			return listing.Age(v, u.GetHeardAt())
 		}},
 		listing.Wide("CELL", unknownServer.GetCell),
 		listing.Wide("EXECUTOR", unknownServer.GetExecutorVersion),

@@ -26,8 +26,7 @@ var Images = listing.Listing[Image]{
 		listing.Since("SINCE", Image.GetSince),
 		{Title: "NEXT", Value: imageNext},
 		listing.Col("REASON", Image.GetReason),
-		{Title: "SIZE", Value: func(_ listing.View,
-			i Image) string {
+		{Title: "SIZE", Value: func(_ listing.View, i Image) string {
 			return listing.Size(i.GetManifest().GetBlob().GetSizeBytes())
 		}, Key: func(i Image) string { return fmt.Sprint(i.GetManifest().GetBlob().GetSizeBytes()) }},
 		listing.Wide("KIND", func(i Image) string { return listing.Word(i.GetManifest().GetKind()) }),

@@ -122,8 +122,7 @@ var Plan = listing.Listing[PlanTarget]{
 		listing.Col("FROM", func(t PlanTarget) string { return t.GetFrom().GetVersion() }),
 		listing.Col("TO", func(t PlanTarget) string { return t.GetTo().GetVersion() }),
 		{Title: "DIGEST", Wide: true, Value: func(v listing.View, t PlanTarget) string {
-			return listing.DigestText(v,
-				t.GetTo().GetDigest())
+			return listing.DigestText(v, t.GetTo().GetDigest())
 		}},
 		listing.Col("WHAT", MoveText),
 		listing.Col("OWN", func(t PlanTarget) string { return listing.Pairs(t.GetOwn()) }).IfSet(),

@@ -64,12 +64,7 @@ func (s *source) askWithin(ctx context.Context, within time.Duration, question f
 // holds reports whether the ledger holds, at position, the fact that was stored there at the given time. A
 // ledger that was restored from a backup, or lost facts before they were synced, may end before the position
 // or hold another fact there.
-func (s *source) holds(
-	ctx context.Context,
-	end bus.Stream,
-	position uint64,
-	stored time.Time,
-) (there bool, err error) {
+func (s *source) holds(ctx context.Context, end bus.Stream, position uint64, stored time.Time) (there bool, err error) {
 	if position == 0 || position > end.LastSequence {
 		return position == 0, nil
 	}
@@ -144,9 +139,7 @@ func (s *source) checkLedger(ctx context.Context, end bus.Stream) error {
 // accept follows the present ledger from now on.
 func (s *source) accept(ctx context.Context, kept mark, end bus.Stream) error {
 	s.accepted = end.Missing()
-	log := s.opts.Log.Warn().
-		Uint64("end", end.LastSequence).
-		Uint64("missing", s.accepted).
+	log := s.opts.Log.Warn().Uint64("end", end.LastSequence).Uint64("missing", s.accepted).
 		Uint64("known", kept.Sequence)
 	if kept.Sequence > 0 && kept.Created.Equal(end.Created) && s.accepted == kept.Missing {
 		if there, err := s.holds(ctx, end, kept.Sequence, kept.Stored); err != nil || there {

@@ -24,9 +24,7 @@ const groupsNamed = 3
 
 // Immovable returns which keep budgets of an environment need every server that there is, so that no working one may
 // change: a sentence each.
-func Immovable(
-	ctx context.Context, c *client.Client, e *environmentv1.Environment,
-) (notes []string, err error) {
+func Immovable(ctx context.Context, c *client.Client, e *environmentv1.Environment) (notes []string, err error) {
 	for _, b := range e.GetKeep() {
 		r, err := client.Call[*registryv1.CountServersResponse](ctx, c, &registryv1.CountServersRequest{
 			Filter: &registryv1.ListServersRequest{Environment: e.GetName(), Life: serverv1.Life_LIFE_ALIVE},

@@ -121,15 +121,9 @@ func keyLink(f client.Event) string {
 	}
 	switch f.Noun {
 	case ledger.Server, ledger.Instance:
-		return "/console/servers/" + url.PathEscape(serverOf(f))
-	case ledger.Rollout:
-		return "/console/rollouts/" + url.PathEscape(f.Key)
-	case ledger.Intent:
-		return "/console/intents/" + url.PathEscape(f.Key)
-	case ledger.Task:
-		return "/console/tasks/" + url.PathEscape(f.Key)
-	case ledger.Image:
-		return "/console/images/" + url.PathEscape(f.Key)
+		return pathOf("servers", serverOf(f))
+	case ledger.Rollout, ledger.Intent, ledger.Task, ledger.Image:
+		return pathOf(string(f.Noun)+"s", f.Key)
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -44,40 +45,37 @@ func commandOf(command string, v *visit, names ...string) string {
 	return command
 }
 
+// listCommand returns the command that lists what a page lists.
+func listCommand(v *visit, noun string) string {
+	return commandOf("garrison "+noun+" list", v, listed[noun].flags...)
+}
+
+// pathOf returns the page of one thing in a list.
+func pathOf(list, id string) string { return "/console/" + list + "/" + url.PathEscape(id) }
+
 func instancesPage(v *visit) (*page, error) {
 	q := &registryv1.ListInstancesRequest{
 		Page: v.part(), Agent: textOf(v.Request, "agent"), Version: textOf(v.Request, "version"),
 		Stale: textOf(v.Request, "stale") != "", WithExternal: true,
 	}
-	var err error
-	if q.On, err = v.on(); err != nil {
+	var errs [3]error
+	q.On, errs[0] = v.on()
+	q.State, errs[1] = wordOf[instancev1.State](v, "state")
+	q.Health, errs[2] = wordOf[instancev1.Health](v, "health")
+	if err := cmp.Or(errs[:]...); err != nil {
 		return nil, err
 	}
-	if q.State, err = wordOf[instancev1.State](v, "state"); err != nil {
-		return nil, err
-	}
-	if q.Health, err = wordOf[instancev1.Health](v, "health"); err != nil {
-		return nil, err
-	}
-	r, err := client.Call[*registryv1.ListInstancesResponse](v.Context(), v.client, q)
-	if err != nil {
-		return nil, err
-	}
-	t := tableOf(v, display.Instances, r.GetInstances(), func(title string, i display.Instance) string {
-		switch title {
-		case "SERVER":
-			return "/console/servers/" + url.PathEscape(i.GetServerName())
-		case "AGENT":
+	t, err := list(v, q, display.Instances, (*registryv1.ListInstancesResponse).GetInstances, links[display.Instance]{
+		"SERVER": func(i display.Instance) string { return pathOf("servers", i.GetServerName()) },
+		"AGENT": func(i display.Instance) string {
 			return "/console/instances?agent=" + url.QueryEscape(i.GetInstance().GetAgent())
-		}
-		return ""
+		},
 	})
 	return &page{
-		Title:   "Agents",
-		Command: commandOf("garrison instance list", v, "on", "agent", "version", "state", "health", "stale"),
-		Search:  &search{"on", textOf(v.Request, "on"), "On servers, as in env=prod"},
-		Parts:   []part{{ID: "instances", Table: t.next(v, r.GetNextCursor())}},
-	}, nil
+		Title: "Agents", Command: listCommand(v, "instance"),
+		Search: &search{"on", textOf(v.Request, "on"), "On servers, as in env=prod"},
+		Parts:  []part{{ID: "instances", Table: t}},
+	}, err
 }
 
 func checkPage(v *visit) (*page, error) {
@@ -90,11 +88,8 @@ func checkPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := tableOf(v, display.Differences, r.GetDifferences(), func(title string, d display.Difference) string {
-		if title == "SERVER" {
-			return "/console/servers/" + url.PathEscape(d.GetServerName())
-		}
-		return ""
+	t := tableOf(v, display.Differences, r.GetDifferences(), links[display.Difference]{
+		"SERVER": func(d display.Difference) string { return pathOf("servers", d.GetServerName()) },
 	})
 	t.Empty = "Everything is as it is wanted."
 	var drift []pair
@@ -120,20 +115,12 @@ func intentsPage(v *visit) (*page, error) {
 	if q.State, err = wordOf[intentv1.State](v, "state"); err != nil {
 		return nil, err
 	}
-	r, err := client.Call[*registryv1.ListIntentsResponse](v.Context(), v.client, q)
-	if err != nil {
-		return nil, err
-	}
-	t := tableOf(v, display.Records, r.GetIntents(), func(title string, r display.Record) string {
-		if title == "ID" {
-			return "/console/intents/" + r.GetId()
-		}
-		return ""
+	t, err := list(v, q, display.Records, (*registryv1.ListIntentsResponse).GetIntents, links[display.Record]{
+		"ID": func(r display.Record) string { return pathOf("intents", r.GetId()) },
 	})
 	return &page{
-		Title: "Requests", Command: commandOf("garrison intent list", v, "actor", "verb", "state"),
-		Parts: []part{{ID: "intents", Table: t.next(v, r.GetNextCursor())}},
-	}, nil
+		Title: "Requests", Command: listCommand(v, "intent"), Parts: []part{{ID: "intents", Table: t}},
+	}, err
 }
 
 func intentPage(v *visit) (*page, error) {
@@ -141,38 +128,38 @@ func intentPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := client.Call[*dispatcherv1.ListTasksResponse](v.Context(), v.client,
-		&dispatcherv1.ListTasksRequest{IntentId: r.GetId(), Page: v.part()})
+	tasks, err := taskList(v, &dispatcherv1.ListTasksRequest{IntentId: r.GetId()})
 	if err != nil {
-		return nil, err
-	}
-	if err := nameServersOf(v, tasks.GetTasks(), display.Task.GetServerId); err != nil {
 		return nil, err
 	}
 	return &page{
 		Title: display.BriefText(r.GetIntent()), Command: "garrison intent show " + r.GetId(),
 		Parts: []part{
 			{ID: "intent", Pairs: pairsOf(v, display.Records, r)},
-			{ID: "tasks", Title: "Tasks", Table: tableOf(v, display.Tasks, tasks.GetTasks(), taskLink).
-				next(v, tasks.GetNextCursor())},
+			{ID: "tasks", Title: "Tasks", Table: tasks},
 		},
 	}, nil
 }
 
-func taskLink(title string, t display.Task) string {
-	switch title {
-	case "ID":
-		return "/console/tasks/" + t.GetId()
-	case "SERVER":
-		return "/console/servers/" + t.GetServerId()
+// taskLinks lead to a task and to its server.
+var taskLinks = links[display.Task]{
+	"ID":     func(t display.Task) string { return pathOf("tasks", t.GetId()) },
+	"SERVER": func(t display.Task) string { return pathOf("servers", t.GetServerId()) },
+}
+
+// taskList returns the part of a list of tasks that a request asks for, with the names of their servers.
+func taskList(v *visit, q *dispatcherv1.ListTasksRequest) (*table, error) {
+	q.Page = v.part()
+	r, err := client.Call[*dispatcherv1.ListTasksResponse](v.Context(), v.client, q)
+	if err == nil {
+		err = nameServersOf(v, r.GetTasks(), display.Task.GetServerId)
 	}
-	return ""
+	return tableOf(v, display.Tasks, r.GetTasks(), taskLinks).next(v, r.GetNextCursor()), err
 }
 
 func tasksPage(v *visit) (*page, error) {
 	q := &dispatcherv1.ListTasksRequest{
-		Page: v.part(), Agent: textOf(v.Request, "agent"), IntentId: textOf(v.Request, "intent"),
-		Slow: textOf(v.Request, "slow") != "",
+		Agent: textOf(v.Request, "agent"), IntentId: textOf(v.Request, "intent"), Slow: textOf(v.Request, "slow") != "",
 	}
 	state, err := wordOf[taskv1.State](v, "state")
 	if err != nil {
@@ -181,19 +168,8 @@ func tasksPage(v *visit) (*page, error) {
 	if state != 0 {
 		q.States = []taskv1.State{state}
 	}
-	r, err := client.Call[*dispatcherv1.ListTasksResponse](v.Context(), v.client, q)
-	if err != nil {
-		return nil, err
-	}
-	if err := nameServersOf(v, r.GetTasks(), display.Task.GetServerId); err != nil {
-		return nil, err
-	}
-	return &page{
-		Title: "Tasks", Command: commandOf("garrison task list", v, "agent", "intent", "state", "slow"),
-		Parts: []part{{
-			ID: "tasks", Table: tableOf(v, display.Tasks, r.GetTasks(), taskLink).next(v, r.GetNextCursor()),
-		}},
-	}, nil
+	t, err := taskList(v, q)
+	return &page{Title: "Tasks", Command: listCommand(v, "task"), Parts: []part{{ID: "tasks", Table: t}}}, err
 }
 
 func taskPage(v *visit) (*page, error) {
@@ -256,22 +232,15 @@ func imagesPage(v *visit) (*page, error) {
 	if q.State, err = wordOf[imagev1.State](v, "state"); err != nil {
 		return nil, err
 	}
-	r, err := client.Call[*catalogv1.ListImagesResponse](v.Context(), v.client, q)
-	if err != nil {
-		return nil, err
-	}
-	t := tableOf(v, display.Images, r.GetImages(), func(title string, i display.Image) string {
-		if title == "ID" || title == "VERSION" {
-			return "/console/images/" + i.GetManifest().GetId()
-		}
-		return ""
-	})
+	link := func(i display.Image) string { return pathOf("images", i.GetManifest().GetId()) }
+	t, err := list(v, q, display.Images, (*catalogv1.ListImagesResponse).GetImages,
+		links[display.Image]{"ID": link, "VERSION": link})
 	return &page{
 		Title:   "Images",
 		Command: commandOf(strings.TrimSpace("garrison image list "+q.GetAgent()), v, "channel", "state", "untrusted"),
 		Search:  &search{"agent", q.GetAgent(), "Of an agent"},
-		Parts:   []part{{ID: "images", Table: t.next(v, r.GetNextCursor())}},
-	}, nil
+		Parts:   []part{{ID: "images", Table: t}},
+	}, err
 }
 
 // imagePage is an image, and where it is.
@@ -323,8 +292,8 @@ func holdsPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	return &page{Title: "Holds", Command: "garrison hold list", Parts: []part{
-		{ID: "holds", Title: "Agents that stay", Table: tableOf(v, display.Holds, holds.GetHolds(), nowhere)},
-		{ID: "blocks", Title: "Blocked builds", Table: tableOf(v, display.Blocks, blocks.GetBlocks(), nowhere)},
+		{ID: "holds", Title: "Agents that stay", Table: tableOf(v, display.Holds, holds.GetHolds(), nil)},
+		{ID: "blocks", Title: "Blocked builds", Table: tableOf(v, display.Blocks, blocks.GetBlocks(), nil)},
 		{ID: "closed", Title: "Environments in which no change begins now", Table: environments},
 	}}, nil
 }

@@ -16,11 +16,8 @@ func peoplePage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := tableOf(v, display.Users, r.GetUsers(), func(title string, u display.User) string {
-		if title == "NAME" {
-			return actorLink(u.GetName())
-		}
-		return ""
+	t := tableOf(v, display.Users, r.GetUsers(), links[display.User]{
+		"NAME": func(u display.User) string { return actorLink(u.GetName()) },
 	})
 	return &page{
 		Title: "People", Command: "garrison user list", Parts: []part{{ID: "people", Table: t}},

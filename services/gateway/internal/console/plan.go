@@ -95,7 +95,7 @@ func planPage(v *visit) (*page, error) {
 			Title: "Servers, wave by wave", Cells: squaresOf(r.GetTargets()),
 			Note: drawn(len(r.GetTargets()), r.GetNextCursor()),
 		},
-		part{Table: tableOf(v, without(display.RolloutTargets, "STATE"), targets, nowhere)},
+		part{Table: tableOf(v, without(display.RolloutTargets, "STATE"), targets, nil)},
 		part{Title: "Servers that stay as they are", Pairs: stayPairs(r)})
 	return p, nil
 }

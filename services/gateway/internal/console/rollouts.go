@@ -33,14 +33,10 @@ func rolloutsPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	l := display.RolloutsWaiting(func(one display.Rollout) string { return r.GetWaits()[one.GetId()].GetText() })
-	t := tableOf(v, l, r.GetRollouts(), func(title string, one display.Rollout) string {
-		if title == "ID" || title == "BRINGS" {
-			return "/console/rollouts/" + one.GetId()
-		}
-		return ""
-	})
+	link := func(one display.Rollout) string { return pathOf("rollouts", one.GetId()) }
+	t := tableOf(v, l, r.GetRollouts(), links[display.Rollout]{"ID": link, "BRINGS": link})
 	return &page{
-		Title: "Rollouts", Command: commandOf("garrison rollout list", v, "agent", "state"),
+		Title: "Rollouts", Command: listCommand(v, "rollout"),
 		Parts: []part{{ID: "rollouts", Table: t.next(v, r.GetNextCursor())}},
 	}, nil
 }
@@ -78,7 +74,10 @@ func rolloutPage(v *visit) (*page, error) {
 			ID: "cells", Title: "Servers, wave by wave", Cells: squaresOf(targets.GetTargets()),
 			Note: drawn(len(targets.GetTargets()), targets.GetNextCursor()),
 		},
-		part{ID: "differ", Title: "Servers that differ", Table: targetsTable(v, differ.GetTargets())})
+		part{ID: "differ", Title: "Servers that differ", Table: tableOf(v, display.RolloutTargets,
+			differ.GetTargets(), links[display.RolloutTarget]{
+				"SERVER": func(t display.RolloutTarget) string { return pathOf("servers", t.GetServerName()) },
+			})})
 	if forms := controls(v, one); len(forms) > 0 {
 		p.Parts = append(p.Parts, part{ID: "controls", Title: "What you can do", Forms: forms})
 	}
@@ -121,15 +120,6 @@ func stateOf(t *registryv1.RolloutTarget) string {
 var differing = []rolloutv1.TargetState{
 	rolloutv1.TargetState_TARGET_STATE_BROKEN, rolloutv1.TargetState_TARGET_STATE_OWED,
 	rolloutv1.TargetState_TARGET_STATE_LEFT_OUT,
-}
-
-func targetsTable(v *visit, targets []*registryv1.RolloutTarget) *table {
-	return tableOf(v, display.RolloutTargets, targets, func(title string, t *registryv1.RolloutTarget) string {
-		if title == "SERVER" {
-			return "/console/servers/" + url.PathEscape(t.GetServerName())
-		}
-		return ""
-	})
 }
 
 // drawn says that not every server is drawn.

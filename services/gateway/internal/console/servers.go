@@ -75,10 +75,11 @@ func serversPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	on := textOf(v.Request, "on")
-	rows := tableOf(v, display.Servers, r.GetServers(), serverLink).next(v, r.GetNextCursor())
+	rows := tableOf(v, display.Servers, r.GetServers(), links[display.Server]{
+		"NAME": func(s display.Server) string { return pathOf("servers", s.GetName()) },
+	}).next(v, r.GetNextCursor())
 	p := &page{
-		Title: "Servers", Command: commandOf("garrison server list", v, "on", "presence", "life", "standing",
-			"condition", "trouble", "leaked", "found"),
+		Title: "Servers", Command: listCommand(v, "server"),
 		Search: &search{"on", on, "Servers, as in env=prod, rack=a or web-1"},
 		Parts:  []part{{ID: "counts", Bars: serversChart(counts.GetCounts())}},
 	}
@@ -100,13 +101,6 @@ func onlyOn(v *visit) bool {
 		}
 	}
 	return true
-}
-
-func serverLink(title string, s display.Server) string {
-	if title == "NAME" {
-		return "/console/servers/" + url.PathEscape(s.GetName())
-	}
-	return ""
 }
 
 // serversAsked returns what the parameters ask for: those of garrison server list.
@@ -175,7 +169,7 @@ func agentsOf(v *visit, s *serverv1.Server) (part, error) {
 		return part{}, err
 	}
 	l := without(display.Instances, "SERVER")
-	return part{ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nowhere)}, nil
+	return part{ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nil)}, nil
 }
 
 func differencesOf(v *visit, s *serverv1.Server) (part, error) {
@@ -185,7 +179,7 @@ func differencesOf(v *visit, s *serverv1.Server) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	t := tableOf(v, without(display.Differences, "SERVER"), r.GetDifferences(), nowhere)
+	t := tableOf(v, without(display.Differences, "SERVER"), r.GetDifferences(), nil)
 	t.Empty = "The server is as it is wanted."
 	return part{ID: "differences", Title: "Differences from what is wanted", Table: t}, nil
 }
@@ -196,7 +190,7 @@ func tasksOf(v *visit, s *serverv1.Server) (part, error) {
 	if err != nil {
 		return part{}, err
 	}
-	t := tableOf(v, without(display.Tasks, "SERVER"), r.GetTasks(), taskLink)
+	t := tableOf(v, without(display.Tasks, "SERVER"), r.GetTasks(), taskLinks)
 	return part{ID: "tasks", Title: "Tasks", Table: t}, nil
 }
 

@@ -8,10 +8,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/visible"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // rowsShown is how many rows of a list a page has.
@@ -39,9 +44,23 @@ func commandCell(text string) cell {
 	return cell{Text: text, Command: strings.HasPrefix(text, "garrison "), Link: pageOf(text)}
 }
 
-// tableOf returns rows as a listing describes them, without wide columns and those that are empty in every row. Link
-// returns where the cell below a title leads; "" means nowhere.
-func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title string, row T) string) *table {
+// links are where the cells of a row lead, by the titles of their columns.
+type links[T any] map[string]func(row T) string
+
+// list returns the part of a list that a request asks for.
+func list[R interface {
+	proto.Message
+	GetNextCursor() string
+}, T any](v *visit, q proto.Message, l listing.Listing[T], rows func(R) []T, to links[T]) (*table, error) {
+	r, err := client.Call[R](v.Context(), v.client, q)
+	if err != nil {
+		return nil, err
+	}
+	return tableOf(v, l, rows(r), to).next(v, r.GetNextCursor()), nil
+}
+
+// tableOf returns rows as a listing describes them, without wide columns and those that are empty in every row.
+func tableOf[T any](v *visit, l listing.Listing[T], rows []T, to links[T]) *table {
 	view := listing.View{At: v.at, Names: v.names}
 	columns, _ := listing.Chosen(nil, v.URL.Query().Get("as") != "", l.Columns) // no name is asked for
 	rows = slices.Clone(rows)
@@ -59,8 +78,8 @@ func tableOf[T any](v *visit, l listing.Listing[T], rows []T, link func(title st
 		var cells []cell
 		for _, c := range columns {
 			is := cellOf(c.Title, c.Value(view, row))
-			if to := link(c.Title, row); to != "" {
-				is.Link = to
+			if link := to[c.Title]; link != nil {
+				is.Link = link(row)
 			}
 			cells = append(cells, is)
 		}
@@ -112,9 +131,6 @@ func (t *table) next(v *visit, cursor string) *table {
 	return t
 }
 
-// nowhere leads no cell anywhere.
-func nowhere[T any](string, T) string { return "" }
-
 // sendTable sends a table of a page in a form for programs: ID.csv or ID.json.
 func sendTable(v *visit, p *page, as string) {
 	id, kind, _ := strings.Cut(as, ".")
@@ -165,3 +181,33 @@ func objects(t *table) []map[string]string {
 
 // textOf returns the first value of a parameter of a form or an address.
 func textOf(r *http.Request, name string) string { return strings.TrimSpace(r.FormValue(name)) }
+
+// nameServers fetches the names of servers, by which the cells of a page call them. One that is forgotten has none.
+func (v *visit) nameServers(ids []string) error {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" })
+	if len(ids) == 0 {
+		return nil
+	}
+	r, err := client.Call[*registryv1.ListServersResponse](v.Context(), v.client, &registryv1.ListServersRequest{
+		Page: &apiv1.Page{Limit: rowsShown}, On: &intentv1.Selector{Servers: ids[:min(len(ids), rowsShown)]},
+	})
+	if err != nil {
+		return err
+	}
+	v.names = map[string]string{}
+	for _, s := range r.GetServers() {
+		v.names[s.GetId()] = s.GetName()
+	}
+	return nil
+}
+
+// nameServersOf fetches the names of the servers of rows.
+func nameServersOf[T any](v *visit, rows []T, server func(T) string) error {
+	var ids []string
+	for _, row := range rows {
+		ids = append(ids, server(row))
+	}
+	return v.nameServers(ids)
+}

@@ -131,8 +131,7 @@ func refusal(p declare.Problem) error {
 	if p.Fixed {
 		return fault.Refusef(fault.Invalid, code.FieldFixed, "%s%s", at, p.Text)
 	}
-	return fault.Refusef(fault.Conflict, code.FieldOwned, "%s%s", at, p.Text).
-		Try("--force, which takes the field over")
+	return fault.Refusef(fault.Conflict, code.FieldOwned, "%s%s", at, p.Text).Try("--force, which takes the field over")
 }
 
 // say prints what a plan leaves as it is.

@@ -44,8 +44,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 			if len(a) > 0 {
 				q.Agent = a[0]
 			}
-			return cli.List(c.Context(), env, page, display.Blocks,
-				cli.Ask[*registryv1.ListRecordsResponse](env, q))
+			return cli.List(c.Context(), env, page, display.Blocks, cli.Ask[*registryv1.ListRecordsResponse](env, q))
 		},
 	}
 	page.Add(c, 0)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
@@ -202,11 +201,8 @@ func keptText(rows []row) string {
 func agentsOn(ctx context.Context, env *cli.Env, page cli.PageFlags, on *intentv1.Selector, agent string) (
 	*registryv1.ListInstancesResponse, error,
 ) {
-	return cli.Collect(ctx, page,
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListInstancesResponse, error) {
-			q := &registryv1.ListInstancesRequest{Page: p, On: on, Agent: agent}
-			return cli.Call[*registryv1.ListInstancesResponse](ctx, env, q)
-		})
+	q := &registryv1.ListInstancesRequest{On: on, Agent: agent}
+	return cli.Collect(ctx, page, cli.Ask[*registryv1.ListInstancesResponse](env, q))
 }
 
 // mostCounted is how many agents are looked at, before a purge, for what they keep: a large fleet has a million.

@@ -11,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/fault"
-	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/version"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
@@ -20,7 +18,6 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // difference is what each of two channels has of an agent and the other one lacks.
@@ -28,13 +25,6 @@ type difference struct {
 	Agent  string   `json:"agent"`
 	First  []string `json:"first,omitempty"`
 	Second []string `json:"second,omitempty"`
-}
-
-// differences is everything in which two channels differ.
-type differences struct {
-	First       string       `json:"first"`
-	Second      string       `json:"second"`
-	Differences []difference `json:"differences"`
 }
 
 func diffCommand(env *cli.Env) *cobra.Command {
@@ -70,8 +60,7 @@ func known(all []channel, name string) error {
 	if slices.Contains(names, name) {
 		return nil
 	}
-	return fault.Refusef(fault.NotFound, code.UnknownChannel, "no channel %.80q (%d searched)", name, len(names)).
-		Near(nearest.Name(name, slices.Values(names))).Try("garrison channel list")
+	return cli.Unknown(code.UnknownChannel, "no channel", name, slices.Values(names), "garrison channel list")
 }
 
 func diff(ctx context.Context, env *cli.Env, first, second string) error {
@@ -79,7 +68,6 @@ func diff(ctx context.Context, env *cli.Env, first, second string) error {
 	if err != nil {
 		return err
 	}
-	whole := differences{First: first, Second: second, Differences: compare(images.GetImages(), first, second)}
 	text := func(versions []string) string { return strings.Join(versions, ", ") }
 	table := listing.Listing[difference]{
 		Name: func(d difference) string { return d.Agent },
@@ -89,16 +77,10 @@ func diff(ctx context.Context, env *cli.Env, first, second string) error {
 			listing.Col("ONLY "+strings.ToUpper(second), func(d difference) string { return text(d.Second) }),
 		},
 	}
-	if len(whole.Differences) == 0 {
-		env.Say("channels %s and %s have the same images", first, second)
-		if env.Output.IsTable() {
-			return nil
-		}
+	whole := cli.Differences[difference]{
+		First: first, Second: second, Differences: compare(images.GetImages(), first, second),
 	}
-	if err := output.Show(env.Output, table, whole, whole.Differences); err != nil || len(whole.Differences) == 0 {
-		return err
-	}
-	return cli.Ended(cli.ExitDifferent)
+	return whole.Show(env, table, "channels %s and %s have the same images")
 }
 
 // compare returns for each agent the images that only one of two channels has.
@@ -123,7 +105,7 @@ func compare(all []*imagev1.Image, first, second string) []difference {
 		}
 		found[m.GetAgent()] = d
 	}
-	out := []difference{}
+	var out []difference
 	for _, agent := range slices.Sorted(maps.Keys(found)) {
 		out = append(out, found[agent])
 	}

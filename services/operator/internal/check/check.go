@@ -93,8 +93,7 @@ func (f *flags) request(args []string) (*registryv1.CheckFleetRequest, error) {
 	if len(args) > 0 {
 		scope, known := scopes[args[0]]
 		if !known {
-			return nil, cli.Usage("unexpected argument %q. Try: garrison check instances",
-				args[0])
+			return nil, cli.Usage("unexpected argument %q. Try: garrison check instances", args[0])
 		}
 		q.Scope = scope
 	}
@@ -131,8 +130,7 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 		return err
 	}
 	if r.GetServers() == 0 && q.GetOn() != nil {
-		return fault.Refusef(fault.NotFound, code.NoServers,
-			"no server matches the selector, so nothing was compared").
+		return fault.Refusef(fault.NotFound, code.NoServers, "no server matches the selector, so nothing was compared").
 			Near(fleet.NearestTerm(ctx, env, q.GetOn())).Try("garrison server list")
 	}
 	if f.fix {

@@ -137,8 +137,7 @@ var ErrWaited = errors.New("the time-out passed")
 
 // Left prints how to return to work that continues without the view, and returns the error to exit with.
 func (env *Env) Left(ctx context.Context, err error, how string) error {
-	return left(ctx, env, err, how,
-		"to cancel changes that have not begun: garrison cancel INTENT")
+	return left(ctx, env, err, how, "to cancel changes that have not begun: garrison cancel INTENT")
 }
 
 // LeftRollout is Left for the view of a rollout.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/garrison-fleet/garrison/pkg/listing"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -94,15 +94,15 @@ func NamesVar(f *pflag.FlagSet, to *[]string, name string, c check, help string)
 	}}, name, help)
 }
 
-// day is the longest unit of a duration.
+// day is a unit of durations besides those of Go.
 const day = 24 * time.Hour
 
-// TimeVar adds a duration flag, also in days. The value must be positive and at most longest; a longest of zero sets no
-// limit.
+// TimeVar adds a duration flag, also in days and weeks. The value must be positive and at most longest; a longest of
+// zero sets no limit.
 func TimeVar(f *pflag.FlagSet, to *time.Duration, name string, usual, longest time.Duration, help string) {
 	*to = usual
 	f.Var(ValueOf(to, func(text string) (time.Duration, error) {
-		d, err := readTime(text)
+		d, err := parseSpan(text)
 		switch {
 		case err != nil || d <= 0:
 			return usual, fmt.Errorf("%q is not a positive duration such as 90s, 2h or 7d", text)
@@ -111,16 +111,6 @@ func TimeVar(f *pflag.FlagSet, to *time.Duration, name string, usual, longest ti
 		}
 		return d, nil
 	}, timeShown), name, help)
-}
-
-// readTime reads a duration, or a number of days.
-func readTime(text string) (time.Duration, error) {
-	days, ok := strings.CutSuffix(text, "d")
-	if !ok {
-		return time.ParseDuration(text)
-	}
-	n, err := strconv.ParseUint(days, 10, 16)
-	return time.Duration(n) * day, err
 }
 
 // timeShown returns a duration as help shows it: none for 0, which stands for what the help says.
@@ -147,6 +137,34 @@ func Within(d time.Duration) *durationpb.Duration {
 	}
 	return durationpb.New(d)
 }
+
+// NumberVar adds a flag for a whole number from 1 to most; what says of what it is a number.
+func NumberVar[T int | uint32](f *pflag.FlagSet, to *T, name, what string, most T, help string) {
+	f.Var(ValueOf(to, NumberReader(what, most), func(n T) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprint(n)
+	}), name, help)
+}
+
+// NumberReader returns a parser of whole numbers from 1 to most. Those of percentages may end with %.
+func NumberReader[T int | uint32](what string, most T) func(string) (T, error) {
+	return func(text string) (T, error) {
+		digits := text
+		if what == Percentage {
+			digits = strings.TrimSuffix(text, "%")
+		}
+		n, err := strconv.ParseUint(digits, 10, 31)
+		if err != nil || n == 0 || n > uint64(most) {
+			return 0, fmt.Errorf("%q is not %s from 1 to %d", text, what, most)
+		}
+		return T(n), nil
+	}
+}
+
+// Percentage is what NumberVar says of a percentage.
+const Percentage = "a percentage"
 
 // allRows is the value of a limit that sets no bound.
 const allRows = "all"
@@ -278,4 +296,39 @@ func NoteVar(f *pflag.FlagSet, to *string) {
 		}
 		return NotEmpty("message")(text)
 	}), "message", "m", "why, such as a ticket: `TEXT` is kept in the ledger")
+}
+
+// flagGroup is the annotation of a flag that help shows below a title of its own.
+const flagGroup = "group"
+
+// GroupFlags has help show flags below a title. Names that the set lacks are left out.
+func GroupFlags(f *pflag.FlagSet, title string, names ...string) {
+	for _, name := range names {
+		_ = f.SetAnnotation(name, flagGroup, []string{title}) // it fails for a flag that is not there
+	}
+}
+
+// FlagGroup is a part of the flags of a command.
+type FlagGroup struct {
+	Title string
+	Flags *pflag.FlagSet
+}
+
+// FlagGroups returns the flags of a command as help shows them: those without a group first, and
+// the others by title.
+func FlagGroups(f *pflag.FlagSet) []FlagGroup {
+	groups := []FlagGroup{{Title: "Flags", Flags: &pflag.FlagSet{}}}
+	f.VisitAll(func(f *pflag.Flag) {
+		title := groups[0].Title
+		if named := f.Annotations[flagGroup]; len(named) > 0 {
+			title = named[0]
+		}
+		n := slices.IndexFunc(groups, func(g FlagGroup) bool { return g.Title == title })
+		if n < 0 {
+			n, groups = len(groups), append(groups, FlagGroup{Title: title, Flags: &pflag.FlagSet{}})
+		}
+		groups[n].Flags.AddFlag(f)
+	})
+	slices.SortFunc(groups[1:], func(a, b FlagGroup) int { return strings.Compare(a.Title, b.Title) })
+	return groups
 }

@@ -3,17 +3,21 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/page"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
@@ -302,4 +306,59 @@ func countListing(counts *registryv1.Counts) listing.Listing[*registryv1.CountGr
 		return fmt.Sprint(g.GetCount())
 	}).Numeric())
 	return l
+}
+
+// Put creates or changes a record, and returns it as recorded, with the instances that it would configure otherwise.
+func Put[T proto.Message](
+	ctx context.Context, env *Env, q *registryv1.PutRecordRequest,
+) (T, []*registryv1.Outdated, error) {
+	r, err := Call[*registryv1.PutRecordResponse](ctx, env, q)
+	return record.As[T](r.GetRecord()), r.GetOutdated(), err
+}
+
+// Delete deletes records, and returns them as they were.
+func Delete[T proto.Message](ctx context.Context, env *Env, q *registryv1.DeleteRecordRequest) ([]T, error) {
+	r, err := Call[*registryv1.DeleteRecordResponse](ctx, env, q)
+	var out []T
+	for _, was := range r.GetRecords() {
+		out = append(out, record.As[T](was))
+	}
+	return out, err
+}
+
+// Records returns all records that a request lists.
+func Records[T proto.Message](ctx context.Context, env *Env, q *registryv1.ListRecordsRequest) ([]T, error) {
+	r, err := All[*registryv1.ListRecordsResponse](ctx, env, q)
+	if err != nil {
+		return nil, err
+	}
+	return output.RowsOf[T](r), nil
+}
+
+// Differences is everything in which two objects of a kind differ.
+type Differences[T any] struct {
+	First       string `json:"first"`
+	Second      string `json:"second"`
+	Differences []T    `json:"differences"`
+}
+
+// Show prints the differences, or same when there are none. It returns the exit that says that there are some.
+func (d Differences[T]) Show(env *Env, l listing.Listing[T], same string) error {
+	if len(d.Differences) == 0 {
+		env.Say(same, d.First, d.Second)
+		if env.Output.IsTable() {
+			return nil
+		}
+		d.Differences = []T{}
+	}
+	if err := output.Show(env.Output, l, d, d.Differences); err != nil || len(d.Differences) == 0 {
+		return err
+	}
+	return Ended(ExitDifferent)
+}
+
+// Unknown refuses a name that none of some objects has, with the nearest one of theirs. have says what was searched.
+func Unknown(code, have, name string, names iter.Seq[string], try string) error {
+	return fault.Refusef(fault.NotFound, code, "%s %.80q (%d searched)", have, name, len(slices.Collect(names))).
+		Near(nearest.Name(name, names)).Try(try)
 }

@@ -136,9 +136,9 @@ func parseSpan(text string) (time.Duration, error) {
 		return time.ParseDuration(text)
 	}
 	n, err := strconv.Atoi(parts[1])
-	day := 24 * time.Hour
+	unit := day
 	if parts[2] == "w" {
-		day *= 7
+		unit *= 7
 	}
-	return time.Duration(n) * day, err
+	return time.Duration(n) * unit, err
 }

@@ -76,24 +76,9 @@ func Command(env *cli.Env) *cobra.Command {
 	}
 	cli.TextVar(c.Flags(), &q.noun, "noun", cli.NotEmpty("noun"), "print only this `NOUN` of a view")
 	cli.TextVar(c.Flags(), &q.after, "after", cli.NotEmpty("key"), "continue a view after this `KEY`")
-	c.Flags().Var(cli.ValueOf(&q.limit, readLimit, showLimit), "limit",
+	cli.NumberVar(c.Flags(), &q.limit, "limit", "a whole number", largestLimit,
 		"print at most this many `ROWS` of each table of a view")
 	return c
-}
-
-func readLimit(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > largestLimit {
-		return 0, fmt.Errorf("%q is not a whole number from 1 to %d", text, largestLimit)
-	}
-	return n, nil
-}
-
-func showLimit(n int) string {
-	if n == 0 {
-		return "" // the process chooses
-	}
-	return strconv.Itoa(n)
 }
 
 func printNames(ctx context.Context, env *cli.Env, socket string) error {

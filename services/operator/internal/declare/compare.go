@@ -78,8 +78,16 @@ type Plan struct {
 	Rollouts []Rollout
 }
 
-// Shown is a line of a plan that is no change of a record.
-type Shown struct{ Action, Kind, Name, Field, Before, After, Note string }
+// Shown is a line of a plan as it is printed.
+type Shown struct {
+	Action string `json:"action"`
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Field  string `json:"field,omitempty"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	Note   string `json:"note,omitempty"`
+}
 
 // Skipped is an object that an import leaves out.
 type Skipped struct{ Kind, Name, Reason string }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
-	"github.com/garrison-fleet/garrison/services/operator/internal/output"
 )
 
 // difference is one thing in which two environments differ.
@@ -27,13 +26,6 @@ type difference struct {
 	Field  string `json:"field"`
 	First  string `json:"first,omitempty"`
 	Second string `json:"second,omitempty"`
-}
-
-// differences is everything in which two environments differ.
-type differences struct {
-	First       string       `json:"first"`
-	Second      string       `json:"second"`
-	Differences []difference `json:"differences"`
 }
 
 func diffCommand(env *cli.Env, find find) *cobra.Command {
@@ -64,7 +56,9 @@ alone are no difference. Two secrets count as equal: only the control plane can 
 }
 
 func showDifferences(env *cli.Env, a, b side) error {
-	whole := differences{First: a.environment.GetName(), Second: b.environment.GetName(), Differences: compare(a, b)}
+	whole := cli.Differences[difference]{
+		First: a.environment.GetName(), Second: b.environment.GetName(), Differences: compare(a, b),
+	}
 	table := listing.Listing[difference]{
 		Name: func(d difference) string { return d.Field },
 		Columns: []listing.Column[difference]{
@@ -73,16 +67,7 @@ func showDifferences(env *cli.Env, a, b side) error {
 			listing.Col(strings.ToUpper(whole.Second), func(d difference) string { return d.Second }),
 		},
 	}
-	if len(whole.Differences) == 0 {
-		env.Say("environments %s and %s do not differ", whole.First, whole.Second)
-		if env.Output.IsTable() {
-			return nil
-		}
-	}
-	if err := output.Show(env.Output, table, whole, whole.Differences); err != nil || len(whole.Differences) == 0 {
-		return err
-	}
-	return cli.Ended(cli.ExitDifferent)
+	return whole.Show(env, table, "environments %s and %s do not differ")
 }
 
 // side is one of two environments: its record, and how many servers run which version, by agent.
@@ -93,7 +78,7 @@ type side struct {
 
 // compare returns in what two environments differ: fields, defaults, and versions.
 func compare(a, b side) []difference {
-	out := []difference{}
+	var out []difference
 	add := func(field, first, second string) {
 		if first != second {
 			out = append(out, difference{field, first, second})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,21 +59,12 @@ func environmentFlags(f *pflag.FlagSet, said *record.Edits[environment], update 
 	record.EditVar(f, said, "drift-brake",
 		"heal nothing while more than `PERCENT` of the online servers drift: 1 to 100, where 100 never brakes; "+
 			"20 without it",
-		readPercent, func(e environment, v uint32) { e.DriftBrake = v })
+		cli.NumberReader[uint32](cli.Percentage, 100), func(e environment, v uint32) { e.DriftBrake = v })
 	record.EditVar(f, said, "busy-limit", "how long critical sections on a server defer a change at most, "+
 		"a `DURATION` from 1s to 168h; 1h without it", time.ParseDuration,
 		func(e environment, v time.Duration) { e.BusyLimit = durationpb.New(v) })
 	record.EditVar(f, said, "channel", help, cli.ReadText(named), func(e environment, v string) { e.Channel = v })
 	timesFlags(f, said)
-}
-
-// readPercent reads a percentage from 1 to 100.
-func readPercent(text string) (uint32, error) {
-	n, err := strconv.ParseUint(strings.TrimSuffix(text, "%"), 10, 32)
-	if err != nil || n < 1 || n > 100 {
-		return 0, fmt.Errorf("%q is not a percentage from 1 to 100", text)
-	}
-	return uint32(n), nil
 }
 
 // driftText describes what is done about drift in an environment.

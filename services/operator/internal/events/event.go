@@ -69,11 +69,9 @@ var table = listing.Listing[event]{
 	Name: func(e event) string { return strconv.FormatUint(e.Sequence, 10) },
 	Columns: []listing.Column[event]{
 		{Title: "SEQ", Number: true, Min: 6, Value: func(_ listing.View, e event) string {
-			return strconv.FormatUint(e.Sequence,
-				10)
+			return strconv.FormatUint(e.Sequence, 10)
 		}},
-		{Title: "TIME", Min: 20, Value: func(v listing.View,
-			e event) string {
+		{Title: "TIME", Min: 20, Value: func(v listing.View, e event) string {
 			return e.shortTime(v)
 		}, Key: func(e event) string { return e.Time }},
 		{Title: "ACTOR", Min: 15, Value: func(_ listing.View, e event) string { return e.Actor }},

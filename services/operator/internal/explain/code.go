@@ -47,8 +47,7 @@ func Command(env *cli.Env) *cobra.Command {
 				return output.ShowOne(env.Output, env.Output.View(), meaningListing, meaningOf(e))
 			}
 			if len(a) == 1 && isCodeLike(a[0]) {
-				return fault.Refusef(fault.NotFound, code.NotFound, "unknown code %s (%d searched)", a[0],
-					len(codes)).
+				return fault.Refusef(fault.NotFound, code.NotFound, "unknown code %s (%d searched)", a[0], len(codes)).
 					Near(nearest.Name(a[0], slices.Values(codes))).Try("garrison explain --codes")
 			}
 			if len(a) == 1 {

@@ -14,11 +14,15 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/nearest"
 	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/secret"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
@@ -28,9 +32,6 @@ import (
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
-
-	"github.com/garrison-fleet/garrison/pkg/display"
-	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
@@ -261,4 +262,40 @@ func stranger(who trust.Context, why string) error {
 		Message: "the context names the user " + listing.Quote(who.Actor) + ", and its key " + why,
 		Try:     "garrison context list",
 	})
+}
+
+// labelsRead is how many servers are looked at for labels that they have.
+const labelsRead = 100
+
+// NearestTerm returns the term that a selector of no server most likely means, or "", also when it cannot ask.
+func NearestTerm(ctx context.Context, env *cli.Env, on *intentv1.Selector) string {
+	q := &registryv1.ListServersRequest{Page: &apiv1.Page{Limit: labelsRead}}
+	r, _ := cli.Call[*registryv1.ListServersResponse](ctx, env, q)
+	var labels []string
+	for _, s := range r.GetServers() {
+		labels = slices.AppendSeq(labels, maps.Keys(s.GetLabels()))
+	}
+	return selection.Nearest(on, labels)
+}
+
+// SayNewSite reports that no server has a site yet, with the nearest site that has servers. A site is no object that
+// could be missing: its first server makes it, and a typing error would do so too. A failure to count says nothing.
+func SayNewSite(ctx context.Context, env *cli.Env, site string) {
+	if site == "" || site == topology.DefaultCell {
+		return
+	}
+	r, err := cli.Call[*registryv1.CountServersResponse](ctx, env,
+		&registryv1.CountServersRequest{By: []string{"cell"}, Top: 1000})
+	var sites []string
+	for _, g := range r.GetCounts().GetGroups() {
+		sites = append(sites, g.GetValues()...)
+	}
+	if err != nil || r.GetCounts().GetOtherGroups() > 0 || slices.Contains(sites, site) {
+		return
+	}
+	if near := nearest.Name(site, slices.Values(sites)); near != "" {
+		env.Say("no server is at site %s yet. Nearest: %s", site, near)
+		return
+	}
+	env.Say("no server is at site %s yet", site)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
 	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
@@ -57,11 +56,7 @@ func listCommand(env *cli.Env) *cobra.Command {
 }
 
 func list(ctx context.Context, env *cli.Env, page cli.PageFlags, q *registryv1.ListIntentsRequest) error {
-	whole, err := cli.Collect(ctx, page, func(ctx context.Context, p *apiv1.Page) (*registryv1.ListIntentsResponse,
-		error) {
-		q.Page = p
-		return cli.Call[*registryv1.ListIntentsResponse](ctx, env, q)
-	})
+	whole, err := cli.Collect(ctx, page, cli.Ask[*registryv1.ListIntentsResponse](env, q))
 	if err != nil {
 		return err
 	}

@@ -114,15 +114,7 @@ func foreseeMoves(ctx context.Context, env *cli.Env, plan *declare.Plan, atOnce 
 }
 
 // Row is one line of a shown plan.
-type Row struct {
-	Action string `json:"action"`
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	Field  string `json:"field,omitempty"`
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
-	Note   string `json:"note,omitempty"`
-}
+type Row = declare.Shown
 
 // Listing is how a plan is printed.
 var Listing = listing.Listing[Row]{
@@ -152,9 +144,7 @@ func Rows(plan *declare.Plan) []Row {
 			out = append(out, row)
 		}
 	}
-	for _, s := range plan.Shown {
-		out = append(out, Row{s.Action, s.Kind, s.Name, s.Field, s.Before, s.After, s.Note})
-	}
+	out = append(out, plan.Shown...)
 	for _, skipped := range plan.Skipped {
 		out = append(out, Row{Action: "skip", Kind: skipped.Kind, Name: skipped.Name, Note: skipped.Reason})
 	}

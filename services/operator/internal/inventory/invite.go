@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -10,9 +11,12 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/regular"
+	"github.com/garrison-fleet/garrison/pkg/trust"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
-
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 	"github.com/garrison-fleet/garrison/services/operator/internal/declare"
 )
@@ -70,4 +74,25 @@ func (i *Invitations) invite(ctx context.Context, env *cli.Env, c declare.Change
 			err, r.GetServerId())
 	}
 	return nil
+}
+
+// maxToken bounds the file of a token, in bytes.
+const maxToken = 64 << 10
+
+// TokenIn returns the join token that a file holds. It refuses a file that holds none: no command overwrites it.
+func TokenIn(file string) (trust.Token, error) {
+	var token trust.Token
+	f, err := regular.Open(file)
+	if err == nil {
+		defer func() { _ = f.Close() }()
+		var data []byte
+		if data, err = io.ReadAll(io.LimitReader(f, maxToken)); err == nil {
+			token, err = trust.ParseToken(string(data))
+		}
+	}
+	if err != nil {
+		return token, fault.Refusef(fault.Conflict, code.Exists, "%s exists and is not a join token", file).
+			Try("another --token-file")
+	}
+	return token, nil
 }

@@ -5,7 +5,6 @@ package record
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -18,9 +17,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/listing"
-	"github.com/garrison-fleet/garrison/pkg/nearest"
 	wire "github.com/garrison-fleet/garrison/pkg/record"
-	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
@@ -84,10 +81,7 @@ func (k Noun[T]) Find(ctx context.Context, name string) (found T, err error) {
 		}
 		names = append(names, t.GetName())
 	}
-	return found, cli.Refuse(fault.NotFound, &apiv1.Refusal{
-		Code: k.Unknown, Message: fmt.Sprintf("no %s %q (%d searched)", k.Word, name, len(names)),
-		Nearest: nearest.Name(name, slices.Values(names)), Try: "garrison " + k.Command + " list",
-	})
+	return found, cli.Unknown(k.Unknown, "no "+k.Word, name, slices.Values(names), "garrison "+k.Command+" list")
 }
 
 func (k Noun[T]) createCommand(env *cli.Env) *cobra.Command {

@@ -61,9 +61,7 @@ func (b *batches) Given(c *cobra.Command) bool {
 }
 
 // Carry implements change.Waves. Without a batch, one server comes first where there are more than a handful.
-func (b *batches) Carry(
-	ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags, wide *work.Planned,
-) error {
+func (b *batches) Carry(ctx context.Context, q *registryv1.PlanRolloutRequest, w work.Flags, wide *work.Planned) error {
 	if b.batch != nil && w.AtOnce {
 		return cli.Usage("--batch and --at-once exclude each other: waves, or all at once")
 	}

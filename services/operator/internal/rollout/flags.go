@@ -111,8 +111,7 @@ func (s *startAt) set(q *intentv1.Rollout) error {
 	case s.at.IsZero():
 		q.StartAt = nil
 	case !s.at.After(s.now()):
-		return cli.Usage("--at %s is in the past. Try: --at +2h",
-			s.at.UTC().Format(time.RFC3339))
+		return cli.Usage("--at %s is in the past. Try: --at +2h", s.at.UTC().Format(time.RFC3339))
 	default:
 		q.StartAt = timestamppb.New(s.at)
 	}

@@ -89,9 +89,7 @@ func (q *asked) checkRepair(agents []string) error {
 }
 
 // request returns the request for the plan of what was asked.
-func (q *asked) request(
-	ctx context.Context, env *cli.Env, agents []string,
-) (*registryv1.PlanRolloutRequest, error) {
+func (q *asked) request(ctx context.Context, env *cli.Env, agents []string) (*registryv1.PlanRolloutRequest, error) {
 	if err := cmp.Or(q.checkRepair(agents), q.check(agents)); err != nil {
 		return nil, err
 	}

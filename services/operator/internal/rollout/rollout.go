@@ -115,10 +115,7 @@ func (t *targets) list(c *cobra.Command, env *cli.Env, rollout string) error {
 		t.q.Wave = &t.wave
 	}
 	return cli.List(c.Context(), env, t.page, display.RolloutTargets,
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutTargetsResponse, error) {
-			t.q.Page = p
-			return cli.Call[*registryv1.ListRolloutTargetsResponse](ctx, env, &t.q)
-		})
+		cli.Ask[*registryv1.ListRolloutTargetsResponse](env, &t.q))
 }
 
 func get(ctx context.Context, env *cli.Env, id string) (*registryv1.GetRolloutResponse, error) {

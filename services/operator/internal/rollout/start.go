@@ -131,9 +131,7 @@ func refusedPlan(p *registryv1.PlanRolloutResponse) error {
 }
 
 // propose shows the plan of a rollout, asks, publishes exactly that plan, and watches.
-func propose(
-	ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest, question string,
-) error {
+func propose(ctx context.Context, env *cli.Env, d doing, q *registryv1.PlanRolloutRequest, question string) error {
 	q.Forecast = true
 	if d.dryRun {
 		return preview(ctx, env, d, q)

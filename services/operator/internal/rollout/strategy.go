@@ -44,7 +44,8 @@ func (f *strategyFlags) add(c *cobra.Command) {
 		s.MaxBroken, err = cli.ReadLimit(text)
 		return err
 	}}, "max-broken", "halt once more than `N` or N% of the servers are newly broken; without it, 1%")
-	percentVar(flags, &s.SuccessPercent, "success", "halt once this `PERCENT` of a wave can no longer succeed")
+	cli.NumberVar(flags, &s.SuccessPercent, "success", cli.Percentage, 100,
+		"halt once this `PERCENT` of a wave can no longer succeed")
 	cli.TimeVar(flags, &f.soak, "soak", 0, longest,
 		"after each wave, wait this `TIME`, in which its servers must stay healthy")
 	countVar(flags, &s.Concurrency, "concurrency", "change at most this many `SERVERS` at once; a wave begins "+
@@ -56,8 +57,9 @@ func (f *strategyFlags) add(c *cobra.Command) {
 		"a server that was reached and is offline for this `TIME` is broken; without it, 2m")
 	flags.Var(cli.FlagValue{Read: f.addKeep}, "keep", "keep at least so many servers working, such as 2/label.rack or "+
 		"50%/env: `N/FIELD`; repeatable")
-	percentVar(flags, &s.DonePercent, "done-percent", "end once this `PERCENT` of the servers succeeded and "+
-		"--done-after has passed; the rest is owed")
+	cli.NumberVar(flags, &s.DonePercent, "done-percent", cli.Percentage, 100,
+		"end once this `PERCENT` of the servers succeeded and "+
+			"--done-after has passed; the rest is owed")
 	cli.TimeVar(flags, &f.doneAfter, "done-after", 0, longest, "see --done-percent: this `TIME` since the last wave "+
 		"began")
 	cli.TimeVar(flags, &f.joinFor, "join-for", 0, longest, "servers that come to the selector join as a further wave "+
@@ -72,16 +74,6 @@ func (f *strategyFlags) add(c *cobra.Command) {
 
 func countVar(f *pflag.FlagSet, to *uint32, name, help string) {
 	f.Var(cli.ValueOf(to, cli.ReadCount, func(uint32) string { return "" }), name, help)
-}
-
-func percentVar(f *pflag.FlagSet, to *uint32, name, help string) {
-	f.Var(cli.ValueOf(to, func(text string) (uint32, error) {
-		n, err := cli.ReadCount(strings.TrimSuffix(text, "%"))
-		if err != nil || n == 0 || n > 100 {
-			return 0, fmt.Errorf("%q is not a percentage from 1 to 100", text)
-		}
-		return n, nil
-	}, func(uint32) string { return "" }), name, help)
 }
 
 // readApproval reads who approves the waves after the first.

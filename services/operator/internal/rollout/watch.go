@@ -77,11 +77,8 @@ const mostIntents = 10_000
 
 // showTasks prints the tasks of a rollout, as a change of few servers does.
 func showTasks(ctx context.Context, env *cli.Env, id string) error {
-	r, err := cli.Collect(ctx, cli.PageFlags{},
-		func(ctx context.Context, p *apiv1.Page) (*registryv1.ListRolloutTargetsResponse, error) {
-			return cli.Call[*registryv1.ListRolloutTargetsResponse](ctx, env,
-				&registryv1.ListRolloutTargetsRequest{RolloutId: id, Page: p})
-		})
+	r, err := cli.All[*registryv1.ListRolloutTargetsResponse](ctx, env,
+		&registryv1.ListRolloutTargetsRequest{RolloutId: id})
 	if err != nil {
 		return err
 	}

@@ -170,8 +170,7 @@ server that is refused, such as a leaked one without --leak, does not keep the o
 		},
 	}
 	f.on.Add(c)
-	c.Flags().BoolVar(&f.leak, "leak", false,
-		"forget leaked servers too, and print what may be left on their machines")
+	c.Flags().BoolVar(&f.leak, "leak", false, "forget leaked servers too, and print what may be left on their machines")
 	c.Flags().BoolVar(&f.invited, "invited", false, "of several servers, those that never joined instead of dead ones")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the servers; forget none")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")

@@ -52,8 +52,8 @@ func checkInto(ctx context.Context, env *cli.Env, channel string) error {
 	if has[channel] {
 		return nil
 	}
-	return fault.Refusef(fault.NotFound, code.UnknownChannel, "the catalog has no channel %q (%d searched)", channel,
-		len(has)).Near(nearest.Name(channel, maps.Keys(has))).Try("garrison channel list")
+	return cli.Unknown(code.UnknownChannel, "the catalog has no channel", channel, maps.Keys(has),
+		"garrison channel list")
 }
 
 // outside returns the images that the catalog has, but not active in a channel; "" is no channel. It leaves out and

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -30,24 +29,8 @@ type choice struct {
 
 func (w *choice) add(c *cobra.Command) {
 	cli.TextVar(c.Flags(), &w.channel, "channel", cli.Name("channel"), "only images in this `CHANNEL` of the source")
-	c.Flags().Var(cli.ValueOf(&w.keep, readKeep, keepShown), "keep",
+	cli.NumberVar(c.Flags(), &w.keep, "keep", "a number of versions", maxListed,
 		"only the `N` highest versions of each agent and platform (default: all)")
-}
-
-func readKeep(text string) (int, error) {
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n == 0 {
-		return 0, fmt.Errorf("%q is not a number of versions from 1, such as 3", text)
-	}
-	return int(n), nil
-}
-
-// keepShown returns a number of versions as help shows it: none for all.
-func keepShown(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
 }
 
 // session is a source that was read.

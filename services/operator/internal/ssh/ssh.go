@@ -123,9 +123,7 @@ func (m *Host) command(
 ) (command string, in io.ReadCloser, err error) {
 	words := func(program string) string {
 		line := program + " uninstall --root " + listing.Quote(m.Root) + " --tombstone - -o json --within " +
-			max(within,
-				time.Second).Round(time.Second).
-				String()
+			max(within, time.Second).Round(time.Second).String()
 		if dryRun {
 			line += " --dry-run"
 		}

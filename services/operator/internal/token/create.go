@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +56,7 @@ the router's.`,
 		},
 	}
 	f := c.Flags()
-	f.Var(cli.ValueOf(&q.Uses, readUses, func(n uint32) string { return strconv.Itoa(int(n)) }), "uses",
+	cli.NumberVar(f, &q.Uses, "uses", "a number of servers", mostUses,
 		"how many `SERVERS` may join with it; must be set")
 	cli.TimeVar(f, &expires, "valid", time.Hour, inventory.LongestToken,
 		"validity of the token, a `DURATION` such as 12h or 20d; at most 30d")
@@ -76,14 +75,6 @@ the router's.`,
 
 // mostUses is how many servers may join with one token.
 const mostUses = 100_000
-
-func readUses(text string) (uint32, error) {
-	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil || n < 1 || n > mostUses {
-		return 0, fmt.Errorf("%q is not a number of servers from 1 to %d", text, mostUses)
-	}
-	return uint32(n), nil
-}
 
 // checkRange checks an address or a prefix. The registry checks it again.
 func checkRange(text string) error {
