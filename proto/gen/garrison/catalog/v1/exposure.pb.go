@@ -327,7 +327,7 @@ type ImportAdvisoriesRequest struct {
 	Upload string `protobuf:"bytes,2,opt,name=upload,proto3" json:"upload,omitempty"`
 	// The place of this part, from 0.
 	Part uint32 `protobuf:"varint,3,opt,name=part,proto3" json:"part,omitempty"`
-	// How many parts there are, 1,000 at most.
+	// How many parts there are; all sources together have 512 at most.
 	Parts uint32 `protobuf:"varint,4,opt,name=parts,proto3" json:"parts,omitempty"`
 	// The advisories, of 256 KiB together at most, or one that is larger.
 	Advisories    []*Advisory `protobuf:"bytes,5,rep,name=advisories,proto3" json:"advisories,omitempty"`
