@@ -39,7 +39,8 @@ type row struct {
 type answer struct {
 	Advisories    []*catalogv1.Advisory `json:"advisories,omitempty"`
 	Exposed       []row                 `json:"exposed"`
-	ExposedImages uint32                `json:"exposedImages"`
+	ExposedImages int                   `json:"exposedImages"` // those that servers run
+	IdleImages    int                   `json:"idleImages"`    // those that no server runs
 	Images        uint32                `json:"images"`
 	WithoutSBOM   uint32                `json:"withoutSbom"`
 	Unread        uint32                `json:"unread"`
@@ -69,13 +70,14 @@ var table = listing.Listing[row]{
 
 // Command returns the command exposed.
 func Command(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	c := &cobra.Command{
 		Use: "exposed PACKAGE[@RANGE] | ADVISORY",
 		Example: "  garrison exposed 'openssl@<3.0.13'\n  garrison exposed CVE-2023-45288\n" +
 			"  garrison exposed golang.org/x/net -o json",
-		Short: "List images with a vulnerable package, the servers that run them, and the cure.",
-		Long: `List the images whose SBOM has a package, with how many servers run each now, the version that is fixed, and
-the command that brings a newer image of the agent that is not exposed. Asked for is a package, with perhaps a range of
+		Short: "List images with a vulnerable package that servers run, and the cure.",
+		Long: `List the images that servers run and whose SBOM has a package, with how many servers run each now, the version
+that is fixed, and the command that brings a newer image of the agent that is not exposed. Asked for is a package, with perhaps a range of
 versions, or an advisory that was imported, by its id or an alias such as a CVE.
 
 Versions are compared as their ecosystem does it: Go, npm, crates.io, Pub, Hex, PyPI, Debian, Ubuntu and RPM. A row that
@@ -83,7 +85,7 @@ says maybe is uncertain: its ecosystem has no known order of versions, or the SB
 the release of the distribution. Images without an SBOM are counted and not looked at, and so is what runs from an image
 that the catalog no longer has. Nothing leaves the control plane.
 
-The exit code is 5 when images are exposed, perhaps ones included, and 0 when none is.`,
+The exit code is 5 when images are listed, perhaps ones included, and 0 when none is.`,
 		SuggestFor: []string{"cve", "vulnerable", "affected", "exposure", "vulnerabilities"},
 		Args:       cli.Exactly("PACKAGE"),
 		RunE: func(c *cobra.Command, a []string) error {
@@ -92,7 +94,7 @@ The exit code is 5 when images are exposed, perhaps ones included, and 0 when no
 			if err != nil {
 				return err
 			}
-			found, err := answerOf(c.Context(), env, r)
+			found, err := answerOf(c.Context(), env, r, all)
 			if err != nil {
 				return err
 			}
@@ -101,19 +103,22 @@ The exit code is 5 when images are exposed, perhaps ones included, and 0 when no
 			}
 			cli.SayMore(env, r)
 			say(env, a[0], found)
-			if found.ExposedImages > 0 {
+			if len(found.Exposed) > 0 {
 				return cli.Ended(cli.ExitPartly)
 			}
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&all, "all", false, "list images that no server runs, too")
+	return c
 }
 
-// answerOf joins what the catalog found with what the registry counts.
-func answerOf(ctx context.Context, env *cli.Env, r *catalogv1.ListExposedResponse) (answer, error) {
+// answerOf joins what the catalog found with what the registry counts. Without all, images that no server runs are
+// only counted.
+func answerOf(ctx context.Context, env *cli.Env, r *catalogv1.ListExposedResponse, all bool) (answer, error) {
 	out := answer{
-		Advisories: r.GetAdvisories(), Exposed: []row{}, ExposedImages: r.GetExposedImages(), Images: r.GetImages(),
-		WithoutSBOM: r.GetWithoutSbom(), Unread: r.GetUnread(),
+		Advisories: r.GetAdvisories(), Exposed: []row{}, Images: r.GetImages(), WithoutSBOM: r.GetWithoutSbom(),
+		Unread: r.GetUnread(),
 	}
 	if len(r.GetExposed()) == 0 {
 		return out, nil
@@ -135,9 +140,15 @@ func answerOf(ctx context.Context, env *cli.Env, r *catalogv1.ListExposedRespons
 		if !counted[one.ID] {
 			counted[one.ID] = true
 			out.Servers += one.Servers
+			if one.Servers > 0 {
+				out.ExposedImages++
+			}
 		}
-		out.Exposed = append(out.Exposed, one)
+		if one.Servers > 0 || all {
+			out.Exposed = append(out.Exposed, one)
+		}
 	}
+	out.IdleImages = len(counted) - out.ExposedImages
 	return out, nil
 }
 
@@ -188,12 +199,17 @@ func say(env *cli.Env, subject string, a answer) {
 	if a.Unread > 0 {
 		env.Say("%s not been read, or cannot be: %s not looked at; try again in a minute", has(a.Unread), are(a.Unread))
 	}
-	looked := a.Images - a.WithoutSBOM - a.Unread
-	if a.ExposedImages == 0 {
-		env.Say("no image is exposed to %s (%s looked at)", listing.Quote(subject), listing.Plural(int(looked), "image"))
+	looked := listing.Plural(int(a.Images-a.WithoutSBOM-a.Unread), "image")
+	if a.IdleImages > 0 {
+		env.Say("no server runs %s that %s it; to list them: garrison exposed %s --all",
+			listing.Plural(a.IdleImages, "image"), map[bool]string{true: "has", false: "have"}[a.IdleImages == 1],
+			listing.Quote(subject))
+	}
+	if len(a.Exposed) == 0 {
+		env.Say("no server is exposed to %s (%s looked at)", listing.Quote(subject), looked)
 		return
 	}
-	text := fmt.Sprintf("%d of %s exposed; servers run them %s", a.ExposedImages, listing.Plural(int(looked), "image"),
+	text := fmt.Sprintf("%d of %s exposed; servers run them %s", a.ExposedImages, looked,
 		listing.Plural(int(a.Servers), "time"))
 	// A row that most servers run comes first.
 	first := slices.MaxFunc(a.Exposed, func(x, y row) int {
