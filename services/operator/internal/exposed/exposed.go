@@ -201,8 +201,7 @@ func say(env *cli.Env, subject string, a answer) {
 	}
 	looked := listing.Plural(int(a.Images-a.WithoutSBOM-a.Unread), "image")
 	if a.IdleImages > 0 {
-		env.Say("no server runs %s that %s it; to list them: garrison exposed %s --all",
-			listing.Plural(a.IdleImages, "image"), map[bool]string{true: "has", false: "have"}[a.IdleImages == 1],
+		env.Say("images with it that no server runs: %d; to list them: garrison exposed %s --all", a.IdleImages,
 			listing.Quote(subject))
 	}
 	if len(a.Exposed) == 0 {
