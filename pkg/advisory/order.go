@@ -138,7 +138,9 @@ func compareRPM(a, b string) (int, bool) {
 
 // rpmPart compares segments of letters and of digits; ~ comes before the end, and ^ after it and before any segment.
 func rpmPart(a, b string) int {
-	separator := func(r rune) bool { return r >= 128 || !isDigit(byte(r)) && !isLetter(byte(r)) && r != '~' && r != '^' }
+	separator := func(r rune) bool {
+		return r >= 128 || !isDigit(byte(r)) && !isLetter(byte(r)) && r != '~' && r != '^'
+	}
 	for {
 		a, b = strings.TrimLeftFunc(a, separator), strings.TrimLeftFunc(b, separator)
 		for _, mark := range []struct {

@@ -68,7 +68,8 @@ func recordOf(raw []byte) (a *catalogv1.Advisory, withdrawn bool, err error) {
 		return nil, false, err
 	}
 	a = &catalogv1.Advisory{
-		Id: o.ID, Aliases: append(o.Aliases, o.Related...), Summary: cut(o.Summary + firstLine(o)), Severity: severityOf(o),
+		Id: o.ID, Aliases: append(o.Aliases, o.Related...), Summary: cut(o.Summary + firstLine(o)),
+		Severity: severityOf(o),
 	}
 	switch {
 	case o.ID == "":

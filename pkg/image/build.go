@@ -180,7 +180,8 @@ func buildFile(
 	d := newDigester(blob)
 	n := newNotes(o.Note)
 	n.version(m)
-	p, err := pack(ctx, root, components, d, func(name string, f *os.File, info os.FileInfo) { n.file(m, name, f, info) })
+	p, err := pack(ctx, root, components, d,
+		func(name string, f *os.File, info os.FileInfo) { n.file(m, name, f, info) })
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ func (o BuildOptions) components(root *os.Root) (data []byte, err error) {
 	case err == nil:
 		defer func() { _ = inside.Close() }()
 		if o.SBOM != "" {
-			return nil, refuse(code.BadSbom, "the directory has %s, and %s is given too; leave one out", sbom.Name, o.SBOM)
+			return nil, refuse(code.BadSbom, "the directory has %s, and %s is given too; leave one out", sbom.Name,
+				o.SBOM)
 		}
 		data, err = readSBOM(inside)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -69,7 +70,7 @@ func (o BuildOptions) found(root *os.Root) ([]byte, error) {
 	}
 	if len(parts) == 0 {
 		if o.Note != nil {
-			o.Note("the image has no SBOM: it has no program that Go built and is no package; --sbom FILE gives one")
+			o.Note("the image has no SBOM: it has no program that Go built and is no package; add one with --sbom FILE")
 		}
 		return nil, nil
 	}

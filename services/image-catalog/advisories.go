@@ -188,7 +188,8 @@ func checkPart(q *catalogv1.ImportAdvisoriesRequest) error {
 	}
 	switch size := proto.Size(q); {
 	case q.Parts == 0 || q.Part >= q.Parts || (q.Part == 0) != (q.Upload == ""):
-		return refuse(fault.Invalid, code.Malformed, "part %d of %d of upload %.40q is none", q.Part, q.Parts, q.Upload)
+		return refuse(fault.Invalid, code.Malformed, "upload %.40q cannot have a part %d of %d", q.Upload, q.Part,
+			q.Parts)
 	case size > maxAdvisoryPart:
 		return refuse(fault.Invalid, code.BadAdvisory, "a part has %d bytes, want at most %d", size, maxAdvisoryPart)
 	case len(q.Advisories) > advisory.MaxRecords:
@@ -219,8 +220,8 @@ func (a *advisories) begin(ctx context.Context, u upload, uploads map[upload]map
 	}
 	if len(complete) >= maxAdvisorySources || parts > maxAdvisoryParts {
 		return refuse(fault.Invalid, code.BadAdvisory, "there is no room for the %d parts of source %s: %d sources of "+
-			"%d parts together are the most; import fewer, or an empty list [] for a source that is not needed", u.parts,
-			u.source, maxAdvisorySources, maxAdvisoryParts)
+			"%d parts together are the most; import fewer advisories", u.parts, u.source,
+			maxAdvisorySources, maxAdvisoryParts)
 	}
 	for other, parts := range uploads {
 		age := time.Duration(u.id - other.id)

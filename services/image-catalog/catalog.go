@@ -23,7 +23,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -98,7 +97,8 @@ func New(cfg Config) (*Catalog, error) {
 	c.promote = &promotions{catalog: c, wake: wakeup.New()}
 	c.follower = fold.New(cfg.Conn, c.view, fold.Options{
 		Service: ledger.Catalog, Layout: view.Layout, Store: cfg.Store, Nouns: view.Nouns,
-		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: c.noteFacts,
+		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log,
+		OnFacts: func(facts []ledger.Fact) { c.promote.noteFacts(facts); c.exposed.noteFacts(facts) },
 	})
 	c.exposed = newExposed(cfg, c.view, c.follower)
 	c.writer = c.follower.NewWriter()
@@ -117,14 +117,6 @@ func New(cfg Config) (*Catalog, error) {
 	cfg.Metrics.Gauge(metrics.QueueDepth, func(context.Context) []metrics.Sample { return metrics.By(c.queues()) })
 	cfg.Debug.Set("downloads", c.download.show)
 	return c, nil
-}
-
-// noteFacts wakes what depends on facts.
-func (c *Catalog) noteFacts(facts []ledger.Fact) {
-	c.promote.noteFacts(facts)
-	if slices.ContainsFunc(facts, func(f ledger.Fact) bool { return f.Noun == ledger.Image }) {
-		c.exposed.wake.Wake()
-	}
 }
 
 // queues returns how much waits in each queue.

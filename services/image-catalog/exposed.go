@@ -15,6 +15,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/fold"
 	"github.com/garrison-fleet/garrison/pkg/image"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/wakeup"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -55,6 +56,12 @@ func newExposed(cfg Config, v *view.View, f *fold.Follower) *exposed {
 	}
 }
 
+func (e *exposed) noteFacts(facts []ledger.Fact) {
+	if slices.ContainsFunc(facts, func(f ledger.Fact) bool { return f.Noun == ledger.Image }) {
+		e.wake.Wake()
+	}
+}
+
 // run keeps the index up to date until ctx is done.
 func (e *exposed) run(ctx context.Context) error {
 	tick := time.NewTicker(readAgainEvery)
@@ -73,7 +80,7 @@ func (e *exposed) run(ctx context.Context) error {
 	}
 }
 
-// update reads what the index lacks, and drops what no image has any more.
+// update reads what the index lacks, and drops what no image has.
 func (e *exposed) update(ctx context.Context) {
 	blobs := map[string]*imagev1.Blob{}
 	e.follower.Read(func() {

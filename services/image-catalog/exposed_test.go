@@ -93,7 +93,8 @@ func TestASBOMIsReadAgainAfterAStart(t *testing.T) {
 	}
 	stop()
 	_, stop = run(t, b)
-	polltest.Eventually(t, "the SBOM is read", func() bool { return c.exposed("GHSA-aaaa-bbbb-cccc").ExposedImages == 1 })
+	polltest.Eventually(t, "the SBOM is read",
+		func() bool { return c.exposed("GHSA-aaaa-bbbb-cccc").ExposedImages == 1 })
 	stop()
 
 	// Its bytes are away: it is counted as unread, and not as clean.
@@ -182,5 +183,6 @@ func TestAnImportReplacesTheSourceAndOneThatStopsHalfwayChangesNothing(t *testin
 		refused[*catalogv1.ImportAdvisoriesResponse](c, "ImportAdvisories", q, fault.Invalid, code.Malformed)
 	}
 	refused[*catalogv1.ImportAdvisoriesResponse](c, "ImportAdvisories",
-		&catalogv1.ImportAdvisoriesRequest{Source: "a", Parts: 2, Part: 1, Upload: "7"}, fault.Conflict, code.Incomplete)
+		&catalogv1.ImportAdvisoriesRequest{Source: "a", Parts: 2, Part: 1, Upload: "7"},
+		fault.Conflict, code.Incomplete)
 }

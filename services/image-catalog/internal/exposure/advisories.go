@@ -60,8 +60,8 @@ func (a *Advisories) Source(name string) *catalogv1.AdvisorySource {
 }
 
 // anID matches what is the id of an advisory rather than the name of a package.
-var anID = regexp.MustCompile(`(?i)^(CVE-[0-9]{4}-[0-9]+|GHSA(-[0-9a-z]{4}){3})$|^[A-Z][A-Za-z]+-[0-9]{4}[-:][0-9A-Za-z:.-]+$|` +
-	`^(DSA|DLA|DTSA|USN|LSN|OSV|MAL|PYSEC|RUSTSEC)-[0-9A-Za-z-]+$`)
+var anID = regexp.MustCompile(`(?i)^(CVE-[0-9]{4}-[0-9]+|GHSA(-[0-9a-z]{4}){3})$|` +
+	`^[A-Z][A-Za-z]+-[0-9]{4}[-:][0-9A-Za-z:.-]+$|^(DSA|DLA|DTSA|USN|LSN|OSV|MAL|PYSEC|RUSTSEC)-[0-9A-Za-z-]+$`)
 
 // Ask returns the advisories that a subject names, and the queries that find what it is about: the id of an advisory,
 // or a package with perhaps a range of versions behind an @.
@@ -124,7 +124,8 @@ func queriesOf(all []*catalogv1.Advisory) []Query {
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		out = append(out, Query{key, func(c sbom.Component) (best advisory.Match) {
 			for _, f := range byKey[key] {
-				if m := advisory.Affects(f, c); m.Verdict > best.Verdict || best.FixedIn == "" && m.Verdict == best.Verdict {
+				m := advisory.Affects(f, c)
+				if m.Verdict > best.Verdict || best.FixedIn == "" && m.Verdict == best.Verdict {
 					best = m
 				}
 			}

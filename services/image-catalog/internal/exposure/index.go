@@ -55,7 +55,8 @@ func (x *Index) Known(digest string) (known, hasSBOM bool) {
 	return known, known && e.hasSBOM
 }
 
-// Put adds an image, whose components are each there once. It reports false when the index is full, and does not have the image then.
+// Put adds an image, whose components are each there once. It reports false when the index is full, and does not have
+// the image then.
 func (x *Index) Put(digest string, components []sbom.Component, hasSBOM bool) bool {
 	x.Drop(digest)
 	if x.size+len(components) > MaxHeld {

@@ -105,7 +105,8 @@ func TestADroppedImageIsNotFound(t *testing.T) {
 
 func TestASubjectThatCannotBeAskedForIsRefused(t *testing.T) {
 	for subject, want := range map[string]string{
-		"CVE-2024-9": code.UnknownAdvisory, "GHSA-xxxx-xxxx-xxxx": code.UnknownAdvisory, "DSA-9-1": code.UnknownAdvisory,
+		"CVE-2024-9": code.UnknownAdvisory, "GHSA-xxxx-xxxx-xxxx": code.UnknownAdvisory,
+		"DSA-9-1":     code.UnknownAdvisory,
 		"RHSA-2024:1": code.UnknownAdvisory, "left@below 2": code.Invalid, "left@": code.Invalid, "": code.Invalid,
 	} {
 		if _, _, err := advisories().Ask(subject); fault.RefusalOf(err).GetCode() != want {

@@ -64,7 +64,8 @@ func (i Image) cure(next map[line]string) string {
 // rows returns a row for each vulnerable component of an image, the last one first.
 func (i Image) rows(hits []Hit, cure string) (rows []*catalogv1.Exposed) {
 	slices.SortFunc(hits, func(a, b Hit) int {
-		return cmp.Or(cmp.Compare(b.Name, a.Name), cmp.Compare(b.Ecosystem, a.Ecosystem), cmp.Compare(b.Version, a.Version))
+		return cmp.Or(cmp.Compare(b.Name, a.Name), cmp.Compare(b.Ecosystem, a.Ecosystem),
+			cmp.Compare(b.Version, a.Version))
 	})
 	for _, h := range hits {
 		rows = append(rows, &catalogv1.Exposed{

@@ -44,9 +44,9 @@ func importCommand(env *cli.Env) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:     "import FILE",
-		Example: "  garrison advisory import osv.json\n  garrison advisory import all.zip --source go",
+		Example: "  garrison advisory import osv.json\n  garrison advisory import osv.json --source go",
 		Short:   "Import advisories in the OSV format; they replace those of the source.",
-		Long: `Import advisories in the OSV format: one JSON document, a list of them, or a zip archive of JSON files, as
+		Long: `Import advisories in the OSV format: a JSON document, a list of them, or a zip archive of JSON files, as
 osv.dev exports them for each ecosystem. Kept are id, aliases, summary, severity and which versions of which packages
 are affected; what was withdrawn, or names commits only, is left out. All of it replaces what the source had before. A
 record that cannot be read is named, and the others are imported.
@@ -116,7 +116,8 @@ func importAll(
 	defer line.End()
 	q.Parts = uint32(len(parts))
 	for n, part := range parts {
-		line.Set("sending %s %d of %s", listing.Bar(uint64(n), uint64(len(parts))), n, listing.Plural(len(parts), "part"))
+		line.Set("sending %s %d of %s", listing.Bar(uint64(n), uint64(len(parts))), n,
+			listing.Plural(len(parts), "part"))
 		q.Part, q.Advisories = uint32(n), part
 		r, err := cli.Call[*catalogv1.ImportAdvisoriesResponse](ctx, env, q)
 		if errors.Is(err, client.ErrDryRun) {
@@ -140,8 +141,8 @@ func partsOf(read *osv.Export) (parts [][]*catalogv1.Advisory) {
 	for _, a := range read.Advisories {
 		size := proto.Size(a)
 		if size > mostBytes {
-			read.Faults = append(read.Faults, fmt.Sprintf("%s: what is kept of it has %d bytes, want at most %d", a.Id, size,
-				mostBytes))
+			read.Faults = append(read.Faults,
+				fmt.Sprintf("%s: what is kept of it has %d bytes, want at most %d", a.Id, size, mostBytes))
 			continue
 		}
 		if sum+size > partBytes && len(part) > 0 {

@@ -76,14 +76,14 @@ func Command(env *cli.Env) *cobra.Command {
 		Example: "  garrison exposed 'openssl@<3.0.13'\n  garrison exposed CVE-2023-45288\n" +
 			"  garrison exposed golang.org/x/net -o json",
 		Short: "List images with a vulnerable package that servers run, and the cure.",
-		Long: `List the images that servers run and whose SBOM has a package, with how many servers run each now, the version
-that is fixed, and the command that brings a newer image of the agent that is not exposed. Asked for is a package, with perhaps a range of
-versions, or an advisory that was imported, by its id or an alias such as a CVE.
+		Long: `List the images that servers run and whose SBOM has a package, with how many servers run each now, the
+version that is fixed, and the command that brings a newer image of the agent that is not exposed. Asked for is a
+package, with perhaps a range of versions, or an advisory that was imported, by its id or an alias such as a CVE.
 
-Versions are compared as their ecosystem does it: Go, npm, crates.io, Pub, Hex, PyPI, Debian, Ubuntu and RPM. A row that
-says maybe is uncertain: its ecosystem has no known order of versions, or the SBOM lacks the version, the ecosystem or
-the release of the distribution. Images without an SBOM are counted and not looked at, and so is what runs from an image
-that the catalog no longer has. Nothing leaves the control plane.
+Versions are compared as their ecosystem does it: Go, npm, crates.io, Pub, Hex, PyPI, Debian, Ubuntu and RPM. A row
+that says maybe is uncertain: its ecosystem has no known order of versions, or the SBOM lacks the version, the ecosystem
+or the release of the distribution. Images without an SBOM are counted and not looked at. What servers run from an image
+that was deleted from the catalog is neither. Nothing leaves the control plane.
 
 The exit code is 5 when images are listed, perhaps ones included, and 0 when none is.`,
 		SuggestFor: []string{"cve", "vulnerable", "affected", "exposure", "vulnerabilities"},

@@ -194,7 +194,7 @@ type AffectedRange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first vulnerable version; 0 means all from the beginning.
 	Introduced string `protobuf:"bytes,1,opt,name=introduced,proto3" json:"introduced,omitempty"`
-	// The first version that is not vulnerable any more; empty means none is known.
+	// The first version that is no longer vulnerable; empty if unknown.
 	Fixed string `protobuf:"bytes,2,opt,name=fixed,proto3" json:"fixed,omitempty"`
 	// Instead of fixed: the last vulnerable version.
 	LastAffected  string `protobuf:"bytes,3,opt,name=last_affected,json=lastAffected,proto3" json:"last_affected,omitempty"`
