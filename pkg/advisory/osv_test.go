@@ -69,7 +69,7 @@ func TestARecordThatCannotBeReadIsNamedAndTheOthersAreRead(t *testing.T) {
 		of(`[{"package": {"name": "a"}}]`):       "X: affected[0].package.ecosystem is missing",
 		of(`[{"package": {"ecosystem": "Go"}}]`): "X: affected[0].package.name is missing",
 		`{"id": "` + strings.Repeat("x", 129) + `"}`: "has 129 bytes, want at most 128",
-		of(`[{"package": {"ecosystem": "Go", "name": "a"}, "ranges": [{"events": [{"fixed":"1"}]}]}]`): "introduce no " +
+		of(`[{"package": {"ecosystem": "Go", "name":"a"}, "ranges": [{"events":[{"fixed":"1"}]}]}]`): "introduce no " +
 			"version",
 		`{"id": "X", "details": "` + strings.Repeat("x", advisory.MaxRecord) + `"}`: "want at most 8388608",
 	} {

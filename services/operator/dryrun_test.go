@@ -152,7 +152,7 @@ func (r *runner) prepare(t *testing.T, dir string) *strings.Replacer {
 	for name, text := range map[string]string{
 		"ctx.json":   anns,
 		"fleet.yaml": "format: 1\nenvironments: {prod: {}}\n", "hosts": "[web]\nweb-1\n",
-		"osv.json":            `{"id":"X","affected": [{"package": {"ecosystem": "Go", "name": "a"}, "versions": ["1"]}]}`,
+		"osv.json":            `{"id":"X","affected": [{"package": {"ecosystem":"Go","name":"a"},"versions":["1"]}]}`,
 		"found":               "{\"name\": \"a\", \"version\": \"1\"}",
 		"tools/hello":         "hello\n",
 		"tools/garrison.yaml": "agent: tools\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n",
