@@ -176,6 +176,9 @@ const (
 	UnfitProgram    = "UNFIT_PROGRAM"
 	Outside         = "OUTSIDE"
 	BadManifest     = "BAD_MANIFEST"
+	BadSbom         = "BAD_SBOM"
+	BadAdvisory     = "BAD_ADVISORY"
+	UnknownAdvisory = "UNKNOWN_ADVISORY"
 	SpecialFile     = "SPECIAL_FILE"
 	TooLarge        = "TOO_LARGE"
 	NotRun          = "NOT_RUN"
@@ -409,6 +412,11 @@ var entries = []Entry{
 		"garrison server show SERVER",
 	},
 	{
+		BadAdvisory, []string{"garrison", "image-catalog"},
+		"The file is not in the OSV format, a field of a record is missing or not valid, or there are more advisories than the catalog keeps. Nothing was changed.",
+		"garrison advisory import --help",
+	},
+	{
 		BadArchive, []string{"executor", "garrison"},
 		"The content of the image, or the package that is to become one, cannot be unpacked: it is damaged, a path leads out of it, two files have the same name, or a file is setuid, setgid or sticky. The message names the file. Nothing was changed.",
 		"garrison image verify FILE; chmod u-s,g-s,-t FILE, then garrison image build DIR",
@@ -451,6 +459,11 @@ var entries = []Entry{
 	{
 		BadRecipe, []string{"garrison"},
 		"The directory has no garrison.yaml, or it cannot be read, has an unknown key or a value that is not valid.",
+		"garrison image build --help",
+	},
+	{
+		BadSbom, []string{"garrison", "image-catalog"},
+		"The list of what the image is made of is neither CycloneDX JSON (1.4 to 1.6) nor SPDX JSON (2.2, 2.3), a field of it is missing or not valid, or it exceeds 16 MiB or 50,000 components.",
 		"garrison image build --help",
 	},
 	{
@@ -1687,6 +1700,11 @@ var entries = []Entry{
 		UnhealthySinceReach, []string{"registry"},
 		"An agent on the server became unhealthy after the rollout reached it, so the server counts as broken.",
 		"garrison explain SERVER",
+	},
+	{
+		UnknownAdvisory, []string{"image-catalog"},
+		"No advisory that was imported has that id or alias.",
+		"garrison advisory list; garrison advisory import FILE",
 	},
 	{
 		UnknownAgent, []string{"registry", "garrison"},

@@ -40,6 +40,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/manifest"
+	"github.com/garrison-fleet/garrison/pkg/sbom"
 	"github.com/garrison-fleet/garrison/pkg/seal"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -59,6 +60,10 @@ type BuildOptions struct {
 	Arch    string    // the same
 	At      time.Time // the time of publication; zero leaves it out of the manifest
 	Key     []byte    // the seed of the signing key; empty builds an unsigned image
+
+	SBOM     string      // a file with the list of its components; empty means the one in the directory, or none
+	FindSBOM bool        // without one, make it of Parts and of the programs in the directory that Go built
+	Parts    []sbom.Part // what is known of the directory otherwise
 
 	// Note takes what is built although it may surprise, a sentence each. It may be nil.
 	Note func(string)
@@ -86,7 +91,11 @@ func Build(ctx context.Context, o BuildOptions) (*imagev1.Manifest, error) {
 	if err := outsideOf(o.Dir, out); err != nil {
 		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
 	}
-	if err := buildFile(ctx, root, m, out, o); err != nil {
+	components, err := o.components(root)
+	if err != nil {
+		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
+	}
+	if err := buildFile(ctx, root, m, components, out, o); err != nil {
 		return nil, fmt.Errorf("build image of %s: %w", o.Dir, err)
 	}
 	return m, nil
@@ -160,7 +169,9 @@ func realPath(p string) (string, error) {
 
 // buildFile packs into a temporary blob next to the output, because the manifest comes
 // first in the file and needs the digests.
-func buildFile(ctx context.Context, root *os.Root, m *imagev1.Manifest, out string, o BuildOptions) error {
+func buildFile(
+	ctx context.Context, root *os.Root, m *imagev1.Manifest, components []byte, out string, o BuildOptions,
+) error {
 	blob, err := os.CreateTemp(filepath.Dir(out), ".garrison-blob-*")
 	if err != nil {
 		return err
@@ -169,7 +180,8 @@ func buildFile(ctx context.Context, root *os.Root, m *imagev1.Manifest, out stri
 	d := newDigester(blob)
 	n := newNotes(o.Note)
 	n.version(m)
-	p, err := pack(ctx, root, d, func(name string, f *os.File, info os.FileInfo) { n.file(m, name, f, info) })
+	p, err := pack(ctx, root, components, d,
+		func(name string, f *os.File, info os.FileInfo) { n.file(m, name, f, info) })
 	if err != nil {
 		return err
 	}

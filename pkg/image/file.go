@@ -174,7 +174,7 @@ func (f *File) Chunk(n int) ([]byte, error) {
 	return data, CheckChunk(f.manifest.Blob, n, data)
 }
 
-// Verify reads the whole content and checks every chunk, the whole and the id.
+// Verify reads the whole content and checks every chunk, the whole, the id and the SBOM.
 func (f *File) Verify(ctx context.Context) error {
 	if err := manifest.Check(f.manifest); err != nil {
 		return err
@@ -193,7 +193,8 @@ func (f *File) Verify(ctx context.Context) error {
 	if !bytes.Equal(whole.Sum(nil), f.manifest.Blob.Digest) {
 		return refuse(code.WrongDigest, "the content has another digest than the manifest says")
 	}
-	return nil
+	_, _, err := Components(f.manifest.Blob, f.Chunk)
+	return err
 }
 
 // ChunkLen returns how many bytes chunk n must have.

@@ -16,6 +16,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/archive"
 	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/manifest"
+	"github.com/garrison-fleet/garrison/pkg/sbom"
 )
 
 // packed is the result of packing a directory.
@@ -24,15 +25,20 @@ type packed struct {
 	entries  uint32
 }
 
-// pack writes everything in root but the recipe to w, as a zstd-compressed tar archive, until ctx is done.
-// The output depends on names, contents, the executable bit and nothing else. seen is called for each regular file.
-func pack(ctx context.Context, root *os.Root, w io.Writer, seen seenFile) (packed, error) {
+// pack writes an SBOM, if there is one, and everything in root but the recipe to w, as a zstd-compressed tar archive,
+// until ctx is done. The output depends on names, contents, the executable bit and nothing else. seen is called for
+// each regular file of root.
+func pack(ctx context.Context, root *os.Root, components []byte, w io.Writer, seen seenFile) (packed, error) {
 	// One encoder goroutine: with more, the output could depend on the machine.
 	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {
 		return packed{}, err
 	}
 	p := &packer{ctx: ctx, root: root, tar: tar.NewWriter(z), tree: archive.NewTree(), seen: seen}
+	if err := p.components(components); err != nil {
+		_ = z.Close()
+		return packed{}, err
+	}
 	// WalkDir goes in the order of names, directories before their contents.
 	if err := fs.WalkDir(root.FS(), ".", p.entry); err != nil {
 		_ = z.Close()
@@ -67,7 +73,7 @@ func (p *packer) entry(name string, d fs.DirEntry, err error) error {
 	switch {
 	case err != nil:
 		return notPacked(name, err)
-	case name == "." || name == RecipeName:
+	case name == "." || name == RecipeName || name == sbom.Name:
 		return nil
 	case p.entries == manifest.MaxEntries:
 		return refuse(code.TooLarge, "the directory has more than %d entries", manifest.MaxEntries)
@@ -89,6 +95,23 @@ func (p *packer) entry(name string, d fs.DirEntry, err error) error {
 		return p.symlink(name, h)
 	}
 	return p.tar.WriteHeader(h)
+}
+
+// components packs the SBOM, before anything else.
+func (p *packer) components(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	h := header(tar.TypeReg, sbom.Name, 0o644)
+	h.Size = int64(len(data))
+	p.entries++
+	p.unpacked += uint64(h.Size)
+	p.tree.Add(sbom.Name, h.Typeflag)
+	if err := p.tar.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := p.tar.Write(data)
+	return err
 }
 
 // headerOf returns the header of an entry without its size or target.

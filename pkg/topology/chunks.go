@@ -2,6 +2,8 @@ package topology
 
 import (
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -108,4 +110,43 @@ func ParseBlobSubject(subject string) (digest []byte, chunk int, err error) {
 		return nil, 0, fault.New(fault.Invalid, "subject %q is not a chunk's: %w", subject, err)
 	}
 	return digest, chunk, nil
+}
+
+// advisories is where the parts of advisories are stored, beside the chunks of images.
+const advisories = blob + "advisories."
+
+// AdvisorySubjects matches every part of advisories.
+const AdvisorySubjects = advisories + "*"
+
+// AdvisoryPart is one part of an upload of advisories.
+type AdvisoryPart struct {
+	Upload      uint64 // when it began, in nanoseconds
+	Part, Parts int
+	Source      string // a name
+}
+
+// Subject returns the subject of the part: garrison.blob.advisories.UPLOAD-PART-PARTS-SOURCE.
+func (p AdvisoryPart) Subject() string {
+	return fmt.Sprintf("%s%d-%d-%d-%s", advisories, p.Upload, p.Part, p.Parts, p.Source)
+}
+
+// ParseAdvisorySubject reads the subject of a part.
+func ParseAdvisorySubject(subject string) (p AdvisoryPart, err error) {
+	t, err := tokens(subject, advisories, 1)
+	if err != nil {
+		return p, err
+	}
+	words := strings.SplitN(t[0], "-", 4)
+	if len(words) < 4 {
+		return p, fault.New(fault.Invalid, "subject %q is not a part of advisories", subject)
+	}
+	p.Source = words[3]
+	var failed [3]error
+	p.Upload, failed[0] = strconv.ParseUint(words[0], 10, 64)
+	p.Part, failed[1] = strconv.Atoi(words[1])
+	p.Parts, failed[2] = strconv.Atoi(words[2])
+	if err := errors.Join(failed[:]...); err != nil {
+		return p, fault.New(fault.Invalid, "subject %q is not a part of advisories: %w", subject, err)
+	}
+	return p, nil
 }

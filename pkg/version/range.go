@@ -23,6 +23,7 @@ type Range struct {
 type comparison struct {
 	operator string
 	bound    Key
+	text     string // the bound as it is written
 }
 
 var operators = map[string]func(int) bool{
@@ -34,7 +35,7 @@ var operators = map[string]func(int) bool{
 }
 
 // compared is a comparison: an operator, or none for "=", and a version.
-var compared = regexp.MustCompile(`^(>=|<=|>|<|=)?([A-Za-z0-9][A-Za-z0-9._+~-]*)$`)
+var compared = regexp.MustCompile(`^(>=|<=|>|<|=)?([A-Za-z0-9][A-Za-z0-9._+~:^-]*)$`)
 
 // wildcard matches a part of a version that stands for any number in other systems. In a Key it would be a text, and
 // 1.x the one version 1.x.
@@ -66,7 +67,7 @@ func ParseRange(text string) (Range, error) {
 			if m[1] == "" {
 				m[1] = "="
 			}
-			all = append(all, comparison{m[1], KeyOf(m[2])})
+			all = append(all, comparison{m[1], KeyOf(m[2]), m[2]})
 		}
 		if n += len(all); len(all) == 0 || n > maxComparisons {
 			return Range{}, fmt.Errorf("%q is not a range of versions: each alternative has a comparison, and all "+
@@ -79,12 +80,18 @@ func ParseRange(text string) (Range, error) {
 
 // Has reports whether a range has a version.
 func (r Range) Has(version string) bool {
-	if len(r.alternatives) == 0 {
-		return true
-	}
 	k := KeyOf(version)
-	return slices.ContainsFunc(r.alternatives, func(all []comparison) bool {
-		return !slices.ContainsFunc(all, func(c comparison) bool { return !operators[c.operator](k.Compare(c.bound)) })
+	return r.has(func(c comparison) int { return k.Compare(c.bound) })
+}
+
+// HasBy reports whether a range has a version in another order. compare compares that version with a bound.
+func (r Range) HasBy(compare func(bound string) int) bool {
+	return r.has(func(c comparison) int { return compare(c.text) })
+}
+
+func (r Range) has(compare func(comparison) int) bool {
+	return len(r.alternatives) == 0 || slices.ContainsFunc(r.alternatives, func(all []comparison) bool {
+		return !slices.ContainsFunc(all, func(c comparison) bool { return !operators[c.operator](compare(c)) })
 	})
 }
 

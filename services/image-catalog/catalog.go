@@ -75,6 +75,7 @@ type Catalog struct {
 	content  *content
 	download *downloads
 	promote  *promotions
+	exposed  *exposed
 	creating chan struct{} // held by the one request that creates an image
 }
 
@@ -96,8 +97,10 @@ func New(cfg Config) (*Catalog, error) {
 	c.promote = &promotions{catalog: c, wake: wakeup.New()}
 	c.follower = fold.New(cfg.Conn, c.view, fold.Options{
 		Service: ledger.Catalog, Layout: view.Layout, Store: cfg.Store, Nouns: view.Nouns,
-		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log, OnFacts: c.promote.noteFacts,
+		AcceptLedger: cfg.AcceptLedger, Log: cfg.Log,
+		OnFacts: func(facts []ledger.Fact) { c.promote.noteFacts(facts); c.exposed.noteFacts(facts) },
 	})
+	c.exposed = newExposed(cfg, c.view, c.follower)
 	c.writer = c.follower.NewWriter()
 	c.content = &content{
 		conn: cfg.Conn, log: cfg.Log, view: c.view, follower: c.follower, checks: newChecks(cfg.Conn, cfg.Now),
@@ -127,6 +130,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 		rungroup.Part{Name: "content checks", Run: c.content.checks.run, Base: true},
 		rungroup.Part{Name: "downloads", Run: c.follower.WhenReady(c.download.run)},
 		rungroup.Part{Name: "promotions", Run: c.follower.WhenReady(c.promote.run)},
+		rungroup.Part{Name: "components", Run: c.follower.WhenReady(c.exposed.run)},
 		rungroup.Part{Name: "api", Run: c.follower.WhenReady(c.serve)},
 	)
 }
@@ -165,6 +169,9 @@ func (c *Catalog) handle(s *bus.Service) error {
 		bus.Handle(s, "AddSource", sources{c}.add),
 		bus.Handle(s, "RecordSync", sources{c}.recordSync),
 		bus.Handle(s, "RemoveSource", sources{c}.remove),
+		bus.Handle(s, "ImportAdvisories", c.exposed.advisories.importPart),
+		bus.Handle(s, "ListAdvisories", c.exposed.advisories.list),
+		bus.Handle(s, "ListExposed", c.exposed.list),
 	)
 }
 

@@ -87,6 +87,9 @@ func (c *Catalog) activateImage(
 		if err := c.content.verify(ctx, i); err != nil {
 			return nil, err
 		}
+		if err := c.exposed.check(ctx, i.Manifest.Blob); err != nil {
+			return nil, err
+		}
 	}
 	i, err = c.change(ctx, caller, i.Manifest.Id,
 		func(id string) ([]ledger.Draft, error) { return decision.Activate(c.view, id, q.Channel, inactive) })

@@ -47,6 +47,7 @@ var dryRuns = []string{
 // written is a command line for each command that has the dry run of all others, with what it says: the first call that
 // would change something ends it.
 var written = map[string]string{
+	"advisory import DIR/osv.json":                    "would import 1 advisory record of source osv (0 left out",
 	"agent create a --set level=debug":                "would create agent a: kind=daemon, metadata.level=debug",
 	"agent delete beacon":                             "would delete agent beacon",
 	"agent update beacon --description x":             "description=x",
@@ -151,6 +152,7 @@ func (r *runner) prepare(t *testing.T, dir string) *strings.Replacer {
 	for name, text := range map[string]string{
 		"ctx.json":   anns,
 		"fleet.yaml": "format: 1\nenvironments: {prod: {}}\n", "hosts": "[web]\nweb-1\n",
+		"osv.json":            `{"id":"X","affected": [{"package": {"ecosystem":"Go","name":"a"},"versions":["1"]}]}`,
 		"found":               "{\"name\": \"a\", \"version\": \"1\"}",
 		"tools/hello":         "hello\n",
 		"tools/garrison.yaml": "agent: tools\nversion: 1.0.0\nkind: files\nos: linux\narch: amd64\n",

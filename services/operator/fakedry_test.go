@@ -58,6 +58,7 @@ func (f *fakes) dryCatalog(t testing.TB, s *bus.Service) {
 	dryOnly[*catalogv1.AddSourceRequest, *catalogv1.AddSourceResponse](t, f, s, "AddSource")
 	dryOnly[*catalogv1.RemoveSourceRequest, *catalogv1.RemoveSourceResponse](t, f, s, "RemoveSource")
 	dryOnly[*catalogv1.DeleteImageRequest, *catalogv1.DeleteImageResponse](t, f, s, "DeleteImage")
+	dryOnly[*catalogv1.ImportAdvisoriesRequest, *catalogv1.ImportAdvisoriesResponse](t, f, s, "ImportAdvisories")
 }
 
 func (f *fakes) dryDispatcher(t testing.TB, s *bus.Service) {

@@ -31,6 +31,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/version"
 
+	"github.com/garrison-fleet/garrison/services/operator/internal/advisory"
 	"github.com/garrison-fleet/garrison/services/operator/internal/agent"
 	"github.com/garrison-fleet/garrison/services/operator/internal/agentlog"
 	"github.com/garrison-fleet/garrison/services/operator/internal/app"
@@ -49,6 +50,7 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/events"
 	"github.com/garrison-fleet/garrison/services/operator/internal/explain"
 	"github.com/garrison-fleet/garrison/services/operator/internal/export"
+	"github.com/garrison-fleet/garrison/services/operator/internal/exposed"
 	"github.com/garrison-fleet/garrison/services/operator/internal/hold"
 	"github.com/garrison-fleet/garrison/services/operator/internal/image"
 	"github.com/garrison-fleet/garrison/services/operator/internal/importer"
@@ -193,6 +195,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		hold.Command(env),
 		hold.UnholdCommand(env),
 		check.Command(env),
+		exposed.Command(env),
 		apply.Command(env),
 		export.Command(env),
 		importer.Commands(env),
@@ -205,7 +208,7 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 		image.Commands(env), channel.Commands(env), task.Commands(env), intent.Commands(env), rollout.Commands(env),
 		restore.Commands(env),
 		user.Commands(env), token.Commands(env),
-		labelrule.Commands(env), source.Commands(env),
+		labelrule.Commands(env), source.Commands(env), advisory.Commands(env),
 	}
 	self := []*cobra.Command{
 		contexts.Commands(env), contexts.WhoamiCommand(env), bus.Command(env),
@@ -230,7 +233,7 @@ var reads = map[string]bool{
 	"export": true, "events": true, "logs": true, "versions": true, "whoami": true, "explain": true, "debug": true,
 	"man": true, "completion": true,
 	"bus": true, "restore": true, "context token": true, "console": true,
-	"rollout plan": true,
+	"rollout plan": true, "exposed": true,
 	// These change files of the caller only.
 	"context add": true, "context use": true, "context rm": true, "image build": true, "image export": true,
 	"image key": true, "image sign": true, "image verify": true, "source publish": true,

@@ -46,6 +46,11 @@ examples 'image sign' 'image verify'
 
 # The catalog.
 examples 'image import'
+echo '{"id": "GO-2024-2687", "aliases": ["CVE-2023-45288"], "affected": [{"package": {"ecosystem": "Go",
+  "name": "golang.org/x/net"},
+  "ranges": [{"type": "SEMVER", "events": [{"introduced": "0"}, {"fixed": "0.23.0"}]}]}]}' \
+  >osv.json
+examples 'advisory import' 'advisory list' 'exposed'
 images beacon 1.0.0 1.1.0
 agent node-exporter
 images node-exporter 1.9.1 1.10.2

@@ -89,6 +89,17 @@ func (l *lister) listed(q *catalogv1.ListImagesRequest, after entry, keys []stri
 	}
 }
 
+// Filled returns the images whose content is whole, with their channels, by agent, version and id. The caller must
+// change neither.
+func (l *lister) Filled() iter.Seq2[*imagev1.Image, []string] {
+	return func(yield func(*imagev1.Image, []string) bool) {
+		l.index.all.Scan(func(e entry) bool {
+			i, ok := l.images.Get(e.id)
+			return !ok || !i.Filled || yield(i, l.index.channelsOf(e.id))
+		})
+	}
+}
+
 // row returns an image without its chunk digests.
 func (l *lister) row(i *imagev1.Image) *imagev1.Image {
 	m, b := i.Manifest, i.Manifest.GetBlob()

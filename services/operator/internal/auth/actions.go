@@ -95,7 +95,8 @@ func wordsOf(method string) (verb, noun string) {
 }
 
 // nouns are the commands' words for nouns of methods.
-var nouns = map[string]string{"environment": "env", "application": "app", "label-rule": "labelrule"}
+var nouns = map[string]string{"environment": "env", "application": "app",
+	"label-rule": "labelrule", "advisorie": "advisory"}
 
 func singular(noun string) string {
 	if !strings.HasSuffix(noun, "us") && !strings.HasSuffix(noun, "ss") { // bus, status, access, progress

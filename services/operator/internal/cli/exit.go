@@ -36,7 +36,7 @@ const ExitCodesText = `Exit codes:
   3    differences exist (check, apply --dry-run, env diff, rollout show --replay, bus, versions --check)
   4    not allowed
   5    partly done: some tasks or changes succeeded, some failed; a rollout that succeeded
-       left servers of its plan out, owes some the change, or broke some
+       left servers of its plan out, owes some the change, or broke some; exposed: images are
   6    a rollout halted itself
   7    a wait timed out; the work continues
   8    conflict: the object exists, is in use, or changed meanwhile

@@ -51,7 +51,7 @@ func Changes(c *cobra.Command, destroying bool) {
 // Heed reads the flags of Changes.
 func (env *Env) Heed(c *cobra.Command, args []string) {
 	if c.Name() == "list" && c.HasParent() {
-		env.Empty = "no " + strings.ReplaceAll(c.Parent().Name(), "-", " ") + "s"
+		env.Empty = "no " + plural.Replace(c.Parent().Name()+"s")
 		narrowed := len(args) > 0
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { narrowed = narrowed || f.Changed })
 		if narrowed {
@@ -90,6 +90,9 @@ func (env *Env) beforeWrite(ctx context.Context, name string, request proto.Mess
 
 // Foresee says what a dry run would do where its first call does not tell.
 func Foresee(env *Env, text string) { env.would.Store(&text) }
+
+// plural makes words of the plural of a noun.
+var plural = strings.NewReplacer("-", " ", "ys", "ies")
 
 // SayDry prints what a dry run would have done. The error is the ErrDryRun that ended it.
 func SayDry(env *Env, err error) {

@@ -18,7 +18,7 @@ import (
 
 func buildCommand(env *cli.Env) *cobra.Command {
 	o := image.BuildOptions{}
-	var key string
+	var key, components string
 	var f file
 	c := &cobra.Command{
 		Use:   "build DIR | FILE",
@@ -26,7 +26,7 @@ func buildCommand(env *cli.Env) *cobra.Command {
 		Args:  cli.Exactly("DIR"),
 		Long:  recipeText + fileText,
 		Example: "  garrison image build ./beacon\n" +
-			"  garrison image build ./beacon --version 1.1.0 --out beacon.gimg\n" +
+			"  garrison image build ./beacon --version 1.1.0 --sbom auto --out beacon.gimg\n" +
 			"  garrison image build prometheus-node-exporter_1.5.0-1_amd64.deb --out exporter.gimg\n" +
 			"  garrison image build node_exporter-1.9.1.linux-amd64.tar.gz\n" +
 			"  garrison image build agent.tgz --triton agent.imgmanifest --run 'bin/agent -f etc/agent.json'",
@@ -39,6 +39,9 @@ func buildCommand(env *cli.Env) *cobra.Command {
 				if o.Key, err = readKey(key); err != nil {
 					return err
 				}
+			}
+			if o.FindSBOM = components == "auto"; !o.FindSBOM {
+				o.SBOM = components
 			}
 			o.At = env.Now()
 			o.Note = func(text string) { env.Say("note: %s", text) }
@@ -53,6 +56,8 @@ func buildCommand(env *cli.Env) *cobra.Command {
 	cli.OutVar(c.Flags(), &o.Out, "the image `FILE`; default AGENT-VERSION-OS-ARCH"+image.Extension)
 	cli.TextVar(c.Flags(), &key, "key", cli.NotEmpty("file with a key"), "sign the image with the secret half of a "+
 		"key, in this `FILE`")
+	cli.TextVar(c.Flags(), &components, "sbom", cli.NotEmpty("SBOM"), "put this list of components into the image: "+
+		"a `FILE` in CycloneDX or SPDX JSON, or auto, which makes one of Go programs, and of a package its own name")
 	cli.TextVar(c.Flags(), &o.Version, "version", rules.CheckVersion, "override the `VERSION` of the recipe")
 	cli.TextVar(c.Flags(), &o.OS, "os", rules.CheckOS, "override the operating `SYSTEM` of the recipe")
 	cli.TextVar(c.Flags(), &o.Arch, "arch", rules.CheckArch, "override the `ARCHITECTURE` of the recipe")
@@ -172,4 +177,7 @@ the image lies), ${config} (where its configuration was rendered), ${label.NAME}
 garrison server set sets it) and ${metadata.NAME} (a value of its metadata; garrison configure sets it).
 A template says {{.agent}}, {{.config}}, {{.labels.NAME}}, {{.metadata.NAME}} and so on; what is not there
 is refused before anything is touched. {{lookup .metadata "NAME" "DEFAULT"}} may be missing; quote and json
-write a value as JSON.`
+write a value as JSON.
+
+With --sbom FILE, or a file garrison-sbom.json in the directory, the image has a list of its components, which
+garrison exposed looks at. Without either it has none, so that it stays the image that it was before.`

@@ -32,6 +32,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/regular"
+	"github.com/garrison-fleet/garrison/pkg/sbom"
 	agentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/agent/v1"
 	imagev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/image/v1"
 	"github.com/garrison-fleet/garrison/services/operator/internal/unpack"
@@ -122,6 +123,9 @@ func Convert(ctx context.Context, o Options) (r Result, err error) {
 		return r, c.showRecipe(&r)
 	}
 	c.Build.Dir = dir
+	if c.format != "" {
+		c.Build.Parts = []sbom.Part{sbom.Package(c.format, c.name, c.tags["package.version"], c.arch)}
+	}
 	r.Image, err = image.Build(ctx, c.Build)
 	return r, err
 }

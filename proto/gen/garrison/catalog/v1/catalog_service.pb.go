@@ -1869,7 +1869,7 @@ var File_garrison_catalog_v1_catalog_service_proto protoreflect.FileDescriptor
 
 const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\n" +
-	")garrison/catalog/v1/catalog_service.proto\x12\x13garrison.catalog.v1\x1a\x19garrison/api/v1/api.proto\x1a!garrison/channel/v1/channel.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/source/v1/source.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x01\n" +
+	")garrison/catalog/v1/catalog_service.proto\x12\x13garrison.catalog.v1\x1a\x19garrison/api/v1/api.proto\x1a\"garrison/catalog/v1/exposure.proto\x1a!garrison/channel/v1/channel.proto\x1a\x1dgarrison/image/v1/image.proto\x1a\x1fgarrison/source/v1/source.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x01\n" +
 	"\x11ListImagesRequest\x12)\n" +
 	"\x04page\x18\x01 \x01(\v2\x15.garrison.api.v1.PageR\x04page\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1964,7 +1964,7 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\x06source\x18\x01 \x01(\v2\x1a.garrison.source.v1.SourceR\x06source\")\n" +
 	"\x13RemoveSourceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x16\n" +
-	"\x14RemoveSourceResponse2\xdd\x0e\n" +
+	"\x14RemoveSourceResponse2\xad\x11\n" +
 	"\x0eCatalogService\x12c\n" +
 	"\n" +
 	"ListImages\x12&.garrison.catalog.v1.ListImagesRequest\x1a'.garrison.catalog.v1.ListImagesResponse\"\x04\x88\xb5\x18\x01\x12]\n" +
@@ -1985,7 +1985,10 @@ const file_garrison_catalog_v1_catalog_service_proto_rawDesc = "" +
 	"\tAddSource\x12%.garrison.catalog.v1.AddSourceRequest\x1a&.garrison.catalog.v1.AddSourceResponse\"\x04\x88\xb5\x18\x02\x12c\n" +
 	"\n" +
 	"RecordSync\x12&.garrison.catalog.v1.RecordSyncRequest\x1a'.garrison.catalog.v1.RecordSyncResponse\"\x04\x88\xb5\x18\x02\x12i\n" +
-	"\fRemoveSource\x12(.garrison.catalog.v1.RemoveSourceRequest\x1a).garrison.catalog.v1.RemoveSourceResponse\"\x04\x88\xb5\x18\x02BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1;catalogv1b\x06proto3"
+	"\fRemoveSource\x12(.garrison.catalog.v1.RemoveSourceRequest\x1a).garrison.catalog.v1.RemoveSourceResponse\"\x04\x88\xb5\x18\x02\x12u\n" +
+	"\x10ImportAdvisories\x12,.garrison.catalog.v1.ImportAdvisoriesRequest\x1a-.garrison.catalog.v1.ImportAdvisoriesResponse\"\x04\x88\xb5\x18\x02\x12o\n" +
+	"\x0eListAdvisories\x12*.garrison.catalog.v1.ListAdvisoriesRequest\x1a+.garrison.catalog.v1.ListAdvisoriesResponse\"\x04\x88\xb5\x18\x01\x12f\n" +
+	"\vListExposed\x12'.garrison.catalog.v1.ListExposedRequest\x1a(.garrison.catalog.v1.ListExposedResponse\"\x04\x88\xb5\x18\x01BLZJgithub.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1;catalogv1b\x06proto3"
 
 var (
 	file_garrison_catalog_v1_catalog_service_proto_rawDescOnce sync.Once
@@ -2001,51 +2004,57 @@ func file_garrison_catalog_v1_catalog_service_proto_rawDescGZIP() []byte {
 
 var file_garrison_catalog_v1_catalog_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_garrison_catalog_v1_catalog_service_proto_goTypes = []any{
-	(*ListImagesRequest)(nil),     // 0: garrison.catalog.v1.ListImagesRequest
-	(*ListImagesResponse)(nil),    // 1: garrison.catalog.v1.ListImagesResponse
-	(*GetImageRequest)(nil),       // 2: garrison.catalog.v1.GetImageRequest
-	(*GetImageResponse)(nil),      // 3: garrison.catalog.v1.GetImageResponse
-	(*CreateImageRequest)(nil),    // 4: garrison.catalog.v1.CreateImageRequest
-	(*CreateImageResponse)(nil),   // 5: garrison.catalog.v1.CreateImageResponse
-	(*PutChunkRequest)(nil),       // 6: garrison.catalog.v1.PutChunkRequest
-	(*PutChunkResponse)(nil),      // 7: garrison.catalog.v1.PutChunkResponse
-	(*MissingChunksRequest)(nil),  // 8: garrison.catalog.v1.MissingChunksRequest
-	(*MissingChunksResponse)(nil), // 9: garrison.catalog.v1.MissingChunksResponse
-	(*GetChunkRequest)(nil),       // 10: garrison.catalog.v1.GetChunkRequest
-	(*GetChunkResponse)(nil),      // 11: garrison.catalog.v1.GetChunkResponse
-	(*ActivateImageRequest)(nil),  // 12: garrison.catalog.v1.ActivateImageRequest
-	(*ActivateImageResponse)(nil), // 13: garrison.catalog.v1.ActivateImageResponse
-	(*DisableImageRequest)(nil),   // 14: garrison.catalog.v1.DisableImageRequest
-	(*DisableImageResponse)(nil),  // 15: garrison.catalog.v1.DisableImageResponse
-	(*DeleteImageRequest)(nil),    // 16: garrison.catalog.v1.DeleteImageRequest
-	(*DeleteImageResponse)(nil),   // 17: garrison.catalog.v1.DeleteImageResponse
-	(*ListChannelsRequest)(nil),   // 18: garrison.catalog.v1.ListChannelsRequest
-	(*ListChannelsResponse)(nil),  // 19: garrison.catalog.v1.ListChannelsResponse
-	(*CreateChannelRequest)(nil),  // 20: garrison.catalog.v1.CreateChannelRequest
-	(*CreateChannelResponse)(nil), // 21: garrison.catalog.v1.CreateChannelResponse
-	(*DeleteChannelRequest)(nil),  // 22: garrison.catalog.v1.DeleteChannelRequest
-	(*DeleteChannelResponse)(nil), // 23: garrison.catalog.v1.DeleteChannelResponse
-	(*PromoteImageRequest)(nil),   // 24: garrison.catalog.v1.PromoteImageRequest
-	(*PromoteImageResponse)(nil),  // 25: garrison.catalog.v1.PromoteImageResponse
-	(*DemoteImageRequest)(nil),    // 26: garrison.catalog.v1.DemoteImageRequest
-	(*DemoteImageResponse)(nil),   // 27: garrison.catalog.v1.DemoteImageResponse
-	(*ListSourcesRequest)(nil),    // 28: garrison.catalog.v1.ListSourcesRequest
-	(*ListSourcesResponse)(nil),   // 29: garrison.catalog.v1.ListSourcesResponse
-	(*AddSourceRequest)(nil),      // 30: garrison.catalog.v1.AddSourceRequest
-	(*AddSourceResponse)(nil),     // 31: garrison.catalog.v1.AddSourceResponse
-	(*RecordSyncRequest)(nil),     // 32: garrison.catalog.v1.RecordSyncRequest
-	(*RecordSyncResponse)(nil),    // 33: garrison.catalog.v1.RecordSyncResponse
-	(*RemoveSourceRequest)(nil),   // 34: garrison.catalog.v1.RemoveSourceRequest
-	(*RemoveSourceResponse)(nil),  // 35: garrison.catalog.v1.RemoveSourceResponse
-	(*v1.Page)(nil),               // 36: garrison.api.v1.Page
-	(v11.State)(0),                // 37: garrison.image.v1.State
-	(*v11.Image)(nil),             // 38: garrison.image.v1.Image
-	(*v1.LeftOut)(nil),            // 39: garrison.api.v1.LeftOut
-	(*v11.Manifest)(nil),          // 40: garrison.image.v1.Manifest
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*v12.Channel)(nil),           // 42: garrison.channel.v1.Channel
-	(*v13.Source)(nil),            // 43: garrison.source.v1.Source
-	(*v13.Synced)(nil),            // 44: garrison.source.v1.Synced
+	(*ListImagesRequest)(nil),        // 0: garrison.catalog.v1.ListImagesRequest
+	(*ListImagesResponse)(nil),       // 1: garrison.catalog.v1.ListImagesResponse
+	(*GetImageRequest)(nil),          // 2: garrison.catalog.v1.GetImageRequest
+	(*GetImageResponse)(nil),         // 3: garrison.catalog.v1.GetImageResponse
+	(*CreateImageRequest)(nil),       // 4: garrison.catalog.v1.CreateImageRequest
+	(*CreateImageResponse)(nil),      // 5: garrison.catalog.v1.CreateImageResponse
+	(*PutChunkRequest)(nil),          // 6: garrison.catalog.v1.PutChunkRequest
+	(*PutChunkResponse)(nil),         // 7: garrison.catalog.v1.PutChunkResponse
+	(*MissingChunksRequest)(nil),     // 8: garrison.catalog.v1.MissingChunksRequest
+	(*MissingChunksResponse)(nil),    // 9: garrison.catalog.v1.MissingChunksResponse
+	(*GetChunkRequest)(nil),          // 10: garrison.catalog.v1.GetChunkRequest
+	(*GetChunkResponse)(nil),         // 11: garrison.catalog.v1.GetChunkResponse
+	(*ActivateImageRequest)(nil),     // 12: garrison.catalog.v1.ActivateImageRequest
+	(*ActivateImageResponse)(nil),    // 13: garrison.catalog.v1.ActivateImageResponse
+	(*DisableImageRequest)(nil),      // 14: garrison.catalog.v1.DisableImageRequest
+	(*DisableImageResponse)(nil),     // 15: garrison.catalog.v1.DisableImageResponse
+	(*DeleteImageRequest)(nil),       // 16: garrison.catalog.v1.DeleteImageRequest
+	(*DeleteImageResponse)(nil),      // 17: garrison.catalog.v1.DeleteImageResponse
+	(*ListChannelsRequest)(nil),      // 18: garrison.catalog.v1.ListChannelsRequest
+	(*ListChannelsResponse)(nil),     // 19: garrison.catalog.v1.ListChannelsResponse
+	(*CreateChannelRequest)(nil),     // 20: garrison.catalog.v1.CreateChannelRequest
+	(*CreateChannelResponse)(nil),    // 21: garrison.catalog.v1.CreateChannelResponse
+	(*DeleteChannelRequest)(nil),     // 22: garrison.catalog.v1.DeleteChannelRequest
+	(*DeleteChannelResponse)(nil),    // 23: garrison.catalog.v1.DeleteChannelResponse
+	(*PromoteImageRequest)(nil),      // 24: garrison.catalog.v1.PromoteImageRequest
+	(*PromoteImageResponse)(nil),     // 25: garrison.catalog.v1.PromoteImageResponse
+	(*DemoteImageRequest)(nil),       // 26: garrison.catalog.v1.DemoteImageRequest
+	(*DemoteImageResponse)(nil),      // 27: garrison.catalog.v1.DemoteImageResponse
+	(*ListSourcesRequest)(nil),       // 28: garrison.catalog.v1.ListSourcesRequest
+	(*ListSourcesResponse)(nil),      // 29: garrison.catalog.v1.ListSourcesResponse
+	(*AddSourceRequest)(nil),         // 30: garrison.catalog.v1.AddSourceRequest
+	(*AddSourceResponse)(nil),        // 31: garrison.catalog.v1.AddSourceResponse
+	(*RecordSyncRequest)(nil),        // 32: garrison.catalog.v1.RecordSyncRequest
+	(*RecordSyncResponse)(nil),       // 33: garrison.catalog.v1.RecordSyncResponse
+	(*RemoveSourceRequest)(nil),      // 34: garrison.catalog.v1.RemoveSourceRequest
+	(*RemoveSourceResponse)(nil),     // 35: garrison.catalog.v1.RemoveSourceResponse
+	(*v1.Page)(nil),                  // 36: garrison.api.v1.Page
+	(v11.State)(0),                   // 37: garrison.image.v1.State
+	(*v11.Image)(nil),                // 38: garrison.image.v1.Image
+	(*v1.LeftOut)(nil),               // 39: garrison.api.v1.LeftOut
+	(*v11.Manifest)(nil),             // 40: garrison.image.v1.Manifest
+	(*timestamppb.Timestamp)(nil),    // 41: google.protobuf.Timestamp
+	(*v12.Channel)(nil),              // 42: garrison.channel.v1.Channel
+	(*v13.Source)(nil),               // 43: garrison.source.v1.Source
+	(*v13.Synced)(nil),               // 44: garrison.source.v1.Synced
+	(*ImportAdvisoriesRequest)(nil),  // 45: garrison.catalog.v1.ImportAdvisoriesRequest
+	(*ListAdvisoriesRequest)(nil),    // 46: garrison.catalog.v1.ListAdvisoriesRequest
+	(*ListExposedRequest)(nil),       // 47: garrison.catalog.v1.ListExposedRequest
+	(*ImportAdvisoriesResponse)(nil), // 48: garrison.catalog.v1.ImportAdvisoriesResponse
+	(*ListAdvisoriesResponse)(nil),   // 49: garrison.catalog.v1.ListAdvisoriesResponse
+	(*ListExposedResponse)(nil),      // 50: garrison.catalog.v1.ListExposedResponse
 }
 var file_garrison_catalog_v1_catalog_service_proto_depIdxs = []int32{
 	36, // 0: garrison.catalog.v1.ListImagesRequest.page:type_name -> garrison.api.v1.Page
@@ -2088,26 +2097,32 @@ var file_garrison_catalog_v1_catalog_service_proto_depIdxs = []int32{
 	30, // 37: garrison.catalog.v1.CatalogService.AddSource:input_type -> garrison.catalog.v1.AddSourceRequest
 	32, // 38: garrison.catalog.v1.CatalogService.RecordSync:input_type -> garrison.catalog.v1.RecordSyncRequest
 	34, // 39: garrison.catalog.v1.CatalogService.RemoveSource:input_type -> garrison.catalog.v1.RemoveSourceRequest
-	1,  // 40: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
-	3,  // 41: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
-	5,  // 42: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
-	7,  // 43: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
-	9,  // 44: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
-	11, // 45: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
-	13, // 46: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
-	15, // 47: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
-	17, // 48: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
-	19, // 49: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
-	21, // 50: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
-	23, // 51: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
-	25, // 52: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
-	27, // 53: garrison.catalog.v1.CatalogService.DemoteImage:output_type -> garrison.catalog.v1.DemoteImageResponse
-	29, // 54: garrison.catalog.v1.CatalogService.ListSources:output_type -> garrison.catalog.v1.ListSourcesResponse
-	31, // 55: garrison.catalog.v1.CatalogService.AddSource:output_type -> garrison.catalog.v1.AddSourceResponse
-	33, // 56: garrison.catalog.v1.CatalogService.RecordSync:output_type -> garrison.catalog.v1.RecordSyncResponse
-	35, // 57: garrison.catalog.v1.CatalogService.RemoveSource:output_type -> garrison.catalog.v1.RemoveSourceResponse
-	40, // [40:58] is the sub-list for method output_type
-	22, // [22:40] is the sub-list for method input_type
+	45, // 40: garrison.catalog.v1.CatalogService.ImportAdvisories:input_type -> garrison.catalog.v1.ImportAdvisoriesRequest
+	46, // 41: garrison.catalog.v1.CatalogService.ListAdvisories:input_type -> garrison.catalog.v1.ListAdvisoriesRequest
+	47, // 42: garrison.catalog.v1.CatalogService.ListExposed:input_type -> garrison.catalog.v1.ListExposedRequest
+	1,  // 43: garrison.catalog.v1.CatalogService.ListImages:output_type -> garrison.catalog.v1.ListImagesResponse
+	3,  // 44: garrison.catalog.v1.CatalogService.GetImage:output_type -> garrison.catalog.v1.GetImageResponse
+	5,  // 45: garrison.catalog.v1.CatalogService.CreateImage:output_type -> garrison.catalog.v1.CreateImageResponse
+	7,  // 46: garrison.catalog.v1.CatalogService.PutChunk:output_type -> garrison.catalog.v1.PutChunkResponse
+	9,  // 47: garrison.catalog.v1.CatalogService.MissingChunks:output_type -> garrison.catalog.v1.MissingChunksResponse
+	11, // 48: garrison.catalog.v1.CatalogService.GetChunk:output_type -> garrison.catalog.v1.GetChunkResponse
+	13, // 49: garrison.catalog.v1.CatalogService.ActivateImage:output_type -> garrison.catalog.v1.ActivateImageResponse
+	15, // 50: garrison.catalog.v1.CatalogService.DisableImage:output_type -> garrison.catalog.v1.DisableImageResponse
+	17, // 51: garrison.catalog.v1.CatalogService.DeleteImage:output_type -> garrison.catalog.v1.DeleteImageResponse
+	19, // 52: garrison.catalog.v1.CatalogService.ListChannels:output_type -> garrison.catalog.v1.ListChannelsResponse
+	21, // 53: garrison.catalog.v1.CatalogService.CreateChannel:output_type -> garrison.catalog.v1.CreateChannelResponse
+	23, // 54: garrison.catalog.v1.CatalogService.DeleteChannel:output_type -> garrison.catalog.v1.DeleteChannelResponse
+	25, // 55: garrison.catalog.v1.CatalogService.PromoteImage:output_type -> garrison.catalog.v1.PromoteImageResponse
+	27, // 56: garrison.catalog.v1.CatalogService.DemoteImage:output_type -> garrison.catalog.v1.DemoteImageResponse
+	29, // 57: garrison.catalog.v1.CatalogService.ListSources:output_type -> garrison.catalog.v1.ListSourcesResponse
+	31, // 58: garrison.catalog.v1.CatalogService.AddSource:output_type -> garrison.catalog.v1.AddSourceResponse
+	33, // 59: garrison.catalog.v1.CatalogService.RecordSync:output_type -> garrison.catalog.v1.RecordSyncResponse
+	35, // 60: garrison.catalog.v1.CatalogService.RemoveSource:output_type -> garrison.catalog.v1.RemoveSourceResponse
+	48, // 61: garrison.catalog.v1.CatalogService.ImportAdvisories:output_type -> garrison.catalog.v1.ImportAdvisoriesResponse
+	49, // 62: garrison.catalog.v1.CatalogService.ListAdvisories:output_type -> garrison.catalog.v1.ListAdvisoriesResponse
+	50, // 63: garrison.catalog.v1.CatalogService.ListExposed:output_type -> garrison.catalog.v1.ListExposedResponse
+	43, // [43:64] is the sub-list for method output_type
+	22, // [22:43] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
 	22, // [22:22] is the sub-list for extension extendee
 	0,  // [0:22] is the sub-list for field type_name
@@ -2118,6 +2133,7 @@ func file_garrison_catalog_v1_catalog_service_proto_init() {
 	if File_garrison_catalog_v1_catalog_service_proto != nil {
 		return
 	}
+	file_garrison_catalog_v1_exposure_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1,0 +1,187 @@
+// Package sbom reads and makes lists of the components that an image is made of.
+//
+// An SBOM is CycloneDX JSON (1.4 to 1.6) or SPDX JSON (2.2, 2.3). In an image it is the first file of the archive, by
+// the name Name, so that the digest of the image covers it.
+//
+//	components, err := sbom.Parse(data)
+//
+// Guarantees:
+//
+//  1. Parse refuses what it does not understand (BAD_SBOM) and names the field.
+//  2. Parse takes at most MaxBytes and MaxComponents.
+//  3. Make returns the same bytes for the same components, in any order.
+package sbom
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+)
+
+// Name is the name of the SBOM at the top of an image.
+const Name = "garrison-sbom.json"
+
+// The bounds of an SBOM.
+const (
+	MaxBytes      = 16 << 20
+	MaxComponents = 50_000
+	maxText       = 1024 // of a name, a version or a package URL, in bytes
+)
+
+// Component is one package that an image is made of.
+type Component struct {
+	Ecosystem string // as OSV names it: Go, npm, PyPI, Debian; deb or rpm of an unknown distribution; empty if unknown
+	Release   string // of the distribution, such as 12; empty if unknown
+	Name      string // as the ecosystem names it
+	Source    string // the package that a distribution built it from, when it has another name
+	Version   string // empty if unknown
+}
+
+// document has the fields of both formats that are read.
+type document struct {
+	Format  string `json:"bomFormat"` // of CycloneDX
+	Spec    string `json:"specVersion"`
+	SPDX    string `json:"spdxVersion"` // of SPDX
+	Subject struct {
+		Component *cycloneDX `json:"component"`
+	} `json:"metadata"`
+	Components []cycloneDX `json:"components"`
+	Packages   []spdx      `json:"packages"`
+}
+
+var (
+	cycloneDXVersions = []string{"1.4", "1.5", "1.6"}
+	spdxVersions      = []string{"SPDX-2.2", "SPDX-2.3"}
+)
+
+// Parse reads the components of an SBOM, each once, in the order of the document. What has neither a package URL nor a
+// version is left out of a document's subject only.
+func Parse(data []byte) ([]Component, error) {
+	if len(data) > MaxBytes {
+		return nil, refuse("it has more than %d bytes", MaxBytes)
+	}
+	var d document
+	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\xEF\xBB\xBF")), &d); err != nil {
+		return nil, unreadable(err)
+	}
+	l := list{seen: map[Component]bool{}}
+	var err error
+	switch {
+	case d.Format == "CycloneDX" && slices.Contains(cycloneDXVersions, d.Spec):
+		if s := d.Subject.Component; s != nil && (s.PURL != "" || s.Version != "") {
+			err = l.cycloneDX("metadata.component", *s)
+		}
+		for i := 0; i < len(d.Components) && err == nil; i++ {
+			err = l.cycloneDX(fmt.Sprintf("components[%d]", i), d.Components[i])
+		}
+	case d.Format == "CycloneDX":
+		err = refuse("specVersion is %.40q, want one of %v", d.Spec, cycloneDXVersions)
+	case slices.Contains(spdxVersions, d.SPDX):
+		for i := 0; i < len(d.Packages) && err == nil; i++ {
+			err = l.spdx(fmt.Sprintf("packages[%d]", i), d.Packages[i])
+		}
+	case d.SPDX != "":
+		err = refuse("spdxVersion is %.40q, want one of %v", d.SPDX, spdxVersions)
+	default:
+		err = refuse("it has neither bomFormat CycloneDX nor a spdxVersion")
+	}
+	return l.all, err
+}
+
+func unreadable(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return refuse("%s is a %s, want a %s", wrong.Field, wrong.Value, wrong.Type.Kind())
+	}
+	return refuse("it is not JSON: %v", err)
+}
+
+func refuse(format string, args ...any) error {
+	return fault.Refusef(fault.Invalid, code.BadSbom, "the SBOM cannot be used: "+format, args...).
+		Try("garrison image build --help")
+}
+
+// list collects components.
+type list struct {
+	all  []Component
+	seen map[Component]bool
+}
+
+// add adds a component that a document describes at a field.
+func (l *list) add(field, name, version, purl string) error {
+	for _, t := range []struct{ field, text string }{{"name", name}, {"version", version}, {"purl", purl}} {
+		if len(t.text) > maxText {
+			return refuse("%s.%s has %d bytes, want at most %d", field, t.field, len(t.text), maxText)
+		}
+	}
+	if name == "" {
+		return refuse("%s.name is missing", field)
+	}
+	c := Component{Name: name, Version: version}
+	if purl != "" {
+		var ok bool
+		if c, ok = parsePURL(purl); !ok {
+			return refuse("%s.purl %.80q is not a package URL", field, purl)
+		}
+		if c.Version == "" {
+			c.Version = trimVersion(c.Ecosystem, version)
+		}
+	}
+	if l.seen[c] {
+		return nil
+	}
+	if len(l.all) == MaxComponents {
+		return refuse("it has more than %d components", MaxComponents)
+	}
+	l.seen[c] = true
+	l.all = append(l.all, c)
+	return nil
+}
+
+// cycloneDX is a component of CycloneDX.
+type cycloneDX struct {
+	Type       string      `json:"type"`
+	Name       string      `json:"name"`
+	Version    string      `json:"version"`
+	PURL       string      `json:"purl"`
+	Components []cycloneDX `json:"components"`
+}
+
+// cycloneDX adds a component and those within it. Single files are no packages.
+func (l *list) cycloneDX(field string, c cycloneDX) error {
+	if c.Type != "file" || c.PURL != "" {
+		if err := l.add(field, c.Name, c.Version, c.PURL); err != nil {
+			return err
+		}
+	}
+	for i, inner := range c.Components {
+		if err := l.cycloneDX(fmt.Sprintf("%s.components[%d]", field, i), inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spdx is a package of SPDX.
+type spdx struct {
+	Name    string `json:"name"`
+	Version string `json:"versionInfo"`
+	Refs    []struct {
+		Type    string `json:"referenceType"`
+		Locator string `json:"referenceLocator"`
+	} `json:"externalRefs"`
+}
+
+func (l *list) spdx(field string, p spdx) error {
+	purl := ""
+	for _, r := range p.Refs {
+		if r.Type == "purl" && purl == "" {
+			purl = r.Locator
+		}
+	}
+	return l.add(field, p.Name, p.Version, purl)
+}
