@@ -140,7 +140,7 @@ func AnswerSubject(a ServerAddress) string { return answer + a.String() }
 // AnswerSubjects matches the answers to all servers.
 const AnswerSubjects = answer + "*.*"
 
-// GoneSubject returns the subject on which the service access says that the bus has no connection of a server any more:
+// GoneSubject returns the subject on which the service access says that the last connection of a server ended:
 // garrison.gone.SERVER.
 func GoneSubject(server string) string { return gone + server }
 

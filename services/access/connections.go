@@ -71,8 +71,8 @@ type change struct {
 	ended bool
 }
 
-// apply applies an announcement. It returns the connections that are one too many now, and whether the key has none any
-// more.
+// apply applies an announcement. It returns the connections that are one too many now, and whether the last one of the
+// key ended.
 func (c *connections) apply(e change) (tooMany []sessions.Session, gone bool) {
 	if e.ended {
 		return nil, c.books[e.account].Close(e.Session)
@@ -203,8 +203,8 @@ func (c *connections) announced(e change) {
 	}
 }
 
-// sayGone tells the registry which servers have no connection any more. What is lost of that, the silence of the server
-// shows later.
+// sayGone announces to the registry which servers have no connection left. What is lost of that, the silence of the
+// server shows later.
 func (c *connections) sayGone(account string, keys ...string) {
 	if account != topology.AccountNodes {
 		return

@@ -154,5 +154,5 @@ func (s *site) sweeps(times int) {
 
 // hasBeat reports whether a registry received a beat of a server.
 func (r *Registry) hasBeat(id string) bool {
-	return r.presence.Received(id)
+	return !r.presence.Last(id).At.IsZero()
 }

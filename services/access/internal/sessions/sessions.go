@@ -79,8 +79,8 @@ func (b *Book) Close(s Session) (last bool) {
 	return false
 }
 
-// Replace sets the connections to those that are open. It returns the ones that are too many, and the keys of which no
-// connection is open any more.
+// Replace sets the connections to those that are open. It returns the ones that are too many, and the keys whose last
+// connection ended.
 func (b *Book) Replace(all []Session) (tooMany []Session, gone []string) {
 	before := b.keys
 	*b = *NewBook(b.most)

@@ -170,7 +170,8 @@ func commandActions() map[string][]string {
 	out := map[string][]string{
 		"apply": {"put record"}, "block": {"add block"}, "unblock": {"delete record"},
 		"block list": {"list record"}, "bus": {"show bus"}, "env default": {"set default"},
-		"events": {"read fact"}, "explain": {"show server"}, "export": {"list record"}, "hold": {"put record"},
+		"events": {"read fact"}, "explain": {"show server"}, "exposed": {"list exposed"},
+		"export": {"list record"}, "hold": {"put record"},
 		"image export": {"show image", "show chunk"}, "image import": {"create image", "put chunk"},
 		"instance list": {"list instance"}, "instance report": {"report external"}, "logs": {"read log"},
 		"server accept": {"accept lobby"}, "server reject": {"reject lobby"}, "rollout start": {"rollout"},

@@ -30,7 +30,7 @@ func Bounded(every, interval time.Duration) time.Duration {
 }
 
 // NextSpacing returns how often a server shall beat that beats differently, and 0 for one that need not be asked. Two
-// machines that may have one identity beat at the interval, so that they are told apart soon.
+// machines that may have one identity beat at the interval, so that both are soon noticed.
 func (b Beat) NextSpacing(interval, spacing time.Duration) time.Duration {
 	if len(b.Sessions) > 1 {
 		spacing = interval

@@ -115,7 +115,7 @@ func (a *API) readable(q *registryv1.OpenLogRequest) (*serverv1.Server, error) {
 		return s, nil
 	}
 	why := "never connected"
-	if last := a.presence.LastBeat(s.Id); !last.IsZero() {
+	if last := a.presence.Last(s.Id).At; !last.IsZero() {
 		why = "is offline; last seen at " + last.UTC().Format(time.RFC3339)
 	} else if s.Presence == serverv1.Presence_PRESENCE_OFFLINE {
 		why = "is offline since " + s.Since.AsTime().UTC().Format(time.RFC3339)

@@ -10,6 +10,8 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/instance"
 	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/confirm"
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/records"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/request"
 	"github.com/garrison-fleet/garrison/services/registry/internal/view"
 )
@@ -17,38 +19,44 @@ import (
 // longestAge is how old a look that a beat tells of may be. An older one confirms nothing that matters.
 const longestAge = 365 * 24 * time.Hour
 
-// confirm notes when a server's executor last found what is recorded of its instances. It is kept in memory, not in
+// Confirmations is when servers last confirmed what is recorded of their instances.
+type Confirmations struct {
+	records *records.Records
+	book    *confirm.Book
+}
+
+// add notes when a server's executor last found what is recorded of its instances. It is kept in memory, not in
 // the ledger: a fact for each beat would fill it. A list that was not recorded yet, or waits because the server changes
 // too often, has another sum and confirms nothing; neither do the beats of two machines with one identity.
-func (p *Watch) confirm(id string, beat *reportv1.Beat, at time.Time) {
+func (c *Confirmations) add(id string, beat *reportv1.Beat, at time.Time) {
 	if beat.AgentsAgeMs == 0 || beat.AgentsAgeMs > uint64(longestAge.Milliseconds()) {
 		return
 	}
 	var recorded instance.Sum
 	duplicate := false
-	p.records.Follower.Read(func() {
-		s, _ := p.records.View.Server(id)
+	c.records.Follower.Read(func() {
+		s, _ := c.records.View.Server(id)
 		duplicate = s.GetDuplicate() != nil
-		for i := range p.records.View.InstancesOf(id) {
+		for i := range c.records.View.InstancesOf(id) {
 			recorded.AddRecord(i)
 		}
 	})
 	if uint64(recorded) == beat.AgentsSum && !duplicate {
-		p.confirmed.Confirm(id, at.Add(-time.Duration(beat.AgentsAgeMs-1)*time.Millisecond))
+		c.book.Confirm(id, at.Add(-time.Duration(beat.AgentsAgeMs-1)*time.Millisecond))
 	}
 }
 
-// ConfirmedAt returns when a server last confirmed what is recorded of its instances; nil when this process does not
+// At returns when a server last confirmed what is recorded of its instances; nil when this process does not
 // know.
-func (p *Watch) ConfirmedAt(id string) *timestamppb.Timestamp {
-	if at := p.confirmed.At(id); !at.IsZero() {
+func (c *Confirmations) At(id string) *timestamppb.Timestamp {
+	if at := c.book.At(id); !at.IsZero() {
 		return timestamppb.New(at)
 	}
 	return nil
 }
 
 // Unconfirmed returns the filter of what was not confirmed within a time; nil for none.
-func (p *Watch) Unconfirmed(within *durationpb.Duration) (*view.Unconfirmed, error) {
+func (c *Confirmations) Unconfirmed(within *durationpb.Duration) (*view.Unconfirmed, error) {
 	if within == nil {
 		return nil, nil
 	}
@@ -56,5 +64,5 @@ func (p *Watch) Unconfirmed(within *durationpb.Duration) (*view.Unconfirmed, err
 		return nil, request.Invalid(code.Invalid, "unconfirmed for %v; want a time above 0", within.AsDuration()).
 			Try("--unconfirmed 10m")
 	}
-	return &view.Unconfirmed{Since: p.records.Now().Add(-within.AsDuration()), Of: p.confirmed}, nil
+	return &view.Unconfirmed{Since: c.records.Now().Add(-within.AsDuration()), Of: c.book}, nil
 }

@@ -91,11 +91,11 @@ func (p *Watch) Late() (out []string) {
 	return out
 }
 
-// LastBeat returns when this process last received a beat of a server; zero when it received none.
-func (p *Watch) LastBeat(id string) time.Time {
+// Last returns the last beat of a server that this process received; the zero value when it received none.
+func (p *Watch) Last(id string) presence.Beat {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.last[id].At
+	return p.last[id]
 }
 
 // ClockOf returns what the last beats of a server show of its clock; nothing of one that is not online.
@@ -118,7 +118,7 @@ func (p *Watch) Show(row *serverv1.Server) {
 		return
 	}
 	row.Presence, row.Since, row.Reason = presence, timestamppb.New(since), "a beat is missing"
-	if p.isGone(row.Id) {
+	if p.Last(row.Id).Gone.Equal(since) {
 		row.Reason = "it has no connection to the bus"
 	}
 	if held := p.Held(); held != nil {

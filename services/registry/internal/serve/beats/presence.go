@@ -52,7 +52,8 @@ type Watch struct {
 	wake      wakeup.Signal // when a presence may have changed
 	listening time.Time     // since when this process receives beats; set before it does
 
-	confirmed *confirm.Book // when servers last confirmed what is recorded of their instances
+	Answers       *Answers
+	Confirmations *Confirmations
 
 	mu      sync.Mutex               // taken inside Read, never around it
 	last    map[string]presence.Beat // of each managed server, by id
@@ -74,7 +75,8 @@ func New(
 		records: r, conn: conn, Interval: interval, Returns: topology.ServerReturns, changes: changes,
 		epochs: newEpochChecks(r, conn, changes, log), unknown: unknown, reports: reports, log: log,
 		refused: logs.NewPacer(), pace: pace.New(beatsASecond, time.Second), wake: wakeup.New(),
-		last: map[string]presence.Beat{}, confirmed: confirm.New(), changed: map[string]bool{},
+		last: map[string]presence.Beat{}, changed: map[string]bool{},
+		Answers: &Answers{conn: conn, log: log}, Confirmations: &Confirmations{records: r, book: confirm.New()},
 	}
 }
 
@@ -85,14 +87,6 @@ func (p *Watch) SetClock(set func()) {
 	defer p.mu.Unlock()
 	set()
 	p.hearing.Look(p.records.Now())
-}
-
-// Received reports whether a beat of a managed server was received.
-func (p *Watch) Received(id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, ok := p.last[id]
-	return ok
 }
 
 // Sweeps returns how often all servers were looked at, and what was due was recorded.
@@ -215,7 +209,7 @@ func (p *Watch) Receive(m bus.Message) {
 		p.refused.Warn(p.log, from.Server).Err(err).Str(logs.Server, from.Server).Msg("beat ignored")
 		return
 	}
-	beat := p.beatOf(body, p.records.Now())
+	beat := beatOf(body, p.records.Now(), p.Interval)
 	p.mu.Lock()
 	timeout := presence.SessionTimeout(p.spacing)
 	last := p.last[from.Server]
@@ -226,7 +220,9 @@ func (p *Watch) Receive(m bus.Message) {
 	if !managed {
 		// Not at its first beats: this replica may be about to read that it enrolled.
 		if since := p.unknown.add(from, body, beat.At); beat.At.Sub(since) >= p.Interval {
-			p.refuseUnknown(from)
+			if r := p.unknown.refusal(from); r != nil {
+				p.Answers.refuse(from, r)
+			}
 		}
 		return
 	}
@@ -246,9 +242,9 @@ func (p *Watch) Receive(m bus.Message) {
 	}
 	p.mu.Unlock()
 	if every > 0 {
-		p.askFor(from, every)
+		p.Answers.ask(from, every)
 	}
-	p.confirm(from.Server, body, beat.At)
+	p.Confirmations.add(from.Server, body, beat.At)
 	if changes {
 		p.wake.Wake()
 	}
@@ -286,9 +282,10 @@ func (p *Watch) assess(from topology.ServerAddress, beat presence.Beat) (managed
 }
 
 // beatOf returns the content of a beat.
-func (p *Watch) beatOf(b *reportv1.Beat, now time.Time) presence.Beat {
+func beatOf(b *reportv1.Beat, now time.Time, interval time.Duration) presence.Beat {
 	return presence.Beat{
-		At: now, Every: presence.Bounded(b.GetEvery().AsDuration(), p.Interval), BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason, Reset: b.ResetId,
+		At: now, Every: presence.Bounded(b.GetEvery().AsDuration(), interval),
+		BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason, Reset: b.ResetId,
 		Place: &serverv1.DocumentPlace{
 			Epoch: server.Epoch(b.DocumentEpoch), Generation: b.DocumentGeneration, Mark: b.DocumentMark,
 		},
@@ -326,11 +323,4 @@ func (p *Watch) HearingSince() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.hearing.Began()
-}
-
-// SettledAt returns when the last beat of a server with an empty outbox came; zero without such a beat.
-func (p *Watch) SettledAt(id string) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.last[id].SettledAt
 }

@@ -4,12 +4,9 @@ import (
 	"iter"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/topology"
-	reportv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/report/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/presence"
@@ -45,8 +42,8 @@ func (p *Watch) askSpacing(last *presence.Beat) time.Duration {
 	return next
 }
 
-// gone notes that the bus has no connection of a server any more, and asks the server for a beat: it may have connected
-// again meanwhile. One that did not beat since this process can hear it is known to be away, or not known at all.
+// gone notes that the last connection of a server ended, and asks the server for a beat: it may have connected again
+// meanwhile. One that did not beat since this process can hear it is known to be away, or not known at all.
 func (p *Watch) gone(m bus.Message) {
 	id, err := topology.ParseGoneSubject(m.Subject)
 	if err != nil {
@@ -66,7 +63,7 @@ func (p *Watch) gone(m bus.Message) {
 	}
 	p.records.Follower.Read(func() {
 		if s, ok := p.records.View.Server(id); ok {
-			p.askFor(topology.ServerAddress{Cell: s.Cell, Server: id}, every)
+			p.Answers.ask(topology.ServerAddress{Cell: s.Cell, Server: id}, every)
 		}
 	})
 }
@@ -81,16 +78,4 @@ func (p *Watch) countManaged() (n int) {
 		}
 	})
 	return n
-}
-
-// isGone reports whether a server has no connection to the bus.
-func (p *Watch) isGone(id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.last[id].Gone.IsZero()
-}
-
-// askFor asks a server for a beat at once, and then at an interval.
-func (p *Watch) askFor(at topology.ServerAddress, every time.Duration) {
-	p.answer(at, &reportv1.BeatAnswer{Every: durationpb.New(every)})
 }

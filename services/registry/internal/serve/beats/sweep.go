@@ -56,7 +56,7 @@ func (p *Watch) sweep(ctx context.Context) (looked time.Duration) {
 			p.decide(s, t, end, &due)
 		}
 		managed += len(part)
-		p.confirmed.Expect(part...)
+		p.Confirmations.book.Expect(part...)
 	})
 	p.forget(managed)
 	p.mu.Lock()
@@ -106,8 +106,8 @@ func (p *Watch) forget(managed int) {
 		if len(p.last) > managed {
 			maps.DeleteFunc(p.last, func(id string, _ presence.Beat) bool { return !is(id) })
 		}
-		if p.confirmed.Len() > managed {
-			p.confirmed.Keep(is)
+		if p.Confirmations.book.Len() > managed {
+			p.Confirmations.book.Keep(is)
 		}
 	})
 }

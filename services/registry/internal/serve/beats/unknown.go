@@ -14,7 +14,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/code"
-	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
 	"github.com/garrison-fleet/garrison/pkg/topology"
@@ -142,40 +141,14 @@ func (u *Unknown) List(
 	return resp, nil
 }
 
-// refuseUnknown tells a sender that is not under management why its beats and reports do not count.
-func (p *Watch) refuseUnknown(from topology.ServerAddress) {
-	r := &apiv1.Refusal{}
-	p.records.Follower.Read(func() {
-		if p.unknown.managed(from) {
-			return
+// refusal returns why the beats and reports of a sender do not count; nil when they do.
+func (u *Unknown) refusal(from topology.ServerAddress) (r *apiv1.Refusal) {
+	u.records.Follower.Read(func() {
+		if !u.managed(from) {
+			s, _ := u.records.View.Server(from.Server)
+			r = &apiv1.Refusal{}
+			r.Code, r.Message = whyUnknown(s, from)
 		}
-		s, _ := p.records.View.Server(from.Server)
-		r.Code, r.Message = whyUnknown(s, from)
 	})
-	if r.Code != "" {
-		p.refuse(from, r)
-	}
-}
-
-// Removed tells a server that it was forgotten, before the bus cuts it off.
-func (p *Watch) Removed(at topology.ServerAddress) {
-	p.refuse(at, &apiv1.Refusal{Code: code.ServerRemoved, Message: "the server was forgotten"})
-}
-
-// refuse sends a refusal to a server. It may be lost; the next beat brings another one.
-func (p *Watch) refuse(to topology.ServerAddress, r *apiv1.Refusal) {
-	r.Component = ledger.Registry
-	p.answer(to, &reportv1.BeatAnswer{Refusal: r})
-}
-
-// answer sends an answer to a server's beat. It may be lost.
-func (p *Watch) answer(to topology.ServerAddress, a *reportv1.BeatAnswer) {
-	a.ServerId = to.Server
-	data, err := proto.Marshal(a)
-	if err == nil {
-		err = p.conn.Publish(topology.AnswerSubject(to), data)
-	}
-	if err != nil {
-		p.log.Debug().Err(err).Str(logs.Server, to.Server).Msg("answer to a beat not sent")
-	}
+	return r
 }

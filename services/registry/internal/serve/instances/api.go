@@ -92,7 +92,7 @@ func (a *API) row(i *instancev1.Instance, holds hold.Index) *registryv1.Instance
 	if a.records.View.BlockCount() > 0 {
 		row.Block = blocks.Of(a.records, i, s.GetSysinfo().GetPlatform())
 	}
-	row.Instance.ConfirmedAt = confirmedAt(i, a.presence.ConfirmedAt(i.ServerId))
+	row.Instance.ConfirmedAt = confirmedAt(i, a.presence.Confirmations.At(i.ServerId))
 	return row
 }
 
@@ -194,7 +194,7 @@ func (a *API) filter(q *registryv1.ListInstancesRequest) (view.InstanceFilter, e
 	if filter.ImageID, err = a.image(q.ImageId); err != nil {
 		return filter, err
 	}
-	if filter.Unconfirmed, err = a.presence.Unconfirmed(q.UnconfirmedFor); err != nil {
+	if filter.Unconfirmed, err = a.presence.Confirmations.Unconfirmed(q.UnconfirmedFor); err != nil {
 		return filter, err
 	}
 	var refusal *apiv1.Refusal

@@ -209,7 +209,7 @@ func (c *checking) situation(s *serverv1.Server) drift.Situation {
 		ClockAhead: clock.Ahead(), ClockSince: clock.DiffersSince(),
 		Server: s, Instances: instances, Image: view.Image, Now: c.api.Records.Now(),
 		Externals:   c.api.Externals.on(s.Id),
-		ConfirmedAt: c.api.Presence.SettledAt(s.Id), Listening: c.hearing, Beat: c.api.Presence.Spacing(),
+		ConfirmedAt: c.api.Presence.Last(s.Id).SettledAt, Listening: c.hearing, Beat: c.api.Presence.Spacing(),
 		Heals: view.Heals(s), Merged: c.merged, Blocked: intent.BlockedOn(view, s),
 		Signed: c.api.Records.Signed,
 	}

@@ -126,7 +126,7 @@ func (a *API) filter(q *registryv1.ListServersRequest) (view.ServerFilter, error
 		}
 	}
 	var err error
-	if filter.Unconfirmed, err = a.presence.Unconfirmed(q.UnconfirmedFor); err != nil {
+	if filter.Unconfirmed, err = a.presence.Confirmations.Unconfirmed(q.UnconfirmedFor); err != nil {
 		return filter, err
 	}
 	var refusal *apiv1.Refusal
@@ -158,7 +158,7 @@ func (a *API) row(_ string, s *serverv1.Server) *serverv1.Server {
 	row := shallow.Copy(s)
 	row.Duties = a.duties.Left(s)
 	a.presence.Show(row)
-	row.InventoryConfirmedAt = a.presence.ConfirmedAt(s.Id)
+	row.InventoryConfirmedAt = a.presence.Confirmations.At(s.Id)
 	return row
 }
 
@@ -317,7 +317,7 @@ func (a *API) Forget(
 		return []ledger.Draft{a.records.ByCaller(c, ledger.Server, s.Id, &serverv1.Forgotten{})}, nil
 	})
 	if err == nil {
-		a.presence.Removed(at)
+		a.presence.Answers.Removed(at)
 	}
 	return request.Answer(resp, err)
 }
