@@ -124,6 +124,7 @@ func BenchmarkUndo(b *testing.B)      { measure(b, measureUndo) }
 func BenchmarkInventory(b *testing.B) { measure(b, measureInventory) }
 func BenchmarkEvents(b *testing.B)    { measure(b, measureEvents) }
 func BenchmarkFleet(b *testing.B)     { measure(b, measureFleet) }
+func BenchmarkIdle(b *testing.B)      { measure(b, measureIdle) }
 
 // measure runs a measurement that has rounds of its own.
 func measure(b *testing.B, of func(*testing.B) []figure) {

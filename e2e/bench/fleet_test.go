@@ -21,6 +21,9 @@ import (
 const (
 	// fleetBeat is the time between two heartbeats of a simulated server: the executor's default.
 	fleetBeat = 5 * time.Second
+	// restFor is how long a fleet is left alone after it joined: its servers learn how often to beat, and access
+	// compares its count of connections.
+	restFor = 75 * time.Second
 	// idleFor is how long a fleet without work is watched.
 	idleFor = 20 * time.Second
 	// fleetRounds is how many upgrades are measured at each concurrency.
@@ -37,14 +40,25 @@ type simulatedFleet struct {
 }
 
 // measureFleet measures changes of all servers of fleets of several sizes.
-func measureFleet(b *testing.B) []figure {
+func measureFleet(b *testing.B) []figure { return ofSizes(b, measureFleetOf) }
+
+// measureIdle measures fleets of several sizes that join and then have nothing to do.
+func measureIdle(b *testing.B) []figure {
+	return ofSizes(b, func(b *testing.B, n int) []figure {
+		f := newSimulated(b, n)
+		defer f.end()
+		defer f.stop()
+		return f.joins()
+	})
+}
+
+func ofSizes(b *testing.B, measure func(b *testing.B, n int) []figure) (out []figure) {
 	sizes := asked.servers
 	if len(sizes) == 0 {
 		sizes = []int{1000}
 	}
-	var out []figure
 	for _, n := range sizes {
-		out = append(out, measureFleetOf(b, asked.scaled(n))...)
+		out = append(out, measure(b, asked.scaled(n))...)
 	}
 	return out
 }
@@ -93,13 +107,15 @@ func (f *simulatedFleet) joins() []figure {
 	check(f.b, f.runner.Online(within))
 	took := time.Since(began).Seconds()
 	joined := f.usage()
+	check(f.b, rig.Sleep(f.b.Context(), restFor))
+	rested := f.usage()
 	check(f.b, rig.Sleep(f.b.Context(), idleFor))
 	idle := f.usage()
 	return []figure{
 		{f.named("join, servers/s"), fmt.Sprintf("%.0f", float64(f.servers)/took),
 			fmt.Sprintf("%.2f CPU ms each", (joined.CPU-empty.CPU).Seconds()*1000/float64(f.servers)), "", ""},
 		{f.named("garrisond idle, % of a core"),
-			fmt.Sprintf("%.1f", (idle.CPU-joined.CPU).Seconds()*100/idleFor.Seconds()), "", "", ""},
+			fmt.Sprintf("%.1f", (idle.CPU-rested.CPU).Seconds()*100/idleFor.Seconds()), "", "", ""},
 		{f.named("garrisond idle, resident MB"), fmt.Sprintf("%.0f", idle.ResidentKB/1024),
 			fmt.Sprintf("without servers: %.0f", empty.ResidentKB/1024),
 			ratio(idle.ResidentKB, empty.ResidentKB), ""},
