@@ -8,34 +8,38 @@
 //  3. A code that was released keeps its meaning. Lookup resolves the ones that were merged
 //     into another, because the ledger still holds them.
 //
-// The codes stand in [CODES.md], and codes.go is generated from that page. To add a code, add it to the page and run
+// The codes stand in [CODES.md], which the program carries, and their constants are generated from that page. To add a code, add it to the page and run
 // go generate ./pkg/code. garrison explain prints the same.
 //
 // [CODES.md]: https://github.com/garrison-fleet/garrison/blob/main/pkg/code/CODES.md
 package code
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/garrison-fleet/garrison/pkg/code/page"
 )
 
 //go:generate go run ./generate
 
 // Entry describes one code.
-type Entry struct {
-	Code    string
-	By      []string // the programs that refuse with it
-	Meaning string   // one or more sentences
-	Remedy  string   // what to try; words in capitals stand for names from the refusal
-}
+type Entry = page.Item
 
-var all = func() map[string]Entry {
-	m := map[string]Entry{}
-	for _, e := range entries {
-		m[e.Code] = e
+//go:embed CODES.md
+var text string
+
+// entries returns all entries, sorted by code. The page is read when the first one is asked for.
+var entries = sync.OnceValue(func() []Entry {
+	items, err := page.Read(text)
+	if err != nil {
+		panic("CODES.md: " + err.Error()) // a test of the generator reads the same page
 	}
-	return m
-}()
+	slices.SortFunc(items, func(a, b Entry) int { return strings.Compare(a.Code, b.Code) })
+	return items
+})
 
 // merged maps each code that was released once to the one that has its meaning now.
 var merged = map[string]string{
@@ -102,12 +106,17 @@ func Lookup(code string) (Entry, bool) {
 	if now := merged[code]; now != "" {
 		code = now
 	}
-	e, ok := all[code]
-	return e, ok
+	at, ok := slices.BinarySearchFunc(entries(), code, func(e Entry, code string) int {
+		return strings.Compare(e.Code, code)
+	})
+	if !ok {
+		return Entry{}, false
+	}
+	return entries()[at], true
 }
 
 // All returns every entry, sorted by code.
-func All() []Entry { return slices.Clone(entries) }
+func All() []Entry { return slices.Clone(entries()) }
 
 // OfBuild reports whether an agent that was observed with a code may be bad because of its image or configuration: it
 // does not stay up, or fails its probe.
