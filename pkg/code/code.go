@@ -8,8 +8,8 @@
 //  3. A code that was released keeps its meaning. Lookup resolves the ones that were merged
 //     into another, because the ledger still holds them.
 //
-// The codes stand in [CODES.md], which the program carries, and their constants are generated from that page. To add a code, add it to the page and run
-// go generate ./pkg/code. garrison explain prints the same.
+// The codes stand in [CODES.md], which the programs carry, and codes.go with their constants is generated from that
+// page. To add a code, add it to the page and run go generate ./pkg/code. garrison explain prints the same.
 //
 // [CODES.md]: https://github.com/garrison-fleet/garrison/blob/main/pkg/code/CODES.md
 package code
