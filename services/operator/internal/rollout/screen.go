@@ -11,7 +11,6 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
-	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	noun "github.com/garrison-fleet/garrison/pkg/noun/rollout"
 	"github.com/garrison-fleet/garrison/pkg/noun/task"
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
@@ -53,7 +52,7 @@ func screen(r *registryv1.GetRolloutResponse, pace, left string) (lines []string
 
 // nowIn returns the wave that is open or next; the last one once all passed.
 func nowIn(r *registryv1.GetRolloutResponse) uint32 {
-	if now := rollout.Current(r.GetRollout()); now > 0 {
+	if now := noun.Current(r.GetRollout()); now > 0 {
 		return now
 	}
 	return uint32(len(r.GetRollout().GetWaves()))
@@ -63,7 +62,7 @@ func nowIn(r *registryv1.GetRolloutResponse) uint32 {
 // waits for comes before how long it goes on.
 func progress(r *registryv1.GetRolloutResponse, left string) string {
 	now := nowIn(r)
-	text := display.WaveText(now, rollout.Wave(r.GetRollout(), now), len(r.GetRollout().GetWaves()))
+	text := display.WaveText(now, noun.Wave(r.GetRollout(), now), len(r.GetRollout().GetWaves()))
 	if r.GetWaitsFor() != "" {
 		text += "; waits for " + strings.TrimPrefix(r.GetWaitsFor(), fmt.Sprintf("wave %d: ", now))
 	}
