@@ -123,7 +123,7 @@ func (g *Garrison) serverOptions(host string) *server.Options {
 		SystemAccount:     g.authority.SystemAccount,
 		NoSigs:            true, // signals are the process's, not the server's
 		MaxPayload:        1 << 20,
-		PingInterval:      topology.PingEvery,
+		PingInterval:      topology.PingEveryOfBus,
 		MaxPingsOut:       topology.PingsMissed,
 		// Its first ping would come two seconds after the first bytes of a client, which takes it for a failed login
 		// when the login is still under way.

@@ -53,14 +53,15 @@ func In(r version.Range, c sbom.Component) Match {
 	return Match{Verdict: verdict(has, sure)}
 }
 
+// verdict returns what a comparison shows. One that is not sure excludes nothing.
 func verdict(has, sure bool) Verdict {
 	switch {
-	case !has:
-		return No
 	case !sure:
 		return Maybe
+	case has:
+		return Yes
 	}
-	return Yes
+	return No
 }
 
 // Affects returns whether an advisory's package is the component, at a vulnerable version.
@@ -101,8 +102,8 @@ func same(a *catalogv1.Affected, c sbom.Component) Verdict {
 		return No
 	}
 	switch {
-	case c.Ecosystem == "", c.Ecosystem == "deb" && isDeb[a.Ecosystem], c.Ecosystem == "rpm" && isRPM[a.Ecosystem]:
-		return Maybe
+	case c.Ecosystem == "", slices.Contains([]string{"deb", "rpm", "apk"}, c.Ecosystem) && !languages[a.Ecosystem]:
+		return Maybe // no distribution that is known
 	case c.Ecosystem != a.Ecosystem:
 		return No
 	case a.Release == "" || c.Release == a.Release || strings.HasPrefix(c.Release, a.Release+"."):
@@ -113,14 +114,12 @@ func same(a *catalogv1.Affected, c sbom.Component) Verdict {
 	return No
 }
 
-// isDeb and isRPM are the ecosystems of distributions, by the form of their packages.
-var (
-	isDeb = map[string]bool{"Debian": true, "Ubuntu": true}
-	isRPM = map[string]bool{
-		"Red Hat": true, "Rocky Linux": true, "AlmaLinux": true, "SUSE": true, "openSUSE": true, "Oracle": true,
-		"Fedora": true, "CentOS": true,
-	}
-)
+// languages are the ecosystems that are no distributions.
+var languages = map[string]bool{
+	"Go": true, "npm": true, "crates.io": true, "PyPI": true, "Maven": true, "RubyGems": true, "NuGet": true,
+	"Packagist": true, "Hex": true, "Pub": true, "GitHub Actions": true, "SwiftURL": true,
+	"CRAN": true, "Hackage": true,
+}
 
 // within returns whether a range has a version.
 func within(ecosystem string, r *catalogv1.AffectedRange, v string) Verdict {

@@ -20,8 +20,8 @@ var orders = map[string]func(a, b string) (c int, sure bool){
 	"openSUSE": compareRPM, "Oracle": compareRPM, "Fedora": compareRPM, "CentOS": compareRPM, "rpm": compareRPM,
 }
 
-// Compare compares two versions of an ecosystem. Without a known order they are compared number by number, and sure is
-// false unless they are the same.
+// Compare compares two versions of an ecosystem. Without a known order, or where one does not follow it, they are
+// compared number by number, and sure is false unless both are numbers and dots alone.
 func Compare(ecosystem, a, b string) (c int, sure bool) {
 	if a == b {
 		return 0, true
@@ -29,14 +29,19 @@ func Compare(ecosystem, a, b string) (c int, sure bool) {
 	if order := orders[ecosystem]; order != nil {
 		return order(a, b)
 	}
-	return version.Compare(a, b), false
+	return comparePlain(a, b)
+}
+
+// comparePlain compares versions that follow no known order.
+func comparePlain(a, b string) (c int, sure bool) {
+	return version.Compare(a, b), strings.Trim(a+b, "0123456789.") == ""
 }
 
 func compareSemantic(a, b string) (int, bool) {
 	x, errX := semver.NewVersion(a)
 	y, errY := semver.NewVersion(b)
 	if errX != nil || errY != nil {
-		return version.Compare(a, b), false
+		return comparePlain(a, b)
 	}
 	return x.Compare(y), true
 }

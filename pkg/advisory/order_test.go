@@ -44,14 +44,15 @@ func TestVersionsThatDifferInWritingOnlyAreEqual(t *testing.T) {
 	}
 }
 
-// Without a known order only the same version is certain.
+// Without a known order only versions of numbers and dots are certain.
 func TestAnUnknownOrderIsUncertain(t *testing.T) {
 	for _, c := range []struct {
 		ecosystem, a, b string
 		want            int
 		sure            bool
 	}{
-		{"Maven", "1.0", "1.0", 0, true}, {"Maven", "1.9", "1.10", -1, false}, {"", "2.0", "1.0", 1, false},
+		{"Maven", "1.0", "1.0", 0, true}, {"Maven", "1.9", "1.10", -1, true},
+		{"", "2.0", "1.0", 1, true}, {"Maven", "2.0-M1", "1.9", 1, false},
 		{"npm", "one", "two", -1, false},
 	} {
 		if have, sure := advisory.Compare(c.ecosystem, c.a, c.b); have != c.want || sure != c.sure {

@@ -36,6 +36,7 @@ type Export struct {
 	Advisories []*catalogv1.Advisory
 	Withdrawn  int      // records that were withdrawn, and are not kept
 	Faults     []string // why a record cannot be read, a line each
+	read       int      // how many records were read
 	left       int64    // how many bytes may still be unpacked
 }
 
@@ -87,7 +88,7 @@ func (e *Export) archive(file io.ReaderAt, size int64) error {
 			err = errors.Join(e.document(f.Name+": ", r), r.Close())
 		}
 		switch {
-		case errors.Is(err, errTooLarge), len(e.Advisories) > MaxRecords:
+		case errors.Is(err, errTooLarge), e.read > MaxRecords:
 			return err
 		case err != nil:
 			e.fault(f.Name+": ", err)
@@ -96,17 +97,27 @@ func (e *Export) archive(file io.ReaderAt, size int64) error {
 	return nil
 }
 
-// bounded reads a file that is unpacked, until all have more than MaxUnpacked bytes.
+// bounded reads a file that is unpacked, until all have more than MaxUnpacked bytes, or one record is far longer than
+// MaxRecord.
 type bounded struct {
-	from io.Reader
-	left *int64
+	from   io.Reader
+	left   *int64
+	record int64 // how many bytes the present record may still have
 }
 
+// errLongRecord ends a file with a record that is too long: it is not read into memory.
+var errLongRecord = refuse("a record has more than %d MiB", 2*MaxRecord>>20)
+
 // Read implements io.Reader.
-func (b bounded) Read(p []byte) (int, error) {
+func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
-	if *b.left -= int64(n); *b.left < 0 {
+	*b.left -= int64(n)
+	b.record -= int64(n)
+	switch {
+	case *b.left < 0:
 		return n, errTooLarge
+	case b.record < 0:
+		return n, errLongRecord
 	}
 	return n, err
 }
@@ -114,7 +125,8 @@ func (b bounded) Read(p []byte) (int, error) {
 // document reads one record, or a list. A list that is no JSON is refused whole: nothing tells where its next record
 // begins.
 func (e *Export) document(at string, r io.Reader) error {
-	in := bufio.NewReader(bounded{r, &e.left})
+	within := &bounded{from: r, left: &e.left, record: 2 * MaxRecord}
+	in := bufio.NewReader(within)
 	first, err := firstByte(in)
 	if errors.Is(err, errTooLarge) {
 		return err
@@ -123,12 +135,17 @@ func (e *Export) document(at string, r io.Reader) error {
 	switch {
 	case err != nil, first != '[' && first != '{':
 		return refuse("it is neither JSON nor a zip archive")
-	case first == '{':
-		return e.record(at, d)
+	case first == '{': // one, or one behind another
+		for n := 0; n == 0 || d.More(); n++ {
+			if err := e.record(at, d, within); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	_, _ = d.Token() // the bracket
 	for n := 0; d.More(); n++ {
-		if err := e.record(fmt.Sprintf("%s[%d]: ", at, n), d); err != nil {
+		if err := e.record(fmt.Sprintf("%s[%d]: ", at, n), d, within); err != nil {
 			return err
 		}
 	}
@@ -156,17 +173,23 @@ func unread(r *bufio.Reader, err error) error {
 }
 
 func unreadable(err error) error {
-	if errors.Is(err, errTooLarge) {
-		return errTooLarge
+	for _, known := range []error{errTooLarge, errLongRecord} {
+		if errors.Is(err, known) {
+			return known
+		}
 	}
 	return refuse("it is not JSON: %v", err)
 }
 
 // record reads one record. Only a fault of the file as a whole is an error.
-func (e *Export) record(at string, d *json.Decoder) error {
+func (e *Export) record(at string, d *json.Decoder, within *bounded) error {
 	var raw json.RawMessage
+	within.record = 2 * MaxRecord // what was read ahead counts to the record before
 	if err := d.Decode(&raw); err != nil {
 		return unreadable(err)
+	}
+	if e.read++; e.read > MaxRecords {
+		return refuse("it has more than %d records", MaxRecords)
 	}
 	if len(raw) > MaxRecord {
 		e.fault(at, fmt.Errorf("it has %d bytes, want at most %d", len(raw), MaxRecord))
@@ -179,9 +202,7 @@ func (e *Export) record(at string, d *json.Decoder) error {
 	case withdrawn:
 		e.Withdrawn++
 	default:
-		if e.Advisories = append(e.Advisories, a); len(e.Advisories) > MaxRecords {
-			return refuse("it has more than %d records", MaxRecords)
-		}
+		e.Advisories = append(e.Advisories, a)
 	}
 	return nil
 }

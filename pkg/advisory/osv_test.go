@@ -99,6 +99,20 @@ func TestAFileThatIsNotOSVIsRefused(t *testing.T) {
 	}
 }
 
+// A record that is far too long is not read into memory, wherever it stands.
+func TestALongRecordEndsTheReading(t *testing.T) {
+	long := `{"id": "X", "details": "` + strings.Repeat("x", 9*advisory.MaxRecord) + `"}`
+	for _, text := range []string{long, "[" + openssl + "," + long + "]"} {
+		if e, err := read(text); err == nil || !strings.Contains(err.Error(), "a record has more than 16 MiB") {
+			t.Errorf("%.60s: %.200v, %v", text, e, err)
+		}
+	}
+	e, err := read(zipped(t, long, openssl))
+	if err != nil || len(e.Advisories) != 1 || len(e.Faults) != 1 {
+		t.Errorf("in an archive: %d advisories, %v, %v", len(e.Advisories), e.Faults, err)
+	}
+}
+
 func TestWhatWasWithdrawnIsNotKept(t *testing.T) {
 	e, err := read(`[{"id": "X", "withdrawn": "2024-01-01T00:00:00Z"}]`)
 	if err != nil || len(e.Advisories) != 0 || e.Withdrawn != 1 {
@@ -136,7 +150,9 @@ func TestAComponentIsAffected(t *testing.T) {
 		{1, sbom.Component{Ecosystem: "PyPI", Name: "foo_bar", Version: "1.3"}, advisory.Yes},
 		{1, sbom.Component{Ecosystem: "PyPI", Name: "foo_bar", Version: "0.9"}, advisory.No},
 		{2, sbom.Component{Ecosystem: "Maven", Name: "g:a", Version: "1.2"}, advisory.Yes},
-		{2, sbom.Component{Ecosystem: "Maven", Name: "g:a", Version: "1.3"}, advisory.Maybe},
+		{2, sbom.Component{Ecosystem: "Maven", Name: "g:a", Version: "1.3"}, advisory.Yes},
+		{2, sbom.Component{Ecosystem: "Maven", Name: "g:a", Version: "1.3-jre"}, advisory.Maybe},
+		{2, sbom.Component{Ecosystem: "Maven", Name: "g:a", Version: "2.0-jre"}, advisory.Maybe},
 		{2, sbom.Component{Ecosystem: "Maven", Name: "g:a", Version: "2.0"}, advisory.No},
 	} {
 		if have := advisory.Affects(affected(e, c.record), c.is); have.Verdict != c.want {

@@ -19,7 +19,7 @@ const (
 	maxText     = 512
 	maxSummary  = 200
 	maxSeverity = 128
-	maxAliases  = 100
+	maxAliases  = 2000 // a notice of a kernel has hundreds
 )
 
 // osv has the fields of a record that are read.
@@ -132,6 +132,21 @@ func severityOf(o osv) string {
 // number is the release in the name of an ecosystem, such as Debian:12 or Ubuntu:22.04:LTS.
 var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)*`)
 
+// enterprise is the release of Red Hat Enterprise Linux in the name of a stream of a product, such as
+// enterprise_linux:8::baseos, openshift:4.12::el8 or rhel_eus:8.6::baseos.
+var enterprise = regexp.MustCompile(`(?:\bel|enterprise_linux:|rhel_[a-z0-9]+:)([0-9]+)`)
+
+// releaseOf returns the release of a distribution in the name of an ecosystem; empty when it names none.
+func releaseOf(ecosystem, text string) string {
+	if ecosystem != "Red Hat" {
+		return number.FindString(text)
+	}
+	if m := enterprise.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
 // affectedOf returns a package that is affected; nil when it names commits only.
 func affectedOf(f osvAffected) (*catalogv1.Affected, error) {
 	if f.Package == nil {
@@ -146,21 +161,22 @@ func affectedOf(f osvAffected) (*catalogv1.Affected, error) {
 	case len(f.Package.Name) > maxText || len(f.Package.Ecosystem) > maxText:
 		return nil, fmt.Errorf("package has a name of more than %d bytes", maxText)
 	}
-	a := &catalogv1.Affected{Ecosystem: ecosystem, Release: number.FindString(release), Name: f.Package.Name}
-	ordered := false
+	a := &catalogv1.Affected{Ecosystem: ecosystem, Release: releaseOf(ecosystem, release), Name: f.Package.Name}
 	for i, r := range f.Ranges {
 		if r.Type == "GIT" {
 			continue
 		}
-		ordered = ordered || len(r.Events) > 0 && orders[ecosystem] != nil
 		ranges, err := rangesOf(ecosystem, r.Events)
 		if err != nil {
 			return nil, fmt.Errorf("ranges[%d].%w", i, err)
 		}
 		a.Ranges = append(a.Ranges, ranges...)
 	}
-	if !ordered { // else the ranges have them all
-		a.Versions = f.Versions
+	for _, v := range f.Versions {
+		has := func(r *catalogv1.AffectedRange) bool { return within(ecosystem, r, v) == Yes }
+		if !slices.ContainsFunc(a.Ranges, has) {
+			a.Versions = append(a.Versions, v)
+		}
 	}
 	if len(a.Ranges) == 0 && len(a.Versions) == 0 {
 		return nil, nil

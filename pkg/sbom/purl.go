@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ecosystems are OSV's names of the types of package URLs.
@@ -49,8 +51,19 @@ func parsePURL(text string) (c Component, ok bool) {
 	}
 	c = named(strings.ToLower(kind), path, q)
 	c.Version = trimVersion(c.Ecosystem, version)
-	return c, true
+	if epoch := q.Get("epoch"); epoch != "" && epoch != "0" && !strings.Contains(version, ":") {
+		c.Version = epoch + ":" + c.Version
+	}
+	return c, isText(path + version + c.Source + c.Version)
 }
+
+// isText reports whether a text can be sent and printed.
+func isText(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// sourceRPM matches the version and release behind the name of a source package.
+var sourceRPM = regexp.MustCompile(`-[^-]+-[^-]+\.src\.rpm$`)
 
 // named returns a component without its version.
 func named(kind, path string, q url.Values) Component {
@@ -61,7 +74,11 @@ func named(kind, path string, q url.Values) Component {
 		source, _, _ := strings.Cut(q.Get("upstream"), "@")
 		return Component{
 			Ecosystem: cmp.Or(distributions[strings.ToLower(namespace)], kind), Release: releaseOf(q.Get("distro")),
-			Name: name, Source: strings.TrimSuffix(source, ".src.rpm"),
+			Name: name, Source: sourceRPM.ReplaceAllString(source, ""),
+		}
+	case "golang":
+		if path == "std" {
+			path = "stdlib"
 		}
 	case "maven":
 		path = strings.Replace(path, "/", ":", 1)
@@ -85,7 +102,7 @@ func releaseOf(distro string) string {
 // trimVersion returns a version as OSV writes it: those of Go have no v.
 func trimVersion(ecosystem, version string) string {
 	if ecosystem == "Go" {
-		return strings.TrimPrefix(version, "v")
+		return strings.TrimPrefix(strings.TrimPrefix(version, "v"), "go")
 	}
 	return version
 }

@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/garrison-fleet/garrison/pkg/code"
@@ -30,7 +31,8 @@ const Name = "garrison-sbom.json"
 const (
 	MaxBytes      = 16 << 20
 	MaxComponents = 50_000
-	maxText       = 1024 // of a name, a version or a package URL, in bytes
+	maxObjects    = 1_000_000 // of JSON, components and what belongs to them
+	maxText       = 1024      // of a name, a version or a package URL, in bytes
 )
 
 // Component is one package that an image is made of.
@@ -65,6 +67,9 @@ func Parse(data []byte) ([]Component, error) {
 	if len(data) > MaxBytes {
 		return nil, refuse("it has more than %d bytes", MaxBytes)
 	}
+	if bytes.Count(data, []byte("{")) > maxObjects { // before they take memory
+		return nil, refuse("it has more than %d objects", maxObjects)
+	}
 	var d document
 	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\xEF\xBB\xBF")), &d); err != nil {
 		return nil, unreadable(err)
@@ -73,17 +78,17 @@ func Parse(data []byte) ([]Component, error) {
 	var err error
 	switch {
 	case d.Format == "CycloneDX" && slices.Contains(cycloneDXVersions, d.Spec):
-		if s := d.Subject.Component; s != nil && (s.PURL != "" || s.Version != "") {
-			err = l.cycloneDX("metadata.component", *s)
+		if s := d.Subject.Component; s != nil && (s.PURL != "" || s.Version != "" || len(s.Components) > 0) {
+			err = l.cycloneDX(&place{list: "metadata.component", n: -1}, *s)
 		}
 		for i := 0; i < len(d.Components) && err == nil; i++ {
-			err = l.cycloneDX(fmt.Sprintf("components[%d]", i), d.Components[i])
+			err = l.cycloneDX(&place{list: "components", n: i}, d.Components[i])
 		}
 	case d.Format == "CycloneDX":
 		err = refuse("specVersion is %.40q, want one of %v", d.Spec, cycloneDXVersions)
 	case slices.Contains(spdxVersions, d.SPDX):
 		for i := 0; i < len(d.Packages) && err == nil; i++ {
-			err = l.spdx(fmt.Sprintf("packages[%d]", i), d.Packages[i])
+			err = l.spdx(&place{list: "packages", n: i}, d.Packages[i])
 		}
 	case d.SPDX != "":
 		err = refuse("spdxVersion is %.40q, want one of %v", d.SPDX, spdxVersions)
@@ -109,10 +114,33 @@ func refuse(format string, args ...any) error {
 type list struct {
 	all  []Component
 	seen map[Component]bool
+	read int // how many were read, also those that were there before
+}
+
+// place is where a document describes a component, as the path that a refusal names.
+type place struct {
+	within *place
+	list   string
+	n      int
+}
+
+// String returns the path, such as components[3].components[0].
+func (p *place) String() string {
+	if p.n < 0 {
+		return p.list
+	}
+	at := fmt.Sprintf("%s[%d]", p.list, p.n)
+	if p.within != nil {
+		return p.within.String() + "." + at
+	}
+	return at
 }
 
 // add adds a component that a document describes at a field.
-func (l *list) add(field, name, version, purl string) error {
+func (l *list) add(field *place, name, version, purl string) error {
+	if l.read++; l.read > MaxComponents {
+		return refuse("it has more than %d components", MaxComponents)
+	}
 	for _, t := range []struct{ field, text string }{{"name", name}, {"version", version}, {"purl", purl}} {
 		if len(t.text) > maxText {
 			return refuse("%s.%s has %d bytes, want at most %d", field, t.field, len(t.text), maxText)
@@ -134,9 +162,6 @@ func (l *list) add(field, name, version, purl string) error {
 	if l.seen[c] {
 		return nil
 	}
-	if len(l.all) == MaxComponents {
-		return refuse("it has more than %d components", MaxComponents)
-	}
 	l.seen[c] = true
 	l.all = append(l.all, c)
 	return nil
@@ -145,6 +170,7 @@ func (l *list) add(field, name, version, purl string) error {
 // cycloneDX is a component of CycloneDX.
 type cycloneDX struct {
 	Type       string      `json:"type"`
+	Group      string      `json:"group"`
 	Name       string      `json:"name"`
 	Version    string      `json:"version"`
 	PURL       string      `json:"purl"`
@@ -152,14 +178,14 @@ type cycloneDX struct {
 }
 
 // cycloneDX adds a component and those within it. Single files are no packages.
-func (l *list) cycloneDX(field string, c cycloneDX) error {
+func (l *list) cycloneDX(field *place, c cycloneDX) error {
 	if c.Type != "file" || c.PURL != "" {
-		if err := l.add(field, c.Name, c.Version, c.PURL); err != nil {
+		if err := l.add(field, path.Join(c.Group, c.Name), c.Version, c.PURL); err != nil {
 			return err
 		}
 	}
 	for i, inner := range c.Components {
-		if err := l.cycloneDX(fmt.Sprintf("%s.components[%d]", field, i), inner); err != nil {
+		if err := l.cycloneDX(&place{within: field, list: "components", n: i}, inner); err != nil {
 			return err
 		}
 	}
@@ -176,7 +202,7 @@ type spdx struct {
 	} `json:"externalRefs"`
 }
 
-func (l *list) spdx(field string, p spdx) error {
+func (l *list) spdx(field *place, p spdx) error {
 	purl := ""
 	for _, r := range p.Refs {
 		if r.Type == "purl" && purl == "" {

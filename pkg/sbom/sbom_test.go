@@ -33,9 +33,13 @@ func TestPackageURLsBecomeComponents(t *testing.T) {
 		"pkg:rpm/rocky/bash@5-1.el9?distro=rocky-9.3": {
 			Ecosystem: "Rocky Linux", Release: "9.3", Name: "bash", Version: "5-1.el9",
 		},
-		"pkg:rpm/bash@5-1":      {Ecosystem: "rpm", Name: "bash", Version: "5-1"},
-		"pkg:generic/openssl@3": {Name: "openssl", Version: "3"},
-		"pkg:pypi/Foo_Bar@1.0":  {Ecosystem: "PyPI", Name: "Foo_Bar", Version: "1.0"},
+		"pkg:rpm/redhat/libs@1.1.1k-12.el8?epoch=1&upstream=openssl-1.1.1k-12.el8.src.rpm": {
+			Ecosystem: "Red Hat", Name: "libs", Source: "openssl", Version: "1:1.1.1k-12.el8",
+		},
+		"pkg:golang/std@go1.21.1": {Ecosystem: "Go", Name: "stdlib", Version: "1.21.1"},
+		"pkg:rpm/bash@5-1":        {Ecosystem: "rpm", Name: "bash", Version: "5-1"},
+		"pkg:generic/openssl@3":   {Name: "openssl", Version: "3"},
+		"pkg:pypi/Foo_Bar@1.0":    {Ecosystem: "PyPI", Name: "Foo_Bar", Version: "1.0"},
 	} {
 		have, err := sbom.Parse([]byte(cycloneDX(fmt.Sprintf(`{"name": "other", "purl": %q}`, purl))))
 		if diff := cmp.Diff([]sbom.Component{want}, have); diff != "" || err != nil {
@@ -72,6 +76,10 @@ func TestAnSBOMThatCannotBeUsedIsRefusedByItsField(t *testing.T) {
 		cycloneDX(many + `{"version": "1"}`):                       "components[3].name is missing",
 		cycloneDX(`{"name": "a", "purl": "npm/a"}`):                `components[0].purl "npm/a" is not a package URL`,
 		cycloneDX(`{"name": "a", "purl": "pkg:npm/%zz"}`):          "is not a package URL",
+		cycloneDX(`{"name": "a", "purl": "pkg:npm/a@%ff"}`):        "is not a package URL",
+		cycloneDX(`{"name": "a", "purl": "pkg:npm/a%1b"}`):         "is not a package URL",
+		cycloneDX(strings.Repeat(`{},`, 1_000_000) + "{}"):         "more than 1000000 objects",
+		cycloneDX(thousands(50) + `{"name": "a"}`):                 "more than 50000 components",
 		cycloneDX(`{"name": "a", "components": [{}]}`):             "components[0].components[0].name is missing",
 		cycloneDX(`{"name": 1}`):                                   "components.name is a number, want a string",
 		cycloneDX(`{"name": "` + strings.Repeat("a", 1025) + `"}`): "components[0].name has 1025 bytes",
@@ -85,6 +93,9 @@ func TestAnSBOMThatCannotBeUsedIsRefusedByItsField(t *testing.T) {
 		}
 	}
 }
+
+// thousands returns so many thousand components, which are all the same.
+func thousands(n int) string { return strings.Repeat(`{"name": "a"},`, n*1000) }
 
 func numbered(n int) string {
 	var all []string

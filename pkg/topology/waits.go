@@ -4,10 +4,11 @@ import "time"
 
 // How long clients and the bus wait for each other. The numbers belong together:
 //
-//   - Either side of a connection pings the other every PingEvery and drops it once PingsMissed pings are unanswered:
-//     a peer that stopped without closing the connection is noticed within three pings, 15 s. Where the bus has several
-//     servers, a client has others to go to, and pings every PingEveryOfSeveral: it leaves within 9 s, and a server
-//     beats again before its silence counts.
+//   - Either side of a connection pings the other and drops it once PingsMissed pings are unanswered: a peer that
+//     stopped without closing the connection is noticed within three pings. Clients ping every PingEvery, 15 s. The bus
+//     pings only those from which nothing came for PingEveryOfBus, 18 s: a client that lives pinged it before. Where
+//     the bus has several servers, a client has others to go to, and pings every PingEveryOfSeveral: it leaves within
+//     9 s, and a server beats again before its silence counts.
 //   - A server that lost the bus waits up to ServerFirstWait, then up to twice as long after each try that failed, up
 //     to ServerBackoff. Each wait is random, so that a fleet does not come back at once. The first one is about as long
 //     as garrisond takes to start.
@@ -26,6 +27,7 @@ import "time"
 // repeats a read for twice that time, which is longer than a client stays at a server of the bus that stands still.
 const (
 	PingEvery          = 5 * time.Second
+	PingEveryOfBus     = 6 * time.Second
 	PingEveryOfSeveral = 3 * time.Second
 	PingsMissed        = 2
 	ReachWithin        = 5 * time.Second

@@ -3,6 +3,7 @@ package access
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -251,6 +252,9 @@ func (c *connections) count(ctx context.Context) error {
 		if tooMany = append(tooMany, surplus...); ended {
 			gone[e.account] = append(gone[e.account], e.User)
 		}
+	}
+	for account, keys := range gone { // some have connected again since
+		gone[account] = slices.DeleteFunc(keys, c.books[account].Has)
 	}
 	c.mu.Unlock()
 	c.end(tooMany)

@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -72,7 +74,7 @@ func (e *exposed) run(ctx context.Context) error {
 		case <-e.wake.C():
 		case <-tick.C:
 			e.mu.Lock()
-			clear(e.failed)
+			maps.DeleteFunc(e.failed, func(_ string, forGood bool) bool { return !forGood })
 			e.mu.Unlock()
 		case <-ctx.Done():
 			return nil
@@ -92,11 +94,13 @@ func (e *exposed) update(ctx context.Context) {
 	present := make(map[string]bool, len(blobs))
 	for digest := range blobs {
 		present[digest] = true
-		if known, _ := e.index.Known(digest); known || e.failed[digest] {
+		_, failed := e.failed[digest]
+		if known, _ := e.index.Known(digest); known || failed {
 			delete(blobs, digest)
 		}
 	}
 	e.index.Keep(present)
+	maps.DeleteFunc(e.failed, func(digest string, _ bool) bool { return !present[digest] })
 	e.mu.Unlock()
 	for _, b := range blobs {
 		if ctx.Err() != nil {
@@ -121,7 +125,7 @@ func (e *exposed) add(ctx context.Context, b *imagev1.Blob) error {
 		err = fmt.Errorf("the components of all images are more than %d", exposure.MaxHeld)
 	}
 	if err != nil {
-		e.failed[string(b.Digest)] = true
+		e.failed[string(b.Digest)] = fault.RefusalOf(err).GetCode() == code.BadSbom
 	}
 	return err
 }
@@ -158,9 +162,12 @@ func (e *exposed) list(
 	e.mu.RLock()
 	e.index.Fill(r, images, queries)
 	e.mu.RUnlock()
-	start, _ := strconv.Atoi(after) // written below
+	start, err := strconv.ParseUint(cmp.Or(after, "0"), 10, 31) // written below; a caller may pass another one
+	if err != nil {
+		return nil, fault.Refusef(fault.Invalid, code.Invalid, "invalid cursor %.80q", after)
+	}
 	part := page.Take(func(yield func(string, *catalogv1.Exposed) bool) {
-		for n := start; n < len(r.Exposed) && yield(strconv.Itoa(n+1), r.Exposed[n]); n++ {
+		for n := int(start); n < len(r.Exposed) && yield(strconv.Itoa(n+1), r.Exposed[n]); n++ {
 		}
 	}, limitOf(q.Page, maxExposedRows))
 	r.Advisories = brief(r.Advisories)

@@ -16,8 +16,10 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/manifest"
+	"github.com/garrison-fleet/garrison/pkg/page"
 	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
+	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	catalogv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/catalog/v1"
 )
 
@@ -130,6 +132,20 @@ func packed(t *testing.T, name, text string) sample {
 	return s
 }
 
+// A cursor is made by the caller, who may write anything in it.
+func TestACursorThatNamesNoRowIsRefused(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	run(t, b)
+	c := newClient(t, b)
+	c.uploadFile(listed(t, "1.0.0", left))
+	for _, key := range []string{"-5", "x", "99999999999"} {
+		q := &catalogv1.ListExposedRequest{Subject: "left", Page: &apiv1.Page{Limit: 1}}
+		q.Page.Cursor = page.Cursor(q, key)
+		refused[*catalogv1.ListExposedResponse](c, "ListExposed", q, fault.Invalid, code.Invalid)
+	}
+}
+
 func TestAnImageWithABadSBOMIsNotActivated(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -144,7 +160,7 @@ func TestAnImageWithABadSBOMIsNotActivated(t *testing.T) {
 	}
 	r = refused[*catalogv1.ListExposedResponse](c, "ListExposed", &catalogv1.ListExposedRequest{Subject: "CVE-2024-1"},
 		fault.NotFound, code.UnknownAdvisory)
-	if want := "no advisory has the id CVE-2024-1; 0 advisories of 0 sources are known"; r.Message != want {
+	if want := "no advisory has the id CVE-2024-1; the catalog has 0"; r.Message != want {
 		t.Errorf("%s, want %s", r.Message, want)
 	}
 }

@@ -95,6 +95,9 @@ func (b *Book) Replace(all []Session) (tooMany []Session, gone []string) {
 	return tooMany, gone
 }
 
+// Has reports whether a connection of a key is open.
+func (b *Book) Has(key string) bool { return b.keys[key] != nil }
+
 // Count returns how many connections are open, of how many keys.
 func (b *Book) Count() (connections, keys int) { return len(b.users), len(b.keys) }
 

@@ -50,10 +50,11 @@ func (l *Link) beat(ctx context.Context) error {
 		} else if next, err := l.nextBeat(); err != nil {
 			l.cfg.Log.Debug().Err(err).Msg("no beat")
 		} else if last == nil || time.Since(at) > l.every()-l.cfg.BeatInterval/2 || !saysTheSame(last, next) {
+			last, at = next, time.Now()
 			if err := l.send(next); err != nil {
 				l.cfg.Log.Debug().Err(err).Msg("beat lost")
+				last = nil
 			}
-			last, at = next, time.Now()
 		}
 		select {
 		case <-ctx.Done():

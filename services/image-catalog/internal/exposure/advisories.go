@@ -71,7 +71,7 @@ func (a *Advisories) Ask(subject string) ([]*catalogv1.Advisory, []Query, error)
 	}
 	if anID.MatchString(subject) {
 		return nil, nil, fault.Refusef(fault.NotFound, code.UnknownAdvisory,
-			"no advisory has the id %.80s; %d advisories of %d sources are known", subject, a.count, len(a.sources)).
+			"no advisory has the id %.80s; the catalog has %d", subject, a.count).
 			Try("garrison advisory list")
 	}
 	name, within := subject, version.Range{}

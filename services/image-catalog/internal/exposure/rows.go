@@ -28,7 +28,7 @@ func (i Image) line(channel string) line {
 // Fill adds to an answer what is found in images, which are in the order of agents and versions.
 func (x *Index) Fill(r *catalogv1.ListExposedResponse, images []Image, queries []Query) {
 	found := x.Find(queries)
-	next := map[line]string{} // the lowest version that is newer, and a cure
+	next := map[line]string{} // the highest version that is a cure: asking for it lowers no server
 	for _, i := range slices.Backward(images) {
 		r.Images++
 		known, hasSBOM := x.Known(i.Digest)
@@ -42,9 +42,8 @@ func (x *Index) Fill(r *catalogv1.ListExposedResponse, images []Image, queries [
 		case !hasSBOM:
 			r.WithoutSbom++
 		case i.State == imagev1.State_STATE_ACTIVE:
-			next[i.line("")] = i.Version
-			for _, channel := range i.Channels {
-				next[i.line(channel)] = i.Version
+			for _, channel := range append([]string{""}, i.Channels...) {
+				next[i.line(channel)] = cmp.Or(next[i.line(channel)], i.Version)
 			}
 		}
 	}

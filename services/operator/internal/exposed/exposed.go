@@ -103,7 +103,7 @@ The exit code is 5 when images are listed, perhaps ones included, and 0 when non
 			}
 			cli.SayMore(env, r)
 			say(env, a[0], found)
-			if len(found.Exposed) > 0 {
+			if len(found.Exposed) > 0 || found.Unread > 0 { // unread images may be exposed
 				return cli.Ended(cli.ExitPartly)
 			}
 			return nil
@@ -205,11 +205,15 @@ func say(env *cli.Env, subject string, a answer) {
 			listing.Quote(subject))
 	}
 	if len(a.Exposed) == 0 {
-		env.Say("no server is exposed to %s (%s looked at)", listing.Quote(subject), looked)
+		known := "no server is exposed to %s (%s looked at)"
+		if a.Unread > 0 {
+			known = "no server is known to be exposed to %s (%s looked at)"
+		}
+		env.Say(known, listing.Quote(subject), looked)
 		return
 	}
-	text := fmt.Sprintf("%d of %s exposed; servers run them %s", a.ExposedImages, looked,
-		listing.Plural(int(a.Servers), "time"))
+	text := fmt.Sprintf("%d of %s exposed, with %s", a.ExposedImages, looked,
+		listing.Plural(int(a.Servers), "instance"))
 	// A row that most servers run comes first.
 	first := slices.MaxFunc(a.Exposed, func(x, y row) int {
 		return cmp.Or(cmp.Compare(min(len(x.Cure), 1), min(len(y.Cure), 1)), cmp.Compare(x.Servers, y.Servers))

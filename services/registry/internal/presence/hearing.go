@@ -95,9 +95,9 @@ func LateSince(s *serverv1.Server, last Beat, hearing, now time.Time, interval, 
 	if !last.Gone.IsZero() && last.Gone.After(hearing) && now.Sub(last.Gone) >= askedFor {
 		return last.Gone
 	}
-	from, every := last.At, max(interval, last.Every)
+	from, every := last.At, last.every(interval)
 	if hearing.After(from) {
-		from, every = hearing, max(every, spacing)
+		from, every = hearing, max(every, LongestSpacing(interval, spacing))
 	}
 	if now.Sub(from) < lateBy(every) {
 		return time.Time{}

@@ -48,7 +48,8 @@ type Beat struct {
 	Clock    Clock    // what the last beats show of the server's clock
 	// When a beat last said that no report is waiting in the server's outbox.
 	SettledAt time.Time
-	Asked     time.Time // when it was last answered with another interval
+	Asked     time.Time     // when it was last asked for a beat
+	AskedFor  time.Duration // and for how much time between the next ones; 0 before that
 }
 
 // Silence returns how long an online server may go without a beat before it is called offline.
@@ -56,7 +57,7 @@ func Silence(interval time.Duration) time.Duration { return missedBeats * interv
 
 // silentAfter returns when the server is silent unless another beat comes.
 func (b Beat) silentAfter(interval time.Duration) time.Time {
-	by := b.At.Add(Silence(max(interval, b.Every)))
+	by := b.At.Add(Silence(b.every(interval)))
 	if gone := b.Gone.Add(Silence(interval)); !b.Gone.IsZero() && gone.Before(by) {
 		return gone
 	}

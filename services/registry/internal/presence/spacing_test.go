@@ -9,52 +9,67 @@ import (
 
 func TestBeatsAreBoundedAsTheFleetGrows(t *testing.T) {
 	const s = time.Second
-	for _, c := range []struct {
-		before  time.Duration
-		servers int
-		want    time.Duration
-	}{
-		{0, 0, every}, {0, 1, every}, {every, 2000, every}, {every, 2001, 10 * s}, {every, 10_000, 25 * s},
-		{every, 10_001, 30 * s}, {every, 100_000, time.Minute}, {time.Minute, 24_001, time.Minute},
-		{25 * s, 8001, 25 * s}, {25 * s, 7999, 25 * s}, {25 * s, 6000, 15 * s}, {10 * s, 2000, 10 * s},
-		{10 * s, 1999, 10 * s}, {15 * s, 1, every},
+	for servers, want := range map[int]time.Duration{
+		0: every, 1: every, 2000: every, 2001: 10 * s, 10_000: 25 * s, 10_001: 30 * s, 24_000: time.Minute,
+		100_000: time.Minute,
 	} {
-		if got := Spacing(c.before, every, c.servers); got != c.want {
-			t.Errorf("%d servers that beat every %v beat every %v next, want %v", c.servers, c.before, got, c.want)
+		if got := Spacing(every, servers); got != want {
+			t.Errorf("%d servers beat every %v, want %v", servers, got, want)
 		}
 	}
-	if got := Spacing(0, 2*time.Minute, 100_000); got != 2*time.Minute {
+	if got := Spacing(2*time.Minute, 100_000); got != 2*time.Minute {
 		t.Errorf("an interval of 2 min becomes %v", got)
 	}
 }
 
 func TestAServerIsAskedOnceItBeatsAtAnotherInterval(t *testing.T) {
 	const s = time.Second
-	two := Sessions{{}, {}}
+	two := Sessions{{returns: 1, returned: at(100), At: at(100)}, {}}
+	now := Beat{At: at(100)}
+	asked := func(every time.Duration, ago int) Beat {
+		return Beat{At: at(100), AskedFor: every, Asked: at(100 - ago)}
+	}
 	for name, c := range map[string]struct {
 		last    Beat
+		said    time.Duration
 		spacing time.Duration
 		want    time.Duration
 	}{
-		"as often as it shall":          {Beat{Every: 25 * s}, 25 * s, 0},
-		"too often":                     {Beat{Every: every}, 25 * s, 25 * s},
-		"too rarely":                    {Beat{Every: 25 * s}, every, every},
-		"it does not say":               {Beat{}, 25 * s, 0},
-		"by its settings more often":    {Beat{Every: s}, every, 0},
-		"one of two machines":           {Beat{Every: 25 * s, Sessions: two}, 25 * s, every},
-		"one of two, at the interval":   {Beat{Every: every, Sessions: two}, 25 * s, 0},
-		"as often as a fleet that fell": {Beat{Every: 30 * s}, 25 * s, 25 * s},
+		"as often as it shall":              {now, 25 * s, 25 * s, 0},
+		"too often":                         {now, every, 25 * s, 25 * s},
+		"somewhat too rarely":               {now, 35 * s, 25 * s, 0},
+		"too rarely":                        {now, 40 * s, 25 * s, 25 * s},
+		"too rarely in a small fleet":       {now, 10 * s, every, every},
+		"by its settings more often":        {now, s, every, 0},
+		"one of two machines":               {Beat{At: at(100), Sessions: two}, 25 * s, 25 * s, every},
+		"one of two, at the interval":       {Beat{At: at(100), Sessions: two}, every, 25 * s, 0},
+		"asked a moment ago":                {asked(25*s, 5), every, 25 * s, 0},
+		"asked a while ago":                 {asked(25*s, 60), every, 25 * s, 25 * s},
+		"asked for something else":          {asked(20*s, 5), every, 25 * s, 25 * s},
+		"its settings forbid what is asked": {asked(every, 5), 10 * s, every, 0},
 	} {
-		if got := c.last.NextSpacing(every, c.spacing); got != c.want {
+		if got := c.last.Ask(c.said, every, c.spacing); got != c.want {
 			t.Errorf("%s: asked for %v, want %v", name, got, c.want)
 		}
 	}
-	for said, want := range map[time.Duration]time.Duration{
-		-s: 0, 0: 0, every: every, time.Minute: time.Minute, 400 * time.Hour: time.Minute,
+}
+
+func TestAServerCannotPutOffItsEndByWhatItSays(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		asked, said, spacing, want time.Duration
+	}{
+		{0, -s, every, 0}, {0, 0, every, 0}, {0, every, every, every}, {0, time.Minute, every, every},
+		{25 * s, time.Minute, every, 25 * s}, {0, time.Hour, 25 * s, 35 * s}, {0, 25 * s, 25 * s, 25 * s},
 	} {
-		if got := Bounded(said, every); got != want {
-			t.Errorf("a beat that names %v counts as one that names %v, want %v", said, got, want)
+		if got := (Beat{AskedFor: c.asked}).Says(c.said, every, c.spacing); got != c.want {
+			t.Errorf("%+v: it counts as %v", c, got)
 		}
+	}
+	// What it was asked counts, also when the beat that says so was lost.
+	b := Beat{At: at(100), Every: every, AskedFor: 25 * s}
+	if b.Fresh(at(175), every) || !b.Fresh(at(174), every) {
+		t.Error("a server that was asked to beat every 25 s is silent after 75 s")
 	}
 }
 
@@ -84,7 +99,7 @@ func TestSilenceCountsByTheIntervalOfTheServerAndFromTheEndOfItsConnection(t *te
 			s := &serverv1.Server{
 				Life: serverv1.Life_LIFE_ALIVE, Presence: serverv1.Presence_PRESENCE_ONLINE, BootId: "boot",
 			}
-			since := LateSince(s, c.last, at(c.heard), at(c.now), every, 25*time.Second)
+			since := LateSince(s, c.last, at(c.heard), at(c.now), every, 15*time.Second)
 			if late := !since.IsZero(); late != c.late {
 				t.Errorf("late since %v, want %v", since, c.late)
 			}

@@ -209,9 +209,9 @@ func (p *Watch) Receive(m bus.Message) {
 		p.refused.Warn(p.log, from.Server).Err(err).Str(logs.Server, from.Server).Msg("beat ignored")
 		return
 	}
-	beat := beatOf(body, p.records.Now(), p.Interval)
+	beat := beatOf(body, p.records.Now())
 	p.mu.Lock()
-	timeout := presence.SessionTimeout(p.spacing)
+	timeout := presence.SessionTimeout(presence.LongestSpacing(p.Interval, p.spacing))
 	last := p.last[from.Server]
 	beat.Sessions = last.Sessions.Add(presence.SightingOf(body), beat.At, timeout)
 	beat.Clock = last.Clock.Add(body.SentAt, beat.At)
@@ -231,8 +231,7 @@ func (p *Watch) Receive(m bus.Message) {
 	if beat.SettledAt = beat.At; body.OutboxLength > 0 {
 		beat.SettledAt = before.SettledAt
 	}
-	beat.Asked = before.Asked
-	every := p.askSpacing(&beat)
+	every := p.space(&beat, before, body.GetEvery().AsDuration())
 	if before.At.Before(p.hearing.Began()) {
 		p.hearing.Returned(beat.At)
 	}
@@ -270,7 +269,8 @@ func (p *Watch) assess(from topology.ServerAddress, beat presence.Beat) (managed
 	end := p.records.Follower.Position()
 	checked := p.epochs.checkedRecently(from.Server)
 	p.mu.Lock()
-	t := presence.Timing{Now: beat.At, Heard: beat.At, Interval: p.Interval, Spacing: p.spacing, Grace: beat.At}
+	t := p.timing(beat.At)
+	t.Heard, t.Grace, t.Held = beat.At, beat.At, false
 	p.mu.Unlock()
 	p.records.Follower.Read(func() {
 		s, _ := p.records.View.Server(from.Server)
@@ -282,10 +282,9 @@ func (p *Watch) assess(from topology.ServerAddress, beat presence.Beat) (managed
 }
 
 // beatOf returns the content of a beat.
-func beatOf(b *reportv1.Beat, now time.Time, interval time.Duration) presence.Beat {
+func beatOf(b *reportv1.Beat, now time.Time) presence.Beat {
 	return presence.Beat{
-		At: now, Every: presence.Bounded(b.GetEvery().AsDuration(), interval),
-		BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason, Reset: b.ResetId,
+		At: now, BootID: b.BootId, State: b.State, Code: b.Code, Reason: b.Reason, Reset: b.ResetId,
 		Place: &serverv1.DocumentPlace{
 			Epoch: server.Epoch(b.DocumentEpoch), Generation: b.DocumentGeneration, Mark: b.DocumentMark,
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/logs"
 	"github.com/garrison-fleet/garrison/pkg/noun/server"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
 	"github.com/garrison-fleet/garrison/services/registry/internal/epoch"
@@ -24,6 +25,11 @@ import (
 type dueNow struct {
 	changes []serverChange
 	doubts  map[string]presence.Beat
+	asks    map[topology.ServerAddress]time.Duration
+}
+
+func newDue() dueNow {
+	return dueNow{doubts: map[string]presence.Beat{}, asks: map[topology.ServerAddress]time.Duration{}}
 }
 
 const (
@@ -42,7 +48,7 @@ func (p *Watch) sweep(ctx context.Context) (looked time.Duration) {
 	p.hearing.Look(p.records.Now()) // before anything is decided: this process may have stood still until now
 	p.mu.Unlock()
 	p.holdBack()
-	due, managed := dueNow{doubts: map[string]presence.Beat{}}, 0
+	due, managed := newDue(), 0
 	var part []string
 	p.inParts(func(servers iter.Seq[*serverv1.Server], now time.Time, end uint64) {
 		t := p.timing(now)
@@ -54,6 +60,7 @@ func (p *Watch) sweep(ctx context.Context) (looked time.Duration) {
 				delete(p.last, s.Id)
 			}
 			p.decide(s, t, end, &due)
+			p.askAgain(s, now, &due)
 		}
 		managed += len(part)
 		p.Confirmations.book.Expect(part...)
@@ -116,7 +123,7 @@ func (p *Watch) forget(managed int) {
 // beats alone: while a fleet joins, each beat is the first one.
 func (p *Watch) decideChanged(ctx context.Context) {
 	now, end := p.records.Now(), p.records.Follower.Position()
-	due := dueNow{doubts: map[string]presence.Beat{}}
+	due := newDue()
 	p.records.Follower.Read(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -136,8 +143,8 @@ func (p *Watch) decideChanged(ctx context.Context) {
 // timing returns what presence is decided with now. It must run with mu held.
 func (p *Watch) timing(now time.Time) presence.Timing {
 	return presence.Timing{
-		Now: now, Heard: p.hearing.Until(), Interval: p.Interval, Spacing: p.spacing, Grace: p.hearing.Grace(),
-		Held: p.hold.Holds(now),
+		Now: now, Heard: p.hearing.Until(), Interval: p.Interval,
+		Spacing: presence.LongestSpacing(p.Interval, p.spacing), Grace: p.hearing.Grace(), Held: p.hold.Holds(now),
 	}
 }
 
@@ -154,6 +161,9 @@ func (p *Watch) decide(s *serverv1.Server, t presence.Timing, end uint64, due *d
 func (p *Watch) record(ctx context.Context, due dueNow) {
 	records.InParallel(len(due.changes), func(n int) { p.changes.record(ctx, due.changes[n]) })
 	p.epochs.settle(ctx, due.doubts)
+	for at, every := range due.asks {
+		p.Answers.ask(at, every)
+	}
 }
 
 // serverChanges records changes of servers that the registry itself noticed.

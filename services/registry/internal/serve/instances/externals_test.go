@@ -19,6 +19,7 @@ import (
 	instancev1 "github.com/garrison-fleet/garrison/proto/gen/garrison/instance/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
+	"github.com/garrison-fleet/garrison/services/registry/internal/serve/beats"
 	"github.com/garrison-fleet/garrison/services/registry/internal/serve/recordstest"
 )
 
@@ -26,6 +27,10 @@ import (
 type site struct {
 	*recordstest.World
 	api *Externals
+}
+
+func (s *site) instances() *API {
+	return NewAPI(s.Records, beats.New(s.Records, nil, time.Second, nil, nil, zerolog.Nop()), s.api)
 }
 
 func start(t *testing.T) *site {
@@ -50,7 +55,7 @@ func (s *site) report(complete *registryv1.Range, found ...*externalv1.Found) st
 // listed returns the names that a list shows.
 func (s *site) listed(q *registryv1.ListInstancesRequest) (names []string) {
 	q.WithExternal = true
-	for _, r := range recordstest.Call(s.World, NewAPI(s.Records, nil, s.api).List, q).Instances {
+	for _, r := range recordstest.Call(s.World, s.instances().List, q).Instances {
 		names = append(names, r.External.External.Found.Name)
 	}
 	return names
@@ -188,7 +193,7 @@ func TestWhatIsAvailableIsWhatAnUpgradeWouldBring(t *testing.T) {
 	s.Accept(topology.VerbInstall, recordstest.Install("web", recordstest.On("one")))
 	s.Image("web", "1.1.0")
 	before := len(s.Facts)
-	api := NewAPI(s.Records, nil, s.api)
+	api := s.instances()
 	r := recordstest.Call(s.World, api.Available, &registryv1.ListAvailableRequest{}).Available
 	if len(r) != 1 || r[0].ImageId != "web-1.1.0" || r[0].Behind != 1 || len(s.Facts) != before {
 		t.Errorf("%v; want web 1.1.0 for one server, and no fact", r)
