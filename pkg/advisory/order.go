@@ -141,40 +141,49 @@ func compareRPM(a, b string) (int, bool) {
 	return c, true
 }
 
-// rpmPart compares segments of letters and of digits; ~ comes before the end, and ^ after it and before any segment.
+// rpmPart compares versions segment by segment, as what stands next in each is ordered.
 func rpmPart(a, b string) int {
 	separator := func(r rune) bool {
 		return r >= 128 || !isDigit(byte(r)) && !isLetter(byte(r)) && r != '~' && r != '^'
 	}
 	for {
 		a, b = strings.TrimLeftFunc(a, separator), strings.TrimLeftFunc(b, separator)
-		for _, mark := range []struct {
-			text string
-			has  int
-		}{{"~", -1}, {"^", 1}} {
-			inA, inB := strings.HasPrefix(a, mark.text), strings.HasPrefix(b, mark.text)
-			switch {
-			case inA && inB:
-				return rpmPart(a[1:], b[1:])
-			case mark.text == "^" && (inA && b != "" || inB && a != ""):
-				return map[bool]int{true: -1, false: 1}[inA]
-			case inA:
-				return mark.has
-			case inB:
-				return -mark.has
-			}
+		next := rpmNext(a)
+		if c := cmp.Compare(next, rpmNext(b)); c != 0 || next == rpmEnd {
+			return c
 		}
-		if a == "" || b == "" {
-			return cmp.Compare(len(a), len(b))
+		segA, segB := a[:1], b[:1] // a mark
+		if next >= rpmLetters {
+			segA, segB = segment(a), segment(b)
 		}
-		segA, segB := segment(a), segment(b)
-		if numA, numB := isDigit(a[0]), isDigit(b[0]); numA != numB {
-			return map[bool]int{true: 1, false: -1}[numA]
-		} else if c := rpmSegment(segA, segB, numA); c != 0 {
+		if c := rpmSegment(segA, segB, next == rpmDigits); c != 0 {
 			return c
 		}
 		a, b = a[len(segA):], b[len(segB):]
 	}
+}
+
+// What may stand next in a version of rpm, the lowest first.
+const (
+	rpmTilde = iota
+	rpmEnd
+	rpmCaret
+	rpmLetters
+	rpmDigits
+)
+
+func rpmNext(s string) int {
+	switch {
+	case s == "":
+		return rpmEnd
+	case s[0] == '~':
+		return rpmTilde
+	case s[0] == '^':
+		return rpmCaret
+	case isDigit(s[0]):
+		return rpmDigits
+	}
+	return rpmLetters
 }
 
 // segment returns the digits or the letters at the start.

@@ -74,28 +74,45 @@ func Parse(data []byte) ([]Component, error) {
 	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\xEF\xBB\xBF")), &d); err != nil {
 		return nil, unreadable(err)
 	}
-	l := list{seen: map[Component]bool{}}
-	var err error
-	switch {
-	case d.Format == "CycloneDX" && slices.Contains(cycloneDXVersions, d.Spec):
-		if s := d.Subject.Component; s != nil && (s.PURL != "" || s.Version != "" || len(s.Components) > 0) {
-			err = l.cycloneDX(&place{list: "metadata.component", n: -1}, *s)
-		}
-		for i := 0; i < len(d.Components) && err == nil; i++ {
-			err = l.cycloneDX(&place{list: "components", n: i}, d.Components[i])
-		}
-	case d.Format == "CycloneDX":
-		err = refuse("specVersion is %.40q, want one of %v", d.Spec, cycloneDXVersions)
-	case slices.Contains(spdxVersions, d.SPDX):
-		for i := 0; i < len(d.Packages) && err == nil; i++ {
-			err = l.spdx(&place{list: "packages", n: i}, d.Packages[i])
-		}
-	case d.SPDX != "":
-		err = refuse("spdxVersion is %.40q, want one of %v", d.SPDX, spdxVersions)
-	default:
-		err = refuse("it has neither bomFormat CycloneDX nor a spdxVersion")
+	if err := d.checkVersion(); err != nil {
+		return nil, err
 	}
+	l := list{seen: map[Component]bool{}}
+	err := l.document(&d)
 	return l.all, err
+}
+
+func (d *document) checkVersion() error {
+	switch {
+	case d.Format == "CycloneDX" && !slices.Contains(cycloneDXVersions, d.Spec):
+		return refuse("specVersion is %.40q, want one of %v", d.Spec, cycloneDXVersions)
+	case d.Format == "CycloneDX":
+		return nil
+	case d.SPDX == "":
+		return refuse("it has neither bomFormat CycloneDX nor a spdxVersion")
+	case !slices.Contains(spdxVersions, d.SPDX):
+		return refuse("spdxVersion is %.40q, want one of %v", d.SPDX, spdxVersions)
+	}
+	return nil
+}
+
+// document reads what a document lists.
+func (l *list) document(d *document) (err error) {
+	if d.Format != "CycloneDX" {
+		d.Subject.Component, d.Components = nil, nil
+	} else {
+		d.Packages = nil
+	}
+	if s := d.Subject.Component; s != nil && (s.PURL != "" || s.Version != "" || len(s.Components) > 0) {
+		err = l.cycloneDX(&place{list: "metadata.component", n: -1}, *s)
+	}
+	for i := 0; i < len(d.Components) && err == nil; i++ {
+		err = l.cycloneDX(&place{list: "components", n: i}, d.Components[i])
+	}
+	for i := 0; i < len(d.Packages) && err == nil; i++ {
+		err = l.spdx(&place{list: "packages", n: i}, d.Packages[i])
+	}
+	return err
 }
 
 func unreadable(err error) error {
