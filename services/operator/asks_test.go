@@ -14,7 +14,7 @@ import (
 // unasked are the commands that change something without a question: they add, or another command takes them back.
 var unasked = []string{
 	"agent create", "agent update", "app create", "app update", "env create", "env update", "channel create",
-	"image activate", "image disable", "image import", "image promote", "source add", "source sync",
+	"image activate", "image disable", "image import", "image promote", "source add", "source sync", "advisory import",
 	"block", "unblock", "hold", "unhold", "label-rule set",
 	"install", "instance report", "server enroll", "server refresh",
 	"server accept", "server reject", "token create", "user create",
