@@ -49,6 +49,7 @@ const (
 	headerSubject  = "Nats-Subject"
 	headerTime     = "Nats-Time-Stamp"
 	headerLast     = "Nats-Last-Sequence" // of the message before it in the batch
+	headerPending  = "Nats-Num-Pending"   // how many messages of the stream follow
 	headerStatus   = "Status"
 )
 

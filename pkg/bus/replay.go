@@ -63,6 +63,8 @@ type replaying struct {
 	gaps   bool // go on behind messages that are missing
 
 	next    uint64            // the next sequence to read
+	ahead   *batch            // the request after the one that is being read, made already
+	cut     bool              // the last batch was cut short by its bytes
 	news    *news             // announcements; nil before the end was reached, and of a stream that announces nothing
 	shorter int               // how many checks in a row found less than was read
 	known   uint64            // the highest sequence that was announced
@@ -88,6 +90,7 @@ func (r *replaying) untilDisconnect(ctx context.Context) error {
 		return err
 	}
 	defer r.stopListening()
+	defer func() { r.ahead.drop() }()
 	checked := time.Now()
 	for wait := replayLag; ; {
 		before := r.next
@@ -123,29 +126,73 @@ func (r *replaying) untilDisconnect(ctx context.Context) error {
 	}
 }
 
-// readBatch requests messages from the next one on and hands them on. more reports whether there are more at once.
-// Each request has an inbox of its own: the bus forgets a request to another account when its inbox goes.
-func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
-	body, err := json.Marshal(map[string]any{"seq": r.next, "batch": replayBatch, "max_bytes": replayBytes})
+// batch is a request for messages. Each has an inbox of its own: the bus forgets a request to another account when its
+// inbox goes.
+type batch struct {
+	from    uint64
+	answers *nats.Subscription
+}
+
+func (b *batch) drop() {
+	if b != nil {
+		_ = b.answers.Unsubscribe()
+	}
+}
+
+// ask requests messages from a sequence on.
+func (r *replaying) ask(from uint64) (*batch, error) {
+	body, err := json.Marshal(map[string]any{"seq": from, "batch": replayBatch, "max_bytes": replayBytes})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	inbox := r.conn.nc.NewInbox()
 	answers, err := r.conn.nc.SubscribeSync(inbox)
 	if err != nil {
-		return false, requestError(err)
+		return nil, requestError(err)
 	}
-	defer func() { _ = answers.Unsubscribe() }()
+	b := &batch{from, answers}
 	if err := r.conn.nc.PublishRequest(r.conn.api+".DIRECT.GET."+r.stream, inbox, body); err != nil {
-		return false, requestError(err)
+		b.drop()
+		return nil, requestError(err)
 	}
+	return b, nil
+}
+
+// nextBatch returns the request for what follows, which may have been made ahead.
+func (r *replaying) nextBatch() (*batch, error) {
+	ahead := r.ahead
+	r.ahead = nil
+	if ahead != nil && ahead.from == r.next {
+		return ahead, nil
+	}
+	ahead.drop()
+	return r.ask(r.next)
+}
+
+// askAhead requests the batch behind the one that begins with a message, so that the bus reads it meanwhile.
+func (r *replaying) askAhead(first *nats.Msg) (err error) {
+	pending, err := strconv.ParseUint(ofBus(first.Header, headerPending), 10, 64)
+	if err != nil || pending < replayBatch || r.gaps || r.cut {
+		return nil //nolint:nilerr // it is an optimization
+	}
+	r.ahead, err = r.ask(r.next + replayBatch)
+	return err
+}
+
+// readBatch hands on the messages of one request. more reports whether there are more at once.
+func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
+	now, err := r.nextBatch()
+	if err != nil {
+		return false, err
+	}
+	defer now.drop()
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silence := time.AfterFunc(DefaultTimeout, cancel)
 	defer silence.Stop()
 	var chunk []Message
 	for {
-		m, err := answers.NextMsgWithContext(within)
+		m, err := now.answers.NextMsgWithContext(within)
 		if within.Err() != nil && ctx.Err() == nil {
 			err = context.DeadlineExceeded
 		}
@@ -154,8 +201,14 @@ func (r *replaying) readBatch(ctx context.Context) (more bool, err error) {
 			return false, errors.Join(late, r.handOn(chunk))
 		}
 		if status := statusOf(m.Header); status == "204" || status == "404" {
-			more := status == "204" && m.Header.Get("Nats-Num-Pending") != "0"
+			more := status == "204" && m.Header.Get(headerPending) != "0"
+			r.cut = more && r.next-now.from < replayBatch
 			return more, r.handOn(chunk)
+		}
+		if r.next == now.from {
+			if err := r.askAhead(m); err != nil {
+				return false, err
+			}
 		}
 		s, err := r.read(m)
 		if err != nil {
