@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,7 +134,7 @@ func Handle[Q, R proto.Message](
 	}
 	from := context.Background()
 	if AccessOf(d) == "read" {
-		from = s.reading
+		from, f = s.reading, alone(s, f)
 	}
 	answer := func(r micro.Request) { serve(from, s, r, f, reuse) }
 	s.handle(AccessOf(d), kebab(method))
@@ -142,6 +143,23 @@ func Handle[Q, R proto.Message](
 	}), micro.WithEndpointSubject(topology.APISubject(s.name, AccessOf(d), kebab(method), "*")))
 	s.conn.settleSubscription()
 	return err
+}
+
+// alone has a question that panics end by itself, and not the service with it: it has changed nothing. A change that
+// panics ends the program, which then reads from the ledger how far it came.
+func alone[Q, R proto.Message](
+	s *Service, f func(context.Context, Caller, Q) (R, error),
+) func(context.Context, Caller, Q) (R, error) {
+	return func(ctx context.Context, c Caller, q Q) (r R, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.conn.log.Error().Str(logs.Actor, c.Actor).Str("stack", string(debug.Stack())).
+					Msgf("a question panicked: %v", p)
+				err = fault.New(fault.Internal, "%s failed over this question, and logged where", s.name)
+			}
+		}()
+		return f(ctx, c, q)
+	}
 }
 
 func serve[Q, R proto.Message](

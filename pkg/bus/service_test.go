@@ -66,6 +66,31 @@ func TestACallIsAnsweredAndSaysWhoAsks(t *testing.T) {
 	}
 }
 
+func TestAQuestionThatPanicsEndsAlone(t *testing.T) {
+	t.Parallel()
+	c := serving(t, func(
+		_ context.Context, _ bus.Caller, q *registryv1.GetServerRequest,
+	) (*registryv1.GetServerResponse, error) {
+		if q.Server == "" {
+			panic("no server")
+		}
+		return &registryv1.GetServerResponse{}, nil
+	})
+	ask := func(server string) error {
+		q := &registryv1.GetServerRequest{Server: server}
+		_, err := bus.Call[*registryv1.GetServerResponse](t.Context(), c, "registry", getServer, q)
+		return err
+	}
+	for range 3 {
+		if err := ask(""); !fault.Is(err, fault.Internal) || strings.Contains(err.Error(), "goroutine") {
+			t.Errorf("want a short internal error, have %v", err)
+		}
+		if err := ask("web-1"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestANoteThatNoFactCanKeepIsRefused(t *testing.T) {
 	t.Parallel()
 	heard := ""
