@@ -55,7 +55,7 @@ func (a *Access) revokeUser(
 	ctx context.Context, caller bus.Caller, q *accessv1.RevokeUserRequest,
 ) (*accessv1.RevokeUserResponse, error) {
 	sequence, err := a.decide(ctx, caller, func() ([]ledger.Draft, error) {
-		return decision.Revoke(a.view, q.Name, q.Reason, a.cfg.Now())
+		return decision.Revoke(a.view, q, a.cfg.Now())
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/bus"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
 )
@@ -191,4 +192,25 @@ func TestTheFirstOperatorIsAUser(t *testing.T) {
 	open := w.connect(l)
 	must[*accessv1.RevokeUserResponse](w, w.admin, "RevokeUser", &accessv1.RevokeUserRequest{Name: "operator"})
 	w.shutOut(open, l)
+}
+
+// The last admin is revoked by force only, and no longer the last one when there is another.
+func TestTheLastAdminIsRevokedByForceOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	bob := w.user("bob", userv1.Role_ROLE_ADMIN)
+	w.admin = w.dial(bob)
+	if err := w.revoke("root", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.revoke("bob", ""); fault.RefusalOf(err).GetCode() != "LAST_ADMIN" || !w.letIn(bob) {
+		t.Errorf("without force: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { // the bus may end the connection before it passes on the answer
+		_, _ = callIn[*accessv1.RevokeUserResponse](ctx, w.admin, "RevokeUser",
+			&accessv1.RevokeUserRequest{Name: "bob", Force: true})
+	}()
+	polltest.Eventually(t, "bob is shut out", func() bool { return !w.letIn(bob) })
 }

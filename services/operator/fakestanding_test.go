@@ -103,9 +103,7 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 				Name: "bob", Role: userv1.Role_ROLE_VIEWER, State: userv1.State_STATE_REVOKED, CreatedBy: "operator",
 				CreatedAt: ago(48 * time.Hour), RevokedAt: ago(time.Hour), RevokedBy: "operator", Reason: "left",
 			},
-			{
-				Name: "root", Role: userv1.Role_ROLE_ADMIN, State: userv1.State_STATE_ACTIVE, CreatedAt: ago(0),
-			},
+			{Name: "root", Role: userv1.Role_ROLE_ADMIN, State: userv1.State_STATE_ACTIVE, CreatedAt: ago(0)},
 		}}, nil
 	})
 	handle(t, f, s, "ListSessions", func(*accessv1.ListSessionsRequest) (*accessv1.ListSessionsResponse, error) {
@@ -145,10 +143,12 @@ func (f *fakes) access(t testing.TB, c *bus.Conn) {
 		}}, nil
 	})
 	handle(t, f, s, "RevokeUser", func(q *accessv1.RevokeUserRequest) (*accessv1.RevokeUserResponse, error) {
-		if q.GetName() == "zoe" {
+		switch {
+		case q.GetName() == "zoe":
 			return nil, unknown("NOT_FOUND", "user", "zoe", "bob")
-		}
-		if q.GetName() == "ann" { // the caller: the bus ends the connection, and the client tells why
+		case q.GetName() == "root" && !q.GetForce():
+			return nil, fault.Refusef(fault.Invalid, "LAST_ADMIN", "root is the last admin").From("access")
+		case q.GetName() == "ann": // the caller: the bus ends the connection, and the client says why
 			return nil, fault.Refusef(fault.Denied, "LOGIN_REFUSED", "the bus refused the login of ann").From("bus")
 		}
 		return &accessv1.RevokeUserResponse{ShutOut: q.GetName() != "slow", User: &userv1.User{

@@ -19,6 +19,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/noun/user"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/trust"
+	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 	userv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/user/v1"
 
 	"github.com/garrison-fleet/garrison/services/access/internal/view"
@@ -102,8 +103,9 @@ func created(p trust.Person) *userv1.Created {
 	return b
 }
 
-// Revoke decides that a user is revoked. A user who is revoked stays as it is.
-func Revoke(v *view.View, name, reason string, at time.Time) ([]ledger.Draft, error) {
+// Revoke decides that a user is revoked. One who is revoked stays as it is. The last admin is revoked by force only.
+func Revoke(v *view.View, q *accessv1.RevokeUserRequest, at time.Time) ([]ledger.Draft, error) {
+	name, reason := q.GetName(), q.GetReason()
 	if len(reason) > maxReason || !utf8.ValidString(reason) ||
 		strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return nil, refuse(fault.Invalid, code.Invalid, "a reason must be printable and have %d bytes at most",
@@ -115,6 +117,12 @@ func Revoke(v *view.View, name, reason string, at time.Time) ([]ledger.Draft, er
 	}
 	if u.State == userv1.State_STATE_REVOKED {
 		return nil, nil
+	}
+	if !q.GetForce() && v.IsLastAdmin(name, at) {
+		return nil, refuse(fault.Invalid, code.LastAdmin,
+			"%s is the last admin. With --force it is revoked, and another one then takes the host of garrisond: "+
+				"delete operator.json in its directory, and restart garrisond (deploy/docs/garrisond.md)", name).
+			Try("garrison user create NAME --role admin")
 	}
 	return on(v, name, &userv1.Revoked{Reason: reason}), nil
 }

@@ -87,6 +87,21 @@ func (v *View) names() func(yield func(string) bool) {
 	}
 }
 
+// IsLastAdmin reports whether a user is the only admin who may connect at a time.
+func (v *View) IsLastAdmin(name string, at time.Time) bool {
+	is := false
+	for other, u := range v.users.All() {
+		if u.Role != userv1.Role_ROLE_ADMIN || shown(u, at).State != userv1.State_STATE_ACTIVE {
+			continue
+		}
+		if other != name {
+			return false
+		}
+		is = true
+	}
+	return is
+}
+
 // shown returns a copy of a user whose state is that at a time.
 func shown(u *userv1.User, at time.Time) *userv1.User {
 	u = proto.CloneOf(u)

@@ -40,7 +40,6 @@ func Commands(env *cli.Env) *cobra.Command {
 }
 
 func revokeCommand(env *cli.Env) *cobra.Command {
-	var force bool
 	q := &accessv1.RevokeUserRequest{}
 	c := &cobra.Command{
 		SuggestFor: []string{"delete", "remove", "disable", "lock"},
@@ -53,9 +52,6 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 			all, err := cli.All[*accessv1.ListUsersResponse](c.Context(), env, &accessv1.ListUsersRequest{})
 			if err != nil {
 				return err
-			}
-			if !force && lastAdmin(all.GetUsers(), a[0]) {
-				return refuseLast(a[0])
 			}
 			r, err := cli.Call[*accessv1.RevokeUserResponse](c.Context(), env, q)
 			if err != nil {
@@ -71,7 +67,7 @@ func revokeCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	cli.NoteVar(c.Flags(), &q.Reason)
-	c.Flags().BoolVar(&force, "force", false, "also the last admin, after whom only garrisond makes another one")
+	c.Flags().BoolVar(&q.Force, "force", false, "also the last admin, after whom only garrisond makes another one")
 	return c
 }
 
@@ -84,25 +80,6 @@ func shutOutSelf(ctx context.Context, env *cli.Env, name string, err error) erro
 	}
 	env.Say("user %s revoked; it is the user of this context, which the bus no longer lets in", name)
 	return nil
-}
-
-// refuseLast refuses the last admin: no user could create another one.
-func refuseLast(name string) error {
-	return fault.Refusef(fault.Invalid, code.LastAdmin,
-		"%s is the last admin. With --force it is revoked, and another one then takes the host of garrisond: delete "+
-			"operator.json in its directory, and restart garrisond (deploy/docs/garrisond.md)", name).
-		Try("garrison user create NAME --role admin")
-}
-
-// lastAdmin reports whether a user is the only admin who may connect.
-func lastAdmin(all []user, name string) bool {
-	var admins []string
-	for _, u := range all {
-		if u.GetRole() == userv1.Role_ROLE_ADMIN && u.GetState() == userv1.State_STATE_ACTIVE {
-			admins = append(admins, u.GetName())
-		}
-	}
-	return len(admins) == 1 && admins[0] == name
 }
 
 // longest is the longest validity that access accepts.

@@ -520,7 +520,9 @@ type RevokeUserRequest struct {
 	// The name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Why; may be empty.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// True to revoke the last admin too; refused with LAST_ADMIN otherwise.
+	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -567,6 +569,13 @@ func (x *RevokeUserRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *RevokeUserRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 // RevokeUserResponse says that the user is revoked.
@@ -1472,10 +1481,11 @@ const file_garrison_access_v1_access_service_proto_rawDesc = "" +
 	"\x11ListUsersResponse\x12,\n" +
 	"\x05users\x18\x01 \x03(\v2\x16.garrison.user.v1.UserR\x05users\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"?\n" +
+	"nextCursor\"U\n" +
 	"\x11RevokeUserRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"[\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\"[\n" +
 	"\x12RevokeUserResponse\x12*\n" +
 	"\x04user\x18\x01 \x01(\v2\x16.garrison.user.v1.UserR\x04user\x12\x19\n" +
 	"\bshut_out\x18\x02 \x01(\bR\ashutOut\"1\n" +
