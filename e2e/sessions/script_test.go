@@ -30,7 +30,9 @@ func TestScript(t *testing.T) {
 			w := &world{scenario.New(t, rig.Options{}, "alpha", "bravo")}
 			testscript.RunT(session{t}, testscript.Params{
 				Files: []string{file},
-				Cmds:  map[string]func(*testscript.TestScript, bool, []string){"holds": holds, "nfpm": nfpmCommand},
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){
+					"holds": holds, "nfpm": nfpmCommand, "registry": registryCommand,
+				},
 				Setup: func(e *testscript.Env) error {
 					e.Setenv("PATH", scenario.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 					e.Setenv("GARRISON_CONTEXT", w.ContextFile())

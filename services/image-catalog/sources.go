@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -92,7 +93,10 @@ func (s sources) find(ctx context.Context, name string) (found *sourcev1.Source,
 // maxPlace bounds the text of a place, in bytes.
 const maxPlace = 1024
 
-// checkPlace refuses what is neither an http or https URL nor an absolute path, and what a terminal would not print.
+// schemes are those of the URLs of sources; oci is a repository of a registry.
+var schemes = []string{"http", "https", "oci"}
+
+// checkPlace refuses what is neither such a URL nor an absolute path, and what a terminal would not print.
 func checkPlace(text string) error {
 	if len(text) > maxPlace {
 		return fmt.Errorf("the place has %d bytes, want at most %d", len(text), maxPlace)
@@ -104,8 +108,8 @@ func checkPlace(text string) error {
 		return nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return fmt.Errorf("%q is neither a URL of http or https without a password nor an absolute path", text)
+	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return fmt.Errorf("%q is neither a URL of http, https or oci without a password nor an absolute path", text)
 	}
 	return nil
 }

@@ -77,6 +77,7 @@ func TestASourceWithoutAKeyOrAPlaceIsRefused(t *testing.T) {
 func TestAPlaceIsAURLWithoutAPasswordOrAnAbsolutePath(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"https://example.com/garrison": true, "http://127.0.0.1:8080": true, "/srv/images": true,
+		"oci://example.com/team/site:stable": true, "oci:///team/site": false,
 		"": false, "images": false, "ftp://a/": false, "https://": false, "https://u:p@a/": false,
 		"https://a/?t=1": false, "/srv/\x1b[2J": false, "/srv/a\nb": false,
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/image"
 	"github.com/garrison-fleet/garrison/pkg/regular"
+	"github.com/garrison-fleet/garrison/services/operator/internal/cli"
 )
 
 // bundleExtension ends the name of a source that is one file.
@@ -108,13 +109,15 @@ func (b *bundle) check(ctx context.Context, l listed) error {
 	return checkDigest(l, have)
 }
 
-// publishBundle writes a source as one file, by way of a directory beside it. A file that is there is replaced only if
-// it is a bundle whose index the key signed.
-func publishBundle(path string, seed []byte, publish func(dir string) error) error {
-	if err := checkBundle(path, seed); err != nil {
+// bundleFile is the path of a bundle that is published.
+type bundleFile string
+
+// write writes a source as one file, by way of a directory beside it.
+func (path bundleFile) write(ctx context.Context, seed []byte, publish func(dir string) error) error {
+	if err := errors.Join(cli.CheckTarget(string(path)), path.check(ctx, seed)); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), temporary)
+	dir, err := os.MkdirTemp(filepath.Dir(string(path)), temporary)
 	if err != nil {
 		return err
 	}
@@ -122,15 +125,19 @@ func publishBundle(path string, seed []byte, publish func(dir string) error) err
 	if err := publish(dir); err != nil {
 		return err
 	}
-	return writeBundle(path, dir)
+	return writeBundle(string(path), dir)
 }
 
-// checkBundle refuses to replace a file that is not a bundle of the key.
-func checkBundle(path string, seed []byte) error {
-	if _, err := os.Lstat(path); err != nil {
+// check refuses to replace a file that is not a bundle of the key.
+func (path bundleFile) check(ctx context.Context, seed []byte) error {
+	if _, err := os.Lstat(string(path)); err != nil {
 		return nil
 	}
-	if err := checkOwn(path, seed); err != nil {
+	b, err := openBundle(string(path))
+	if err == nil {
+		err = checkOwn(ctx, b, string(path), seed)
+	}
+	if err != nil {
 		return fault.Refusef(fault.Conflict, code.BadSource,
 			"%s is no bundle that this key signed, so it is not replaced: %v", path, err).
 			Try("garrison source publish NEW.tar --key FILE")
@@ -138,18 +145,14 @@ func checkBundle(path string, seed []byte) error {
 	return nil
 }
 
-// checkOwn refuses a file that is not a bundle whose index a key signed.
-func checkOwn(path string, seed []byte) error {
-	b, err := openBundle(path)
-	if err != nil {
-		return err
-	}
-	body, _, err := b.open(context.Background(), indexName, 0)
+// checkOwn refuses a place whose index a key did not sign.
+func checkOwn(ctx context.Context, at place, name string, seed []byte) error {
+	body, _, err := at.open(ctx, indexName, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	self, err := selfOf(path, seed)
+	self, err := selfOf(name, seed)
 	if err == nil {
 		_, _, err = verify(body, self)
 	}

@@ -130,7 +130,8 @@ func TestOnlyABundleOfTheSameKeyIsReplaced(t *testing.T) {
 	s, dir := newSite(t), t.TempDir()
 	path := filepath.Join(dir, "site.tar")
 	publish := func(seed []byte) error {
-		return publishBundle(path, seed, func(to string) error { return os.CopyFS(to, os.DirFS(s.dir)) })
+		copied := func(to string) error { return os.CopyFS(to, os.DirFS(s.dir)) }
+		return bundleFile(path).write(t.Context(), seed, copied)
 	}
 	for range 2 {
 		wantCode(t, publish(s.seed), "", "")

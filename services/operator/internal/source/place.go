@@ -34,6 +34,9 @@ type place interface {
 
 // placeOf returns the place at a location.
 func placeOf(location string) (place, error) {
+	if strings.HasPrefix(location, artifactScheme) {
+		return openArtifact(location)
+	}
 	if filepath.IsAbs(location) {
 		if filepath.Ext(location) == bundleExtension {
 			return openBundle(location)
@@ -75,12 +78,16 @@ type web struct {
 }
 
 func newWeb(base *url.URL, idle time.Duration) web {
+	return web{base: base, idle: idle, client: newHTTPClient()}
+}
+
+func newHTTPClient() *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialWithin}).DialContext,
 		TLSHandshakeTimeout: dialWithin, ResponseHeaderTimeout: answerWithin,
 		DisableCompression: true, // a range is of the bytes of the file
 	}
-	return web{base: base, idle: idle, client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
+	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 }
 
 // checkRedirect refuses a redirect too many, and one from https to what anybody on the way can change.
@@ -110,8 +117,7 @@ func (w web) open(ctx context.Context, name string, offset int64) (io.ReadCloser
 		cancel(nil)
 		return nil, 0, unusable("%v", err)
 	}
-	body := &patient{body: answer.Body, cancel: cancel, idle: w.idle}
-	body.timer = time.AfterFunc(w.idle, body.giveUp)
+	body := newPatient(answer.Body, cancel, w.idle)
 	switch answer.StatusCode {
 	case http.StatusOK:
 		return body, 0, nil
@@ -130,6 +136,12 @@ type patient struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	idle   time.Duration
+}
+
+func newPatient(body io.ReadCloser, cancel context.CancelCauseFunc, idle time.Duration) *patient {
+	p := &patient{body: body, cancel: cancel, idle: idle}
+	p.timer = time.AfterFunc(idle, p.giveUp)
+	return p
 }
 
 func (p *patient) giveUp() { p.cancel(os.ErrDeadlineExceeded) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,32 +37,30 @@ func publishCommand(env *cli.Env) *cobra.Command {
 	var o publishing
 	var dry bool
 	c := &cobra.Command{
-		Use: "publish DIR|FILE.tar --key FILE",
+		Use: "publish DIR|FILE.tar|oci://HOST/REPOSITORY --key FILE",
 		Example: "  garrison source publish /srv/images --channel release --key source.key\n" +
 			"  garrison source publish site.tar --agents --key source.key",
-		Short: "Write the active images of the catalog into a directory or a file, as a source for others.",
+		Short: "Write the active images of the catalog into a directory, a file or a registry, as a source for others.",
 		Long: `Write the active images of the catalog into a directory, with a signed index. Any web server can serve
 the directory, and garrison source add takes it as it is. Publish again before --valid has passed: an expired index
 is refused. The directory must be empty, or have an index that the same key signed. Image files that an earlier index
 listed, and neither of the last two lists, are deleted; other files stay. Images of Garrison's own programs are left
-out: no source brings those. A name that ends in .tar is a bundle: the same in one file.`,
-		Args: cli.Exactly("DIR|FILE.tar"), PreRunE: cli.Prints(env, images),
+out: no source brings those. A name that ends in .tar is a bundle: the same in one file. oci://HOST/REPOSITORY[:TAG]
+is an artifact of an OCI registry, to which docker login gives access; without a tag it is latest.`,
+		Args: cli.Exactly("DIR|FILE.tar|oci://HOST/REPOSITORY"), PreRunE: cli.Prints(env, images),
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			if o.seed, err = readSeed(key); err != nil {
 				return err
 			}
+			to, err := targetOf(a[0])
+			if err != nil {
+				return err
+			}
 			is := " published in "
-			switch bundled := filepath.Ext(a[0]) == bundleExtension; {
-			case dry:
-				is, err = " would be published in ", o.preview(c.Context(), env, a[0], bundled)
-			case !bundled:
-				err = o.publish(c.Context(), env, a[0])
-			default:
-				if err = cli.CheckTarget(a[0]); err == nil {
-					err = publishBundle(a[0], o.seed, func(dir string) error {
-						return o.publish(c.Context(), env, dir)
-					})
-				}
+			if dry {
+				is, err = " would be published in ", o.preview(c.Context(), env, to)
+			} else {
+				err = to.write(c.Context(), o.seed, func(dir string) error { return o.publish(c.Context(), env, dir) })
 			}
 			if err != nil {
 				return err
@@ -79,6 +78,24 @@ out: no source brings those. A name that ends in .tar is a bundle: the same in o
 		"applications and defaults; secrets are left out")
 	cli.TimeVar(c.Flags(), &o.valid, "valid", defaultValid, mostValid, "how `LONG` the index is taken")
 	return c
+}
+
+// target is where a source is published.
+type target interface {
+	// check refuses what write refuses to replace, and changes nothing.
+	check(ctx context.Context, seed []byte) error
+	// write makes the place hold what publish writes into a directory.
+	write(ctx context.Context, seed []byte, publish func(dir string) error) error
+}
+
+func targetOf(name string) (target, error) {
+	switch {
+	case strings.HasPrefix(name, artifactScheme):
+		return openArtifact(name)
+	case filepath.Ext(name) == bundleExtension:
+		return bundleFile(name), nil
+	}
+	return directory(name), nil
 }
 
 // publishing is how a source is published.
@@ -118,13 +135,9 @@ func (o *publishing) begin(env *cli.Env) {
 	o.index = &sourcev1.Index{PublishedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(o.valid))}
 }
 
-// preview finds what publish would write, and refuses what it refuses of the place.
-func (o *publishing) preview(ctx context.Context, env *cli.Env, place string, bundled bool) error {
-	check := checkDirectory
-	if bundled {
-		check = checkBundle
-	}
-	if err := check(place, o.seed); err != nil {
+// preview finds what publish would write, and refuses what it refuses of the target.
+func (o *publishing) preview(ctx context.Context, env *cli.Env, to target) error {
+	if err := to.check(ctx, o.seed); err != nil {
 		return err
 	}
 	o.begin(env)

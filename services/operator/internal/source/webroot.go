@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -101,23 +102,28 @@ func notOwn(self source, err error) error {
 		Try("garrison source publish EMPTY-DIR --key FILE")
 }
 
-// checkDirectory refuses a directory that openWebRoot refuses, and changes nothing.
-func checkDirectory(dir string, seed []byte) error {
-	self, err := selfOf(dir, seed)
+// check refuses a directory that openWebRoot refuses, and changes nothing.
+func (d directory) check(_ context.Context, seed []byte) error {
+	self, err := selfOf(string(d), seed)
 	if err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(string(d))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil
 	}
 	if err == nil {
-		_, _, err = readIn(dir, indexName, self)
+		_, _, err = readIn(string(d), indexName, self)
 	}
 	if err != nil {
 		return notOwn(self, err)
 	}
 	return nil
+}
+
+// write has the source published in the directory itself, which keeps the files of earlier ones.
+func (d directory) write(_ context.Context, _ []byte, publish func(dir string) error) error {
+	return publish(string(d))
 }
 
 // read reads an index that the key signed.

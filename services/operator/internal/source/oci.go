@@ -1,0 +1,227 @@
+package source
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/image"
+)
+
+// An artifact of an OCI registry is a source whose files are the layers of one manifest, each with its name as title,
+// so that `oras pull` gets the directory of the source. The tag is moved when everything is there.
+const (
+	artifactScheme = "oci://"
+	artifactType   = "application/vnd.garrison.source.v1"
+	indexType      = "application/vnd.garrison.source.index.v1+json"
+	imageType      = "application/vnd.garrison.image.v1+tar"
+	defaultTag     = "latest"
+	maxManifest    = 4 << 20 // what registries take
+)
+
+// artifact is a place in an OCI registry.
+type artifact struct {
+	name  string // with its scheme
+	tag   string
+	repo  *remote.Repository
+	files map[string]v1.Descriptor // by name; nil before they were read
+}
+
+// openArtifact returns the place that oci://HOST/REPOSITORY[:TAG] names. Credentials are those of docker login.
+func openArtifact(name string) (*artifact, error) {
+	repo, err := remote.NewRepository(strings.TrimPrefix(name, artifactScheme))
+	if err != nil {
+		return nil, unusable("%.200q names no repository of a registry: %v", name, err)
+	}
+	known, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	if err != nil {
+		return nil, unusable("the credentials of docker login cannot be read: %v", err)
+	}
+	repo.PlainHTTP = isLoopback(repo.Reference.Host())
+	repo.Client = &auth.Client{
+		Client: newHTTPClient(), Credential: credentials.Credential(known), Cache: auth.NewCache(),
+	}
+	tag := repo.Reference.Reference
+	if tag == "" {
+		tag = defaultTag
+	}
+	return &artifact{name: name, tag: tag, repo: repo}, nil
+}
+
+// isLoopback reports whether a host is this machine. As for docker, a registry on it may speak plain HTTP.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// list reads which files the artifact has. The error wraps errdef.ErrNotFound where there is no such artifact.
+func (a *artifact) list(ctx context.Context) error {
+	if a.files != nil {
+		return nil
+	}
+	_, text, err := oras.FetchBytes(ctx, a.repo, a.tag, oras.FetchBytesOptions{MaxBytes: maxManifest})
+	if err != nil {
+		return err
+	}
+	var m v1.Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return err
+	}
+	if m.ArtifactType != artifactType {
+		return errors.New("it is an artifact of another kind, " + strings.ToValidUTF8(m.ArtifactType, "?"))
+	}
+	a.files = map[string]v1.Descriptor{}
+	for _, l := range m.Layers {
+		a.files[l.Annotations[v1.AnnotationTitle]] = l
+	}
+	return nil
+}
+
+func (a *artifact) open(ctx context.Context, name string, offset int64) (io.ReadCloser, int64, error) {
+	if err := a.list(ctx); err != nil {
+		return nil, 0, unusable("%s: %v", a.name, err)
+	}
+	file, ok := a.files[name]
+	if !ok {
+		return nil, 0, unusable("%s has no %s", a.name, name)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	content, err := a.repo.Blobs().Fetch(ctx, file)
+	if err != nil {
+		cancel(nil)
+		return nil, 0, unusable("%s: %v", a.name, err)
+	}
+	seeker, ok := content.(io.Seeker) // where the registry knows ranges
+	if !ok {
+		offset = 0
+	} else if _, err := seeker.Seek(offset, io.SeekStart); err != nil {
+		cancel(nil)
+		return nil, 0, errors.Join(unusable("%s: %v", a.name, err), content.Close())
+	}
+	return newPatient(content, cancel, idleWithin), offset, nil
+}
+
+// check refuses to replace what is no source of the key.
+func (a *artifact) check(ctx context.Context, seed []byte) error {
+	err := a.list(ctx)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = checkOwn(ctx, a, a.name, seed)
+	}
+	if err != nil {
+		return fault.Refusef(fault.Conflict, code.BadSource,
+			"%s cannot be read, or is no source that this key signed, so it is not replaced: %v", a.name, err).
+			Try("garrison source publish oci://HOST/REPOSITORY:NEW-TAG --key FILE")
+	}
+	return nil
+}
+
+// write pushes a source that is published in a directory. Files that the registry has are not sent again.
+func (a *artifact) write(ctx context.Context, seed []byte, publish func(dir string) error) error {
+	if err := a.check(ctx, seed); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", temporary)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := publish(dir); err != nil {
+		return err
+	}
+	names, err := filepath.Glob(filepath.Join(dir, imagesDir, "*"+image.Extension))
+	if err != nil {
+		return err
+	}
+	var layers []v1.Descriptor
+	for _, name := range append([]string{filepath.Join(dir, indexName)}, names...) {
+		layer, err := a.push(ctx, dir, name)
+		if err != nil {
+			return unusable("%s: push %s: %v", a.name, filepath.Base(name), err)
+		}
+		layers = append(layers, layer)
+	}
+	if err := a.commit(ctx, layers); err != nil {
+		return unusable("%s: %v", a.name, err)
+	}
+	return nil
+}
+
+// push stores a file of a directory in the registry, unless it is there.
+func (a *artifact) push(ctx context.Context, dir, path string) (v1.Descriptor, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	defer func() { _ = f.Close() }()
+	sum, err := digestOf(f)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	title, err := filepath.Rel(dir, path)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	layer := v1.Descriptor{
+		MediaType: imageType, Size: size, Digest: digest.NewDigestFromEncoded(digest.SHA256, hex.EncodeToString(sum)),
+		Annotations: map[string]string{v1.AnnotationTitle: filepath.ToSlash(title)},
+	}
+	if title == indexName {
+		layer.MediaType = indexType
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchWithin(uint64(size)))
+	defer cancel()
+	if there, err := a.repo.Blobs().Exists(ctx, layer); err != nil || there {
+		return layer, err
+	}
+	return layer, a.repo.Blobs().Push(ctx, layer, io.NewSectionReader(f, 0, size))
+}
+
+// commit stores the manifest of the layers, and moves the tag to it.
+func (a *artifact) commit(ctx context.Context, layers []v1.Descriptor) error {
+	ctx, cancel := context.WithTimeout(ctx, indexWithin)
+	defer cancel()
+	text, err := json.Marshal(layers)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxManifest*9/10 {
+		return errors.New("registries take no manifest of so many images; publish fewer of them with --channel")
+	}
+	m, err := oras.PackManifest(ctx, a.repo, oras.PackManifestVersion1_1, artifactType, oras.PackManifestOptions{
+		Layers:              slices.Clip(layers),
+		ManifestAnnotations: map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339)},
+	})
+	if err != nil {
+		return err
+	}
+	return a.repo.Tag(ctx, m, a.tag)
+}
