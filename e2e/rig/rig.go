@@ -46,7 +46,7 @@ type Options struct {
 	Networks bool          // each garrisond of a cluster has a network of its own, so that CutOff works; needs root
 	Apart    bool          // the services run in processes of their own, not inside garrisond
 	Beat     time.Duration // how often servers beat; 0 means 1 s, to be quick in tests
-	Check    time.Duration // between two checks of the agents on a server; 0 means the executor's default
+	Check    time.Duration // between two checks of the agents on a server; 0 means 2 s, to be quick in tests
 	Deadline time.Duration // how long a task may take; 0 means the dispatcher's default
 	Retry    bool          // what failed on several servers is not blocked
 	Lazy     bool          // do not sync each write to disk
@@ -76,6 +76,9 @@ type Fleet struct {
 func New(o Options) (*Fleet, error) {
 	if o.Beat == 0 {
 		o.Beat = time.Second
+	}
+	if o.Check == 0 {
+		o.Check = 2 * time.Second
 	}
 	var err error
 	if o.Bin, err = filepath.Abs(o.Bin); err != nil {

@@ -36,7 +36,8 @@ type Package struct {
 	Path    string
 	Failed  bool
 	Elapsed time.Duration
-	Passed  int // tests, without subtests
+	CPU     time.Duration // as PrintCPU printed it
+	Passed  int           // tests, without subtests
 	Skipped int
 	File    string // everything that it printed; kept for a failed package
 	ended   bool   // otherwise go test was cut off
@@ -140,7 +141,18 @@ func (p *Package) test(name string) *test {
 	return p.tests[name]
 }
 
+// cpuLine is what PrintCPU prints.
+const cpuLine = "testlog: %d ms of CPU\n"
+
+// PrintCPU prints, among the output of a package's tests, the CPU time that they took.
+func PrintCPU(to io.Writer, cpu time.Duration) { _, _ = fmt.Fprintf(to, cpuLine, cpu.Milliseconds()) }
+
 func (p *Package) print(e event) error {
+	var ms time.Duration
+	if n, _ := fmt.Sscanf(e.Output, cpuLine, &ms); n == 1 {
+		p.CPU = ms * time.Millisecond
+		return nil
+	}
 	if e.Test != "" {
 		p.test(e.Test).words.add(e.Output)
 	} else {

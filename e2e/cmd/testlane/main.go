@@ -1,8 +1,8 @@
 // Command testlane runs go test, prints a line for each package as it ends, and ends with what failed, why, and where
 // the whole output is, and with the seconds of CPU that all of it took. With -limit it also fails when the tests of a
-// package take longer.
+// package take longer, and with -cpu when their processes take more CPU, which hardly depends on what else runs.
 //
-//	testlane [-logs DIR] [-limit 60s] -- [go test's flags and packages]
+//	testlane [-logs DIR] [-limit 60s] [-cpu 60s] -- [go test's flags and packages]
 package main
 
 import (
@@ -19,24 +19,43 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == measuring {
+		os.Exit(measured(os.Args[2:]))
+	}
 	logs := flag.String("logs", filepath.Join(os.TempDir(), "garrison-tests"), "directory of the output of what fails")
-	limit := flag.Duration("limit", 0, "longest time for the tests of a package; 0 means any")
+	var most limits
+	flag.DurationVar(&most.time, "limit", 0, "longest time for the tests of a package; 0 means any")
+	flag.DurationVar(&most.cpu, "cpu", 0, "most CPU time for the tests of a package and their processes; 0 means any")
 	flag.Parse()
-	if err := run(*logs, *limit, flag.Args()); err != nil {
+	if err := run(*logs, most, flag.Args()); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "testlane:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string, limit time.Duration, args []string) error {
+// limits are what the tests of a package may take; 0 means any.
+type limits struct{ time, cpu time.Duration }
+
+// exceeded returns what a package took too much of, or an empty string.
+func (l limits) exceeded(p *testlog.Package) string {
+	switch {
+	case l.time > 0 && p.Elapsed > l.time:
+		return fmt.Sprintf("the limit is %s", l.time)
+	case l.cpu > 0 && p.CPU > l.cpu:
+		return fmt.Sprintf("the limit of CPU is %s", l.cpu)
+	}
+	return ""
+}
+
+func run(dir string, most limits, args []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	log := testlog.New(dir, func(p *testlog.Package) { printPackage(p, limit) })
+	log := testlog.New(dir, func(p *testlog.Package) { printPackage(p, most) })
 	began := time.Now()
 	cpu, failed := goTest(log, args)
 	failures := log.Failures()
-	slow := overLimit(log, limit)
+	slow := overLimit(log, most)
 	for _, line := range log.Other() {
 		fmt.Println(line)
 	}
@@ -50,7 +69,7 @@ func run(dir string, limit time.Duration, args []string) error {
 	case failed != nil:
 		return failed
 	case slow > 0:
-		return fmt.Errorf("the tests of %d packages took more than %s", slow, limit)
+		return fmt.Errorf("the tests of %d packages took too long; make them cheaper, or split the package", slow)
 	}
 	return nil
 }
@@ -68,7 +87,11 @@ func record(path string, failures []testlog.Failure) error {
 // goTest runs go test and reads what it prints. It returns the CPU time of all processes that it waited for. Its error
 // says nothing new when a test failed.
 func goTest(log *testlog.Log, args []string) (cpu time.Duration, err error) {
-	c := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	c := exec.Command("go", append([]string{"test", "-json", "-exec", self + " " + measuring}, args...)...)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -87,21 +110,22 @@ func goTest(log *testlog.Log, args []string) (cpu time.Duration, err error) {
 	return c.ProcessState.UserTime() + c.ProcessState.SystemTime(), err
 }
 
-func printPackage(p *testlog.Package, limit time.Duration) {
+func printPackage(p *testlog.Package, most limits) {
+	result, why := "ok", most.exceeded(p)
 	switch {
 	case p.Failed:
-		fmt.Printf("FAIL  %-70s %7.1fs\n", p.Path, p.Elapsed.Seconds())
+		result = "FAIL"
 	case p.Passed+p.Skipped == 0: // no tests
-	case limit > 0 && p.Elapsed > limit:
-		fmt.Printf("SLOW  %-70s %7.1fs, the limit is %s\n", p.Path, p.Elapsed.Seconds(), limit)
-	default:
-		fmt.Printf("ok    %-70s %7.1fs\n", p.Path, p.Elapsed.Seconds())
+		return
+	case why != "":
+		result, why = "SLOW", ", "+why
 	}
+	fmt.Printf("%-5s %-70s %7.1fs %7.1fs of CPU%s\n", result, p.Path, p.Elapsed.Seconds(), p.CPU.Seconds(), why)
 }
 
-func overLimit(log *testlog.Log, limit time.Duration) (n int) {
+func overLimit(log *testlog.Log, most limits) (n int) {
 	for _, p := range log.Packages() {
-		if limit > 0 && p.Elapsed > limit {
+		if most.exceeded(p) != "" {
 			n++
 		}
 	}

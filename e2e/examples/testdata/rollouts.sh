@@ -45,16 +45,30 @@ examples 'rollout list' 'rollout show' 'rollout approve' 'rollout reject' 'rollo
 examples 'rollout resume' 'rollout abort'
 do_ok ended
 
-# Two servers whose executors stand still take both places for tasks, so that others are queued.
-kill -STOP "${pids[@]: -2}"
-do_ok garrison restart beacon --on web-3,web-4 --at-once --yes --detach
+# Two servers restart an agent that stops once a file exists: both places for tasks are taken, and others queue.
+# Executors that stand still would free the places, because their servers are called offline.
+directory patient
+cat >patient/patient <<END
+#!/bin/sh
+trap 'until [ -e "$W/stop" ]; do sleep 0.1; done; exit 0' TERM
+sleep 100000 &
+wait
+END
+sed -i 's/ready: /stop_timeout: 5m, ready: /' patient/garrison.yaml
+do_ok garrison agent create patient --kind daemon
+images patient 1.0.0
+do_ok garrison install patient --on web-3,web-4 --at-once --yes
+do_ok garrison restart patient --on web-3,web-4 --at-once --yes --detach
+tasks() { [ "$(garrison task list --state "$1" -o name | wc -l)" -ge "$2" ]; }
+do_ok until_ok tasks assigned,running 2
 queued() {
   garrison restart beacon --on web-1 --yes --detach
+  until_ok tasks queued 1
   means 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 "$(garrison intent list -o name | head -1)"
   means 65d947de "$(garrison task list --state queued -o name | head -1)"
 }
 first queued 'garrison cancel 0f0e5a38-5d6c-4b7e-9f6b-3d0f6f2f5a11 -m "wrong version"'
 first queued 'garrison cancel 65d947de --dry-run'
 examples 'cancel'
-kill -CONT "${pids[@]: -2}"
+touch "$W/stop"
 examples 'watch' 'task show' 'task list'
