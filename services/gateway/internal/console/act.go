@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // act is a change of one thing. A form asks for it, a page shows its command and its plan, and a second form does it.
@@ -92,8 +93,8 @@ func actPage(v *visit) (*page, error) {
 	var pairs []pair
 	for _, is := range a.fields {
 		ask.Fields = append(ask.Fields, field{Name: is.Name, Value: value(is.Name)})
-		if value(is.Name) != "" {
-			pairs = append(pairs, pair{titled(is.Name), cell{Text: value(is.Name)}})
+		if text := value(is.Name); text != "" && is.Label != "" {
+			pairs = append(pairs, pair{is.Label, cell{Text: visible.Text(text)}})
 		}
 	}
 	p.Parts = []part{{Pairs: pairs}}

@@ -183,7 +183,7 @@ func agentsOf(v *visit, s *serverv1.Server) (part, error) {
 	return part{
 		ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nil),
 		Forms: unholds(v, s, r.GetInstances()),
-		Cut:   cut(rowsShown, r.GetNextCursor(), cell{Text: "All agents of the server", Link: onServer("instances", s)}),
+		Cut:   cut(rowsShown, r.GetNextCursor(), cell{Text: "All of its agents", Link: onServer("instances", s)}),
 	}, nil
 }
 
@@ -214,7 +214,7 @@ func differencesOf(v *visit, s *serverv1.Server) (part, error) {
 	t.Empty = "The server is as it is wanted."
 	return part{
 		ID: "differences", Title: "Differences from what is wanted", Table: t,
-		Cut: cut(rowsShown, r.GetNextCursor(), cell{Text: "All differences of the server", Link: onServer("check", s)}),
+		Cut: cut(rowsShown, r.GetNextCursor(), cell{Text: "All of its differences", Link: onServer("check", s)}),
 	}, nil
 }
 

@@ -51,14 +51,18 @@ func trendOf(v *visit, agent string) (part, error) {
 		return part{}, err
 	}
 	swaps := swapsOf(tasks.GetTasks())
-	begin := v.at.Add(-trendFor)
 	p := part{
 		ID: "trend", Title: "Versions over time",
-		Note: "Counted back from what is there now, by the changes that succeeded. Servers that are gone, and versions " +
-			"that came without a task, are not in it.",
+		Note: "Counted back from what is there now, by the changes that succeeded. " +
+			"Servers that are gone, and versions that came without a task, are not in it.",
 	}
-	if n := len(swaps); n > 0 && (tasks.GetNextCursor() != "" || tasks.GetKeptEnded() > 0) &&
-		swaps[n-1].at.After(begin) {
+	begin := v.at.Add(-trendFor)
+	n := len(swaps)
+	switch {
+	case n == 0 || swaps[n-1].at.Before(begin):
+	case tasks.GetNextCursor() == "" && tasks.GetKeptEnded() == 0: // with a little of what was before
+		begin = later(begin, swaps[n-1].at.Add(-v.at.Sub(swaps[n-1].at)/20))
+	default:
 		begin = swaps[n-1].at
 		p.Cut = []cell{{Text: "Changes before " + day(begin) + " are not read."}}
 	}
@@ -134,6 +138,13 @@ func drawTrend(now map[string]int, swaps []swap, begin, end time.Time) *trend {
 		}
 	}
 	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
