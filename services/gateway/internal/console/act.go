@@ -14,13 +14,15 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // act is a change of one thing. A form asks for it, a page shows its command and its plan, and a second form does it.
 type act struct {
 	button string
-	danger bool
+	danger bool // it asks for a second click, without a page in between
+	admin  bool // only of the role admin
 	direct bool // without a page in between: what is urgent, and can be taken back
 	fields []field
 	// command returns the command of the CLI that does the same.
@@ -36,7 +38,7 @@ type values func(name string) string
 
 // form returns the form that asks for an act. What the page knows is not asked for.
 func (a act) form(what string, known map[string]string) form {
-	f := form{Path: "/console/act/" + what, Button: a.button, Danger: a.danger && a.direct}
+	f := form{Path: "/console/act/" + what, Button: a.button, Danger: a.danger}
 	all := true
 	for _, is := range a.fields {
 		if value, ok := known[is.Name]; ok {
@@ -55,14 +57,21 @@ func (a act) form(what string, known map[string]string) form {
 	return f
 }
 
-// formsOf returns the part with the forms of acts on one thing.
-func formsOf(title string, known map[string]string, names ...string) part {
-	p := part{Title: title, Hidden: true}
+// offer adds the part with the forms of acts on one thing, of those that the user's role allows.
+func (v *visit) offer(p *page, title string, known map[string]string, names ...string) {
+	is := part{Title: title, Hidden: true}
 	for _, name := range names {
-		p.Forms = append(p.Forms, acts[name].form(name, known))
+		if v.mayDo(acts[name]) {
+			is.Forms = append(is.Forms, acts[name].form(name, known))
+		}
 	}
-	return p
+	if len(is.Forms) > 0 {
+		p.Parts = append(p.Parts, is)
+	}
 }
+
+// mayDo reports whether the user's role allows an act. The bus decides in any case.
+func (v *visit) mayDo(a act) bool { return v.mayWrite() && (!a.admin || v.role == topology.Admin) }
 
 // act returns the act that a request names, with its values.
 func (v *visit) act() (act, values, error) {
@@ -113,7 +122,7 @@ func actPage(v *visit) (*page, error) {
 		ask.Path = "/console/start"
 	}
 	ask.Fields = append(ask.Fields, field{Name: "confirmed", Value: "1"})
-	if v.mayWrite() {
+	if v.mayDo(a) {
 		p.Parts = append(p.Parts, part{Forms: []form{ask}})
 	}
 	return p, nil

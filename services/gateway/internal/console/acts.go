@@ -102,7 +102,7 @@ var acts = map[string]act{
 		},
 	},
 	"decommission": {
-		button: "Decommission", danger: true, fields: []field{needed("server", "Server", ""), why},
+		button: "Decommission", fields: []field{needed("server", "Server", ""), why},
 		command: func(is values) string { return because("garrison server decommission "+is("server"), is) },
 		plan:    planDecommission,
 	},
@@ -137,7 +137,7 @@ var acts = map[string]act{
 		},
 	},
 	"block": {
-		button: "Block", danger: true,
+		button: "Block",
 		fields: []field{needed("agent", "Agent", ""), needed("image", "Image", ""), mustSay},
 		command: func(is values) string {
 			return because("garrison block "+is("agent")+" --image "+is("image"), is)
@@ -153,7 +153,7 @@ var acts = map[string]act{
 		},
 	},
 	"accept": {
-		button: "Accept",
+		button: "Accept", admin: true,
 		fields: []field{
 			needed("fingerprint", "Fingerprint", "as the machine shows it"),
 			{Name: "environment", Label: "Environment", Hint: "none"}, why,
@@ -175,7 +175,7 @@ var acts = map[string]act{
 		},
 	},
 	"reject": {
-		button: "Reject", danger: true,
+		button: "Reject", admin: true,
 		fields:  []field{needed("fingerprint", "Fingerprint", "as the machine shows it"), why},
 		command: func(is values) string { return because("garrison server reject "+is("fingerprint"), is) },
 		do: func(v *visit, is values) (string, error) {

@@ -297,10 +297,8 @@ func imagePage(v *visit) (*page, error) {
 		Title: m.GetAgent() + "@" + m.GetVersion(), Command: "garrison image show " + m.GetId(),
 		Parts: []part{{ID: "image", Pairs: pairsOf(v, display.Images, i)}, where},
 	}
-	if v.mayWrite() {
-		known := map[string]string{"image": m.GetId(), "agent": m.GetAgent()}
-		p.Parts = append(p.Parts, formsOf("Change the image", known, "activate", "promote", "block"))
-	}
+	v.offer(p, "Change the image", map[string]string{"image": m.GetId(), "agent": m.GetAgent()},
+		"activate", "promote", "block")
 	return p, nil
 }
 

@@ -23,8 +23,8 @@ func lobbyPage(v *visit) (*page, error) {
 		lobby.Note = "More machines ask than the lobby holds; those that ask again come back."
 	}
 	p := &page{Title: "Lobby", Command: "garrison server list --lobby", Parts: []part{lobby}}
-	if v.mayWrite() && len(r.GetWaiting()) > 0 {
-		p.Parts = append(p.Parts, formsOf("Answer a machine", nil, "accept", "reject"))
+	if len(r.GetWaiting()) > 0 {
+		v.offer(p, "Answer a machine", nil, "accept", "reject")
 	}
 	return p, nil
 }

@@ -158,9 +158,9 @@ func serverPage(v *visit) (*page, error) {
 	}
 	p.Parts = append(p.Parts, part{ID: "server", Pairs: pairs})
 	if v.mayWrite() {
-		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()), formsOf("Change the server",
-			map[string]string{"server": s.GetName()}, "hold", "label", "move", "decommission"))
+		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()))
 	}
+	v.offer(p, "Change the server", map[string]string{"server": s.GetName()}, "hold", "label", "move", "decommission")
 	for _, add := range []func(*visit, *serverv1.Server) (part, error){
 		agentsOf, differencesOf, tasksOf, historyOf,
 	} {
