@@ -12,7 +12,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
-// A viewer is offered no act, and the bus refuses it; an operator is asked first, and it is done once that is confirmed.
+// A viewer is offered no act, and the bus refuses it. An operator is asked first, and it is done once confirmed.
 func TestAnActIsAskedForShownAndDone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/garrison-fleet/garrison/e2e/rig"
 	"github.com/garrison-fleet/garrison/e2e/scenario"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
@@ -48,7 +50,8 @@ func TestAServerIsActedOnInTheBrowser(t *testing.T) {
 	w.Converges("1.0.0")
 	b := open(t, w)
 	b.signIn(w, "/console/servers/web-1")
-	b.act("hold", "garrison hold beacon --on web-1 --until 8h -m T-7", map[string]string{"agent": "beacon", "why": "T-7"})
+	b.act("hold", "garrison hold beacon --on web-1 --until 8h -m T-7",
+		map[string]string{"agent": "beacon", "why": "T-7"})
 	b.says("beacon stays as it is on web-1 until ")
 	held(w, 1)
 	b.do(chromedp.Navigate(b.site + "/console/servers/web-1"))
@@ -144,4 +147,32 @@ func TestAMapLeadsToServers(t *testing.T) {
 	b.do(emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(b.site+"/console/map"))
 	b.do(chromedp.Click("//ul[@class='legend']//a[text()='invited']"))
 	b.says("30 servers.")
+}
+
+// Machines in the lobby are answered in the browser, where the fleet's page leads.
+func TestTheLobbyIsAnsweredInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := scenario.New(t, rig.Options{Metrics: true, Lobby: true})
+	s, err := w.Stranger("stranger")
+	scenario.Must(t, err)
+	scenario.Must(t, s.Executor.Start())
+	fingerprint := ""
+	w.Eventually("a machine waits", func() error {
+		if fingerprint = strings.TrimSpace(w.OK("server", "list", "--lobby", "-o", "name")); fingerprint == "" {
+			return errors.New("the lobby is empty")
+		}
+		return nil
+	})
+	b := open(t, w)
+	b.signIn(w, "/console/")
+	b.do(chromedp.Click("//a[contains(., 'in the lobby')]"))
+	b.at("/console/lobby")
+	b.says(fingerprint)
+	b.accessible()
+	b.act("reject", "garrison server reject "+fingerprint+" -m 'not ours'",
+		map[string]string{"fingerprint": fingerprint, "why": "not ours"})
+	b.says("rejected until ")
+	if left := w.OK("server", "list", "--lobby", "-o", "name"); left != "" {
+		t.Errorf("in the lobby are still %q", left)
+	}
 }

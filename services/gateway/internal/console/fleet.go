@@ -97,7 +97,7 @@ func rolloutLines(lines []overview.RolloutLine) *table {
 }
 
 // agentsDrawn bounds the agents of a chart, and colours is how many colours its parts have.
-const agentsDrawn, colours = 30, 6
+const agentsDrawn, colours = 30, 10
 
 // versionsNow draws how many instances of each agent have which version.
 func versionsNow(f overview.Fleet) part {
