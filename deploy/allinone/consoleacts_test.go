@@ -30,6 +30,14 @@ func TestAnActIsAskedForShownAndDone(t *testing.T) {
 			t.Errorf("the page of an act offers it: want %v\n%s", want, body)
 		}
 	}
+	hostile := url.Values{"hold": {"x; rm -rf ~"}, "labels": {"a=b $(id)"}, "server": {"`id`"}}
+	for page, want := range map[string]string{
+		"act/unhold": `--id &#39;x; rm -rf ~&#39;`, "act/label": `set &#39;` + "`id`" + `&#39; a=b &#39;$(id)&#39;`,
+	} {
+		if _, body := ann.get("/console/" + page + "?" + hostile.Encode()); !strings.Contains(body, want) {
+			t.Errorf("the command of %s is not quoted:\n%s", page, body)
+		}
+	}
 	answer, _ := ann.send(http.MethodPost, "/console/act/label", form, nil)
 	if to := answer.Header.Get("Location"); answer.StatusCode != http.StatusSeeOther || to != page {
 		t.Errorf("before it is confirmed: %s at %s", answer.Status, to)

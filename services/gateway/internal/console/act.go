@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -25,7 +26,8 @@ type act struct {
 	admin  bool // only of the role admin
 	direct bool // without a page in between: what is urgent, and can be taken back
 	fields []field
-	// command returns the command of the CLI that does the same.
+	// command returns the command of the CLI that does the same, from values that are quoted for a shell: an address
+	// that another person made must not choose what a click on the command copies.
 	command func(values) string
 	// plan returns what it would do, and fields that bind the change to that; nil when its command says it all.
 	plan func(*visit, values) ([]part, []field, error)
@@ -52,9 +54,27 @@ func (a act) form(what string, known map[string]string) form {
 		f.Fields = append(f.Fields, field{Name: "confirmed", Value: "1"})
 	}
 	if all {
-		f.Command = a.command(func(name string) string { return known[name] })
+		f.Command = a.command(a.quoted(func(name string) string { return known[name] }))
 	}
 	return f
+}
+
+// quoted returns values as the words of a command.
+func (a act) quoted(is values) values {
+	return func(name string) string {
+		value := visible.Line(is(name))
+		if value == "" {
+			return ""
+		}
+		words := []string{value}
+		if slices.ContainsFunc(a.fields, func(f field) bool { return f.Name == name && f.Words }) {
+			words = strings.Fields(value)
+		}
+		for n := range words {
+			words[n] = listing.Quote(words[n])
+		}
+		return strings.Join(words, " ")
+	}
 }
 
 // offer adds the part with the forms of acts on one thing, of those that the user's role allows.
@@ -97,7 +117,7 @@ func actPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Title: a.button, Command: a.command(value)}
+	p := &page{Title: a.button, Command: a.command(a.quoted(value))}
 	ask := form{Path: v.URL.Path, Button: "Do it"}
 	var pairs []pair
 	for _, is := range a.fields {

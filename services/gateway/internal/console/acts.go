@@ -25,6 +25,7 @@ import (
 // Fields of several acts.
 var (
 	why     = field{Name: "why", Label: "Why", Hint: "a ticket, or a sentence"}
+	labels  = field{Name: "labels", Label: "Labels", Hint: "rack=a1 spare-", Required: true, Words: true}
 	mustSay = field{Name: "why", Label: "Why", Hint: "a ticket, or a sentence", Required: true}
 )
 
@@ -51,7 +52,7 @@ var acts = map[string]act{
 		},
 		command: func(is values) string {
 			command := "garrison hold " + is("agent") + " --on " + is("server")
-			if is("until") != unended {
+			if _, ends := lasting[is("until")]; ends {
 				command += " --until " + is("until")
 			}
 			return because(command, is)
@@ -69,7 +70,7 @@ var acts = map[string]act{
 	},
 	"label": {
 		button:  "Set labels",
-		fields:  []field{needed("server", "Server", ""), needed("labels", "Labels", "rack=a1 spare-"), why},
+		fields:  []field{needed("server", "Server", ""), labels, why},
 		command: func(is values) string { return because("garrison server set "+is("server")+" "+is("labels"), is) },
 		do: func(v *visit, is values) (string, error) {
 			set, unset, err := selection.ParseLabels(strings.Fields(is("labels")))
@@ -200,7 +201,7 @@ func because(command string, is values) string {
 	if is("why") == "" {
 		return command
 	}
-	return command + " -m " + listing.Quote(is("why"))
+	return command + " -m " + is("why")
 }
 
 func hold(v *visit, is values) (string, error) {

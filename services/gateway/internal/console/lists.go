@@ -78,7 +78,7 @@ func instancesPage(v *visit) (*page, error) {
 		Title: "Agents", Command: listCommand(v, "instance"),
 		Search: &search{Name: "on", Value: textOf(v.Request, "on"), Hint: "On servers, as in env=prod"},
 	}
-	if q.GetAgent() != "" && q.GetOn() == nil && v.URL.Query().Get("after") == "" {
+	if q.GetAgent() != "" && q.GetOn() == nil && v.URL.Query().Get("after")+v.URL.Query().Get("as") == "" {
 		over, err := trendOf(v, q.GetAgent())
 		if err != nil {
 			return nil, err

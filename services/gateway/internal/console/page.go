@@ -93,6 +93,7 @@ type field struct {
 	Name, Label, Value, Hint string
 	Choices                  []string
 	Required                 bool
+	Words                    bool // several words of a command
 }
 
 // maker makes a page.

@@ -177,7 +177,7 @@ func asked(v *visit) (*intentv1.Rollout, string, error) {
 	verb, agent := textOf(v.Request, "verb"), textOf(v.Request, "agent")
 	if verb == "undo" {
 		of := textOf(v.Request, "of")
-		return &intentv1.Rollout{UndoOf: of}, "garrison undo " + of, nil
+		return &intentv1.Rollout{UndoOf: of}, "garrison undo " + listing.Quote(of), nil
 	}
 	on, err := v.on()
 	switch {
@@ -191,10 +191,10 @@ func asked(v *visit) (*intentv1.Rollout, string, error) {
 	}
 	version := textOf(v.Request, "version")
 	var image *intentv1.ImageChoice
-	command := "garrison " + verb + " " + agent
+	command := "garrison " + verb + " " + listing.Quote(agent)
 	if version != "" {
 		image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
-		command += "@" + version
+		command = "garrison " + verb + " " + listing.Quote(agent+"@"+version)
 	}
 	ask := &intentv1.Rollout{On: on, Steps: []*intentv1.Step{stepOf(verb, agent, image)}, Strategy: strategyOf(v)}
 	return ask, commandFor(v, command+" "+selection.Args(on)), nil
