@@ -2,12 +2,16 @@ package console
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 )
 
 // bars is a row of a chart, drawn to the scale of the largest row.
 type bars struct {
 	Name  string
+	Link  string
 	Parts []bar
 }
 
@@ -54,6 +58,22 @@ func (c chart) rows(n int) []*bars {
 		}
 	}
 	return out
+}
+
+// othersCut says how many are in groups that a chart does not have.
+func othersCut(counts *registryv1.Counts) []cell {
+	if counts.GetOthers() == 0 {
+		return nil
+	}
+	return []cell{{Text: fmt.Sprintf("%d more are in smaller groups that are not drawn.", counts.GetOthers())}}
+}
+
+// cut says that a chart has more rows than are drawn.
+func (c chart) cut(n int) []cell {
+	if len(c) <= n {
+		return nil
+	}
+	return []cell{{Text: fmt.Sprintf("The first %d of %d rows are drawn.", n, len(c))}}
 }
 
 func (b *bars) total() (n int) {

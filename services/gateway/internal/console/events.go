@@ -64,7 +64,7 @@ func eventsPage(v *visit) (*page, error) {
 	}
 	return &page{
 		Title: "Ledger", Command: commandOf("garrison events", v, "noun", "actor"),
-		Search: &search{"noun", string(q.Noun), "Of a noun, as in server or rollout"},
+		Search: &search{Name: "noun", Value: string(q.Noun), Hint: "Of a noun, as in server or rollout"},
 		Parts:  []part{one},
 	}, nil
 }

@@ -32,18 +32,11 @@ func fleetPage(v *visit) (*page, error) {
 	}
 	p.Parts = append(p.Parts,
 		part{ID: "numbers", Title: "Numbers", Tiles: numbersOf(f)},
-		part{ID: "versions", Title: "Agents by version", Bars: versionsChart(f), Note: noneYet(len(f.Versions))})
+		versionsNow(f))
 	if len(f.Rollouts) > 0 {
 		p.Parts = append(p.Parts, part{ID: "rollouts", Title: "Rollouts under way", Table: rolloutLines(f.Rollouts)})
 	}
 	return p, nil
-}
-
-func noneYet(n int) string {
-	if n == 0 {
-		return "No agent is installed."
-	}
-	return ""
 }
 
 func tilesOf(points []overview.AttentionPoint, tone listing.Tone) (out []tile) {
@@ -104,10 +97,10 @@ func rolloutLines(lines []overview.RolloutLine) *table {
 }
 
 // agentsDrawn bounds the agents of a chart, and colours is how many colours its parts have.
-const agentsDrawn, colours = 30, 6
+const agentsDrawn, colours = 30, 10
 
-// versionsChart draws how many instances of each agent have which version.
-func versionsChart(f overview.Fleet) []*bars {
+// versionsNow draws how many instances of each agent have which version.
+func versionsNow(f overview.Fleet) part {
 	c := chart{}
 	for _, is := range f.Versions {
 		n := 0
@@ -119,6 +112,11 @@ func versionsChart(f overview.Fleet) []*bars {
 			b.Link = "/console/instances?" + url.Values{"agent": {is.Agent}, "version": {is.Version}}.Encode()
 		}
 		c.add(is.Agent, b)
+		c[is.Agent].Link = "/console/instances?agent=" + url.QueryEscape(is.Agent)
 	}
-	return c.rows(agentsDrawn)
+	p := part{ID: "versions", Title: "Agents by version", Bars: c.rows(agentsDrawn), Cut: c.cut(agentsDrawn)}
+	if len(c) == 0 {
+		p.Note = "No agent is installed."
+	}
+	return p
 }

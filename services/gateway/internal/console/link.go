@@ -14,12 +14,13 @@ var listed = map[string]struct {
 	flags []string
 }{
 	"server": {"/console/servers", []string{
-		"on", "presence", "life", "standing", "condition", "trouble", "leaked", "found",
+		"on", "presence", "life", "standing", "condition", "trouble", "unconfirmed", "leaked",
+		"found",
 	}},
 	"instance": {"/console/instances", []string{"on", "agent", "version", "state", "health", "stale"}},
 	"rollout":  {"/console/rollouts", []string{"agent", "state"}},
 	"intent":   {"/console/intents", []string{"actor", "verb", "state"}},
-	"task":     {"/console/tasks", []string{"agent", "intent", "state", "slow"}},
+	"task":     {"/console/tasks", []string{"agent", "server", "intent", "state", "slow"}},
 	"image":    {"/console/images", []string{"agent", "channel", "state", "untrusted"}},
 	"env":      {"/console/environments", nil},
 	"user":     {"/console/people", nil},
@@ -58,6 +59,8 @@ func pageOf(command string) string {
 // ofNoun returns the page for a verb of a noun and what follows.
 func ofNoun(noun string, words []string) string {
 	switch list := listed[noun]; {
+	case noun == "server" && slices.Equal(words, []string{"list", "--lobby"}):
+		return "/console/lobby"
 	case len(words) > 0 && words[0] == "list" && list.path != "":
 		return withFlags(list.path, list.flags, words[1:])
 	case len(words) != 2 || !named(words[1]) || shown[noun] == "":

@@ -71,11 +71,24 @@ func instancesPage(v *visit) (*page, error) {
 			return "/console/instances?agent=" + url.QueryEscape(i.GetInstance().GetAgent())
 		},
 	})
-	return &page{
+	if err != nil {
+		return nil, err
+	}
+	p := &page{
 		Title: "Agents", Command: listCommand(v, "instance"),
-		Search: &search{"on", textOf(v.Request, "on"), "On servers, as in env=prod"},
-		Parts:  []part{{ID: "instances", Table: t}},
-	}, err
+		Search: &search{Name: "on", Value: textOf(v.Request, "on"), Hint: "On servers, as in env=prod"},
+	}
+	if q.GetAgent() != "" && q.GetOn() == nil && v.URL.Query().Get("after")+v.URL.Query().Get("as") == "" {
+		over, err := trendOf(v, q.GetAgent())
+		if err != nil {
+			return nil, err
+		}
+		if over.Trend != nil {
+			p.Parts = append(p.Parts, over)
+		}
+	}
+	p.Parts = append(p.Parts, part{ID: "instances", Table: t})
+	return p, nil
 }
 
 func checkPage(v *visit) (*page, error) {
@@ -98,7 +111,7 @@ func checkPage(v *visit) (*page, error) {
 	}
 	p := &page{
 		Title: "Differences", Command: commandOf("garrison check", v, "on"),
-		Search: &search{"on", textOf(v.Request, "on"), "On servers, as in env=prod"},
+		Search: &search{Name: "on", Value: textOf(v.Request, "on"), Hint: "On servers, as in env=prod"},
 		Parts:  []part{{ID: "differences", Table: t.next(v, r.GetNextCursor())}},
 	}
 	if len(drift) > 0 {
@@ -160,6 +173,13 @@ func taskList(v *visit, q *dispatcherv1.ListTasksRequest) (*table, error) {
 func tasksPage(v *visit) (*page, error) {
 	q := &dispatcherv1.ListTasksRequest{
 		Agent: textOf(v.Request, "agent"), IntentId: textOf(v.Request, "intent"), Slow: textOf(v.Request, "slow") != "",
+	}
+	if name := textOf(v.Request, "server"); name != "" {
+		s, err := v.client.Server(v.Context(), name)
+		if err != nil {
+			return nil, err
+		}
+		q.ServerId = s.GetId()
 	}
 	state, err := wordOf[taskv1.State](v, "state")
 	if err != nil {
@@ -238,7 +258,7 @@ func imagesPage(v *visit) (*page, error) {
 	return &page{
 		Title:   "Images",
 		Command: commandOf(strings.TrimSpace("garrison image list "+q.GetAgent()), v, "channel", "state", "untrusted"),
-		Search:  &search{"agent", q.GetAgent(), "Of an agent"},
+		Search:  &search{Name: "agent", Value: q.GetAgent(), Hint: "Of an agent"},
 		Parts:   []part{{ID: "images", Table: t}},
 	}, err
 }
@@ -267,14 +287,19 @@ func imagePage(v *visit) (*page, error) {
 			Link: "/console/instances?" + q.Encode(),
 		})
 	}
-	where := part{ID: "where", Title: "Where it is, or is wanted", Bars: c.rows(rowsShown)}
+	where := part{
+		ID: "where", Title: "Where it is, or is wanted", Bars: c.rows(rowsShown), Cut: othersCut(r.GetCounts()),
+	}
 	if len(where.Bars) == 0 {
 		where.Note = "No server has it, and none is to get it."
 	}
-	return &page{
+	p := &page{
 		Title: m.GetAgent() + "@" + m.GetVersion(), Command: "garrison image show " + m.GetId(),
 		Parts: []part{{ID: "image", Pairs: pairsOf(v, display.Images, i)}, where},
-	}, nil
+	}
+	v.offer(p, "Change the image", map[string]string{"image": m.GetId(), "agent": m.GetAgent()},
+		"activate", "promote", "block")
+	return p, nil
 }
 
 // holdsPage is what lets no change begin: holds, blocked builds, and environments that are closed.
@@ -291,8 +316,12 @@ func holdsPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	stay := part{ID: "holds", Title: "Agents that stay", Table: tableOf(v, display.Holds, holds.GetHolds(), nil)}
+	if v.mayWrite() && len(holds.GetHolds()) > 0 {
+		stay.Forms = []form{acts["unhold"].form("unhold", nil)}
+	}
 	return &page{Title: "Holds", Command: "garrison hold list", Parts: []part{
-		{ID: "holds", Title: "Agents that stay", Table: tableOf(v, display.Holds, holds.GetHolds(), nil)},
+		stay,
 		{ID: "blocks", Title: "Blocked builds", Table: tableOf(v, display.Blocks, blocks.GetBlocks(), nil)},
 		{ID: "closed", Title: "Environments in which no change begins now", Table: environments},
 	}}, nil

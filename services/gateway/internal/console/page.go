@@ -34,7 +34,10 @@ type page struct {
 }
 
 // search is a field that narrows a page.
-type search struct{ Name, Value, Hint string }
+type search struct {
+	Name, Value, Hint string
+	Keep              []field // parameters that stay
+}
 
 // place is an entry of the menu.
 type place struct {
@@ -47,9 +50,13 @@ type part struct {
 	ID    string // of the part, by which a script replaces it
 	Title string
 	Note  string
-	Older string // the address of what is before
+	Older string  // the address of what is before
+	Tabs  []place // other views of the same
+	Cut   []cell  // what is left out, and where it is
 
 	Tiles  []tile
+	Map    *heatMap
+	Trend  *trend
 	Bars   []*bars
 	Cells  []square
 	Table  *table
@@ -86,6 +93,7 @@ type field struct {
 	Name, Label, Value, Hint string
 	Choices                  []string
 	Required                 bool
+	Words                    bool // several words of a command
 }
 
 // maker makes a page.
@@ -99,6 +107,7 @@ func init() { // it refers to makers that refer to it
 		"/{$}":           fleetPage,
 		"/servers":       serversPage,
 		"/servers/{id}":  serverPage,
+		"/map":           mapPage,
 		"/instances":     instancesPage,
 		"/check":         checkPage,
 		"/rollouts":      rolloutsPage,
@@ -115,6 +124,8 @@ func init() { // it refers to makers that refer to it
 		"/people":        peoplePage,
 		"/codes/{code}":  codePage,
 		"/plan":          planPage,
+		"/act/{what}":    actPage,
+		"/lobby":         lobbyPage,
 	}
 }
 

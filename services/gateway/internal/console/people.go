@@ -6,22 +6,16 @@ import (
 
 	accessv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/access/v1"
 
-	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
 func peoplePage(v *visit) (*page, error) {
-	r, err := client.Collect[*accessv1.ListUsersResponse](v.Context(), v.client, &accessv1.ListUsersRequest{}, 1000)
-	if err != nil {
-		return nil, err
-	}
-	t := tableOf(v, display.Users, r.GetUsers(), links[display.User]{
+	q := &accessv1.ListUsersRequest{Page: v.part()}
+	t, err := list(v, q, display.Users, (*accessv1.ListUsersResponse).GetUsers, links[display.User]{
 		"NAME": func(u display.User) string { return actorLink(u.GetName()) },
 	})
-	return &page{
-		Title: "People", Command: "garrison user list", Parts: []part{{ID: "people", Table: t}},
-	}, nil
+	return &page{Title: "People", Command: "garrison user list", Parts: []part{{ID: "people", Table: t}}}, err
 }
 
 // mayWrite reports whether the user's role may let changes begin. The bus decides in any case; the role only keeps a

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -20,6 +20,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/selection"
+	"github.com/garrison-fleet/garrison/pkg/visible"
 )
 
 // changes are what forms do, by their paths below /console.
@@ -27,10 +28,9 @@ var changes map[string]func(*visit)
 
 func init() {
 	changes = map[string]func(*visit){
-		"/plan":                  showPlan,
-		"/start":                 start,
-		"/rollouts/{id}/approve": approve,
-		"/rollouts/{id}/{what}":  steerRollout,
+		"/plan":       showPlan,
+		"/start":      start,
+		"/act/{what}": doAct,
 	}
 }
 
@@ -69,7 +69,8 @@ func planPage(v *visit) (*page, error) {
 	}
 	in := &intentv1.Intent{Ask: &intentv1.Intent_Rollout{Rollout: ask}, Note: textOf(v.Request, "why")}
 	in.AtOnce = textOf(v.Request, "speed") == speeds[2]
-	r, err := v.client.PlanRollout(v.Context(), &registryv1.PlanRolloutRequest{Intent: in}, squaresDrawn)
+	q := &registryv1.PlanRolloutRequest{Intent: in, Forecast: true}
+	r, err := v.client.PlanRollout(v.Context(), q, squaresDrawn)
 	if err != nil {
 		return nil, err
 	}
@@ -89,13 +90,19 @@ func planPage(v *visit) (*page, error) {
 		}}})
 	}
 	p.Parts = slices.Insert(p.Parts, 0, part{Pairs: planPairs(r)})
-	targets := r.GetTargets()[:min(len(r.GetTargets()), rowsShown)]
+	from, _ := strconv.Atoi(textOf(v.Request, "after")) // what is no number is the first part
+	from = min(max(from, 0), len(r.GetTargets()))
+	targets := r.GetTargets()[from:min(len(r.GetTargets()), from+rowsShown)]
+	table, next := tableOf(v, without(display.RolloutTargets, "STATE"), targets, nil), ""
+	if end := from + rowsShown; end < len(r.GetTargets()) {
+		next = strconv.Itoa(end)
+	}
 	p.Parts = append(p.Parts,
 		part{
 			Title: "Servers, wave by wave", Cells: squaresOf(r.GetTargets()),
 			Note: drawn(len(r.GetTargets()), r.GetNextCursor()),
 		},
-		part{Table: tableOf(v, without(display.RolloutTargets, "STATE"), targets, nil)},
+		part{Table: table.next(v, next)},
 		part{Title: "Servers that stay as they are", Pairs: stayPairs(r)})
 	return p, nil
 }
@@ -129,11 +136,22 @@ func planPairs(r *registryv1.PlanRolloutResponse) []pair {
 	}
 	var values []string
 	for _, c := range r.GetValues() {
-		values = append(values, fmt.Sprintf("%s %s: %s → %s on %s", c.GetAgent(), c.GetName(), c.GetFrom(), c.GetTo(),
-			listing.Plural(int(c.GetServers()), "server")))
+		values = append(values, display.ValueChange(c))
 	}
-	if len(values) > 0 {
-		out = append(out, pair{"Values", cell{Text: lines(values)}})
+	if n := r.GetMoreValues(); n > 0 {
+		values = append(values, fmt.Sprintf("… and %d more changes of values", n))
+	}
+	notes := display.RolloutNotes(r)
+	for _, step := range r.GetSteps() {
+		notes = append(notes, display.PlanNotes(step)...)
+	}
+	for _, is := range []pair{
+		{"Takes", cell{Text: display.TakesText(r.GetForecast())}}, {"Values", cell{Text: lines(values)}},
+		{"Notes", cell{Text: visible.Text(lines(notes))}},
+	} {
+		if is.Text != "" {
+			out = append(out, is)
+		}
 	}
 	return out
 }
@@ -159,7 +177,7 @@ func asked(v *visit) (*intentv1.Rollout, string, error) {
 	verb, agent := textOf(v.Request, "verb"), textOf(v.Request, "agent")
 	if verb == "undo" {
 		of := textOf(v.Request, "of")
-		return &intentv1.Rollout{UndoOf: of}, "garrison undo " + of, nil
+		return &intentv1.Rollout{UndoOf: of}, "garrison undo " + listing.Quote(of), nil
 	}
 	on, err := v.on()
 	switch {
@@ -173,10 +191,10 @@ func asked(v *visit) (*intentv1.Rollout, string, error) {
 	}
 	version := textOf(v.Request, "version")
 	var image *intentv1.ImageChoice
-	command := "garrison " + verb + " " + agent
+	command := "garrison " + verb + " " + listing.Quote(agent)
 	if version != "" {
 		image = &intentv1.ImageChoice{By: &intentv1.ImageChoice_Version{Version: version}}
-		command += "@" + version
+		command = "garrison " + verb + " " + listing.Quote(agent+"@"+version)
 	}
 	ask := &intentv1.Rollout{On: on, Steps: []*intentv1.Step{stepOf(verb, agent, image)}, Strategy: strategyOf(v)}
 	return ask, commandFor(v, command+" "+selection.Args(on)), nil
@@ -226,15 +244,19 @@ func strategyOf(v *visit) *rolloutv1.Strategy {
 // start publishes the intent of a plan under the id that the plan's page gave it: twice is once.
 func start(v *visit) {
 	in, id := &intentv1.Intent{}, textOf(v.Request, "id")
-	if err := protojson.Unmarshal([]byte(v.PostFormValue("intent")), in); err != nil || in.GetRollout() == nil ||
-		in.GetGuard() == nil || !ident.IsUUID(id) {
+	err := protojson.Unmarshal([]byte(v.PostFormValue("intent")), in)
+	place := "rollouts"
+	if in.GetDecommission() != nil {
+		place = "intents"
+	}
+	if err != nil || in.GetRollout() == nil && in.GetDecommission() == nil || in.GetGuard() == nil ||
+		!ident.IsUUID(id) {
 		showError(v, fault.New(fault.Invalid, "the form holds no plan; go back and show the plan again"))
 		return
 	}
 	ctx, cancel := v.bounded()
 	defer cancel()
-	err := v.client.Publish(ctx, id, in)
-	if err == nil {
+	if err = v.client.Publish(ctx, id, in); err == nil {
 		// Without an answer in time it may yet be accepted: its page says so, and asks again.
 		if _, err = v.client.Decision(ctx, id); fault.Is(err, fault.Unavailable) {
 			err = nil
@@ -244,7 +266,7 @@ func start(v *visit) {
 		showError(v, err)
 		return
 	}
-	v.goTo("/console/rollouts/" + url.PathEscape(id))
+	v.goTo(pathOf(place, id))
 }
 
 // goTo shows another page after a form.

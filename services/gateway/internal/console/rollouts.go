@@ -7,14 +7,12 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	rolloutv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/rollout/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/display"
-	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/noun/rollout"
 )
@@ -54,8 +52,11 @@ func rolloutPage(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	differ, err := client.Collect[*registryv1.ListRolloutTargetsResponse](v.Context(), v.client,
-		&registryv1.ListRolloutTargetsRequest{RolloutId: one.GetId(), States: differing}, rowsShown)
+	q := &registryv1.ListRolloutTargetsRequest{RolloutId: one.GetId(), States: differing, Page: v.part()}
+	differ, err := list(v, q, display.RolloutTargets, (*registryv1.ListRolloutTargetsResponse).GetTargets,
+		links[display.RolloutTarget]{
+			"SERVER": func(t display.RolloutTarget) string { return pathOf("servers", t.GetServerName()) },
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +75,7 @@ func rolloutPage(v *visit) (*page, error) {
 			ID: "cells", Title: "Servers, wave by wave", Cells: squaresOf(targets.GetTargets()),
 			Note: drawn(len(targets.GetTargets()), targets.GetNextCursor()),
 		},
-		part{ID: "differ", Title: "Servers that differ", Table: tableOf(v, display.RolloutTargets,
-			differ.GetTargets(), links[display.RolloutTarget]{
-				"SERVER": func(t display.RolloutTarget) string { return pathOf("servers", t.GetServerName()) },
-			})})
+		part{ID: "differ", Title: "Servers that differ", Table: differ})
 	if forms := controls(v, one); len(forms) > 0 {
 		p.Parts = append(p.Parts, part{ID: "controls", Title: "What you can do", Forms: forms})
 	}
@@ -130,18 +128,20 @@ func drawn(n int, more string) string {
 	return fmt.Sprintf("The first %d are drawn.", n)
 }
 
-// steer is what a person may do to a rollout.
-type steer struct {
-	button, command string
-	danger          bool
-	do              func(c *client.Client, ctx context.Context, id, reason string) (*rolloutv1.Rollout, error)
-}
-
-// steers are by the last word of their form's path. An approval is another request: it names its wave.
-var steers = map[string]steer{
-	"pause":  {"Pause", "garrison rollout pause ", false, (*client.Client).PauseRollout},
-	"resume": {"Resume", "garrison rollout resume ", false, (*client.Client).ResumeRollout},
-	"abort":  {"Abort", "garrison rollout abort ", true, (*client.Client).AbortRollout},
+// steer returns what a person may do to a rollout. An approval is another request: it names its wave.
+func steer(
+	button, word, command string,
+	do func(c *client.Client, ctx context.Context, id, reason string) (*rolloutv1.Rollout, error),
+) act {
+	return act{
+		button: button, danger: word == "abort", direct: true,
+		fields:  []field{needed("rollout", "Rollout", ""), reason(word)},
+		command: func(is values) string { return command + is("rollout") },
+		do: func(v *visit, is values) (string, error) {
+			_, err := do(v.client, v.Context(), is("rollout"), is("reason"))
+			return "", err
+		},
+	}
 }
 
 // reason is the field of why somebody does something.
@@ -153,10 +153,7 @@ func reason(of string) field {
 func controls(v *visit, r *rolloutv1.Rollout) (out []form) {
 	add := func(names ...string) {
 		for _, name := range names {
-			out = append(out, form{
-				Path: "/console/rollouts/" + r.GetId() + "/" + name, Button: steers[name].button,
-				Danger: steers[name].danger, Command: steers[name].command + r.GetId(), Fields: []field{reason(name)},
-			})
+			out = append(out, acts[name].form(name, map[string]string{"rollout": r.GetId()}))
 		}
 	}
 	need := rollout.NeedAt(r, v.at)
@@ -190,45 +187,7 @@ func controls(v *visit, r *rolloutv1.Rollout) (out []form) {
 // approval returns the form that approves the wave that waits now, and no other.
 func approval(r *rolloutv1.Rollout) form {
 	wave := rollout.Current(r)
-	return form{
-		Path: "/console/rollouts/" + r.GetId() + "/approve", Command: "garrison rollout approve " + r.GetId(),
-		Button: fmt.Sprintf("Approve wave %d of %d", wave, len(r.GetWaves())),
-		Fields: []field{{Name: "wave", Value: fmt.Sprint(wave)}, reason("approve")},
-	}
-}
-
-// approve approves the wave that a form names.
-func approve(v *visit) {
-	wave, err := strconv.ParseUint(textOf(v.Request, "wave"), 10, 32)
-	if err != nil || wave == 0 {
-		showError(v, fault.New(fault.Invalid, "the form names no wave"))
-		return
-	}
-	ctx, cancel := v.bounded()
-	defer cancel()
-	_, err = client.Call[*registryv1.AnswerRolloutResponse](ctx, v.client, &registryv1.AnswerRolloutRequest{
-		RolloutId: v.PathValue("id"), Answer: registryv1.RolloutAnswer_ROLLOUT_ANSWER_APPROVE,
-		Wave: uint32(wave), Reason: textOf(v.Request, "reason"),
-	})
-	if err != nil {
-		showError(v, err)
-		return
-	}
-	v.goTo("/console/rollouts/" + url.PathEscape(v.PathValue("id")))
-}
-
-// steerRollout does what a form asks for.
-func steerRollout(v *visit) {
-	id, how := v.PathValue("id"), steers[v.PathValue("what")]
-	if how.do == nil {
-		showError(v, fault.New(fault.NotFound, "a rollout has no %.20q", v.PathValue("what")))
-		return
-	}
-	ctx, cancel := v.bounded()
-	defer cancel()
-	if _, err := how.do(v.client, ctx, id, textOf(v.Request, "reason")); err != nil {
-		showError(v, err)
-		return
-	}
-	v.goTo("/console/rollouts/" + url.PathEscape(id))
+	f := acts["approve"].form("approve", map[string]string{"rollout": r.GetId(), "wave": fmt.Sprint(wave)})
+	f.Button = fmt.Sprintf("Approve wave %d of %d", wave, len(r.GetWaves()))
+	return f
 }

@@ -2,11 +2,14 @@ package console
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/api/v1"
 	dispatcherv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/dispatcher/v1"
@@ -80,8 +83,11 @@ func serversPage(v *visit) (*page, error) {
 	}).next(v, r.GetNextCursor())
 	p := &page{
 		Title: "Servers", Command: listCommand(v, "server"),
-		Search: &search{"on", on, "Servers, as in env=prod, rack=a or web-1"},
-		Parts:  []part{{ID: "counts", Bars: serversChart(counts.GetCounts())}},
+		Search: &search{Name: "on", Value: on, Hint: "Servers, as in env=prod, rack=a or web-1"},
+		Parts: []part{{
+			ID: "counts", Bars: serversChart(counts.GetCounts()), Cut: othersCut(counts.GetCounts()),
+			Tabs: []place{{Name: "Map of these servers", Path: v.selecting("map", url.Values{})}},
+		}},
 	}
 	if counts.GetCounts().GetTotal() > 0 && v.mayWrite() && onlyOn(v) {
 		p.Parts = append(p.Parts, changeForms("Change agents on these servers", cmp.Or(on, "all")))
@@ -109,12 +115,16 @@ func serversAsked(v *visit) (*registryv1.ListServersRequest, error) {
 		Page: v.part(), Trouble: textOf(v.Request, "trouble"),
 		Leaked: textOf(v.Request, "leaked") != "", Found: textOf(v.Request, "found") != "",
 	}
-	var errs [5]error
+	var errs [6]error
 	q.On, errs[0] = v.on()
 	q.Presence, errs[1] = wordOf[serverv1.Presence](v, "presence")
 	q.Life, errs[2] = wordOf[serverv1.Life](v, "life")
 	q.Standing, errs[3] = wordOf[serverv1.Standing](v, "standing")
 	q.Condition, errs[4] = wordOf[serverv1.ExecutorState](v, "condition")
+	if text := textOf(v.Request, "unconfirmed"); text != "" {
+		within, err := time.ParseDuration(text)
+		q.UnconfirmedFor, errs[5] = durationpb.New(within), err
+	}
 	return q, cmp.Or(errs[:]...)
 }
 
@@ -150,6 +160,7 @@ func serverPage(v *visit) (*page, error) {
 	if v.mayWrite() {
 		p.Parts = append(p.Parts, changeForms("Change agents here", s.GetName()))
 	}
+	v.offer(p, "Change the server", map[string]string{"server": s.GetName()}, "hold", "label", "move", "decommission")
 	for _, add := range []func(*visit, *serverv1.Server) (part, error){
 		agentsOf, differencesOf, tasksOf, historyOf,
 	} {
@@ -169,33 +180,66 @@ func agentsOf(v *visit, s *serverv1.Server) (part, error) {
 		return part{}, err
 	}
 	l := without(display.Instances, "SERVER")
-	return part{ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nil)}, nil
+	return part{
+		ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nil),
+		Forms: unholds(v, s, r.GetInstances()),
+		Cut:   cut(rowsShown, r.GetNextCursor(), cell{Text: "All of its agents", Link: onServer("instances", s)}),
+	}, nil
+}
+
+// unholds returns a form for each hold on the agents of a server.
+func unholds(v *visit, s *serverv1.Server, rows []display.Instance) (out []form) {
+	held := map[string]bool{}
+	for _, row := range rows {
+		id := row.GetHold().GetId()
+		if id == "" || held[id] || !v.mayWrite() {
+			continue
+		}
+		held[id] = true
+		f := acts["unhold"].form("unhold", map[string]string{"hold": id, "server": s.GetName()})
+		f.Button = "End the hold of " + cmp.Or(row.GetHold().GetAgent(), "every agent")
+		out = append(out, f)
+	}
+	return out
 }
 
 func differencesOf(v *visit, s *serverv1.Server) (part, error) {
 	r, err := client.Call[*registryv1.CheckFleetResponse](v.Context(), v.client, &registryv1.CheckFleetRequest{
-		On: &intentv1.Selector{Servers: []string{s.GetId()}},
+		On: &intentv1.Selector{Servers: []string{s.GetId()}}, Page: &apiv1.Page{Limit: rowsShown},
 	})
 	if err != nil {
 		return part{}, err
 	}
 	t := tableOf(v, without(display.Differences, "SERVER"), r.GetDifferences(), nil)
 	t.Empty = "The server is as it is wanted."
-	return part{ID: "differences", Title: "Differences from what is wanted", Table: t}, nil
+	return part{
+		ID: "differences", Title: "Differences from what is wanted", Table: t,
+		Cut: cut(rowsShown, r.GetNextCursor(), cell{Text: "All of its differences", Link: onServer("check", s)}),
+	}, nil
 }
 
 func tasksOf(v *visit, s *serverv1.Server) (part, error) {
 	r, err := client.Call[*dispatcherv1.ListTasksResponse](v.Context(), v.client,
-		&dispatcherv1.ListTasksRequest{ServerId: s.GetId(), Page: &apiv1.Page{Limit: 20}})
+		&dispatcherv1.ListTasksRequest{ServerId: s.GetId(), Page: &apiv1.Page{Limit: tasksOfServer}})
 	if err != nil {
 		return part{}, err
 	}
 	t := tableOf(v, without(display.Tasks, "SERVER"), r.GetTasks(), taskLinks)
-	return part{ID: "tasks", Title: "Tasks", Table: t}, nil
+	return part{
+		ID: "tasks", Title: "Tasks", Table: t,
+		Cut: cut(tasksOfServer, r.GetNextCursor(), cell{
+			Text: "All tasks of the server", Link: "/console/tasks?server=" + url.QueryEscape(s.GetName()),
+		}),
+	}, nil
 }
 
-// factsOfServer is how many of the last facts about a server its page has.
-const factsOfServer = 40
+// onServer returns the page of a list, for one server.
+func onServer(list string, s *serverv1.Server) string {
+	return "/console/" + list + "?on=" + url.QueryEscape(s.GetName())
+}
+
+// tasksOfServer and factsOfServer are how many of the last tasks of a server, and facts about it, its page has.
+const tasksOfServer, factsOfServer = 20, 40
 
 // historyOf returns what happened to a server and its instances, the last first.
 func historyOf(v *visit, s *serverv1.Server) (part, error) {
@@ -208,8 +252,17 @@ func historyOf(v *visit, s *serverv1.Server) (part, error) {
 		all = append(all, facts...)
 	}
 	slices.SortFunc(all, func(a, b client.Event) int { return cmp.Compare(b.Sequence, a.Sequence) })
-	all = all[:min(len(all), factsOfServer)]
-	return part{ID: "history", Title: "What happened", Table: factsTable(v, all)}, nil
+	p := part{ID: "history", Title: "What happened"}
+	if len(all) >= factsOfServer {
+		all = all[:factsOfServer]
+		p.Cut = []cell{
+			{Text: fmt.Sprintf("The last %d facts are shown.", factsOfServer)},
+			{Text: "All of the server", Link: "/console/events?noun=server&key=" + s.GetId()}, {Text: "and"},
+			{Text: "all of its agents", Link: "/console/events?noun=instance&key=" + s.GetId()},
+		}
+	}
+	p.Table = factsTable(v, all)
+	return p, nil
 }
 
 // without returns a listing without a column.

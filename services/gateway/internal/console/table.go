@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -129,6 +130,14 @@ func (t *table) next(v *visit, cursor string) *table {
 		t.Next = v.with("after", cursor)
 	}
 	return t
+}
+
+// cut says that a part of a page has only the first n rows, and leads to all of them.
+func cut(n int, cursor string, all cell) []cell {
+	if cursor == "" {
+		return nil
+	}
+	return []cell{{Text: fmt.Sprintf("The first %d are shown.", n)}, all}
 }
 
 // sendTable sends a table of a page in a form for programs: ID.csv or ID.json.

@@ -23,23 +23,6 @@ import (
 	"github.com/garrison-fleet/garrison/services/operator/internal/selector"
 )
 
-type waiting = *registryv1.Waiting
-
-var table = listing.Listing[waiting]{
-	Name: waiting.GetFingerprint,
-	Columns: []listing.Column[waiting]{
-		listing.Col("FINGERPRINT", waiting.GetFingerprint),
-		listing.Col("HOSTNAME", func(w waiting) string { return w.GetSysinfo().GetHostname() }),
-		listing.Col("ADDRESS", waiting.GetAddress),
-		listing.Col("PLATFORM", func(w waiting) string { return display.Platform(w.GetSysinfo().GetPlatform()) }),
-		listing.Col("SINCE", func(w waiting) string { return listing.Stamp(w.GetFirstAt()) }),
-		listing.Wide("HEARD", func(w waiting) string { return listing.Stamp(w.GetLastAt()) }),
-		listing.Wide("MEMORY", func(w waiting) string { return listing.Size(w.GetSysinfo().GetMemoryBytes()) }),
-		listing.Wide("EXECUTOR", func(w waiting) string { return w.GetSysinfo().GetExecutorVersion() }),
-		listing.Wide("KEY", waiting.GetPublicKey),
-	},
-}
-
 // where adds a flag that selects machines.
 func where(c *cobra.Command, to *[]string) {
 	c.Flags().StringArrayVar(to, "all-matching", nil, "`SELECTOR` of machines, as for --on, by platform, os, arch, "+
@@ -53,7 +36,7 @@ func List(ctx context.Context, env *cli.Env, page cli.PageFlags, on []string) er
 	}
 	env.Empty = "no machines in the lobby"
 	note := &registryv1.ListLobbyResponse{Open: true}
-	err := cli.List(ctx, env, page, table, func(
+	err := cli.List(ctx, env, page, display.Lobby, func(
 		ctx context.Context, p *apiv1.Page,
 	) (*registryv1.ListLobbyResponse, error) {
 		r, err := list(ctx, env, "--on", on, p)
@@ -116,7 +99,7 @@ func chosen(ctx context.Context, env *cli.Env, named, matching []string) ([]stri
 	if len(out) == 0 {
 		return nil, nil
 	}
-	return out, output.Show(env.Messages(), table, r, r.GetWaiting())
+	return out, output.Show(env.Messages(), display.Lobby, r, r.GetWaiting())
 }
 
 // atOnce is how many machines one request decides about.

@@ -12,7 +12,6 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
-	"github.com/garrison-fleet/garrison/pkg/ident"
 
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/listing"
@@ -258,10 +257,7 @@ func planLines(p *registryv1.PlanRolloutResponse) []string {
 	if text := display.TakesText(p.GetForecast()); text != "" {
 		lines = append(lines, text)
 	}
-	lines = append(append(lines, closedLines(p)...), otherLines(p)...)
-	for _, field := range p.GetUnlabelled() {
-		lines = append(lines, "note: none of these servers has "+field)
-	}
+	lines = append(append(lines, closedLines(p)...), display.RolloutNotes(p)...)
 	for n := range lines {
 		lines[n] = "  " + lines[n]
 	}
@@ -294,18 +290,6 @@ func serversOf(p *registryv1.PlanRolloutResponse) uint32 {
 		servers += n
 	}
 	return servers
-}
-
-// otherLines returns what a plan shares with other rollouts, and the keep budgets that hold part of it back.
-func otherLines(p *registryv1.PlanRolloutResponse) (lines []string) {
-	for _, o := range p.GetBeside() {
-		lines = append(lines, fmt.Sprintf("beside it: rollout %s (%s), with %s left, %d of them in this plan too",
-			ident.Handle(o.GetRolloutId()), o.GetTitle(), listing.Plural(int(o.GetLeft()), "server"), o.GetServers()))
-	}
-	for _, b := range p.GetBudgets() {
-		lines = append(lines, display.TightBudget(b))
-	}
-	return lines
 }
 
 func wavesText(p *registryv1.PlanRolloutResponse) string {

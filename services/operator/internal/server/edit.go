@@ -13,6 +13,7 @@ import (
 
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/noun/environment"
+	"github.com/garrison-fleet/garrison/pkg/selection"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/display"
@@ -223,23 +224,11 @@ func showLabels(env *cli.Env, now []display.Server, changed int) error {
 
 // changeOf parses LABEL=VALUE and LABEL- arguments.
 func changeOf(server string, words []string) (*registryv1.ChangeServerRequest, error) {
-	q := &registryv1.ChangeServerRequest{SetLabels: map[string]string{}}
-	for _, w := range words {
-		if label, ok := strings.CutSuffix(w, "-"); ok && !strings.Contains(w, "=") && label != "" {
-			q.UnsetLabels = append(q.UnsetLabels, label)
-			continue
-		}
-		k, v, ok := strings.Cut(w, "=")
-		if !ok || k == "" {
-			return nil, cli.Usage("%q is not LABEL=VALUE or LABEL-. Try: garrison server set %s rack=a", w, server)
-		}
-		if had, ok := q.SetLabels[k]; ok && had != v {
-			return nil, cli.Usage("label %s has two values, %q and %q. Try: garrison server set %s %s", k, had, v,
-				server, w)
-		}
-		q.SetLabels[k] = v
+	set, unset, err := selection.ParseLabels(words)
+	if err != nil {
+		return nil, cli.Usage("%v. Try: garrison server set %s rack=a", err, server)
 	}
-	return q, nil
+	return &registryv1.ChangeServerRequest{SetLabels: set, UnsetLabels: unset}, nil
 }
 
 // rename renames a server, and prints the command that takes it back.

@@ -18,9 +18,6 @@ import (
 // PlanRows is the number of servers of a plan that are shown before the confirmation.
 const PlanRows = 10
 
-// offlineNamed is the number of offline servers that the summary of a plan names.
-const offlineNamed = 3
-
 // shownEffects are the effects whose servers are shown; the others are counted.
 var shownEffects = []intentv1.Effect{intentv1.Effect_EFFECT_CHANGE, intentv1.Effect_EFFECT_LEFT_OUT}
 
@@ -100,10 +97,8 @@ func (s Summary) Say(env *cli.Env) {
 			env.Say("  %s%d %s: %s", s.whose(one), r.GetCount(), listing.Word(r.GetEffect()),
 				display.Reason(r.GetFirst()))
 		}
-		for _, text := range append(outsideTexts(one), offlineText(one)) {
-			if text != "" {
-				env.Say("  %s", text)
-			}
+		for _, text := range display.PlanNotes(one) {
+			env.Say("  %s", text)
 		}
 	}
 	for _, v := range s.Values {
@@ -133,38 +128,6 @@ func (s Summary) whose(p *intentv1.Plan) string {
 		return ""
 	}
 	return p.GetAgent() + ": "
-}
-
-// outsideTexts names the images of a plan that were named and that the channel of their servers has not.
-func outsideTexts(p *intentv1.Plan) (all []string) {
-	if p.GetRefusal() != nil {
-		return nil
-	}
-	for _, c := range p.GetChosen() {
-		if channel := c.GetOutsideChannel(); channel != "" {
-			all = append(all, fmt.Sprintf("note: %s@%s for %s is not in channel %s, from which its servers install",
-				p.GetAgent(), c.GetImage().GetVersion(), display.Platform(c.GetPlatform()), channel))
-		}
-	}
-	return all
-}
-
-// offlineText names the servers of a plan that are offline, and says when they change; empty without any.
-func offlineText(p *intentv1.Plan) string {
-	names := p.GetOfflineServers()
-	if len(names) == 0 || p.GetRefusal() != nil {
-		return ""
-	}
-	is := fmt.Sprintf("%d servers are offline: they change when they come back", p.GetOffline())
-	if p.GetOffline() == 1 {
-		is = "1 server is offline: it changes when it comes back"
-	}
-	shown := names[:min(offlineNamed, len(names))]
-	text := is + " (" + strings.Join(shown, ", ")
-	if more := int(p.GetOffline()) - len(shown); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text + ")"
 }
 
 func planText(p *intentv1.Plan) string {

@@ -30,6 +30,58 @@ document.addEventListener("click", (e) => {
     () => { said.textContent = "Copied."; }, () => { getSelection().selectAllChildren(code); });
 });
 
+// A map names the server of the square under the pointer, or of the one that the arrow keys chose; a click or Enter
+// opens it.
+const maps = new WeakMap();
+function namesOf(map) {
+  if (!maps.has(map)) {
+    let last = "";
+    maps.set(map, map.dataset.names.split("\n").map((e) => (last = last.slice(0, parseInt(e[0], 36)) + e.slice(1))));
+  }
+  return maps.get(map);
+}
+
+function choose(map, n) {
+  const name = namesOf(map)[n], columns = Number(map.dataset.columns);
+  if (!name) return;
+  let mark = map.querySelector("rect");
+  if (!mark) {
+    mark = document.createElementNS(map.namespaceURI, "rect");
+    for (const side of ["width", "height"]) mark.setAttribute(side, 1);
+    map.append(mark);
+  }
+  mark.setAttribute("x", n % columns);
+  mark.setAttribute("y", Math.floor(n / columns) - 0.5);
+  map.dataset.chosen = n;
+  map.nextElementSibling.textContent = name;
+}
+
+function opens(map) {
+  const name = namesOf(map)[map.dataset.chosen];
+  if (name) location.assign("/console/servers/" + encodeURIComponent(name));
+}
+
+function point(e) {
+  const map = e.target.closest("svg.map");
+  if (!map) return null;
+  const box = map.getBoundingClientRect(), columns = Number(map.dataset.columns), size = box.width / columns;
+  const column = Math.min(Math.floor((e.clientX - box.left) / size), columns - 1);
+  choose(map, Math.floor((e.clientY - box.top) / size) * columns + Math.max(column, 0));
+  return map;
+}
+document.addEventListener("pointermove", point);
+document.addEventListener("click", (e) => { const map = point(e); if (map) opens(map); });
+document.addEventListener("keydown", (e) => {
+  const map = e.target.closest("svg.map");
+  if (!map) return;
+  const columns = Number(map.dataset.columns), at = Number(map.dataset.chosen ?? 0);
+  const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[e.key];
+  if (e.key === "Enter") opens(map);
+  if (!by) return;
+  e.preventDefault();
+  choose(map, map.dataset.chosen === undefined ? 0 : at + by);
+});
+
 // The parts of a page follow the ledger while the page is shown: a stream says that something was recorded, and the
 // page is fetched again. A part is replaced when it differs, unless its reader is in it.
 let stream = null, failures = 0, again = 0, busy = false, due = false;
