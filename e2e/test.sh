@@ -6,7 +6,7 @@
 #   scenario tests of whole systems whose programs were built with the race detector; a race ends its program. It runs
 #            beside the lane plain. `make nightly` tests packages with the race detector
 #
-# A lane fails when the tests of a package take more than CPU=130s of processor time, with the processes that they wait
+# A lane fails when the tests of a package take more than CPU=300s of processor time, with the processes that they wait
 # for.
 #
 # LANES="plain crowded" runs some of them. bin/test-logs has the output of what failed.
@@ -29,7 +29,7 @@ lane() { # a name, and the arguments of go test
   shift
   case " ${LANES:-plain crowded scenario} " in *" $name "*) ;; *) return ;; esac
   echo "--- $name"
-  bin/testlane -logs "$logs" ${LIMIT:+-limit "$LIMIT"} -cpu "${CPU:-130s}" -- -vet=off -count=1 -timeout 20m \
+  bin/testlane -logs "$logs" ${LIMIT:+-limit "$LIMIT"} -cpu "${CPU:-300s}" -- -vet=off -count=1 -timeout 20m \
     ${RUN:+-run "$RUN"} "$@" || failed="$failed $name"
 }
 race_scenario='HealthCheckIsRolledBack|EndsWhateverIsKilled'

@@ -1,6 +1,6 @@
 // Command testlane runs go test, prints a line for each package as it ends, and ends with what failed, why, and where
 // the whole output is, and with the seconds of CPU that all of it took. With -limit it also fails when the tests of a
-// package take longer, and with -cpu when their processes take more CPU, which hardly depends on what else runs.
+// package take longer, and with -cpu when their processes take more CPU.
 //
 //	testlane [-logs DIR] [-limit 60s] [-cpu 60s] -- [go test's flags and packages]
 package main
