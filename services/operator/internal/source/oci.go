@@ -125,6 +125,8 @@ func (a *artifact) open(ctx context.Context, name string, offset int64) (io.Read
 
 // check refuses to replace what is no source of the key.
 func (a *artifact) check(ctx context.Context, seed []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, indexWithin)
+	defer cancel()
 	err := a.list(ctx)
 	if errors.Is(err, errdef.ErrNotFound) {
 		return nil
