@@ -45,7 +45,8 @@ func Command(env *cli.Env) *cobra.Command {
 		Use:   "check [servers|instances] [--on SELECTOR] [--agent AGENT]",
 		Short: "Compare what is wanted with what is there: causes and cures.",
 		Long: `Compare what is wanted with what is there, server by server and agent by agent, and show each difference
-with its cause, since when, and its cure. garrison explain CAUSE explains a cause. Servers and
+with its cause, since when, and its cure. Six servers or more that differ in the same way share a row; -o wide lists
+each. garrison explain CAUSE explains a cause. Servers and
 instances are counted by their state in garrison status: one of them may differ in several ways, and what is under way
 differs too.
 
@@ -143,7 +144,13 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 		rows := countsOf(r)
 		err = output.Show(env.Output, counts, countList{r.GetServers(), r.GetAgents(), rows}, rows)
 	} else {
-		err = output.Show(env.Output, display.Differences, r, r.GetDifferences())
+		rows, share := r.GetDifferences(), false
+		if env.Output.Format == output.FormatTable && env.Output.Filter == nil {
+			rows, share = alike(rows)
+		}
+		if err = output.Show(env.Output, display.Differences, r, rows); share {
+			env.Say("servers that differ in the same way share a row; -o wide lists each")
+		}
 	}
 	if err != nil {
 		return err
