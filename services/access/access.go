@@ -15,6 +15,7 @@ package access
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -66,6 +67,8 @@ type Access struct {
 	connections *connections
 	floods      *floods
 	restored    *trust.Restored // the last restore of a backup, or nil
+
+	revoking sync.Mutex // held while a user is revoked: two admins who revoke each other must not both be the other one
 }
 
 // New returns the service. Nothing happens until Run.

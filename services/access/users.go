@@ -54,9 +54,11 @@ func (a *Access) listUsers(
 func (a *Access) revokeUser(
 	ctx context.Context, caller bus.Caller, q *accessv1.RevokeUserRequest,
 ) (*accessv1.RevokeUserResponse, error) {
+	a.revoking.Lock()
 	sequence, err := a.decide(ctx, caller, func() ([]ledger.Draft, error) {
 		return decision.Revoke(a.view, q, a.cfg.Now())
 	})
+	a.revoking.Unlock()
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package access_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -213,4 +214,28 @@ func TestTheLastAdminIsRevokedByForceOnly(t *testing.T) {
 			&accessv1.RevokeUserRequest{Name: "bob", Force: true})
 	}()
 	polltest.Eventually(t, "bob is shut out", func() bool { return !w.letIn(bob) })
+}
+
+func TestTwoAdminsDoNotRevokeEachOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	ann, bob := w.user("ann", userv1.Role_ROLE_ADMIN), w.user("bob", userv1.Role_ROLE_ADMIN)
+	w.admin = w.dial(ann)
+	if err := w.revoke("root", ""); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var both sync.WaitGroup
+	for name, by := range map[string]*bus.Conn{"bob": w.admin, "ann": w.dial(bob)} {
+		both.Go(func() { // the bus may end the connection before it passes on the answer
+			_, _ = callIn[*accessv1.RevokeUserResponse](ctx, by, "RevokeUser", &accessv1.RevokeUserRequest{Name: name})
+		})
+	}
+	polltest.Eventually(t, "one of them is shut out", func() bool { return !w.letIn(ann) || !w.letIn(bob) })
+	cancel()
+	both.Wait()
+	if w.letIn(ann) == w.letIn(bob) {
+		t.Error("both admins are revoked")
+	}
 }

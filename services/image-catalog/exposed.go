@@ -159,9 +159,7 @@ func (e *exposed) list(
 		return nil, err
 	}
 	images := e.images()
-	e.mu.RLock()
-	e.index.Fill(r, images, queries)
-	e.mu.RUnlock()
+	e.fill(r, images, queries)
 	start, err := strconv.ParseUint(cmp.Or(after, "0"), 10, 31) // written below; a caller may pass another one
 	if err != nil {
 		return nil, fault.Refusef(fault.Invalid, code.Invalid, "invalid cursor %.80q", after)
@@ -173,6 +171,12 @@ func (e *exposed) list(
 	r.Advisories = brief(r.Advisories)
 	r.Exposed, r.NextCursor, r.LeftOut = part.Rows, page.Cursor(q, part.Next), part.LeftOut
 	return r, nil
+}
+
+func (e *exposed) fill(r *catalogv1.ListExposedResponse, images []exposure.Image, queries []exposure.Query) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	e.index.Fill(r, images, queries)
 }
 
 // maxExposedRows is how many rows one answer has at most.

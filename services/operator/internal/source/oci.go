@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -48,6 +49,9 @@ type artifact struct {
 // openArtifact returns the place that oci://HOST/REPOSITORY[:TAG] names. Credentials are those of docker login.
 func openArtifact(name string) (*artifact, error) {
 	repo, err := remote.NewRepository(strings.TrimPrefix(name, artifactScheme))
+	if err == nil && strings.Contains(name, "@") {
+		err = errors.New("a source has a tag, not a digest: its content changes")
+	}
 	if err != nil {
 		return nil, unusable("%.200q names no repository of a registry: %v", name, err)
 	}
@@ -57,7 +61,7 @@ func openArtifact(name string) (*artifact, error) {
 	}
 	repo.PlainHTTP = isLoopback(repo.Reference.Host())
 	repo.Client = &auth.Client{
-		Client: newHTTPClient(), Credential: credentials.Credential(known), Cache: auth.NewCache(),
+		Client: newHTTPClient(0), Credential: credentials.Credential(known), Cache: auth.NewCache(),
 	}
 	tag := repo.Reference.Reference
 	if tag == "" {
@@ -90,10 +94,13 @@ func (a *artifact) list(ctx context.Context) error {
 		return err
 	}
 	if m.ArtifactType != artifactType {
-		return errors.New("it is an artifact of another kind, " + strings.ToValidUTF8(m.ArtifactType, "?"))
+		return fmt.Errorf("it is an artifact of another kind, %.60q", m.ArtifactType)
 	}
 	a.files = map[string]v1.Descriptor{}
 	for _, l := range m.Layers {
+		if err := l.Digest.Validate(); err != nil || l.Size < 0 {
+			return fmt.Errorf("a layer has the digest %.80q and %d bytes", l.Digest, l.Size)
+		}
 		a.files[l.Annotations[v1.AnnotationTitle]] = l
 	}
 	return nil
@@ -108,19 +115,27 @@ func (a *artifact) open(ctx context.Context, name string, offset int64) (io.Read
 		return nil, 0, unusable("%s has no %s", a.name, name)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	content, err := a.repo.Blobs().Fetch(ctx, file)
+	content, from, err := a.fetch(ctx, file, offset)
 	if err != nil {
 		cancel(nil)
 		return nil, 0, unusable("%s: %v", a.name, err)
 	}
-	seeker, ok := content.(io.Seeker) // where the registry knows ranges
-	if !ok {
-		offset = 0
-	} else if _, err := seeker.Seek(offset, io.SeekStart); err != nil {
-		cancel(nil)
-		return nil, 0, errors.Join(unusable("%s: %v", a.name, err), content.Close())
+	return newPatient(content, cancel, idleWithin), from, nil
+}
+
+// fetch returns a file from an offset on, or from its start where the registry knows no ranges, or only says so.
+func (a *artifact) fetch(ctx context.Context, file v1.Descriptor, offset int64) (io.ReadCloser, int64, error) {
+	content, err := a.repo.Blobs().Fetch(ctx, file)
+	seeker, ok := content.(io.Seeker)
+	if err != nil || !ok || offset == 0 {
+		return content, 0, err
 	}
-	return newPatient(content, cancel, idleWithin), offset, nil
+	if _, err := seeker.Seek(offset, io.SeekStart); err == nil {
+		return content, offset, nil
+	}
+	_ = content.Close()
+	content, err = a.repo.Blobs().Fetch(ctx, file)
+	return content, 0, err
 }
 
 // check refuses to replace what is no source of the key.

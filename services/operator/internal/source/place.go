@@ -78,13 +78,14 @@ type web struct {
 }
 
 func newWeb(base *url.URL, idle time.Duration) web {
-	return web{base: base, idle: idle, client: newHTTPClient()}
+	return web{base: base, idle: idle, client: newHTTPClient(answerWithin)}
 }
 
-func newHTTPClient() *http.Client {
+// newHTTPClient returns a client that waits so long for an answer to a request; 0 means as long as its context.
+func newHTTPClient(answer time.Duration) *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialWithin}).DialContext,
-		TLSHandshakeTimeout: dialWithin, ResponseHeaderTimeout: answerWithin,
+		TLSHandshakeTimeout: dialWithin, ResponseHeaderTimeout: answer,
 		DisableCompression: true, // a range is of the bytes of the file
 	}
 	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}

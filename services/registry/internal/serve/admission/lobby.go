@@ -160,9 +160,7 @@ func (l *Lobby) List(
 // undecided returns who waits and whether machines were left out. It must run inside Read.
 func (l *Lobby) undecided() (all []lobby.Waiting, overflowed bool) {
 	at := l.records.Now()
-	l.mu.Lock()
-	noted, overflowed := l.book.All(at)
-	l.mu.Unlock()
+	noted, overflowed := l.noted(at)
 	for _, w := range noted {
 		s, _ := l.records.View.Server(lobby.ServerOf(w.PublicKey))
 		rejection, _ := l.records.View.Rejection(w.PublicKey)
@@ -171,6 +169,12 @@ func (l *Lobby) undecided() (all []lobby.Waiting, overflowed bool) {
 		}
 	}
 	return all, overflowed
+}
+
+func (l *Lobby) noted(at time.Time) (all []lobby.Waiting, overflowed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.book.All(at)
 }
 
 func waitingRow(w lobby.Waiting) *registryv1.Waiting {
