@@ -30,9 +30,12 @@ func TestAnActIsAskedForShownAndDone(t *testing.T) {
 			t.Errorf("the page of an act offers it: want %v\n%s", want, body)
 		}
 	}
-	hostile := url.Values{"hold": {"x; rm -rf ~"}, "labels": {"a=b $(id)"}, "server": {"`id`"}}
+	hostile := url.Values{
+		"image": {"x; rm -rf ~"}, "channel": {"`id`"}, "labels": {"a=b $(id)"}, "server": {"web-1"},
+	}
 	for page, want := range map[string]string{
-		"act/unhold": `--id &#39;x; rm -rf ~&#39;`, "act/label": `set &#39;` + "`id`" + `&#39; a=b &#39;$(id)&#39;`,
+		"act/promote": `promote &#39;x; rm -rf ~&#39; --channel &#39;` + "`id`&#39;",
+		"act/label":   `set web-1 a=b &#39;$(id)&#39;`,
 	} {
 		if _, body := ann.get("/console/" + page + "?" + hostile.Encode()); !strings.Contains(body, want) {
 			t.Errorf("the command of %s is not quoted:\n%s", page, body)
@@ -74,6 +77,7 @@ func TestAnActThatIsNotWholeIsRefused(t *testing.T) {
 	for path, want := range map[string]int{
 		"label?server=web-1&confirmed=1":                               http.StatusBadRequest,
 		"label?server=web-1&labels=rack&confirmed=1":                   http.StatusBadRequest,
+		"hold?server=all&agent=beacon&until=8h&confirmed=1":            http.StatusBadRequest,
 		"hold?server=web-1&agent=beacon&until=9y&confirmed=1":          http.StatusBadRequest,
 		"move?server=web-1&environment=none&confirmed=1":               http.StatusBadRequest, // without its plan
 		"approve?rollout=1&wave=x&confirmed=1":                         http.StatusBadRequest,

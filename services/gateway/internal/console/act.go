@@ -14,6 +14,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/client"
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/visible"
@@ -101,14 +102,33 @@ func (v *visit) act() (act, values, error) {
 	}
 	value := func(name string) string { return textOf(v.Request, name) }
 	for _, is := range a.fields {
-		if is.Required && value(is.Name) == "" {
-			return a, nil, fault.New(fault.Invalid, "%s is missing; go back and fill it in", is.Name)
-		}
-		if len(is.Choices) > 0 && !slices.Contains(is.Choices, value(is.Name)) {
-			return a, nil, fault.New(fault.Invalid, "%s has no such choice; go back and choose one", is.Name)
+		if err := is.check(value(is.Name)); err != nil {
+			return a, nil, err
 		}
 	}
 	return a, value, nil
+}
+
+// check refuses a value that the field does not take. The act's command is copied to a terminal, and an address with
+// its values can be made by another person: no value can be a flag there, and a server is one server.
+func (f field) check(value string) error {
+	words := []string{visible.Line(value)}
+	if f.Words {
+		words = strings.Fields(words[0])
+	}
+	switch {
+	case f.Required && value == "":
+		return fault.New(fault.Invalid, "%s is missing; go back and fill it in", f.Name)
+	case len(f.Choices) > 0 && !slices.Contains(f.Choices, value):
+		return fault.New(fault.Invalid, "%s has no such choice; go back and choose one", f.Name)
+	case slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") }):
+		return fault.New(fault.Invalid, "%s begins with a dash, as a flag does; go back and change it", f.Name)
+	case f.Name != "server" || value == "":
+		return nil
+	case value == "all":
+		return fault.New(fault.Invalid, "server is not one server; go back and name one")
+	}
+	return ident.CheckHostname("server", value)
 }
 
 // actPage shows what an act would do, and asks. It changes nothing.
