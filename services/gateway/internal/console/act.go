@@ -12,10 +12,13 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
@@ -214,6 +217,26 @@ func placeOf(value values) string {
 // onOne selects the server that an act names.
 func onOne(value values) *intentv1.Selector {
 	return &intentv1.Selector{Servers: []string{value("server")}}
+}
+
+// planUnhold returns the hold that ends: it may be about more servers than the page that led to it.
+func planUnhold(v *visit, value values) ([]part, []field, error) {
+	r, err := client.Collect[*registryv1.ListRecordsResponse](v.Context(), v.client, record.List(ledger.Hold), 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	holds := slices.DeleteFunc(r.GetHolds(), func(h display.Hold) bool {
+		return !ident.IsPart(value("hold"), h.GetId())
+	})
+	switch parts := []part{{Title: "What ends", Table: tableOf(v, display.Holds, holds, nil)}}; len(holds) {
+	case 0:
+		return nil, nil, fault.Refusef(fault.NotFound, code.NotFound, "no hold has the id %.40q", value("hold")).
+			Try("garrison hold list")
+	case 1:
+		return parts, []field{}, nil
+	default:
+		return parts, nil, nil // the id is too short to name one of them
+	}
 }
 
 // planDecommission returns the agents that end with a server, and the intent that ends it.

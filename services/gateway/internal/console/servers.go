@@ -180,27 +180,34 @@ func agentsOf(v *visit, s *serverv1.Server) (part, error) {
 		return part{}, err
 	}
 	l := without(display.Instances, "SERVER")
+	rest := cut(rowsShown, r.GetNextCursor(), cell{Text: "All of its agents", Link: onServer("instances", s)})
+	forms, wider := unholds(v, s, r.GetInstances())
 	return part{
-		ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nil),
-		Forms: unholds(v, s, r.GetInstances()),
-		Cut:   cut(rowsShown, r.GetNextCursor(), cell{Text: "All of its agents", Link: onServer("instances", s)}),
+		ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nil), Forms: forms,
+		Cut: append(rest, wider...),
 	}, nil
 }
 
-// unholds returns a form for each hold on the agents of a server.
-func unholds(v *visit, s *serverv1.Server, rows []display.Instance) (out []form) {
+// unholds returns a form for each hold on the agents of a server, and where those are ended that are about other
+// servers, too.
+func unholds(v *visit, s *serverv1.Server, rows []display.Instance) (out []form, wider []cell) {
 	held := map[string]bool{}
+	only := &intentv1.Selector{Servers: []string{s.GetId()}}
 	for _, row := range rows {
 		id := row.GetHold().GetId()
 		if id == "" || held[id] || !v.mayWrite() {
 			continue
 		}
 		held[id] = true
+		if !proto.Equal(row.GetHold().GetOn(), only) {
+			wider = []cell{{Text: "A hold here is about other servers, too:"}, {Text: "holds", Link: "/console/holds"}}
+			continue
+		}
 		f := acts["unhold"].form("unhold", map[string]string{"hold": id, "server": s.GetName()})
-		f.Button = "End the hold of " + cmp.Or(row.GetHold().GetAgent(), "every agent")
+		f.Button = "End the hold of " + row.GetHold().GetAgent()
 		out = append(out, f)
 	}
-	return out
+	return out, wider
 }
 
 func differencesOf(v *visit, s *serverv1.Server) (part, error) {
