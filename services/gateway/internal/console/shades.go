@@ -11,6 +11,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
@@ -22,7 +23,11 @@ func colouring(v *visit, q *registryv1.ListServersRequest) (func(*serverv1.Serve
 	case "silence":
 		return v.silenceShade, nil
 	case "version":
-		return versionShades(v, q, textOf(v.Request, "agent"))
+		agent := textOf(v.Request, "agent")
+		if agent == "" {
+			return nil, fault.New(fault.Invalid, "agent is missing: of which agent the map shows versions")
+		}
+		return versionShades(v, q, agent)
 	}
 	return v.stateShade, nil
 }
