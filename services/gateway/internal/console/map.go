@@ -94,7 +94,7 @@ func mapPage(v *visit) (*page, error) {
 	return &page{
 		Title: "Map of servers", Command: listCommand(v, "server"),
 		Search: &search{Name: "on", Value: textOf(v.Request, "on"), Hint: "Servers, as in env=prod or rack=a",
-			Keep: kept(v, "by", "agent")},
+			Keep: append(kept(v, "by", "agent"), kept(v, filters...)...)},
 		Parts: []part{out},
 	}, err
 }

@@ -83,9 +83,11 @@ func serversPage(v *visit) (*page, error) {
 	}).next(v, r.GetNextCursor())
 	p := &page{
 		Title: "Servers", Command: listCommand(v, "server"),
-		Search: &search{Name: "on", Value: on, Hint: "Servers, as in env=prod, rack=a or web-1"},
+		Search: &search{
+			Name: "on", Value: on, Hint: "Servers, as in env=prod, rack=a or web-1", Keep: kept(v, filters...),
+		},
 		Parts: []part{{
-			ID: "counts", Bars: serversChart(counts.GetCounts()), Cut: othersCut(counts.GetCounts()),
+			ID: "counts", Bars: serversChart(v, counts.GetCounts()), Cut: othersCut(counts.GetCounts()),
 			Tabs: []place{{Name: "Map of these servers", Path: v.selecting("map", url.Values{})}},
 		}},
 	}
@@ -129,13 +131,13 @@ func serversAsked(v *visit) (*registryv1.ListServersRequest, error) {
 }
 
 // serversChart draws how many servers of each environment are in which presence.
-func serversChart(counts *registryv1.Counts) []*bars {
+func serversChart(v *visit, counts *registryv1.Counts) []*bars {
 	c := chart{}
 	for _, g := range counts.GetGroups() {
 		env, presence := g.GetValues()[0], g.GetValues()[1]
 		is := bar{Count: int(g.GetCount()), Word: cmp.Or(presence, "unknown"), Class: string(listing.Tones[presence])}
 		if presence != "" {
-			is.Link = "/console/servers?" + url.Values{"presence": {presence}, "on": {"env=" + env}}.Encode()
+			is.Link = v.selecting("servers", url.Values{"presence": {presence}, "on": {"env=" + env}})
 		}
 		c.add(env, is)
 	}

@@ -32,10 +32,20 @@ func colouring(v *visit, q *registryv1.ListServersRequest) (func(*serverv1.Serve
 	return v.stateShade, nil
 }
 
-// selecting returns the address of the servers of the page that other parameters select, too.
+// filters are the parameters of a list of servers besides on.
+var filters = listed["server"].flags[1:]
+
+// selecting returns the address of the servers of the page that other parameters select, too; "" when the list is of
+// instances, and what narrows the page is no parameter of theirs.
 func (v *visit) selecting(list string, q url.Values) string {
-	if on := textOf(v.Request, "on"); on != "" {
-		q.Set("on", on)
+	for _, name := range listed["server"].flags {
+		switch value := textOf(v.Request, name); {
+		case value == "" || q.Has(name):
+		case list == "instances" && name != "on":
+			return ""
+		default:
+			q.Set(name, value)
+		}
 	}
 	return "/console/" + list + "?" + q.Encode()
 }
@@ -70,7 +80,7 @@ func (v *visit) environmentShade(s *serverv1.Server) bar {
 	case s.GetEnvironment() == "":
 		return bar{Word: "no environment", Class: "plain"}
 	case on == "" || on == "all":
-		b.Link = "/console/servers?on=" + url.QueryEscape("env="+s.GetEnvironment())
+		b.Link = v.selecting("servers", url.Values{"on": {"env=" + s.GetEnvironment()}})
 		return b
 	default:
 		return b
