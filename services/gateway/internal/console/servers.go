@@ -117,7 +117,7 @@ func serversAsked(v *visit) (*registryv1.ListServersRequest, error) {
 		Page: v.part(), Trouble: textOf(v.Request, "trouble"),
 		Leaked: textOf(v.Request, "leaked") != "", Found: textOf(v.Request, "found") != "",
 	}
-	var errs [6]error
+	var errs [5]error
 	q.On, errs[0] = v.on()
 	q.Presence, errs[1] = wordOf[serverv1.Presence](v, "presence")
 	q.Life, errs[2] = wordOf[serverv1.Life](v, "life")
@@ -125,7 +125,10 @@ func serversAsked(v *visit) (*registryv1.ListServersRequest, error) {
 	q.Condition, errs[4] = wordOf[serverv1.ExecutorState](v, "condition")
 	if text := textOf(v.Request, "unconfirmed"); text != "" {
 		within, err := time.ParseDuration(text)
-		q.UnconfirmedFor, errs[5] = durationpb.New(within), err
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "unconfirmed: %w", err)
+		}
+		q.UnconfirmedFor = durationpb.New(within)
 	}
 	return q, cmp.Or(errs[:]...)
 }

@@ -49,3 +49,13 @@ func TestFiltersOfServersAreKept(t *testing.T) {
 		t.Errorf("agents of more servers than are drawn are counted: %s", have)
 	}
 }
+
+// A parameter that cannot be read is the fault of the address, not of the gateway.
+func TestAFilterThatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, query := range []string{"unconfirmed=x", "presence=x", "on=a,%2Cb"} {
+		if _, err := serversAsked(asking("/console/servers?" + query)); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
