@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
+
 	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
@@ -16,7 +18,8 @@ func asking(address string) *visit { return &visit{Request: httptest.NewRequest(
 // A map by version is of one agent: without one it would ask for every instance. It asks for none: there is no bus.
 func TestAMapByVersionNamesItsAgent(t *testing.T) {
 	t.Parallel()
-	if _, err := mapPage(asking("/console/map?by=version")); !fault.Is(err, fault.Invalid) {
+	_, err := colouring(asking("/console/map?by=version"), &registryv1.ListServersRequest{})
+	if !fault.Is(err, fault.Invalid) {
 		t.Errorf("a map by the versions of no agent: %v", err)
 	}
 }
