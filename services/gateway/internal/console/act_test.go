@@ -36,3 +36,14 @@ func TestNoValueOfAnActIsAFlagOrSeveralServers(t *testing.T) {
 		}
 	}
 }
+
+func TestNoValueOfAPlanIsAFlag(t *testing.T) {
+	t.Parallel()
+	for _, query := range []string{
+		"verb=remove&on=a&agent=--config%3Dx", "verb=undo&of=-h", "verb=up&on=a&agent=beacon&why=--yes",
+	} {
+		if _, command, err := asked(asking("/console/plan?" + query)); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s is %q: %v", query, command, err)
+		}
+	}
+}
