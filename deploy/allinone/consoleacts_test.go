@@ -5,10 +5,16 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/hold/v1"
+	intentv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/intent/v1"
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -30,9 +36,12 @@ func TestAnActIsAskedForShownAndDone(t *testing.T) {
 			t.Errorf("the page of an act offers it: want %v\n%s", want, body)
 		}
 	}
-	hostile := url.Values{"hold": {"x; rm -rf ~"}, "labels": {"a=b $(id)"}, "server": {"`id`"}}
+	hostile := url.Values{
+		"image": {"x; rm -rf ~"}, "channel": {"`id`"}, "labels": {"a=b $(id)"}, "server": {"web-1"},
+	}
 	for page, want := range map[string]string{
-		"act/unhold": `--id &#39;x; rm -rf ~&#39;`, "act/label": `set &#39;` + "`id`" + `&#39; a=b &#39;$(id)&#39;`,
+		"act/promote": `promote &#39;x; rm -rf ~&#39; --channel &#39;` + "`id`&#39;",
+		"act/label":   `set web-1 a=b &#39;$(id)&#39;`,
 	} {
 		if _, body := ann.get("/console/" + page + "?" + hostile.Encode()); !strings.Contains(body, want) {
 			t.Errorf("the command of %s is not quoted:\n%s", page, body)
@@ -74,6 +83,7 @@ func TestAnActThatIsNotWholeIsRefused(t *testing.T) {
 	for path, want := range map[string]int{
 		"label?server=web-1&confirmed=1":                               http.StatusBadRequest,
 		"label?server=web-1&labels=rack&confirmed=1":                   http.StatusBadRequest,
+		"hold?server=all&agent=beacon&until=8h&confirmed=1":            http.StatusBadRequest,
 		"hold?server=web-1&agent=beacon&until=9y&confirmed=1":          http.StatusBadRequest,
 		"move?server=web-1&environment=none&confirmed=1":               http.StatusBadRequest, // without its plan
 		"approve?rollout=1&wave=x&confirmed=1":                         http.StatusBadRequest,
@@ -105,5 +115,29 @@ func TestAListSaysWhereItsRestIs(t *testing.T) {
 	}
 	if _, body := b.get("/console/map?on=all"); !strings.Contains(body, "101 servers, by environment and name") {
 		t.Errorf("the map of servers:\n%s", body)
+	}
+}
+
+// The page that ends a hold says what ends: whose, where and why.
+func TestAnActThatEndsAHoldShowsIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.invite("web-1", nil)
+	ctx := client.WithNote(t.Context(), "T-9 <b>")
+	r, err := client.Call[*registryv1.PutRecordResponse](ctx, s.client(s.user("root", topology.Admin)),
+		record.Set(&holdv1.Hold{On: &intentv1.Selector{All: true}, Until: timestamppb.New(time.Now().Add(time.Hour))}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := record.As[*holdv1.Hold](r.GetRecord()).GetId()
+	ann := s.signIn(s.user("ann", topology.Operator))
+	_, body := ann.get("/console/act/unhold?hold=" + id + "&server=web-1")
+	for _, want := range []string{"What ends", "every agent", "<td>all</td>", "root", "T-9 &lt;b&gt;", "Do it"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page does not say %q:\n%s", want, body)
+		}
+	}
+	if answer, _ := ann.get("/console/act/unhold?hold=0195d5a0"); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("a hold that is not there: %s", answer.Status)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -122,15 +123,28 @@ func TestAMapLeadsToServers(t *testing.T) {
 	b.signIn(w, "/console/map")
 	b.says("32 servers, by environment and name.")
 	b.accessible()
-	b.do(chromedp.Evaluate(`(() => {
-		const box = document.querySelector(".map").getBoundingClientRect();
-		const at = { clientX: box.left + box.width * 0.999, clientY: box.top + 1, bubbles: true };
-		document.querySelector(".map").dispatchEvent(new PointerEvent("pointermove", at));
-	})()`, nil))
+	point := func(row int) chromedp.Action { // at the last of its squares
+		return chromedp.Evaluate(fmt.Sprintf(`(() => {
+			const map = document.querySelector(".map"), box = map.getBoundingClientRect();
+			const at = { clientX: box.left + box.width * 0.999, clientY: box.top + 1 + %d * box.width / 20 };
+			map.dispatchEvent(new PointerEvent("pointermove", { ...at, bubbles: true }));
+		})()`, row), nil)
+	}
+	b.do(point(0))
 	b.says("lab-19") // the last of the first row of 20
 	b.do(chromedp.Focus(".map"), chromedp.KeyEvent(kb.ArrowLeft))
 	b.says("lab-18")
-	b.do(chromedp.KeyEvent(kb.Enter))
+	var live, chosen string
+	b.do(chromedp.Evaluate(`refresh().then(() => document.getElementById("live").textContent)`, &live,
+		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	if strings.Contains(live, "has changed") {
+		t.Errorf("a square that was chosen is a change of the map: %s", live)
+	}
+	b.do(point(1), chromedp.Text(".at", &chosen))
+	if chosen != "" {
+		t.Errorf("where no server is, the map names %s", chosen)
+	}
+	b.do(chromedp.KeyEvent(kb.ArrowRight), point(0), chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.Enter))
 	b.at("/console/servers/lab-18")
 
 	b.do(chromedp.Navigate(b.site+"/console/map"), chromedp.Click("//ul[@class='legend']//a[text()='online']"))

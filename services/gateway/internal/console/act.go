@@ -12,9 +12,13 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
 	"github.com/garrison-fleet/garrison/pkg/display"
 	"github.com/garrison-fleet/garrison/pkg/fault"
+	"github.com/garrison-fleet/garrison/pkg/ident"
+	"github.com/garrison-fleet/garrison/pkg/ledger"
 	"github.com/garrison-fleet/garrison/pkg/listing"
+	"github.com/garrison-fleet/garrison/pkg/record"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 	"github.com/garrison-fleet/garrison/pkg/visible"
 )
@@ -101,14 +105,33 @@ func (v *visit) act() (act, values, error) {
 	}
 	value := func(name string) string { return textOf(v.Request, name) }
 	for _, is := range a.fields {
-		if is.Required && value(is.Name) == "" {
-			return a, nil, fault.New(fault.Invalid, "%s is missing; go back and fill it in", is.Name)
-		}
-		if len(is.Choices) > 0 && !slices.Contains(is.Choices, value(is.Name)) {
-			return a, nil, fault.New(fault.Invalid, "%s has no such choice; go back and choose one", is.Name)
+		if err := is.check(value(is.Name)); err != nil {
+			return a, nil, err
 		}
 	}
 	return a, value, nil
+}
+
+// check refuses a value that the field does not take. The act's command is copied to a terminal, and an address with
+// its values can be made by another person: no value can be a flag there, and a server is one server.
+func (f field) check(value string) error {
+	words := []string{visible.Line(value)}
+	if f.Words {
+		words = strings.Fields(words[0])
+	}
+	switch {
+	case f.Required && value == "":
+		return fault.New(fault.Invalid, "%s is missing; go back and fill it in", f.Name)
+	case len(f.Choices) > 0 && !slices.Contains(f.Choices, value):
+		return fault.New(fault.Invalid, "%s has no such choice; go back and choose one", f.Name)
+	case slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") }):
+		return fault.New(fault.Invalid, "%s begins with a dash, as a flag does; go back and change it", f.Name)
+	case f.Name != "server" || value == "":
+		return nil
+	case value == "all":
+		return fault.New(fault.Invalid, "server is not one server; go back and name one")
+	}
+	return ident.CheckHostname("server", value)
 }
 
 // actPage shows what an act would do, and asks. It changes nothing.
@@ -194,6 +217,26 @@ func placeOf(value values) string {
 // onOne selects the server that an act names.
 func onOne(value values) *intentv1.Selector {
 	return &intentv1.Selector{Servers: []string{value("server")}}
+}
+
+// planUnhold returns the hold that ends: it may be about more servers than the page that led to it.
+func planUnhold(v *visit, value values) ([]part, []field, error) {
+	r, err := client.Collect[*registryv1.ListRecordsResponse](v.Context(), v.client, record.List(ledger.Hold), 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	holds := slices.DeleteFunc(r.GetHolds(), func(h display.Hold) bool {
+		return !ident.IsPart(value("hold"), h.GetId())
+	})
+	switch parts := []part{{Title: "What ends", Table: tableOf(v, display.Holds, holds, nil)}}; len(holds) {
+	case 0:
+		return nil, nil, fault.Refusef(fault.NotFound, code.NotFound, "no hold has the id %.40q", value("hold")).
+			Try("garrison hold list")
+	case 1:
+		return parts, []field{}, nil
+	default:
+		return parts, nil, nil // the id is too short to name one of them
+	}
 }
 
 // planDecommission returns the agents that end with a server, and the intent that ends it.

@@ -62,6 +62,7 @@ var acts = map[string]act{
 	"unhold": {
 		button: "End a hold", fields: []field{needed("hold", "Hold", "its id"), {Name: "server"}, why},
 		command: func(is values) string { return because("garrison unhold --id "+is("hold"), is) },
+		plan:    planUnhold,
 		do: func(v *visit, is values) (string, error) {
 			r, err := client.Call[*registryv1.DeleteRecordResponse](v.Context(), v.client,
 				record.Delete(ledger.Hold, is("hold"), 0))

@@ -2,16 +2,20 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 
 	"github.com/garrison-fleet/garrison/pkg/client"
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
@@ -48,6 +52,23 @@ type mapped struct {
 	is        *shade
 }
 
+// turn lets one at a time.
+type turn chan struct{}
+
+// large is the turn of maps that do not follow the ledger, of all users: each reads a list of all servers.
+var large = make(turn, 1)
+
+// take waits for the turn until a page must be made, and returns what ends it.
+func (t turn) take(ctx context.Context) (leave func(), err error) {
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, fault.Refusef(fault.Unavailable, code.Busy, "other maps of more than %d servers are drawn",
+			mapFollows).After(time.Second)
+	}
+}
+
 // mapPage draws all servers, or those that are selected, by environment and name.
 func mapPage(v *visit) (*page, error) {
 	q, err := serversAsked(v)
@@ -55,6 +76,18 @@ func mapPage(v *visit) (*page, error) {
 		return nil, err
 	}
 	q.Page = nil
+	r, err := client.Call[*registryv1.CountServersResponse](v.Context(), v.client,
+		&registryv1.CountServersRequest{Filter: q})
+	if err != nil {
+		return nil, err
+	}
+	if r.GetCounts().GetTotal() > mapFollows {
+		leave, err := large.take(v.Context())
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
 	colour, err := colouring(v, q)
 	if err != nil {
 		return nil, err
@@ -94,7 +127,7 @@ func mapPage(v *visit) (*page, error) {
 	return &page{
 		Title: "Map of servers", Command: listCommand(v, "server"),
 		Search: &search{Name: "on", Value: textOf(v.Request, "on"), Hint: "Servers, as in env=prod or rack=a",
-			Keep: kept(v, "by", "agent")},
+			Keep: append(kept(v, "by", "agent"), kept(v, filters...)...)},
 		Parts: []part{out},
 	}, err
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/garrison-fleet/garrison/pkg/code"
+	"github.com/garrison-fleet/garrison/pkg/fault"
 )
 
 // many returns the squares of servers of four colours in which hardly any two neighbours are alike.
@@ -104,5 +108,29 @@ func TestATrendIsCountedBack(t *testing.T) {
 	}
 	if drawTrend(nil, nil, end.Add(-day), end) != nil {
 		t.Error("nothing is drawn")
+	}
+}
+
+// One large map is drawn at a time; the next has its turn afterwards, or is refused at the end of its time.
+func TestALargeMapWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	one := make(turn, 1)
+	leave, err := one.take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := one.take(over); fault.RefusalOf(err).GetCode() != code.Busy || !fault.Is(err, fault.Unavailable) {
+		t.Errorf("a second one is not refused as busy: %v", err)
+	}
+	next := make(chan error)
+	go func() {
+		_, err := one.take(t.Context())
+		next <- err
+	}()
+	leave()
+	if err := <-next; err != nil {
+		t.Errorf("the next one: %v", err)
 	}
 }

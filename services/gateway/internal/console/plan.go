@@ -174,6 +174,11 @@ func verbOf(v *visit) string { return textOf(v.Request, "verb") + " " + textOf(v
 
 // asked returns the rollout that the parameters ask for, and the command of the CLI for it.
 func asked(v *visit) (*intentv1.Rollout, string, error) {
+	for _, name := range []string{"agent", "of", "why"} {
+		if err := (field{Name: name}).check(textOf(v.Request, name)); err != nil {
+			return nil, "", err
+		}
+	}
 	verb, agent := textOf(v.Request, "verb"), textOf(v.Request, "agent")
 	if verb == "undo" {
 		of := textOf(v.Request, "of")

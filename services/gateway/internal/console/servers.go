@@ -83,9 +83,11 @@ func serversPage(v *visit) (*page, error) {
 	}).next(v, r.GetNextCursor())
 	p := &page{
 		Title: "Servers", Command: listCommand(v, "server"),
-		Search: &search{Name: "on", Value: on, Hint: "Servers, as in env=prod, rack=a or web-1"},
+		Search: &search{
+			Name: "on", Value: on, Hint: "Servers, as in env=prod, rack=a or web-1", Keep: kept(v, filters...),
+		},
 		Parts: []part{{
-			ID: "counts", Bars: serversChart(counts.GetCounts()), Cut: othersCut(counts.GetCounts()),
+			ID: "counts", Bars: serversChart(v, counts.GetCounts()), Cut: othersCut(counts.GetCounts()),
 			Tabs: []place{{Name: "Map of these servers", Path: v.selecting("map", url.Values{})}},
 		}},
 	}
@@ -115,7 +117,7 @@ func serversAsked(v *visit) (*registryv1.ListServersRequest, error) {
 		Page: v.part(), Trouble: textOf(v.Request, "trouble"),
 		Leaked: textOf(v.Request, "leaked") != "", Found: textOf(v.Request, "found") != "",
 	}
-	var errs [6]error
+	var errs [5]error
 	q.On, errs[0] = v.on()
 	q.Presence, errs[1] = wordOf[serverv1.Presence](v, "presence")
 	q.Life, errs[2] = wordOf[serverv1.Life](v, "life")
@@ -123,19 +125,22 @@ func serversAsked(v *visit) (*registryv1.ListServersRequest, error) {
 	q.Condition, errs[4] = wordOf[serverv1.ExecutorState](v, "condition")
 	if text := textOf(v.Request, "unconfirmed"); text != "" {
 		within, err := time.ParseDuration(text)
-		q.UnconfirmedFor, errs[5] = durationpb.New(within), err
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "unconfirmed: %w", err)
+		}
+		q.UnconfirmedFor = durationpb.New(within)
 	}
 	return q, cmp.Or(errs[:]...)
 }
 
 // serversChart draws how many servers of each environment are in which presence.
-func serversChart(counts *registryv1.Counts) []*bars {
+func serversChart(v *visit, counts *registryv1.Counts) []*bars {
 	c := chart{}
 	for _, g := range counts.GetGroups() {
 		env, presence := g.GetValues()[0], g.GetValues()[1]
 		is := bar{Count: int(g.GetCount()), Word: cmp.Or(presence, "unknown"), Class: string(listing.Tones[presence])}
 		if presence != "" {
-			is.Link = "/console/servers?" + url.Values{"presence": {presence}, "on": {"env=" + env}}.Encode()
+			is.Link = v.selecting("servers", url.Values{"presence": {presence}, "on": {"env=" + env}})
 		}
 		c.add(env, is)
 	}
@@ -180,27 +185,34 @@ func agentsOf(v *visit, s *serverv1.Server) (part, error) {
 		return part{}, err
 	}
 	l := without(display.Instances, "SERVER")
+	rest := cut(rowsShown, r.GetNextCursor(), cell{Text: "All of its agents", Link: onServer("instances", s)})
+	forms, wider := unholds(v, s, r.GetInstances())
 	return part{
-		ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nil),
-		Forms: unholds(v, s, r.GetInstances()),
-		Cut:   cut(rowsShown, r.GetNextCursor(), cell{Text: "All of its agents", Link: onServer("instances", s)}),
+		ID: "agents", Title: "Agents", Table: tableOf(v, l, r.GetInstances(), nil), Forms: forms,
+		Cut: append(rest, wider...),
 	}, nil
 }
 
-// unholds returns a form for each hold on the agents of a server.
-func unholds(v *visit, s *serverv1.Server, rows []display.Instance) (out []form) {
+// unholds returns a form for each hold on the agents of a server, and where those are ended that are about other
+// servers, too.
+func unholds(v *visit, s *serverv1.Server, rows []display.Instance) (out []form, wider []cell) {
 	held := map[string]bool{}
+	only := &intentv1.Selector{Servers: []string{s.GetId()}}
 	for _, row := range rows {
 		id := row.GetHold().GetId()
 		if id == "" || held[id] || !v.mayWrite() {
 			continue
 		}
 		held[id] = true
+		if !proto.Equal(row.GetHold().GetOn(), only) {
+			wider = []cell{{Text: "A hold here is about other servers, too:"}, {Text: "holds", Link: "/console/holds"}}
+			continue
+		}
 		f := acts["unhold"].form("unhold", map[string]string{"hold": id, "server": s.GetName()})
-		f.Button = "End the hold of " + cmp.Or(row.GetHold().GetAgent(), "every agent")
+		f.Button = "End the hold of " + row.GetHold().GetAgent()
 		out = append(out, f)
 	}
-	return out
+	return out, wider
 }
 
 func differencesOf(v *visit, s *serverv1.Server) (part, error) {

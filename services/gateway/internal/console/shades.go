@@ -11,6 +11,7 @@ import (
 	registryv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/registry/v1"
 	serverv1 "github.com/garrison-fleet/garrison/proto/gen/garrison/server/v1"
 
+	"github.com/garrison-fleet/garrison/pkg/fault"
 	"github.com/garrison-fleet/garrison/pkg/listing"
 )
 
@@ -22,15 +23,29 @@ func colouring(v *visit, q *registryv1.ListServersRequest) (func(*serverv1.Serve
 	case "silence":
 		return v.silenceShade, nil
 	case "version":
-		return versionShades(v, q, textOf(v.Request, "agent"))
+		agent := textOf(v.Request, "agent")
+		if agent == "" {
+			return nil, fault.New(fault.Invalid, "agent is missing: of which agent the map shows versions")
+		}
+		return versionShades(v, q, agent)
 	}
 	return v.stateShade, nil
 }
 
-// selecting returns the address of the servers of the page that other parameters select, too.
+// filters are the parameters of a list of servers besides on.
+var filters = listed["server"].flags[1:]
+
+// selecting returns the address of the servers of the page that other parameters select, too; "" when the list is of
+// instances, and what narrows the page is no parameter of theirs.
 func (v *visit) selecting(list string, q url.Values) string {
-	if on := textOf(v.Request, "on"); on != "" {
-		q.Set("on", on)
+	for _, name := range listed["server"].flags {
+		switch value := textOf(v.Request, name); {
+		case value == "" || q.Has(name):
+		case list == "instances" && name != "on":
+			return ""
+		default:
+			q.Set(name, value)
+		}
 	}
 	return "/console/" + list + "?" + q.Encode()
 }
@@ -65,7 +80,7 @@ func (v *visit) environmentShade(s *serverv1.Server) bar {
 	case s.GetEnvironment() == "":
 		return bar{Word: "no environment", Class: "plain"}
 	case on == "" || on == "all":
-		b.Link = "/console/servers?on=" + url.QueryEscape("env="+s.GetEnvironment())
+		b.Link = v.selecting("servers", url.Values{"on": {"env=" + s.GetEnvironment()}})
 		return b
 	default:
 		return b

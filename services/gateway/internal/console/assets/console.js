@@ -43,8 +43,13 @@ function namesOf(map) {
 
 function choose(map, n) {
   const name = namesOf(map)[n], columns = Number(map.dataset.columns);
-  if (!name) return;
   let mark = map.querySelector("rect");
+  if (!name) {
+    mark?.remove();
+    delete map.dataset.chosen;
+    map.nextElementSibling.textContent = "";
+    return;
+  }
   if (!mark) {
     mark = document.createElementNS(map.namespaceURI, "rect");
     for (const side of ["width", "height"]) mark.setAttribute(side, 1);
@@ -79,11 +84,15 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "Enter") opens(map);
   if (!by) return;
   e.preventDefault();
-  choose(map, map.dataset.chosen === undefined ? 0 : at + by);
+  const to = map.dataset.chosen === undefined ? 0 : at + by;
+  if (namesOf(map)[to]) choose(map, to);
 });
 
 // The parts of a page follow the ledger while the page is shown: a stream says that something was recorded, and the
-// page is fetched again. A part is replaced when it differs, unless its reader is in it.
+// page is fetched again. A part is replaced when it differs from what was sent before, unless its reader is in it: what
+// a reader opened or chose is no difference.
+const sent = new WeakMap();
+for (const part of document.querySelectorAll("[data-live]")) sent.set(part, part.innerHTML);
 let stream = null, failures = 0, again = 0, busy = false, due = false;
 const state = document.getElementById("live");
 const follows = document.querySelector("[data-live]") && document.body.dataset.still === undefined;
@@ -110,9 +119,10 @@ async function refresh() {
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of document.querySelectorAll("[data-live]")) {
       const next = fresh.getElementById(part.id);
-      if (!next || next.innerHTML === part.innerHTML) continue;
+      if (!next || next.innerHTML === sent.get(part)) continue;
       if (kept(part)) { waits++; continue; }
       part.innerHTML = next.innerHTML;
+      sent.set(part, next.innerHTML);
     }
     const asOf = document.getElementById("asof"), now = fresh.getElementById("asof");
     if (waits > 0) {
