@@ -22,6 +22,7 @@ var (
 	signalled   = []func(*imagev1.Manifest){configured(imagev1.Reload_RELOAD_SIGNAL)}
 	anew        = []func(*imagev1.Manifest){configured(imagev1.Reload_RELOAD_RESTART), rehearsed}
 	plainOf     = func(version string) string { plain, _, _ := strings.Cut(version, "+"); return plain }
+	hasLevel    = func(version string) bool { return strings.Contains(version, "+") }
 	versionWith = func(i *change.Instance) string {
 		if level := i.Metadata["level"]; level != "" {
 			return i.Image.GetVersion() + "+" + level

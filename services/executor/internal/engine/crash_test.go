@@ -20,8 +20,8 @@ import (
 	"github.com/garrison-fleet/garrison/services/executor/simulation/crash/tally"
 )
 
-// The variables that make crash sets. Without them each operation is interrupted once, at another point or instant in
-// each run.
+// The variables that make crash sets. Without them each operation is interrupted a few times, at other points and
+// instants in each run.
 const (
 	killsVariable = "GARRISON_KILLS" // how often each operation is interrupted
 	cutsVariable  = "GARRISON_CUTS"
@@ -92,6 +92,15 @@ func (o operation) after(had string) string {
 	return o.version
 }
 
+// usually returns how often it is interrupted by default. The points and instants are others in each run; make crash
+// tries a thousand of them.
+func (o operation) usually() int {
+	if o.agent != "cn-agent" || o.socket || hasLevel(o.version) {
+		return 1
+	}
+	return 2
+}
+
 func TestAnExecutorKilledAtAnyInstantLeavesOneWholeVersionAndATrueJournal(t *testing.T) {
 	t.Parallel()
 	r := newRound(t, "SIGKILL", killsVariable, operations)
@@ -111,7 +120,7 @@ const newStarted = "new started"
 func TestAMachineThatGoesDownAtEachStartOfAVersionHasTheOneBefore(t *testing.T) {
 	t.Parallel()
 	r := newRound(t, "each start", killsVariable, operations)
-	r.each = true
+	r.each, r.kills = true, max(r.kills, 1)
 	r.run(t, runtime.GOMAXPROCS(0), func(t *testing.T) *life { return newLife(t, operations) })
 }
 
@@ -121,13 +130,16 @@ func (r *round) skipWithoutDisks(t *testing.T) {
 		fmt.Printf("\n%s: SKIPPED: %s\n", r.title, why)
 		t.Skip(why)
 	}
+	if r.kills == 0 {
+		r.kills = 1
+	}
 }
 
 // round is the plan of a test: how often each operation is interrupted, and the outcomes.
 type round struct {
 	title    string
 	of       []operation
-	kills    int       // of each operation
+	kills    int       // of each operation; 0 means the default
 	until    time.Time // ends the interruptions; zero means that kills does
 	firstBad bool
 	each     bool // a new version takes its machine down at each start
@@ -141,7 +153,7 @@ type round struct {
 
 func newRound(t *testing.T, title, variable string, of []operation) *round {
 	t.Helper()
-	r := &round{title: title, of: of, kills: 1, firstBad: os.Getenv(firstVariable) != "", dry: map[string]rehearsal{}}
+	r := &round{title: title, of: of, firstBad: os.Getenv(firstVariable) != "", dry: map[string]rehearsal{}}
 	var names []string
 	for _, o := range of {
 		names = append(names, o.name)
@@ -171,7 +183,7 @@ func (r *round) run(t *testing.T, lives int, begin func(*testing.T) *life) {
 	}
 	began := time.Now()
 	t.Run("lives", func(t *testing.T) {
-		for n := range min(lives, r.kills) {
+		for n := range min(lives, r.turns()) {
 			t.Run(strconv.Itoa(n), func(t *testing.T) {
 				t.Parallel()
 				r.live(t, begin)
@@ -232,6 +244,22 @@ func (r *round) over() bool {
 	return r.badSet && r.firstBad || !r.until.IsZero() && time.Now().After(r.until)
 }
 
+// most returns how often an operation is interrupted.
+func (r *round) most(o operation) int {
+	if r.kills > 0 {
+		return r.kills
+	}
+	return o.usually()
+}
+
+// turns returns how often the operation is interrupted that is interrupted the most.
+func (r *round) turns() (n int) {
+	for _, o := range r.of {
+		n = max(n, r.most(o))
+	}
+	return n
+}
+
 // planned is one operation of a lap.
 type planned struct {
 	operation
@@ -261,7 +289,7 @@ func (r *round) lap(turn int) (lap []planned) {
 // kill chooses the interruption of an operation: each point in turn, and then random instants. With fewer turns than
 // points, the points are random too.
 func (r *round) kill(o operation, turn int) (kill, bool) {
-	dry, most := r.dry[o.name], r.kills
+	dry, most := r.dry[o.name], r.most(o)
 	switch {
 	case turn >= most:
 		return kill{}, false
