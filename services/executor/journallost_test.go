@@ -3,7 +3,6 @@ package executor_test
 import (
 	"bytes"
 	"context"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -265,22 +264,13 @@ func (l *lost) reportsArrive(not string) (journal string) {
 	return journal
 }
 
-// lossesShare is the share of the losses that each state meets, one in three, so that each loss meets states before, in
-// and after a change. With make crash each state meets each loss.
-const lossesShare = 3
-
 func TestALostJournalMakesNothingUntrue(t *testing.T) {
 	t.Parallel()
 	g := bustest.StartGuarded(t)
-	every := os.Getenv(killsVariable) != ""
-	for s, state := range slices.Sorted(maps.Keys(lives)) {
-		for n, how := range slices.Sorted(maps.Keys(losses)) {
-			if !every && (s+n)%lossesShare != 0 {
-				continue
-			}
+	for state, is := range lives {
+		for how, lose := range losses {
 			t.Run(state+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				is, lose := lives[state], losses[how]
 				l, early := enrolled(t, g)
 				l.start()
 				is.before(l)

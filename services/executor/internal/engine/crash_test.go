@@ -96,9 +96,9 @@ func (o operation) after(had string) string {
 // tries a thousand of them.
 func (o operation) usually() int {
 	if o.agent != "cn-agent" || o.socket || hasLevel(o.version) {
-		return 1
+		return 2
 	}
-	return 2
+	return 4
 }
 
 func TestAnExecutorKilledAtAnyInstantLeavesOneWholeVersionAndATrueJournal(t *testing.T) {
