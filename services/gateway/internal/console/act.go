@@ -28,7 +28,7 @@ type act struct {
 	button string
 	danger bool // it asks for a second click, without a page in between
 	admin  bool // only of the role admin
-	direct bool // without a page in between: what is urgent, and can be taken back
+	direct bool // it is done at once, without a page in between: it is urgent, and can be taken back
 	fields []field
 	// command returns the command of the CLI that does the same, from values that are quoted for a shell: an address
 	// that another person made must not choose what a click on the command copies.

@@ -34,7 +34,7 @@ func needed(name, label, hint string) field {
 	return field{Name: name, Label: label, Hint: hint, Required: true}
 }
 
-// unended is the choice of a hold that lasts until somebody ends it.
+// unended is the choice of a hold without an end.
 const unended = "until it is ended"
 
 // lasting are the choices of how long a hold lasts, as the CLI takes them.

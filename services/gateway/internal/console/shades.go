@@ -25,7 +25,7 @@ func colouring(v *visit, q *registryv1.ListServersRequest) (func(*serverv1.Serve
 	case "version":
 		agent := textOf(v.Request, "agent")
 		if agent == "" {
-			return nil, fault.New(fault.Invalid, "agent is missing: of which agent the map shows versions")
+			return nil, fault.New(fault.Invalid, "agent is missing; name the agent whose versions the map shows")
 		}
 		return versionShades(v, q, agent)
 	}
@@ -98,7 +98,7 @@ var silences = []struct {
 	{time.Hour, "silent for an hour or longer", "look"},
 }
 
-// unheard is what is said of servers of which the registry does not know when they were last heard.
+// unheard describes servers that the registry has not heard.
 const unheard = "not heard since the registry started"
 
 // silenceShade colours a server by when it last confirmed what it has.

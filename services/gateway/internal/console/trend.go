@@ -35,8 +35,8 @@ type swap struct {
 	from, to string
 }
 
-// trendOf draws the versions of an agent over time: from what is there now, the changes that succeeded are taken back
-// one by one.
+// trendOf draws the versions of an agent over time. It begins with the present counts and takes back the changes that
+// succeeded, the last one first.
 func trendOf(v *visit, agent string) (part, error) {
 	counts, err := client.Call[*registryv1.CountInstancesResponse](v.Context(), v.client,
 		&registryv1.CountInstancesRequest{
@@ -53,8 +53,8 @@ func trendOf(v *visit, agent string) (part, error) {
 	swaps := swapsOf(tasks.GetTasks())
 	p := part{
 		ID: "trend", Title: "Versions over time",
-		Note: "Counted back from what is there now, by the changes that succeeded. " +
-			"Servers that are gone, and versions that came without a task, are not in it.",
+		Note: "Computed from the versions that are there now and the changes that succeeded. " +
+			"Servers that are gone, and versions that came without a task, are left out.",
 	}
 	begin := v.at.Add(-trendFor)
 	n := len(swaps)

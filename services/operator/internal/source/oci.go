@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +35,7 @@ const (
 	imageType      = "application/vnd.garrison.image.v1+tar"
 	defaultTag     = "latest"
 	maxManifest    = 4 << 20 // what registries take
+	mostImages     = 10_000  // of an artifact; each takes about 300 bytes of its manifest
 )
 
 // artifact is a place in an OCI registry.
@@ -174,6 +174,10 @@ func (a *artifact) write(ctx context.Context, seed []byte, publish func(dir stri
 	if err != nil {
 		return err
 	}
+	if len(names) > mostImages {
+		return fault.Refusef(fault.Invalid, code.TooLarge, "an artifact holds %d images at most, and %d are active",
+			mostImages, len(names)).Try("garrison source publish --channel CHANNEL")
+	}
 	var layers []v1.Descriptor
 	for _, name := range append([]string{filepath.Join(dir, indexName)}, names...) {
 		layer, err := a.push(ctx, dir, name)
@@ -226,15 +230,8 @@ func (a *artifact) push(ctx context.Context, dir, path string) (v1.Descriptor, e
 func (a *artifact) commit(ctx context.Context, layers []v1.Descriptor) error {
 	ctx, cancel := context.WithTimeout(ctx, indexWithin)
 	defer cancel()
-	text, err := json.Marshal(layers)
-	if err != nil {
-		return err
-	}
-	if len(text) > maxManifest*9/10 {
-		return errors.New("registries take no manifest of so many images; publish fewer of them with --channel")
-	}
 	m, err := oras.PackManifest(ctx, a.repo, oras.PackManifestVersion1_1, artifactType, oras.PackManifestOptions{
-		Layers:              slices.Clip(layers),
+		Layers:              layers,
 		ManifestAnnotations: map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339)},
 	})
 	if err != nil {

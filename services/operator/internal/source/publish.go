@@ -46,7 +46,7 @@ the directory, and garrison source add takes it as it is. Publish again before -
 is refused. The directory must be empty, or have an index that the same key signed. Image files that an earlier index
 listed, and neither of the last two lists, are deleted; other files stay. Images of Garrison's own programs are left
 out: no source brings those. A name that ends in .tar is a bundle: the same in one file. oci://HOST/REPOSITORY[:TAG]
-is an artifact of an OCI registry, to which docker login gives access; without a tag it is latest.`,
+is an artifact in an OCI registry, with the credentials of docker login; the default tag is latest.`,
 		Args: cli.Exactly("DIR|FILE.tar|oci://HOST/REPOSITORY"), PreRunE: cli.Prints(env, images),
 		RunE: func(c *cobra.Command, a []string) (err error) {
 			if o.seed, err = readSeed(key); err != nil {
