@@ -144,13 +144,7 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 		rows := countsOf(r)
 		err = output.Show(env.Output, counts, countList{r.GetServers(), r.GetAgents(), rows}, rows)
 	} else {
-		rows, share := r.GetDifferences(), false
-		if env.Output.Format == output.FormatTable && env.Output.Filter == nil {
-			rows, share = alike(rows)
-		}
-		if err = output.Show(env.Output, display.Differences, r, rows); share {
-			env.Say("servers that differ in the same way share a row; -o wide lists each")
-		}
+		err = list(env, r)
 	}
 	if err != nil {
 		return err
@@ -163,6 +157,19 @@ func show(ctx context.Context, env *cli.Env, f flags, q *registryv1.CheckFleetRe
 		return cli.Ended(cli.ExitDifferent)
 	}
 	return nil
+}
+
+// list prints the differences that were listed.
+func list(env *cli.Env, r *registryv1.CheckFleetResponse) error {
+	rows, share := r.GetDifferences(), false
+	if env.Output.Format == output.FormatTable && env.Output.Filter == nil {
+		rows, share = alike(rows)
+	}
+	err := output.Show(env.Output, display.Differences, r, rows)
+	if err == nil && share {
+		env.Say("servers that differ in the same way share a row; -o wide lists each")
+	}
+	return err
 }
 
 // sayCompared prints what is done about drift, what was compared and how much differs.

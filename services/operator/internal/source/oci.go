@@ -176,7 +176,7 @@ func (a *artifact) write(ctx context.Context, seed []byte, publish func(dir stri
 	}
 	if len(names) > mostImages {
 		return fault.Refusef(fault.Invalid, code.TooLarge, "an artifact holds %d images at most, and %d are active",
-			mostImages, len(names)).Try("garrison source publish --channel CHANNEL")
+			mostImages, len(names)).Try("garrison source publish oci://HOST/REPOSITORY --channel CHANNEL --key FILE")
 	}
 	var layers []v1.Descriptor
 	for _, name := range append([]string{filepath.Join(dir, indexName)}, names...) {
