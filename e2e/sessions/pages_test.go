@@ -289,7 +289,10 @@ var sessions = map[string]pages.Session{
 	"deploy/docs/images.md": {
 		Before:  site + "beacon 0.9.0 && mv agent beacon\n" + packed,
 		Replace: []string{"_amd64", "_$ARCH", "-amd64", "-$ARCH"},
-		After: "garrison instance list --no-headers --columns wanted,state | grep -x '1.2.0_1  *converged'\n" +
+		// The undo ends when the dispatcher knows it; the registry reads the same fact by itself.
+		After: "undone() { garrison instance list --no-headers --columns wanted,state | " +
+			"grep -x '1.2.0_1  *converged'; }\n" +
+			"until_ok undone\n" +
 			"garrison image list --columns version | grep -x '1.3.0_1 *'\n",
 	},
 	"deploy/docs/sources.md": {

@@ -11,6 +11,7 @@ import (
 	"github.com/garrison-fleet/garrison/pkg/bustest"
 	"github.com/garrison-fleet/garrison/pkg/ident"
 	"github.com/garrison-fleet/garrison/pkg/ledger"
+	"github.com/garrison-fleet/garrison/pkg/polltest"
 	"github.com/garrison-fleet/garrison/pkg/topology"
 )
 
@@ -140,11 +141,11 @@ func lastSequences(t *testing.T, g *bustest.Guarded) map[string]uint64 {
 	t.Helper()
 	core, out := g.Service(t, topology.UserProvision), map[string]uint64{}
 	for _, s := range topology.Streams(1) {
-		info, err := core.Stream(t.Context(), s.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[s.Name] = info.LastSequence
+		polltest.Eventually(t, "the bus says where "+s.Name+" ends", func() bool { // it works through the tries first
+			info, err := core.Stream(t.Context(), s.Name)
+			out[s.Name] = info.LastSequence
+			return err == nil
+		})
 	}
 	return out
 }
